@@ -24,26 +24,26 @@ fn balance(source: &impl Read, account: &str) -> Result<u64> {
     source.get(account)?.map_or(Ok(0), |value| amount(&value))
 }
 
-/// Why nothing was moved, if nothing was.
+/// The outcome of a transfer.
 #[derive(Debug, PartialEq, Eq)]
 enum Transfer {
     Done,
     NotCovered,
 }
 
-/// Moves money, if there is enough.
+/// Moves money, if the balance covers it.
 fn transfer(transaction: &Transaction, from: &str, to: &str, money: u64) -> Result<Transfer> {
     let Some(rest) = balance(transaction, from)?.checked_sub(money) else {
         return Ok(Transfer::NotCovered);
     };
     transaction.put(from, rest.to_le_bytes())?;
-    // Reads what was written before, so that an account may also pay to itself.
+    // The second read sees the first write, so an account may also pay itself.
     let sum = balance(transaction, to)? + money;
     transaction.put(to, sum.to_le_bytes())?;
     Ok(Transfer::Done)
 }
 
-/// Runs a transaction, again if another commit was first.
+/// Runs a transaction, and repeats it after a conflict.
 fn retry<T>(db: &Db, run: impl Fn(&Transaction) -> Result<T>) -> Result<T> {
     let transaction = db.begin(Isolation::Serializable);
     loop {
@@ -57,14 +57,14 @@ fn retry<T>(db: &Db, run: impl Fn(&Transaction) -> Result<T>) -> Result<T> {
     }
 }
 
-/// The sum of all accounts. It reads one moment, so it never conflicts.
+/// The sum of all accounts. It reads one consistent state, so it never conflicts.
 fn audit(db: &Db) -> Result<u64> {
     let all = db.begin(Isolation::Serializable);
     let entry = |entry: Result<(Slice, Slice)>| amount(&entry?.1);
     all.prefix("account/")?.map(entry).sum()
 }
 
-/// What one clerk does; returns how many transfers were not covered.
+/// The work of one clerk. Returns the number of transfers that were not covered.
 fn clerk(db: &Db, nth: u32) -> Result<u32> {
     let mut refused = 0;
     for step in 0..TRANSFERS {
@@ -80,8 +80,8 @@ fn clerk(db: &Db, nth: u32) -> Result<u32> {
     Ok(refused)
 }
 
-/// Two withdrawals may each look at both accounts and take from another one. At `Serializable` the
-/// second is refused, because what it read is no longer so.
+/// Two withdrawals each read both accounts and take from a different one. At `Serializable` the
+/// second is refused, because the values that it read have changed.
 fn withdrawals_side_by_side(db: &Db) -> Result<()> {
     db.put("joint/a", 60_u64.to_le_bytes())?;
     db.put("joint/b", 60_u64.to_le_bytes())?;

@@ -14,11 +14,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let inbox = mail.bucket(["ada", "inbox"])?;
     inbox.create_if_missing()?;
     for text in ["hello", "lunch?", "buy now"] {
-        // Ids of a bucket ascend, and so do keys that are made of them.
+        // Ids of a bucket ascend, and so do keys made of them.
         inbox.put(inbox.next_id()?.to_be_bytes(), text)?;
     }
 
-    // A message goes from one bucket to another, or stays.
+    // An update moves a message to another bucket, as a whole or not at all.
     mail.bucket(["ada", "spam"])?.create()?;
     db.update(|tx| {
         let (inbox, spam) = (tx.bucket(["ada", "inbox"])?, tx.bucket(["ada", "spam"])?);
@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         Ok(())
     })?;
 
-    // A whole tree gets another name, whatever it holds.
+    // A whole tree moves to another path, at a cost that does not depend on its contents.
     mail.bucket(["archive"])?.create()?;
     mail.bucket(["ada"])?.rename(["archive", "ada"])?;
     for name in mail.bucket(["archive", "ada"])?.children()? {

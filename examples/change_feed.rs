@@ -1,26 +1,26 @@
 //! A cache that follows a database. Run it with `cargo run --example change_feed`.
 //!
-//! A program keeps the totals of accounts beside the database, and does not read all of it again
-//! when it starts: it stores up to which commit it has come, and goes on from there.
+//! The program keeps the totals of accounts beside the database. It stores the sequence number up
+//! to which it has processed commits, so that a restart reads only later ones.
 
 use siltdb::{Action, Db, Event, Options, Result, SubscribeOptions};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What was derived from the database, and from which sequence number it goes on.
+/// The derived data, and the sequence number from which to continue.
 struct Totals {
     position: u64,
     cents: BTreeMap<String, u64>,
 }
 
 impl Totals {
-    /// Takes in what was committed since.
+    /// Processes the commits since the last call.
     fn follow(&mut self, db: &Db) -> Result<usize> {
         let orders = SubscribeOptions::new().prefix("order/").from(self.position);
         let mut feed = db.subscribe(&orders)?;
         let mut commits = 0;
         while let Some(event) = feed.try_next()? {
-            // Without `Volatile` commits the log has everything.
+            // The log has everything, since there are no `Volatile` commits.
             let Event::Commit(commit) = event else { continue };
             commits += 1;
             for change in commit.changes() {
@@ -44,7 +44,7 @@ fn number(text: &[u8]) -> u64 {
     String::from_utf8_lossy(text).parse().unwrap_or(0)
 }
 
-/// Keeps 64 MiB of flushed log, so that a follower may be away for a while.
+/// Keeps 64 MiB of flushed log, for a follower that is away for a while.
 fn open(path: &Path) -> Result<Db> {
     Options::new().retain_log_bytes(64 << 20).open(path)
 }
@@ -62,7 +62,7 @@ fn main() -> Result<()> {
     db.flush()?;
     db.close()?;
 
-    // Another process: only what is new is read.
+    // A second process reads only the new commits.
     let db = open(&dir)?;
     assert_eq!(totals.follow(&db)?, 1);
     for (customer, cents) in &totals.cents {

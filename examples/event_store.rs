@@ -1,9 +1,9 @@
-//! An event store: streams of events, read by stream or in the order of all, and a view of them.
-//! Run it with `cargo run --example event_store`.
+//! An event store: streams of events, read by stream or in global order, and a view of them. Run it
+//! with `cargo run --example event_store`.
 //!
-//! Events are appended with the version that the writer has seen, so that two writers that decide
-//! on the same state do not both succeed. An append is one synced batch: the events, their places
-//! in the order of all, and the view of them are there as a whole or not at all.
+//! An append gives the version of the stream that its decision is based on. So of two writers that
+//! decide on the same state, only one succeeds. An append is one synced batch with the events,
+//! their positions in the global order, and the view.
 
 use siltdb::{Db, Durability, Error, Family, FamilyOptions, Options, Read, Result, WriteBatch};
 use siltdb::{Snapshot, merge};
@@ -13,20 +13,20 @@ struct EventStore {
     db: Db,
     /// Stream, a zero byte and the version, to the event.
     streams: Family,
-    /// Position in the order of all, to the event's key in `streams`.
+    /// Position in the global order, to the event's key in `streams`.
     order: Family,
-    /// Stream to its balance: a view that the events are added to.
+    /// Stream to its balance: the view that each event updates.
     balances: Family,
-    /// The next position. Appends take turns by it, so that a version that was looked at is still
-    /// the newest when its successor is written.
+    /// The next position. Its lock serializes appends, so the version stays the newest from the
+    /// check to the write.
     next_position: Mutex<u64>,
 }
 
-/// What became of an append.
+/// The outcome of an append.
 #[derive(Debug, PartialEq)]
 enum Append {
     Done,
-    /// Another writer was first: read again and decide again.
+    /// Another writer was first: read again, and decide again.
     Outdated,
 }
 
@@ -46,7 +46,7 @@ impl EventStore {
         Ok(Self { db, streams, order, balances, next_position })
     }
 
-    /// How many events a stream has.
+    /// The number of events in a stream.
     fn version(&self, stream: &str) -> Result<u64> {
         let newest = self.streams.prefix(prefix_of(stream))?.next_back().transpose()?;
         newest.map_or(Ok(0), |(key, _)| Ok(number(&key[key.len() - 8..])? as u64 + 1))
@@ -70,7 +70,7 @@ impl EventStore {
         Ok(Append::Done)
     }
 
-    /// The amounts from a position on, in the order in which they were appended, at one moment.
+    /// The amounts from a position on, in the order of the appends, in one snapshot.
     fn replay(&self, moment: &Snapshot, from: u64) -> Result<Vec<i64>> {
         let (order, streams) = (moment.family(&self.order)?, moment.family(&self.streams)?);
         let mut amounts = Vec::new();
@@ -105,12 +105,12 @@ fn run(path: &std::path::Path) -> Result<()> {
     assert_eq!(store.append("ada", store.version("ada")?, &[-70])?, Append::Done);
     assert_eq!((store.balance("ada")?, store.balance("bob")?), (0, 5));
 
-    // What is appended later is no part of a moment.
+    // A snapshot does not see later appends.
     let moment = store.db.snapshot();
     assert_eq!(store.append("bob", 1, &[7])?, Append::Done);
     assert_eq!(store.replay(&moment, 1)?, [-30, 5, -70]);
 
-    // Each append was synced: without a `close` nothing is lost, and positions go on.
+    // Each append was synced. So nothing is lost without a `close`, and positions continue.
     drop((moment, store));
     let store = EventStore::open(path)?;
     assert_eq!(store.append("bob", 2, &[1])?, Append::Done);

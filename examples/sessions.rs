@@ -1,14 +1,14 @@
 //! Sessions of users that expire by themselves. Run it with `cargo run --example sessions`.
 //!
-//! A session lies twice, in two families: under its token, to be looked up by each request, and
-//! under its user, so that all sessions of a user are found. One batch keeps the two in step.
-//! A program leaves the clock out; here it is turned by hand, so that nothing waits.
+//! A session has an entry in each of two families. The entry by token serves requests; the entry by
+//! user lists all sessions of a user. One batch keeps both in step. A real program needs no clock;
+//! this one advances a manual clock instead of waiting.
 
 use siltdb::testing::ManualClock;
 use siltdb::{Db, Durability, Family, FamilyOptions, Options, Read, Result, WriteBatch};
 use std::{sync::Arc, time::Duration};
 
-/// How long a session lasts after the last request in it.
+/// Time after the last request at which a session expires.
 const SESSION_TIME: Duration = Duration::from_secs(30 * 60);
 
 struct Sessions {
@@ -26,7 +26,7 @@ impl Sessions {
         Ok(Self { db, users, tokens })
     }
 
-    /// Begins a session, or lets one last longer. Both entries expire at the same time.
+    /// Begins or extends a session. Both entries expire at the same time.
     fn touch(&self, token: &str, user: &str) -> Result<()> {
         let mut batch = WriteBatch::new();
         batch.put_for(&self.users, token, user, SESSION_TIME)?;
@@ -34,7 +34,7 @@ impl Sessions {
         self.db.write(&batch)
     }
 
-    /// The user of a session that has not expired; the session lasts longer by this.
+    /// Returns the user of a session that has not expired, and extends the session.
     fn user(&self, token: &str) -> Result<Option<String>> {
         let Some(user) = self.users.read(token, text)? else { return Ok(None) };
         self.touch(token, &user)?;
@@ -48,7 +48,7 @@ impl Sessions {
         keys.map(|key| key.map(|key| text(&key[prefix.len()..]))).collect()
     }
 
-    /// Ends all sessions of a user. It is synced: a power cut does not bring them back.
+    /// Ends all sessions of a user. The write is synced, so a power loss does not restore them.
     fn end_all(&self, user: &str) -> Result<()> {
         let mut batch = WriteBatch::new();
         for token in self.tokens_of(user)? {
@@ -60,7 +60,7 @@ impl Sessions {
     }
 }
 
-/// Names of users have no zero byte, so that no user's keys begin as those of another.
+/// Names of users have no zero byte, so no user's prefix matches the keys of another user.
 fn key_of(user: &str, token: &str) -> Vec<u8> {
     [user.as_bytes(), b"\0", token.as_bytes()].concat()
 }
@@ -78,11 +78,11 @@ fn main() -> Result<()> {
     sessions.touch("t3", "adam")?;
     assert_eq!(sessions.tokens_of("ada")?, ["t1", "t2"]);
 
-    // A request after twenty minutes lets the first session last longer.
+    // A request after twenty minutes extends the first session.
     clock.advance(Duration::from_secs(20 * 60));
     assert_eq!(sessions.user("t1")?.as_deref(), Some("ada"));
 
-    // After ten more the others have expired. They need not be deleted; compactions drop them.
+    // After ten more minutes the others have expired. Compactions drop them without a delete.
     clock.advance(Duration::from_secs(10 * 60));
     assert_eq!(sessions.tokens_of("ada")?, ["t1"]);
     assert_eq!(sessions.user("t2")?, None);

@@ -1,8 +1,8 @@
 //! Measurements by time. Run it with `cargo run --example time_series`.
 //!
 //! The key is the name of a series, a zero byte, and the time in milliseconds, most significant
-//! byte first: so the order of bytes is the order of time. Measurements of a series lie side by
-//! side, and old ones go away by one range delete.
+//! byte first. So the order of bytes is the order of time, the measurements of a series are
+//! adjacent, and one range delete drops old ones.
 
 use siltdb::{Durability, Error, Family, Options, Read, Result, WriteBatch, WriteOptions};
 use std::ops::Range;
@@ -34,19 +34,19 @@ impl Series {
         batch.put(&self.family, self.key(time_ms), value.to_le_bytes())
     }
 
-    /// The measurements within a time, oldest first.
+    /// Returns the measurements within a time range, oldest first.
     fn between(&self, times: Range<u64>) -> Result<Vec<(u64, f64)>> {
         let range = self.family.range(self.key(times.start)..self.key(times.end))?;
         range.map(|entry| entry.and_then(|(key, value)| decode(&key, &value))).collect()
     }
 
-    /// What was in force at `time_ms`: the newest measurement that is not newer.
+    /// Returns the value at `time_ms`: the newest measurement at or before it.
     fn at(&self, time_ms: u64) -> Result<Option<(u64, f64)>> {
         let found = self.family.range(self.key(0)..=self.key(time_ms))?.next_back();
         found.map(|entry| entry.and_then(|(key, value)| decode(&key, &value))).transpose()
     }
 
-    /// One summary for each interval that has measurements. It reads entry by entry and holds none.
+    /// Returns a summary for each interval with measurements. It holds one entry at a time.
     fn summaries(&self, times: Range<u64>, interval_ms: u64) -> Result<Vec<Summary>> {
         let mut summaries: Vec<Summary> = Vec::new();
         let mut count = 0.0;
@@ -70,7 +70,7 @@ impl Series {
         Ok(summaries)
     }
 
-    /// Forgets what is older than `time_ms`. It costs one record, however much that is.
+    /// Deletes the measurements before `time_ms`, at the cost of one write.
     fn forget_before(&self, time_ms: u64) -> Result<()> {
         self.family.delete_range(self.key(0)..self.key(time_ms))
     }
@@ -83,13 +83,13 @@ fn decode(key: &[u8], value: &[u8]) -> Result<(u64, f64)> {
 }
 
 fn main() -> Result<()> {
-    // After a power cut the last second may be missing; a killed process loses nothing.
+    // A power loss may take the last second; a killed process loses nothing.
     let durability = Durability::Interval(Duration::from_secs(1));
     let db = Options::new().durability(durability).temporary()?;
     let inside = Series { family: db.default_family(), name: "inside" };
     let outside = Series { family: db.default_family(), name: "outside" };
 
-    // A day of measurements, one each minute. A batch for each hour costs less than single puts.
+    // A day of measurements, one a minute. A batch for each hour costs less than single puts.
     for hour in 0..24 {
         let mut batch = WriteBatch::new();
         for minute in 0..60 {
@@ -109,13 +109,13 @@ fn main() -> Result<()> {
     assert_eq!((hours[7].from_ms, hours[7].least, hours[7].most), (7 * HOUR_MS, 20.0, 21.0));
     assert!((hours[7].mean - 20.5).abs() < 1e-9);
 
-    // Twenty hours go away by one record; the other series keeps its own.
+    // One write deletes twenty hours; the other series is not affected.
     outside.forget_before(20 * HOUR_MS)?;
     assert_eq!(outside.at(19 * HOUR_MS)?, None);
     assert_eq!(outside.between(0..24 * HOUR_MS)?.len(), 4 * 60);
     assert_eq!(inside.between(0..24 * HOUR_MS)?.len(), 24 * 60);
 
-    // One commit may wait for a sync where the others do not.
+    // A single commit can be synced, while the others are not.
     let synced = WriteOptions::new().durability(Durability::Synced);
     db.put_with("kept from", (20 * HOUR_MS).to_be_bytes(), &synced)?;
     println!("time series: 2,880 measurements, 1,200 of them forgotten");

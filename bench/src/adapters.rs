@@ -1,4 +1,4 @@
-//! The engines: each behind the traits of `engine`, configured as its authors advise.
+//! The engines, each behind the traits of `engine`, configured as its authors advise.
 
 pub mod null;
 pub mod liar;

@@ -1,4 +1,4 @@
-//! The command line: what it takes, what it refuses, and what it leaves behind.
+//! The command line: its arguments, its checks, and its output files.
 
 use crate::course::{self, Course, Groundwork, Place};
 use crate::terminal::width;
@@ -23,9 +23,9 @@ use std::{
     time::Duration,
 };
 
-/// Exit code of a command line that makes no sense, or of a machine without room.
+/// Exit code of an invalid command line, or of a machine without room.
 const REFUSED: u8 = 2;
-/// What `quick` runs: suite and row.
+/// The suites and rows of `quick`.
 const QUICK: [(&str, &str); 7] = [
     ("tidesdb-v7", "sequential-write/batch-1000"),
     ("tidesdb-v7", "random-write/batch-1000"),
@@ -36,17 +36,17 @@ const QUICK: [(&str, &str); 7] = [
     ("durable", "writers-1"),
 ];
 
-/// Whom `demo` compares.
+/// The engines of `demo`.
 const DEMO: [&str; 4] = ["siltdb", "fjall", "redb", "lmdb"];
-/// Why one of them takes no part.
+/// The reason why one of them does not take part.
 const DEMO_ABSENT: &str = "not built in: \
     cargo silt-bench --features lmdb demo needs a C compiler";
-/// Where the page of `demo` goes unless `--html` says otherwise.
+/// The file of `demo`'s page unless `--html` names another.
 const DEMO_PAGE: &str = "silt-bench-demo.html";
 /// Seconds after which a measured phase of `quick` and `demo` is cut off.
 const SMALL_CAP_SECONDS: f64 = 3.0;
 
-/// Measures SiltDB and its peers on the same work, and checks what they answered.
+/// Measures SiltDB and its peers on the same work, and verifies their answers.
 #[derive(Parser)]
 #[command(name = "silt-bench", version)]
 struct Cli {
@@ -58,15 +58,15 @@ struct Cli {
 enum Command {
     /// Shows suites, rows and engines.
     List,
-    /// Runs rows and shows what came of them.
+    /// Runs rows and shows their results.
     Run(Box<Run>),
     /// Runs some rows on siltdb alone, in a minute.
     Quick(Quick),
     /// Runs five rows on siltdb, fjall, redb and LMDB, in three minutes, and writes their page.
     Demo(Demo),
-    /// Holds what small steps, many families and removed data cost against bars.
+    /// Compares the cost of small steps, many families and removed data with bars.
     Upkeep(Upkeep),
-    /// Does one part of `upkeep`.
+    /// Runs one part of `upkeep`.
     #[command(hide = true)]
     UpkeepPart(UpkeepPart),
     /// Serves one job on standard input and output.
@@ -84,31 +84,31 @@ struct Run {
     /// Rows, or beginnings of rows up to a slash; all if none is named.
     #[arg(long, value_delimiter = ',')]
     rows: Vec<String>,
-    /// Engines; all that can be driven if none is named.
+    /// Engines; all that have a worker if none is named.
     #[arg(long, value_delimiter = ',')]
     engines: Vec<String>,
     /// Multiplies keys and operations; 1 is as published.
     #[arg(long, default_value_t = 1.0)]
     scale: f64,
-    /// Runs of each engine in each row.
+    /// Number of runs of each engine in each row.
     #[arg(long, default_value_t = 3)]
     repeat: u32,
     /// Repeats only siltdb, RocksDB and the engines that are at most this many times slower than
     /// the best of their durability class in the first round.
     #[arg(long, value_name = "FACTOR")]
     repeat_within: Option<f64>,
-    /// Makes keys, values and shapes as the published benchmarks did: only rows that figures were
-    /// published for, and mixed rows a phase after the other.
+    /// Makes keys, values and shapes as the published benchmarks did: only rows with published
+    /// figures, and mixed rows as one phase after the other.
     #[arg(long)]
     published: bool,
-    /// Goes on where an earlier run with the same options ended: rows that the file of --json
-    /// already holds are kept, but for those in which an engine failed.
+    /// Continues an earlier run with the same options: rows in the file of --json are kept, except
+    /// those in which an engine failed.
     #[arg(long, requires = "json")]
     resume: bool,
-    /// Threads of all rows.
+    /// Number of threads of all rows.
     #[arg(long)]
     threads: Option<u32>,
-    /// Writes of a commit, in all rows that write.
+    /// Number of writes in a commit, in all rows that write.
     #[arg(long)]
     batch: Option<u32>,
     /// Size of values in all rows.
@@ -117,36 +117,36 @@ struct Run {
     /// Size of the block caches of all rows, for engines that have one, in MiB.
     #[arg(long, value_name = "MIB")]
     cache: Option<u64>,
-    /// Does all that a row reads twice before it counts, in rows that write nothing, so that caches
-    /// hold what they can. Cold rows and openings stay what they are.
+    /// Does all reads of a row twice before it counts, in rows that write nothing, so that caches
+    /// are warm. Cold rows and openings do not change.
     #[arg(long)]
     warm: bool,
-    /// Seconds that rows last which run for a time, instead of their own; 0 leaves these rows out.
+    /// Seconds that the timed rows last, instead of their own; 0 leaves these rows out.
     #[arg(long, value_name = "SECONDS")]
     sustain: Option<u32>,
-    /// Which options engines get.
+    /// The options that engines get.
     #[arg(long, value_enum, default_value_t = ArmName::Equal)]
     arm: ArmName,
-    /// An engine that cannot run here, and why: its rows say so. May be repeated.
+    /// An engine that cannot run here, and the reason, which its rows show. May be repeated.
     #[arg(long, value_name = "ENGINE=REASON")]
     absent: Vec<Absent>,
     /// Results of an earlier run: in each of its rows only siltdb, RocksDB and the two best others
     /// of the same durability class take part.
     #[arg(long, value_name = "FILE")]
     best_of: Option<PathBuf>,
-    /// What is not found out before the rows: what the machine can do at best (ten seconds), and
-    /// what acknowledged commits survive (some seconds for each engine).
+    /// Skips a measurement before the rows: the limits of the machine (ten seconds), or what
+    /// acknowledged commits survive (some seconds for each engine).
     #[arg(long, value_enum, value_delimiter = ',')]
     skip: Vec<Groundwork>,
-    /// Seconds after which a measured phase is cut off and reported as capped. Phases that seed
-    /// are not.
+    /// Seconds after which a measured phase is cut off and reported as capped. Seed phases are
+    /// never cut off.
     #[arg(long, default_value_t = 600.0)]
     cap: f64,
-    /// Seconds after which all that an engine does for a row, once, is cut off, and the row
+    /// Seconds after which all work of an engine for one run of a row is cut off. The row is then
     /// reported as capped, without a figure.
     #[arg(long, default_value_t = 3600)]
     timeout: u64,
-    /// Seconds without any progress after which an engine fails its row.
+    /// Seconds without progress after which an engine fails its row.
     #[arg(long, default_value_t = 180.0)]
     silence: f64,
     #[command(flatten)]
@@ -167,16 +167,16 @@ struct Demo {
 
 #[derive(Args)]
 struct Upkeep {
-    /// Rows, or what stands before the slash of some; all if none is named.
+    /// Rows, or their part before the slash; all if none is named.
     #[arg(long, value_delimiter = ',')]
     rows: Vec<String>,
-    /// Where databases lie while they are measured; they are removed.
+    /// Directory of the databases while they are measured; they are removed.
     #[arg(long)]
     dir: Option<PathBuf>,
     /// Writes JSON to standard output instead of the table, or to a file beside it.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
-    /// Ends with exit code 1 if a bar is missed.
+    /// Exits with code 1 if a bar is missed.
     #[arg(long)]
     check: bool,
 }
@@ -192,13 +192,13 @@ struct UpkeepPart {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum ArmName {
-    /// The same for all engines, where they have them.
+    /// The same for all engines that have them.
     Equal,
     /// Each engine's own defaults.
     Defaults,
 }
 
-/// Does what the command line says.
+/// Runs the command line of this process.
 pub fn run() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Worker => return worker::serve(&entries()),
@@ -219,7 +219,7 @@ pub fn run() -> ExitCode {
     })
 }
 
-/// The workers that are built: this program, and those found in `peers`.
+/// The available workers: this program, and the programs found in `peers`.
 fn workers() -> Result<Vec<WorkerBinary>, String> {
     let mut workers = vec![WorkerBinary::this().map_err(|failure| failure.message)?];
     for program in peer_programs(Path::new("peers")) {
@@ -301,13 +301,13 @@ fn execute(run: &Run) -> Result<ExitCode, String> {
     course.run(workers, &run.place, earlier)
 }
 
-/// Suites as the benchmarks that they reproduce did them.
+/// Suites in the form of the benchmarks that they reproduce.
 fn as_published(chosen: Vec<Suite>, named: &[String]) -> Result<Vec<Suite>, String> {
     let ids: Vec<String> = chosen.iter().map(|suite| suite.suite.clone()).collect();
     let made: Vec<Suite> = chosen.into_iter().filter_map(Suite::as_published).collect();
     let lacks = |id: &&String| named.contains(id) && made.iter().all(|suite| suite.suite != **id);
     match ids.iter().find(lacks) {
-        Some(id) => Err(format!("it is not known how {id}'s published figures were made")),
+        Some(id) => Err(format!("the data behind {id}'s published figures is not known")),
         None => Ok(made),
     }
 }
@@ -344,7 +344,7 @@ fn execute_demo(place: Place) -> Result<ExitCode, String> {
     Ok(code)
 }
 
-/// A run without groundwork, whose phases are short.
+/// A run without preliminary measurements and with short phases.
 fn small_course(chosen: Vec<Suite>, overrides: Overrides, field: Field) -> Course {
     Course {
         chosen,
@@ -359,8 +359,7 @@ fn small_course(chosen: Vec<Suite>, overrides: Overrides, field: Field) -> Cours
     }
 }
 
-/// Measures, shows, and judges. Other contents than were written fail it with and without
-/// `--check`.
+/// Measures, shows and judges. Wrong contents fail it with and without `--check`.
 fn execute_upkeep(upkeep: Upkeep) -> Result<ExitCode, String> {
     let dir = upkeep.dir.unwrap_or_else(env::temp_dir);
     if !dir.is_dir() {
@@ -387,7 +386,7 @@ fn execute_upkeep(upkeep: Upkeep) -> Result<ExitCode, String> {
     })
 }
 
-/// Tells on standard output; a part to which no process listens any more ends.
+/// Writes to standard output. The part ends when no process reads that any more.
 fn serve_part(part: &UpkeepPart) -> Result<ExitCode, String> {
     let say = |line: &Line| {
         let mut text = serde_json::to_string(line).expect("lines are plain data");

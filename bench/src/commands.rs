@@ -1,6 +1,7 @@
 //! The subcommands that need no engine: `bars`, `compare`, `limits` and `report`.
 //!
-//! The binary embeds [`Command`] in its own; it prints the text, and exits with the code.
+//! The binary includes [`Command`] in its own command line, prints the text, and exits with the
+//! code.
 
 use crate::compare::compare;
 use crate::files::{Output, read};
@@ -19,11 +20,11 @@ use std::path::{Path, PathBuf};
 /// A subcommand that needs no engine.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Say which rows meet their bars, as Markdown; 1 is returned if any is missed
+    /// Show which rows meet their bars, as Markdown; exits with 1 if any is missed
     Bars(Runs),
-    /// Say what changed between two runs beyond noise
+    /// Show the changes between two runs that exceed noise
     Compare(Compare),
-    /// Measure what this machine can do at best
+    /// Measure the limits of this machine
     Limits(Limits),
     /// Show a results file again, in other forms
     Report(Report),
@@ -32,8 +33,8 @@ pub enum Command {
 /// Arguments of `bars`.
 #[derive(Debug, Args)]
 pub struct Runs {
-    /// Results of some runs, such as those of different numbers of threads; of a row that several
-    /// measured with as many threads the last file's counts
+    /// Results of some runs, such as those of different numbers of threads. If several files have
+    /// the same row with as many threads, the last file's figures are taken
     #[arg(required = true)]
     results: Vec<PathBuf>,
 }
@@ -45,7 +46,7 @@ pub struct Compare {
     before: PathBuf,
     /// Results of the later run
     after: PathBuf,
-    /// How much slower one of siltdb's rows may be; more ends with exit code 1
+    /// Permitted slowdown of siltdb's rows; a larger one exits with code 1
     #[arg(long, value_name = "PERCENT", default_value_t = 5.0, value_parser = percent)]
     threshold: f64,
 }
@@ -53,10 +54,10 @@ pub struct Compare {
 /// Arguments of `limits`.
 #[derive(Debug, Args)]
 pub struct Limits {
-    /// Directory for the files: put it on the disk that is meant
+    /// Directory for the files, on the disk to measure
     #[arg(long, value_name = "DIR", default_value = ".")]
     dir: PathBuf,
-    /// Runs of each measurement
+    /// Number of runs of each measurement
     #[arg(long, value_name = "N", default_value = "5")]
     repeat: NonZeroU32,
     /// Write the limits to a file too; `-` writes them to stdout instead of the table
@@ -67,7 +68,7 @@ pub struct Limits {
 /// Arguments of `report`.
 #[derive(Debug, Args)]
 pub struct Report {
-    /// The results
+    /// Results of a run
     results: PathBuf,
     #[command(flatten)]
     outputs: Outputs,
@@ -82,10 +83,10 @@ pub struct Outputs {
     /// Write Markdown tables
     #[arg(long, value_name = "FILE")]
     markdown: Option<PathBuf>,
-    /// Write a bar chart for a light ground: of the claims, or of the first eight rows
+    /// Write a bar chart for a light background: of the claims, or of the first eight rows
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Write the same chart for a dark ground
+    /// Write the same chart for a dark background
     #[arg(long, value_name = "FILE")]
     svg_dark: Option<PathBuf>,
     /// The engines of the chart
@@ -97,7 +98,7 @@ pub struct Outputs {
     into: Option<PathBuf>,
 }
 
-/// At most this many rows have bars in a chart of other results than those of the claims.
+/// A chart of results other than the claims has bars for at most this many rows.
 const CHARTED_MAX: usize = 8;
 
 /// A form of results.
@@ -108,7 +109,7 @@ enum Form {
     Svg(Theme),
 }
 
-/// The files of [`Outputs`], which can be written.
+/// The files of [`Outputs`], checked to be writable.
 #[derive(Debug)]
 pub struct OpenOutputs {
     opened: Vec<(Output, Form)>,
@@ -116,17 +117,17 @@ pub struct OpenOutputs {
     into: Option<PathBuf>,
 }
 
-/// How a subcommand ended.
+/// The outcome of a subcommand.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// For stdout.
+    /// The text for standard output.
     pub text: String,
     /// 0, or 1 if a bar was missed or a comparison found a regression.
     pub exit_code: u8,
 }
 
 impl Command {
-    /// Runs it; `width` is that of the terminal.
+    /// Runs the subcommand; `width` is that of the terminal.
     ///
     /// # Errors
     /// A message that names the file, if one cannot be read, understood or written.
@@ -173,8 +174,8 @@ impl Limits {
 }
 
 impl Outputs {
-    /// Opens every file that was asked for, and finds out whether it can be written: a run of hours
-    /// must not end with a name that was wrong from the start. `others` are written besides.
+    /// Opens every requested file to check that it can be written, so that a run of hours does not
+    /// end with a wrong name. `others` are written besides.
     ///
     /// # Errors
     /// A message that names the file, if one cannot be written or is named twice.
@@ -203,13 +204,13 @@ impl Outputs {
         Ok(OpenOutputs { opened, engines: self.svg_engines.clone(), into: self.into.clone() })
     }
 
-    /// Where the page goes, if it is asked for.
+    /// The file of the page, if it was requested.
     #[must_use]
     pub fn html(&self) -> Option<&Path> {
         self.html.as_deref()
     }
 
-    /// The same with a page at `path`, if none was asked for.
+    /// Adds a page at `path`, if none was requested.
     #[must_use]
     pub fn or_html(mut self, path: &str) -> Self {
         self.html.get_or_insert_with(|| path.into());
@@ -218,7 +219,7 @@ impl Outputs {
 }
 
 impl OpenOutputs {
-    /// Writes `results` in every form that was asked for.
+    /// Writes `results` in every requested form.
     ///
     /// # Errors
     /// A message that names the file, if one cannot be written.
@@ -243,7 +244,7 @@ impl OpenOutputs {
     }
 }
 
-/// Measures what the machine can do at best, with files in `dir`.
+/// Measures the limits of the machine, with files in `dir`.
 ///
 /// # Errors
 /// A message that names the directory.

@@ -1,51 +1,51 @@
-//! `silt-bench compare A.json B.json`: what changed between two runs beyond noise.
+//! `silt-bench compare A.json B.json`: the changes between two runs that exceed noise.
 //!
-//! A change is beyond noise if the medians differ by more than the mean of both ranges from the
-//! smallest to the largest run. Only the figure that bars refer to is judged: the file has no
-//! spread of latencies and sizes. SiltDB's engines decide the outcome; the others show how much the
-//! machine changed between the runs.
+//! A change exceeds noise if the medians differ by more than the mean of both ranges from the
+//! smallest to the largest run. Only the figure that bars refer to is judged, because the file has
+//! no spread of latencies and sizes. SiltDB's engines decide the outcome; the others show how much
+//! the machine changed between the runs.
 
 use crate::report::numbers::{NONE, or_none, percent, rate};
 use crate::report::ranking::is_ours;
 use crate::report::table::plain;
 use crate::result::{Results, Row, Spread};
 
-/// What changed between two runs.
+/// The changes between two runs.
 #[derive(Debug)]
 pub struct Comparison<'a> {
-    /// One element for each engine in each row that both runs have, or only one of them.
+    /// One element for each engine in each row that at least one of the runs has.
     pub changes: Vec<Change<'a>>,
-    /// In what the runs as a whole differ, so that a change may not be the engine's.
+    /// Differences between the runs as a whole, which may cause changes instead of the engine.
     pub differences: Vec<String>,
-    /// How much slower, as a share of one, counts as a regression.
+    /// A larger slowdown, as a share of one, is a regression.
     pub threshold: f64,
 }
 
 /// One engine in one row.
 #[derive(Debug)]
 pub struct Change<'a> {
-    /// Its entry in the later run, or in the earlier if only that has it.
+    /// Its entry in the later run; in the earlier one if only that has it.
     pub row: &'a Row,
     /// The figure of the earlier run.
     pub before: Option<Spread>,
     /// The figure of the later run.
     pub after: Option<Spread>,
-    /// What this means.
+    /// The kind of change.
     pub kind: Kind,
 }
 
-/// What became of an engine in a row.
+/// The kind of change of an engine in a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Kind {
     /// Within noise.
     Same,
-    /// Faster beyond noise, by this share.
+    /// Faster, beyond noise, by this share.
     Faster(f64),
-    /// Slower beyond noise, by this share.
+    /// Slower, beyond noise, by this share.
     Slower(f64),
-    /// It had a figure, ran again, and has none.
+    /// The earlier run has a figure, and the later one ran without a figure.
     Broken,
-    /// It has a figure and had none.
+    /// Only the later run has a figure.
     Mended,
     /// Only the earlier run has it.
     Gone,
@@ -55,7 +55,7 @@ pub enum Kind {
     Nothing,
 }
 
-/// Compares `before` with `after`; slower by more than `threshold`, a share of one, counts.
+/// Compares `before` with `after`. A slowdown above `threshold`, a share of one, is a regression.
 pub fn compare<'a>(before: &'a Results, after: &'a Results, threshold: f64) -> Comparison<'a> {
     let find = |rows: &'a [Row], row: &Row| rows.iter().find(|other| key(other) == key(row));
     let mut changes: Vec<Change<'a>> = Vec::new();
@@ -71,8 +71,8 @@ pub fn compare<'a>(before: &'a Results, after: &'a Results, threshold: f64) -> C
     Comparison { changes, differences: differences(before, after), threshold }
 }
 
-/// What makes two entries the same measurement. The class is not part of it: an engine that failed
-/// may not know its own.
+/// The identity of a measurement. The class is not part of it, because an engine that failed may
+/// not know its own.
 fn key(row: &Row) -> impl PartialEq + '_ {
     (&row.suite, &row.row, &row.engine, row.arm, row.threads, row.batch)
 }
@@ -121,7 +121,7 @@ fn differences(before: &Results, after: &Results) -> Vec<String> {
 }
 
 impl Comparison<'_> {
-    /// What counts as a regression: our engines, slower by more than the threshold, or broken.
+    /// The regressions: SiltDB's engines, slower by more than the threshold, or broken.
     pub fn regressions(&self) -> impl Iterator<Item = &Change<'_>> {
         let regressed = |change: &&Change<'_>| match change.kind {
             Kind::Slower(share) => share > self.threshold,
@@ -182,7 +182,7 @@ impl Comparison<'_> {
         }
     }
 
-    /// The median change of the others, with its sign: a yardstick for the machine.
+    /// The median change of the other engines, with its sign: it shows the change of the machine.
     fn peers(&self) -> Option<f64> {
         let peers = self.changes.iter().filter(|change| !is_ours(&change.row.engine));
         let shares: Vec<f64> = peers

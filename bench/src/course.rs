@@ -1,6 +1,6 @@
-//! A run from what was asked for to its files: what is opened before, what is told, what is kept.
+//! A run from its request to its files: preliminary measurements, messages, rows, results.
 //!
-//! Does not read the command line.
+//! It does not read the command line.
 
 use crate::terminal::{Terminal, width};
 use clap::{Args, ValueEnum};
@@ -36,15 +36,15 @@ use std::{
 /// Set by Ctrl-C.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
-/// Exit code of an interrupted run, as shells have it.
+/// Exit code of an interrupted run, by the convention of shells.
 const INTERRUPTED_CODE: u8 = 130;
-/// What finding out a durability class takes of an engine, in seconds; the limits of the machine
-/// take twice that.
+/// Time to establish an engine's durability class, in seconds. The limits of the machine take twice
+/// that.
 const GROUNDWORK_SECONDS: u64 = 5;
 /// At most this many rows are named in a message.
 const NAMED_MAX: usize = 4;
 
-/// Lets Ctrl-C end what runs, and says whether it came.
+/// Makes Ctrl-C end the running work, and returns the flag that it sets.
 ///
 /// # Errors
 /// If the system refuses the handler.
@@ -54,7 +54,7 @@ pub fn interrupts() -> Result<&'static AtomicBool, String> {
     Ok(&INTERRUPTED)
 }
 
-/// The exit code of what was interrupted; none if it was not.
+/// The exit code of an interrupted run; none if it was not interrupted.
 pub fn interrupted_code() -> Option<ExitCode> {
     INTERRUPTED.load(Ordering::Relaxed).then(|| ExitCode::from(INTERRUPTED_CODE))
 }
@@ -64,10 +64,10 @@ pub fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
-/// Where databases lie, and where results go.
+/// The directories of databases and results.
 #[derive(Args, Clone)]
 pub struct Place {
-    /// Where databases lie while they are measured; they are removed.
+    /// Directory of the databases while they are measured; they are removed.
     #[arg(long)]
     pub dir: Option<PathBuf>,
     /// Writes the results as JSON, compressed if the name ends with `.gz`.
@@ -77,37 +77,37 @@ pub struct Place {
     pub outputs: Outputs,
 }
 
-/// An engine and when it acknowledges.
+/// An engine and the durability asked of it.
 type Promise = (String, Durability);
 
-/// What is found out before the rows.
+/// A measurement before the rows.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Groundwork {
-    /// What the machine can do at best.
+    /// The limits of the machine.
     Limits,
-    /// What acknowledged commits survive.
+    /// The durability classes of engines.
     Classes,
 }
 
-/// Everything that is about to run.
+/// A run that is ready to start.
 pub struct Course {
-    /// The suites, with the rows that were chosen.
+    /// The suites, with the chosen rows.
     pub chosen: Vec<Suite>,
-    /// What the command line says about all rows.
+    /// The command line's settings for all rows.
     pub overrides: Overrides,
     /// Runs of each engine in each row.
     pub repeat: u32,
-    /// How near to the best an engine must be to be repeated.
+    /// Engines at most this many times slower than the best are repeated.
     pub repeat_within: Option<f64>,
     /// Whether data is made as the published benchmarks did.
     pub published: bool,
     /// Seconds after which a measured phase is cut off.
     pub cap: f64,
-    /// When a worker is given up.
+    /// The time limits of a worker.
     pub limits: Limits,
-    /// Who takes part.
+    /// The participating engines.
     pub field: Field,
-    /// What is not found out before.
+    /// The preliminary measurements to skip.
     pub skip: Vec<Groundwork>,
 }
 
@@ -122,7 +122,7 @@ impl Course {
         self.chosen.iter().flat_map(of).collect()
     }
 
-    /// Runs it; `earlier` are the results that it goes on with.
+    /// Runs it; `earlier` are results to continue from.
     ///
     /// # Errors
     /// A message, if it cannot start, or a file cannot be written.
@@ -197,7 +197,7 @@ impl Course {
         }
     }
 
-    /// Says what is about to run and how long that is likely to take.
+    /// Tells what will run and the expected time.
     fn say_how_long(&self, rows: &[Chosen], options: &Options<'_>) {
         let is_here = |engine: &&String| !options.absent.contains_key(*engine);
         let engines: BTreeSet<&String> =
@@ -212,7 +212,7 @@ impl Course {
         anstream::eprintln!("{rows}, {engines}, {rounds}: about {}", words(seconds));
     }
 
-    /// Says which rows an option does not reach, because their names give the value themselves.
+    /// Tells which rows an option does not affect, because their names give the value.
     fn say_what_stays(&self) {
         let overrides = &self.overrides;
         for setting in Setting::ALL.into_iter().filter(|&setting| overrides.sets(setting)) {
@@ -233,8 +233,8 @@ impl Course {
         }
     }
 
-    /// The results that an earlier run has; what it did, without a failure, is not among the rows
-    /// that are still to run.
+    /// The results of an earlier run. Rows that it finished without a failure are removed from
+    /// `rows`.
     fn done_before(&self, earlier: &Results, rows: &mut Vec<Chosen>) -> Result<Vec<Row>, String> {
         let (asked, were) = (self.asked(), &earlier.options);
         if (RunOptions { command: were.command.clone(), ..asked }) != *were {
@@ -256,7 +256,7 @@ impl Course {
         Ok(earlier.rows.iter().filter(|one| !again(one)).cloned().collect())
     }
 
-    /// What was asked for.
+    /// The options of this run, for the results.
     fn asked(&self) -> RunOptions {
         RunOptions {
             command: command(env::args().skip(1)),
@@ -295,7 +295,7 @@ fn counted(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-/// Tries out what acknowledged commits of all engines survive, as far as rows ask.
+/// Establishes what acknowledged commits of all engines survive, as far as the rows need it.
 fn classes(rows: &[Chosen], arm: Arm, options: &Options<'_>) -> HashMap<Promise, Established> {
     let asked = |row: &Chosen| {
         let durability = row.config.durability;
@@ -315,7 +315,7 @@ fn classes(rows: &[Chosen], arm: Arm, options: &Options<'_>) -> HashMap<Promise,
                 anstream::eprintln!("{engine}, {durability:?}: {}", established.how);
                 classes.insert((engine, durability), established);
             }
-            // Its rows will say so.
+            // The rows of this engine will report it.
             Err(Failure { kind: FailureKind::Unsupported, .. }) => {}
             Err(failure) => {
                 let how = format!("memory: {failure}");
@@ -328,8 +328,8 @@ fn classes(rows: &[Chosen], arm: Arm, options: &Options<'_>) -> HashMap<Promise,
     classes
 }
 
-/// The command line with these words, as results keep it: of paths from the root, which tell
-/// how a machine is laid out, only the last component.
+/// The command line with these words, for the results. Of absolute paths only the last component is
+/// kept, because the rest shows how a machine is laid out.
 fn command(words: impl Iterator<Item = String>) -> String {
     words.fold("silt-bench".to_owned(), |all, word| {
         let path = Path::new(&word);
@@ -338,7 +338,7 @@ fn command(words: impl Iterator<Item = String>) -> String {
     })
 }
 
-/// siltdb, and what it is measured against.
+/// siltdb and its yardstick.
 fn is_always_repeated(engine: &str) -> bool {
     is_ours(engine) || engine == YARDSTICK
 }
@@ -353,7 +353,7 @@ fn engine(id: &str, report: &Report, options: &Options<'_>) -> Engine {
         build: String::new(),
         options: report.facts.options.clone(),
         durability: match &established[..] {
-            [] => format!("{}, by its own word", report.facts.class.name()),
+            [] => format!("{}, by its own claim", report.facts.class.name()),
             known => known.join("; "),
         },
     }
@@ -367,7 +367,7 @@ fn code(rows: &[Row], classes: &HashMap<Promise, Established>) -> ExitCode {
     }
 }
 
-/// A peer that fails, takes too long, or loses commits, does not fail the run; siltdb does.
+/// A peer that fails, takes too long or loses commits does not fail the run; siltdb does.
 fn fails(rows: &[Row], classes: &HashMap<Promise, Established>) -> bool {
     let ended = |row: &Row| match row.status {
         Status::Failed => true,

@@ -1,40 +1,40 @@
-//! What an engine must offer to be measured: the traits that adapters implement.
+//! The traits that an adapter implements so that its engine can be measured.
 //!
-//! Loops over them are monomorphised; nothing on the clock goes through a table of functions.
-//! Does not know rows or passes.
+//! Loops over them are monomorphised, so that timed code has no dynamic dispatch. This file knows
+//! no rows and no passes.
 
 use crate::{keys::KeyMaker, values::ValueMaker};
 use serde::{Deserialize, Serialize};
 use std::{fmt, path::Path, time::Instant};
 
-/// What a call of an engine, or of anything that drives one, returns.
+/// The result of a call of an engine or of a worker.
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// Why a row has no figure.
+/// The reason why a row has no figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FailureKind {
-    /// The engine, or what stands around it, returned an error.
+    /// The engine or its environment returned an error.
     Error,
-    /// The engine does not have what the row needs.
+    /// The engine lacks a feature that the row needs.
     Unsupported,
-    /// The engine returned something else than was written.
+    /// The engine returned other data than was written.
     Verification,
-    /// All together took longer than a row may: said by who runs the worker.
+    /// The work exceeded the time limit of a row; reported by the process that runs the worker.
     Capped,
 }
 
-/// A failure and what it says.
+/// A failure and its message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// What kind of failure.
+    /// The kind of failure.
     pub kind: FailureKind,
-    /// What happened, for people.
+    /// The message.
     pub message: String,
 }
 
 impl Failure {
-    /// An error that is told.
+    /// An error with a message.
     pub fn error(message: impl Into<String>) -> Self {
         Self { kind: FailureKind::Error, message: message.into() }
     }
@@ -44,12 +44,12 @@ impl Failure {
         Self { kind: FailureKind::Unsupported, message: what.into() }
     }
 
-    /// `what` was cut off.
+    /// A failure because `what` was cut off.
     pub fn capped(what: impl Into<String>) -> Self {
         Self { kind: FailureKind::Capped, message: what.into() }
     }
 
-    /// Something else came back than was written.
+    /// A failure because other data was returned than was written.
     pub fn verification(message: impl Into<String>) -> Self {
         Self { kind: FailureKind::Verification, message: message.into() }
     }
@@ -73,18 +73,18 @@ impl fmt::Display for Failure {
     }
 }
 
-/// How blocks are compressed.
+/// The compression of blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Codec {
-    /// Not at all.
+    /// No compression.
     None,
-    /// By LZ4, where the engine has it.
+    /// LZ4, if the engine has it.
     #[default]
     Lz4,
 }
 
-/// When a commit is acknowledged.
+/// The moment at which a commit is acknowledged.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
 )]
@@ -97,13 +97,13 @@ pub enum Durability {
     Synced,
 }
 
-/// What an acknowledged commit survives: established for each engine, not assumed.
+/// The events that an acknowledged commit survives. It is established for each engine, not assumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
-    /// Nothing: it is acknowledged in the memory of the process.
+    /// None: the commit is acknowledged in the memory of the process.
     Memory,
-    /// A killed process.
+    /// A kill of the process.
     Process,
     /// A power loss.
     Power,
@@ -121,63 +121,63 @@ impl Class {
     }
 }
 
-/// Which options are set.
+/// The set of options that engines get.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arm {
-    /// The same for all engines, where they have them.
+    /// The same for all engines that have them.
     #[default]
     Equal,
-    /// Each engine's own defaults, but for durability and compression.
+    /// Each engine's own defaults, except durability and compression.
     Defaults,
 }
 
-/// How tables are kept.
+/// The form of tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TableKind {
-    /// As the engine usually does.
+    /// The engine's usual form.
     #[default]
     Block,
-    /// As B+trees.
+    /// B+trees.
     Btree,
-    /// Not compressed, and read where the system maps them.
+    /// Uncompressed, and read through a mapping.
     Mapped,
 }
 
-/// How a database is opened.
+/// The configuration of a database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Config {
-    /// Size of a memtable, in bytes, or of those that an engine divides it into.
+    /// Size of a memtable in bytes, or of all memtables together if an engine divides it.
     pub write_buffer_bytes: u64,
     /// Size of the block cache, in bytes.
     pub cache_bytes: u64,
     /// Bits of the filter for each key.
     pub bloom_bits_per_key: u32,
-    /// How blocks are compressed.
+    /// The compression of blocks.
     pub codec: Codec,
-    /// When a commit is acknowledged.
+    /// The moment at which a commit is acknowledged.
     pub durability: Durability,
-    /// Which options are set.
+    /// The set of options.
     pub arm: Arm,
-    /// How tables are kept.
+    /// The form of tables.
     pub table: TableKind,
-    /// How many families, at least one.
+    /// Number of families, at least one.
     pub families: u32,
-    /// Runs that level 0 gathers before it is compacted, if not the engine's own number.
+    /// Number of runs in level 0 that starts a compaction; `None` for the engine's own.
     pub level0_runs: Option<u32>,
-    /// How many entries the database will hold at most.
+    /// Upper bound of the number of entries.
     pub entries_max: u64,
-    /// What keys and values of that many take up, for engines that must be told.
+    /// Bytes of that many keys and values, for engines that need a bound.
     pub bytes_max: u64,
-    /// Opening is measured, alone or as a part of the run: engines that can spare writes at the
-    /// cost of later openings must not.
+    /// Whether opening is measured, alone or as a part of the run. Engines that can save writes at
+    /// the cost of later openings must not do so then.
     pub is_opened_often: bool,
 }
 
 impl Config {
-    /// What an engine is told that takes all three: for its [`Facts`].
+    /// The options of an engine that takes all three, for its [`Facts`].
     #[must_use]
     pub fn knobs(&self) -> String {
         match self.arm {
@@ -191,10 +191,11 @@ impl Config {
         }
     }
 
-    /// For engines that have one family in this benchmark, one kind of table, and no level 0.
+    /// Checks that one family, the usual tables and no level 0 are enough; for engines without
+    /// more.
     ///
     /// # Errors
-    /// `Unsupported`, if the configuration asks for more.
+    /// `Unsupported`, if the configuration needs more.
     pub fn must_be_plain(&self) -> Result<()> {
         if self.families > 1 {
             return Err(Failure::unsupported("one family in this benchmark"));
@@ -202,10 +203,10 @@ impl Config {
         self.must_have_no_levels()
     }
 
-    /// For engines that have one kind of table and no level 0.
+    /// Checks that the usual tables and no level 0 are enough; for engines without more.
     ///
     /// # Errors
-    /// `Unsupported`, if the configuration asks for more.
+    /// `Unsupported`, if the configuration needs more.
     pub fn must_have_no_levels(&self) -> Result<()> {
         if self.table == TableKind::Btree {
             return Err(Failure::unsupported("one kind of table"));
@@ -236,29 +237,29 @@ impl Default for Config {
     }
 }
 
-/// What an engine says of itself.
+/// The facts that an adapter states about its engine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// Its version.
     pub version: String,
-    /// What an acknowledged commit survives with the durability asked for.
+    /// The class that it claims for acknowledged commits with the requested durability.
     pub class: Class,
-    /// The options that were set, in words, and how the class is known.
+    /// The options that were set, in words, and the source of the claimed class.
     pub options: String,
 }
 
-/// Which way a scan goes.
+/// The direction of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Upwards.
     Forward,
-    /// Downwards; it begins at the last key at or before the one named.
+    /// Downwards, beginning at the last key at or before the given one.
     Reverse,
 }
 
 /// An engine with one database open.
 pub trait Engine: Sized + Sync + 'static {
-    /// What a thread uses.
+    /// A thread's access to the database.
     type Session<'a>: Session
     where
         Self: 'a;
@@ -266,87 +267,88 @@ pub trait Engine: Sized + Sync + 'static {
     /// Its name in suites and reports.
     const ID: &'static str;
 
-    /// Whether there is something to compact: an engine that changes in place has nothing.
+    /// Whether the engine compacts; an engine that updates in place does not.
     const COMPACTS: bool = true;
 
-    /// What it is with such a configuration, without opening anything.
+    /// The facts about the engine with a configuration; opens nothing.
     fn facts(config: &Config) -> Facts;
 
-    /// Opens the database in a directory that exists; creates it if there is none.
+    /// Opens the database in an existing directory; creates it if there is none.
     ///
     /// # Errors
-    /// `Unsupported`, if the configuration asks for what it does not have; its own.
+    /// `Unsupported`, if it lacks what the configuration needs; errors of the engine.
     fn open(dir: &Path, config: &Config) -> Result<Self>;
 
-    /// What one thread works with.
+    /// A session for one thread.
     ///
     /// # Errors
-    /// Its own.
+    /// Errors of the engine.
     fn session(&self) -> Result<Self::Session<'_>>;
 
-    /// Writes out what is in memory.
+    /// Writes out the memtables.
     ///
     /// # Errors
-    /// Its own.
+    /// Errors of the engine.
     fn flush(&self) -> Result<()>;
 
-    /// Writes out what is in memory, if the engine can be told to, and returns once background work
-    /// is done, as far as it can say; returns since when that is so. Looking for longer whether it
-    /// stays quiet is not what the engine needs.
+    /// Writes out the memtables, if the engine offers that. Returns once background work is done,
+    /// as far as the engine can tell, and gives the time from which that holds. Time spent on
+    /// checking that it stays quiet does not count.
     ///
     /// # Errors
-    /// Its own.
+    /// Errors of the engine.
     fn settle(&self) -> Result<Instant>;
 
-    /// Brings the data into the shape that is best for reading.
+    /// Compacts the data into the form that is best for reading.
     ///
     /// # Errors
-    /// Its own.
+    /// Errors of the engine.
     fn compact(&mut self) -> Result<()>;
 
     /// Closes the database.
     ///
     /// # Errors
-    /// Its own.
+    /// Errors of the engine.
     fn close(self) -> Result<()>;
 }
 
 /// One thread's access to a database.
 pub trait Session {
-    /// Sets a value; a commit of its own.
+    /// Sets a value, as a commit of its own.
     ///
     /// # Errors
-    /// The engine's.
+    /// Errors of the engine.
     fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
 
-    /// Deletes a key; a commit of its own.
+    /// Deletes a key, as a commit of its own.
     ///
     /// # Errors
-    /// The engine's.
+    /// Errors of the engine.
     fn delete(&mut self, key: &[u8]) -> Result<()>;
 
     /// Commits a batch atomically.
     ///
     /// # Errors
-    /// The engine's.
+    /// Errors of the engine.
     fn write(&mut self, batch: &mut Batch) -> Result<()>;
 
-    /// Shows the value of a key, if there is one.
+    /// Passes the value of a key to `seen`, if there is one; returns whether there is.
     ///
     /// # Errors
-    /// The engine's.
+    /// Errors of the engine.
     fn get(&mut self, key: &[u8], seen: impl FnOnce(&[u8])) -> Result<bool>;
 
-    /// Shows the first entry at or after a key, if there is one.
+    /// Passes the first entry at or after a key to `seen`, if there is one.
     ///
     /// # Errors
-    /// The engine's.
+    /// Errors of the engine.
     fn seek(&mut self, key: &[u8], seen: impl FnOnce(&[u8], &[u8])) -> Result<bool>;
 
-    /// Shows up to `limit` entries from a key, included, or from the end; returns how many.
+    /// Passes up to `limit` entries from a key on, inclusive, or from the end; returns their
+    /// number.
     ///
     /// # Errors
-    /// The engine's.
+    /// Errors of the engine.
     fn scan(
         &mut self,
         from: Option<&[u8]>,
@@ -355,11 +357,11 @@ pub trait Session {
         seen: impl FnMut(&[u8], &[u8]),
     ) -> Result<u64>;
 
-    /// Shows up to `limit` entries from a key, included, by the iterator that programs use first;
-    /// returns how many. An engine that has one way to walk need not define it.
+    /// As `scan`, but by the iterator that programs would use first. An engine with one kind of
+    /// iterator need not define it.
     ///
     /// # Errors
-    /// The engine's.
+    /// Errors of the engine.
     fn iterate(
         &mut self,
         from: Option<&[u8]>,
@@ -372,24 +374,24 @@ pub trait Session {
     /// Deletes the keys in `[from, to)` in one commit.
     ///
     /// # Errors
-    /// The engine's; `Unsupported` unless it has such an operation.
+    /// Errors of the engine; `Unsupported` unless it has such an operation.
     fn delete_range(&mut self, _from: &[u8], _to: &[u8]) -> Result<()> {
         Err(Failure::unsupported("no range delete"))
     }
 
-    /// From now on the session uses this family.
+    /// Makes the session use this family.
     ///
     /// # Errors
-    /// The engine's; `Unsupported` beyond the first unless it has families.
+    /// Errors of the engine; `Unsupported` beyond the first unless it has families.
     fn select_family(&mut self, index: u32) -> Result<()> {
         if index == 0 { Ok(()) } else { Err(Failure::unsupported("no families")) }
     }
 
-    /// A session that pinned a view for reading takes a new one, which holds all that this session
-    /// has written and all that others had committed.
+    /// Renews a read transaction, so that it shows all writes of this session and all commits of
+    /// the others so far.
     ///
     /// # Errors
-    /// The engine's.
+    /// Errors of the engine.
     fn refresh(&mut self) -> Result<()> {
         Ok(())
     }
@@ -412,17 +414,17 @@ pub enum Write<'a> {
     },
 }
 
-/// What to write: id and version; version 0 deletes.
+/// A write to make: id and version; version 0 deletes.
 #[derive(Clone, Copy, Debug)]
 pub struct Pending {
-    /// Whose value.
+    /// The id of the key.
     pub id: u32,
-    /// Which value.
+    /// The version of the value.
     pub version: u32,
 }
 
-/// Operations to be committed as one. Keys and values are made when they are asked for, so that an
-/// engine copies them once, into its own batch.
+/// Operations to commit together. Keys and values are made on demand, so that an engine copies them
+/// only once, into its own batch.
 #[derive(Clone, Debug)]
 pub struct Batch {
     keys: KeyMaker,
@@ -431,7 +433,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// An empty batch of such keys and values.
+    /// An empty batch with these makers of keys and values.
     #[must_use]
     pub fn new(keys: KeyMaker, values: ValueMaker) -> Self {
         Self { keys, values, pending: Vec::new() }
@@ -443,7 +445,7 @@ impl Batch {
         self.pending.push(pending);
     }
 
-    /// How many operations it holds.
+    /// The number of operations.
     #[must_use]
     pub fn len(&self) -> usize {
         self.pending.len()
@@ -460,10 +462,10 @@ impl Batch {
         self.pending.clear();
     }
 
-    /// Shows each operation in turn.
+    /// Passes each operation in turn to `seen`.
     ///
     /// # Errors
-    /// The first that `seen` returns.
+    /// The first error that `seen` returns.
     #[inline]
     pub fn for_each(&mut self, mut seen: impl FnMut(Write<'_>) -> Result<()>) -> Result<()> {
         for pending in &self.pending {

@@ -1,6 +1,6 @@
-//! The model: which version each id has, and what reading must therefore give.
+//! The model: the version of each id, and the results that reads must therefore have.
 //!
-//! It replays plans; it never looks at an engine.
+//! It replays plans and never reads an engine.
 
 use crate::{
     job::Work,
@@ -9,19 +9,19 @@ use crate::{
     values::{ABSENT, Shape},
 };
 
-/// What was read, folded.
+/// The sum of what was read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Sum of what the values contribute, and the keys that were shown with them, wrapping.
+    /// Sum of the contributions of the values and of the keys shown with them, wrapping.
     pub sum: u64,
-    /// Keys that were found and entries that were walked over.
+    /// Number of keys found and entries scanned.
     pub found: u64,
     /// Bytes of values, counted by length.
     pub value_bytes: u64,
 }
 
 impl Tally {
-    /// A value was read.
+    /// Adds a value that was read.
     #[inline]
     pub fn add(&mut self, value: &[u8]) {
         self.sum = self.sum.wrapping_add(crate::values::fold(value));
@@ -29,26 +29,26 @@ impl Tally {
         self.value_bytes += value.len() as u64;
     }
 
-    /// An entry was read: its key was shown, too.
+    /// Adds an entry of which the key was read too.
     #[inline]
     pub fn add_entry(&mut self, key: &[u8], value: &[u8]) {
         self.add(value);
         self.add_key(key);
     }
 
-    /// The key of what was read was shown.
+    /// Adds a key that was read.
     #[inline]
     pub fn add_key(&mut self, key: &[u8]) {
         self.sum = self.sum.wrapping_add(keys::fold(key));
     }
 
-    /// Nothing was found.
+    /// Adds a read that found nothing.
     #[inline]
     pub fn miss(&mut self) {
         self.sum = self.sum.wrapping_add(ABSENT);
     }
 
-    /// What reading an id in a version, 0 for none, must give.
+    /// Adds the expected result of reading an id in a version; 0 stands for an absent one.
     fn expect(&mut self, values: Shape, id: u32, version: u32) {
         if version == 0 {
             return self.miss();
@@ -58,7 +58,7 @@ impl Tally {
         self.value_bytes += u64::from(values.bytes);
     }
 
-    /// Takes in what another thread read.
+    /// Adds the reads of another thread.
     pub fn merge(&mut self, other: &Self) {
         self.sum = self.sum.wrapping_add(other.sum);
         self.found += other.found;
@@ -66,7 +66,7 @@ impl Tally {
     }
 }
 
-/// The versions of all ids; 0 for one that does not exist.
+/// The versions of all ids; 0 for an absent one.
 #[derive(Clone, Debug)]
 pub struct Model {
     threads: u32,
@@ -98,7 +98,7 @@ impl Model {
         self.versions.iter_mut().map(|versions| Own { threads, values, versions }).collect()
     }
 
-    /// The version of an id; 0 if it does not exist.
+    /// The version of an id; 0 if it is absent.
     #[must_use]
     pub fn version(&self, id: u32) -> u32 {
         self.versions[(id % self.threads) as usize]
@@ -112,18 +112,18 @@ impl Model {
         self.versions[(id % self.threads) as usize][(id / self.threads) as usize] = version;
     }
 
-    /// How many ids there may be.
+    /// Upper bound of the ids.
     #[must_use]
     pub fn ids(&self) -> u32 {
         self.versions.iter().map(|own| own.len() as u32).sum()
     }
 
-    /// What reading an id now must give.
+    /// Adds the expected result of reading an id now.
     pub fn get(&self, id: u32, tally: &mut Tally) {
         tally.expect(self.values, id, self.version(id));
     }
 
-    /// The ids that exist, and their versions, in the order of ids.
+    /// The present ids, and their versions, in the order of ids.
     pub fn live(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         (0..self.ids()).map(|id| (id, self.version(id))).filter(|(_, version)| *version != 0)
     }
@@ -134,8 +134,8 @@ impl Own<'_> {
         &mut self.versions[(id / self.threads) as usize]
     }
 
-    /// Does the first `done` steps of a plan and tells what its reads must give. `live` is what
-    /// ranges and seeks see.
+    /// Replays the first `done` steps of a plan and returns the expected sum of its reads. Ranges
+    /// and seeks read `live`.
     pub fn replay(&mut self, plan: &Plan, done: usize, live: &Live) -> Tally {
         let mut tally = Tally::default();
         let mut pending: Vec<(u32, u32)> = Vec::new();
@@ -160,13 +160,13 @@ impl Own<'_> {
         tally
     }
 
-    /// The version of an own id.
+    /// The version of a thread's own id.
     #[must_use]
     pub fn committed(&mut self, id: u32) -> u32 {
         *self.version(id)
     }
 
-    /// Commits writes: id and version.
+    /// Applies the writes of a commit: id and version.
     pub fn apply(&mut self, pending: &mut Vec<(u32, u32)>) {
         for (id, version) in pending.drain(..) {
             *self.version(id) = version;
@@ -174,7 +174,7 @@ impl Own<'_> {
     }
 }
 
-/// The ids that exist at a moment, in the order of their keys, with sums up to each.
+/// The ids present at a moment, in the order of their keys, with sums up to each.
 #[derive(Clone, Debug, Default)]
 pub struct Live {
     keys: KeyStyle,
@@ -183,7 +183,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// What a model holds now.
+    /// The present contents of a model.
     #[must_use]
     pub fn new(model: &Model) -> Self {
         let mut maker = model.keys.clone();
@@ -203,25 +203,25 @@ impl Live {
         Self { keys, entries, sums }
     }
 
-    /// How many ids exist.
+    /// The number of present ids.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether none exists.
+    /// Whether no id is present.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Where the first entry stands whose key is not below that of an id.
+    /// The position of the first entry whose key is not below that of an id.
     fn position(&self, id: u32) -> usize {
         let rank = self.keys.rank(id);
         self.entries.partition_point(|(live, _)| self.keys.rank(*live) < rank)
     }
 
-    /// Up to `count` ids and versions from that of an id on.
+    /// Up to `count` ids and versions, from that of an id on.
     #[must_use]
     pub fn from(&self, id: u32, count: u64) -> &[(u32, u32)] {
         let start = self.position(id);
@@ -229,7 +229,7 @@ impl Live {
         &self.entries[start..end]
     }
 
-    /// What reading up to `count` entries from an id on must give.
+    /// The expected result of reading up to `count` entries from an id on.
     fn tally(&self, id: u32, count: u64, value_bytes: u32, tally: &mut Tally) {
         if self.sums.is_empty() {
             return tally.miss();
@@ -245,7 +245,7 @@ impl Live {
         tally.value_bytes += u64::from(value_bytes) * found as u64;
     }
 
-    /// What reading the entries between two positions must give.
+    /// The expected result of reading the entries between two positions.
     #[must_use]
     pub fn between(&self, start: usize, end: usize, value_bytes: u32) -> Tally {
         let found = (end - start) as u64;

@@ -1,7 +1,7 @@
-//! Who takes part in a row: the engines that were asked for, or all that there are; in large runs
-//! siltdb, RocksDB and the best others of an earlier run.
+//! The engines that take part in a row: the requested ones, or all. In large runs siltdb, RocksDB
+//! and the best others of an earlier run.
 //!
-//! An engine that is known but has no worker takes part, too: its rows say why it did not run.
+//! A known engine without a worker takes part, too: its rows give the reason why it did not run.
 
 use crate::{
     report::ranking::{OURS, groups, is_ours},
@@ -12,7 +12,7 @@ use crate::{
 };
 use std::str::FromStr;
 
-/// The engines that this benchmark has adapters or workers for, in the order of reports.
+/// The engines with adapters or workers in this benchmark, in the order of reports.
 pub const KNOWN: [&str; 19] = [
     "siltdb",
     "siltdb-btree",
@@ -34,21 +34,21 @@ pub const KNOWN: [&str; 19] = [
     "wildcat",
     IN_MEMORY,
 ];
-/// The map that rows about memory compare with: it has no files, so other rows leave it out.
+/// The map that rows about memory compare with. Other rows leave it out, because it has no files.
 const IN_MEMORY: &str = "btreemap";
 /// The peer that takes part in every row.
 pub const YARDSTICK: &str = "rocksdb";
-/// How many others take part in a row of a large run.
+/// The number of other engines in a row of a large run.
 const OTHERS: usize = 2;
-/// Why an engine without a worker did not run, if nothing else is known.
+/// The reason why an engine without a worker did not run, unless another one is known.
 const NOT_BUILT: &str = "its worker is not built: cargo bench-all does";
 
 /// An engine that cannot run here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Absent {
-    /// Its id.
+    /// The id of the engine.
     pub engine: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
@@ -57,7 +57,7 @@ pub struct Absent {
 pub struct Field {
     engines: Vec<String>,
     absent: Vec<Absent>,
-    /// Nobody was named.
+    /// Whether no engine was named.
     is_open: bool,
     earlier: Option<Results>,
 }
@@ -74,10 +74,10 @@ impl FromStr for Absent {
 }
 
 impl Field {
-    /// The engines that are `wanted`, or all that the workers drive and all that are `absent`.
+    /// The `wanted` engines, or all that have workers and all that are `absent`.
     ///
     /// # Errors
-    /// If nobody knows one of them, with the nearest that is known.
+    /// If one of them is unknown, with the nearest known name.
     pub fn new(
         workers: &[WorkerBinary],
         wanted: &[String],
@@ -88,7 +88,7 @@ impl Field {
         let mut known = KNOWN.to_vec();
         known.extend(driven.iter().filter(|engine| !is_trial(engine) && !KNOWN.contains(engine)));
         for engine in wanted {
-            // Engines to try the benchmark with are known to who names them.
+            // Trial engines are available when they are named.
             if !driven.contains(&engine.as_str()) {
                 known_or_nearest("engine", engine, &known)?;
             }
@@ -111,8 +111,8 @@ impl Field {
         Ok(Self { engines, absent, is_open: wanted.is_empty(), earlier: None })
     }
 
-    /// The same, but in each row that an earlier run has a figure of siltdb for, only siltdb,
-    /// RocksDB and the best others of its durability class.
+    /// The same, but with fewer engines in each row for which an earlier run has a figure of
+    /// siltdb: siltdb, RocksDB and the best others of its durability class.
     #[must_use]
     pub fn best_of(self, earlier: Results) -> Self {
         Self { earlier: Some(earlier), ..self }
@@ -124,16 +124,16 @@ impl Field {
         &self.engines
     }
 
-    /// Those that cannot run here.
+    /// The engines that cannot run here.
     #[must_use]
     pub fn absent(&self) -> &[Absent] {
         &self.absent
     }
 
-    /// Who takes part in a row, in the order of the report.
+    /// The engines of a row, in the order of the report.
     ///
-    /// A variant of siltdb, or the map in memory, takes part only where it is named: by the command
-    /// line, or by a row that is about it.
+    /// A variant of siltdb, or the map in memory, takes part only if the command line or the row
+    /// names it.
     #[must_use]
     pub fn of(&self, row: &Chosen) -> Vec<String> {
         let best = self.earlier.as_ref().and_then(|earlier| best_others(earlier, row));
@@ -154,7 +154,7 @@ impl Field {
     }
 }
 
-/// The fastest of those that siltdb may be compared with.
+/// The fastest of the engines that are comparable with siltdb.
 fn best_others(earlier: &Results, row: &Chosen) -> Option<Vec<String>> {
     let groups = groups(earlier);
     let group = groups.iter().find(|group| (group.suite, group.row) == (&row.suite, &row.row))?;

@@ -1,6 +1,6 @@
 //! Files of results: read plain or compressed; opened before a run and replaced whole after it.
 //!
-//! Does not know what a report looks like.
+//! It does not know the form of a report.
 
 use crate::result::Results;
 use flate2::{Compression, read::MultiGzDecoder, write::GzEncoder};
@@ -11,14 +11,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What a compressed file begins with, whatever it is called.
+/// The first bytes of a compressed file, whatever its name.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
-/// The name of a file that is written compressed ends so.
+/// The extension of a file to be compressed.
 const GZIP_EXTENSION: &str = "gz";
-/// The largest results that are read, in bytes: a thousand times what a run of all rows writes, and
-/// little enough that a damaged file cannot fill the memory.
+/// The largest results file that is read, in bytes. A run of all rows writes a thousandth of it,
+/// and a damaged file of this size still fits in memory.
 const RESULTS_BYTES_MAX: u64 = 1 << 30;
-/// What is written has this behind its name until it is whole.
+/// The suffix of a file that is not complete yet.
 const PART: &str = ".part";
 
 /// Reads a results file, which may be compressed by gzip.
@@ -30,9 +30,8 @@ pub fn read(path: &Path) -> Result<Results, String> {
     let bytes = fs::read(path).map_err(unreadable)?;
     let bytes =
         if bytes.starts_with(&GZIP) { unpacked(&bytes).map_err(unreadable)? } else { bytes };
-    let text = String::from_utf8(bytes).map_err(|_| {
-        format!("{}: not a results file of silt-bench: it is no text", path.display())
-    })?;
+    let text = String::from_utf8(bytes)
+        .map_err(|_| format!("{}: not a results file of silt-bench: not text", path.display()))?;
     Results::from_json(&text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
@@ -46,10 +45,10 @@ fn unpacked(bytes: &[u8]) -> io::Result<Vec<u8>> {
     Ok(all)
 }
 
-/// A file that can be written, as was seen when it was opened.
+/// An output file that was writable when it was opened.
 ///
-/// A regular file is written beside its place and then renamed, so that what stood there before
-/// survives a run that ends early. What is no regular file, such as a pipe, is written directly.
+/// A regular file is written beside its place and then renamed, so that the previous one survives a
+/// run that ends early. Other files, such as a pipe, are written directly.
 #[derive(Debug)]
 pub struct Output {
     path: PathBuf,
@@ -58,14 +57,13 @@ pub struct Output {
 
 #[derive(Debug)]
 enum Target {
-    /// The file that becomes the one that is meant.
+    /// The file that is renamed to the final one.
     Part(PathBuf),
     Direct(File),
 }
 
 impl Output {
-    /// Finds out whether `path` can be written. What is there stays as it is until
-    /// [`Output::write`].
+    /// Checks that `path` can be written. An existing file is unchanged until [`Output::write`].
     ///
     /// # Errors
     /// A message that names the file.
@@ -74,7 +72,7 @@ impl Output {
     }
 
     fn prepare(path: &Path) -> io::Result<Self> {
-        // A link stays, and leads to what is written.
+        // A symbolic link stays, and its target is written.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let is_there = match fs::metadata(&path) {
             Ok(metadata) if metadata.is_dir() => return Err(io::ErrorKind::IsADirectory.into()),
@@ -94,7 +92,7 @@ impl Output {
         Ok(Self { path, target: Target::Part(part) })
     }
 
-    /// Writes `text` instead of what is there; compressed by gzip if the name ends with `.gz`.
+    /// Replaces the contents by `text`, compressed with gzip if the name ends with `.gz`.
     ///
     /// # Errors
     /// A message that names the file.
@@ -118,7 +116,7 @@ impl Output {
 impl Drop for Output {
     fn drop(&mut self) {
         if let Target::Part(part) = &self.target {
-            // It is there only if nothing was written, or not to its end.
+            // The file still exists only if no write was completed.
             let _ = fs::remove_file(part);
         }
     }

@@ -1,4 +1,4 @@
-//! What a worker is told and what it answers: JSON, one object a line.
+//! The protocol between runner and worker: JSON, one object a line.
 //!
 //! 1. The worker writes [`Line::Hello`].
 //! 2. The runner writes a [`Request`].
@@ -15,13 +15,13 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// The protocol of this version.
+/// The version of the protocol.
 pub const PROTOCOL: u32 = 1;
 
 /// An engine that a worker can drive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EngineInfo {
-    /// Its id.
+    /// The id of the engine.
     pub engine: String,
     /// Its version.
     pub version: String,
@@ -30,16 +30,16 @@ pub struct EngineInfo {
 /// The first line of a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// The protocol it speaks.
+    /// The version of the protocol that it speaks.
     pub protocol: u32,
-    /// What it can drive.
+    /// The engines that it can drive.
     pub engines: Vec<EngineInfo>,
 }
 
-/// Where a worker stands.
+/// The progress of a worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
-    /// What it does.
+    /// The phase.
     pub phase: String,
     /// Operations done in this phase.
     pub done: u64,
@@ -53,17 +53,17 @@ pub struct Progress {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Line {
-    /// Who it is.
+    /// The engines and the protocol of the worker.
     Hello(Hello),
-    /// Where it stands.
+    /// The progress of the worker.
     Progress(Progress),
-    /// What it measured.
+    /// The measurements.
     Report(Box<Report>),
-    /// What it found of the commits of another.
+    /// The commits that another worker left.
     Survived(Survived),
-    /// What it left behind, now that it can be killed.
+    /// The data left behind; the worker can now be killed.
     Left(Left),
-    /// Why it did not.
+    /// The reason of a failure.
     Failed(Failure),
 }
 
@@ -71,29 +71,29 @@ pub enum Line {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Request {
-    /// A row.
+    /// One row.
     Job(Box<Job>),
     /// A part of a crash test.
     Crash(CrashTest),
-    /// The database of a row in [`State::Killed`]: the worker seeds it into the store of the job,
-    /// where it must be the first, settles and closes nothing, writes a [`Line::Left`], and waits
-    /// to be killed. An engine that by its own word may lose commits then is unsupported.
+    /// The database of a row in [`State::Killed`]. The worker seeds it into the store of the job,
+    /// where it must be the first, without settling or closing. It writes a [`Line::Left`] and
+    /// waits to be killed. An engine that by its own claim may lose commits then is unsupported.
     Leave(Box<Job>),
 }
 
-/// What an acknowledged commit survives, tried out: one worker commits until it is killed, another
-/// counts what is left.
+/// A test of what an acknowledged commit survives: one worker commits until it is killed, and
+/// another counts the remaining commits.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CrashTest {
-    /// Which engine.
+    /// The engine.
     pub engine: String,
-    /// A directory that both use.
+    /// A directory that both workers use.
     pub dir: PathBuf,
-    /// How to open the database.
+    /// The configuration of the database.
     pub config: Config,
-    /// Which part.
+    /// The part of the test.
     pub step: CrashStep,
-    /// How many commits there are at most.
+    /// Upper bound of the commits.
     pub commits: u32,
 }
 
@@ -101,94 +101,94 @@ pub struct CrashTest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CrashStep {
-    /// Puts the ids from 0 on in version 1, keys of 16 and values of 100 bytes that compress by
-    /// half, each a commit of its own, and writes a [`Line::Progress`] after each, whose `done` is
-    /// the number of them. Having done all, it waits to be killed.
+    /// Puts the ids from 0 on in version 1: keys of 16 bytes, values of 100 bytes that compress by
+    /// half, each as a commit of its own. After each it writes a [`Line::Progress`] whose `done` is
+    /// their number. At the end it waits to be killed.
     Commit,
     /// Opens the database and reads those ids.
     Count,
 }
 
-/// What was left.
+/// The commits found after a kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Survived {
-    /// What the engine says that an acknowledged commit survives.
+    /// The class that the engine claims for acknowledged commits.
     pub class: Class,
-    /// Commits that are there, up to the first that is not.
+    /// Number of commits present, up to the first missing one.
     pub found: u64,
-    /// Commits that are there beyond it.
+    /// Number of commits present beyond it.
     pub beyond: u64,
 }
 
-/// A database that is there to be left by a kill.
+/// A database that a kill will leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Left {
-    /// Operations that were acknowledged.
+    /// Acknowledged operations.
     pub acknowledged: u64,
 }
 
 /// One row on one engine.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
-    /// Which engine.
+    /// The engine.
     pub engine: String,
-    /// An empty directory of its own.
+    /// An empty directory for this job.
     pub dir: PathBuf,
-    /// How to open databases.
+    /// The configuration of databases.
     pub config: Config,
-    /// What to do.
+    /// The work to do.
     pub work: Work,
     /// Seconds after which a measured phase is cut off and reported as capped.
     pub cap_seconds: f64,
-    /// Where the database is kept as the measured phase shall find it, to be copied: filled by the
-    /// first pass that finds nothing there. Without, each pass seeds its own. In [`State::Killed`]
-    /// it has been filled by a worker that was told to leave it.
+    /// The directory of the seeded database, which each pass copies. The first pass that finds it
+    /// empty fills it; without a directory, each pass seeds its own database. In [`State::Killed`]
+    /// a worker with [`Request::Leave`] has filled it.
     #[serde(default)]
     pub store: Option<PathBuf>,
-    /// How much of the row.
+    /// The part of the row to do.
     #[serde(default)]
     pub extent: Extent,
 }
 
-/// How much of a row is done.
+/// The part of a row to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Extent {
     /// All passes.
     #[default]
     Full,
-    /// The throughput pass, and what verifies it: nothing is timed call by call or compacted.
+    /// The throughput pass and its verification, without latencies and compaction.
     Throughput,
 }
 
 /// A workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Work {
-    /// Ids that are seeded: 0 up to this number.
+    /// Number of seeded ids, from 0 on.
     pub keys: u32,
-    /// How ids become keys.
+    /// The mapping of ids to keys.
     #[serde(default)]
     pub key_style: KeyStyle,
     /// Length of a key.
     pub key_bytes: u32,
-    /// What values are made of.
+    /// The contents of values.
     #[serde(default)]
     pub value_style: ValueStyle,
     /// Length of a value.
     pub value_bytes: u32,
     /// Share of a value that compresses away.
     pub compressible_percent: u32,
-    /// Threads that drive the engine; thread t of T owns the ids that are t modulo T.
+    /// Threads that drive the engine. Thread t of T owns the ids that are t modulo T.
     pub threads: u32,
-    /// What is written before.
+    /// The phases before the measured one.
     pub seed: Vec<Seed>,
-    /// In which state the measured phase finds the database.
+    /// The state of the database before the measured phase.
     pub state: State,
-    /// Whether the throughput pass is done twice before it counts, so that caches hold what they
-    /// can: for rows that write nothing.
+    /// Whether the throughput pass is done twice before it counts, so that caches are warm; for
+    /// rows that write nothing.
     #[serde(default)]
     pub warm_up: bool,
-    /// What is measured.
+    /// The measured phase.
     pub run: Run,
 }
 
@@ -199,14 +199,14 @@ impl Work {
         u64::from(self.key_bytes) + u64::from(self.value_bytes)
     }
 
-    /// What values have in common.
+    /// The shape of values.
     #[must_use]
     pub fn values(&self) -> Shape {
         let (style, bytes) = (self.value_style, self.value_bytes);
         Shape { style, bytes, compressible_percent: self.compressible_percent }
     }
 
-    /// Ids there may ever be: the seeded ones and those that the measured phase inserts.
+    /// Upper bound of the ids: the seeded ones and those that the measured phase inserts.
     #[must_use]
     pub fn ids(&self) -> u64 {
         let inserts = match self.run.op {
@@ -221,13 +221,13 @@ impl Work {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Seed {
-    /// What is done.
+    /// The operation.
     #[serde(default)]
     pub op: SeedOp,
-    /// In which order.
+    /// The order of keys.
     #[serde(default)]
     pub order: Order,
-    /// How much of the keys, in percent; more than 100 writes them again.
+    /// Number of operations in percent of the keys; more than 100 repeats keys.
     #[serde(default = "all_percent")]
     pub percent: u32,
     /// Operations of a commit.
@@ -243,7 +243,7 @@ fn seed_batch() -> u32 {
     1000
 }
 
-/// What a seed phase does.
+/// The operation of a seed phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SeedOp {
@@ -254,38 +254,38 @@ pub enum SeedOp {
     Delete,
 }
 
-/// In which state the measured phase finds the database.
+/// The state of the database before the measured phase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// As the seed left it. Rows that write, but for those that compact, first wait until the
-    /// seed's background work is done: they pay for their own only.
+    /// As the seed left it. Rows that write, except those that compact, first wait for the seed's
+    /// background work, so that they pay for their own only.
     #[default]
     AsIs,
     /// Background work is done.
     Settled,
     /// Compacted as far as the engine can.
     Compacted,
-    /// Closed and opened again.
+    /// Closed and reopened.
     Reopened,
-    /// Background work is done, and nothing is in memory: each pass closes the database, drops it
-    /// from the page cache, and opens it on the clock before it begins. Where openings are
-    /// measured, it is dropped before each.
+    /// Background work is done, and caches are empty. Each pass closes the database, drops it from
+    /// the page cache, and includes the opening in its time. If openings are measured, it is
+    /// dropped before each.
     Cold,
-    /// Left by a process that was killed: each opening finds a fresh copy.
+    /// Left by a killed process: each opening finds a fresh copy.
     Killed,
 }
 
-/// What is measured.
+/// The measured phase.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Run {
-    /// What is done.
+    /// The operation.
     pub op: Op,
-    /// In which order of keys.
+    /// The order of keys.
     #[serde(default)]
     pub order: Order,
-    /// How many operations.
+    /// Number of operations.
     pub ops: u64,
     /// Writes of a commit.
     #[serde(default = "one")]
@@ -296,11 +296,11 @@ pub struct Run {
     /// Entries of a range or keys of a range delete.
     #[serde(default = "range")]
     pub range: u32,
-    /// The latency pass runs at this share of the throughput, at a fixed rate; 0 closes the loop.
+    /// The latency pass runs at this share of the throughput, at a fixed rate; 0 for a closed loop.
     #[serde(default)]
     pub open_loop_percent: u32,
-    /// The latency pass runs at so many operations a second instead, the same for all engines; 0
-    /// does not.
+    /// The latency pass runs at this rate of operations a second, the same for all engines; 0 for
+    /// none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub open_loop_per_s: u64,
 }
@@ -336,15 +336,15 @@ pub enum Op {
     Get,
     /// Reads keys that do not exist.
     GetMiss,
-    /// Goes to a key.
+    /// Seeks a key.
     Seek,
-    /// Goes to a key and reads entries from there.
+    /// Seeks a key and reads entries from there.
     Range,
     /// Reads everything; an operation is an entry.
     Scan,
     /// Reads everything backwards.
     ScanReverse,
-    /// Reads everything by the engine's ordinary iterator, where that is not what scans use.
+    /// Reads everything by the engine's ordinary iterator, if scans use another.
     Iterate,
     /// Gets and puts, interleaved.
     Mixed,
@@ -356,13 +356,13 @@ pub enum Op {
     YcsbB,
     /// YCSB C: reads.
     YcsbC,
-    /// YCSB D: 95 % reads of the latest, 5 % inserts.
+    /// YCSB D: 95 % reads of the latest keys, 5 % inserts.
     YcsbD,
     /// YCSB E: 95 % ranges of 1 to 100 entries, 5 % inserts.
     YcsbE,
-    /// YCSB F: half reads, half reads with an update of what was read.
+    /// YCSB F: half reads, half reads with an update of the value read.
     YcsbF,
-    /// Put at the end, find the first, delete it; a cycle is an operation.
+    /// Puts at the end, finds the first key, deletes it; a cycle is an operation.
     Queue,
     /// Deletes ranges.
     RangeDelete,
@@ -398,36 +398,36 @@ impl Op {
         !matches!(self, Self::Put | Self::Delete | Self::PutDelete)
     }
 
-    /// Whether it puts keys that are not there yet, and reads: done once more on the same database,
-    /// it would overwrite them, which may be another matter to an engine.
+    /// Whether it both inserts new keys and reads. A repetition on the same database would
+    /// overwrite these keys instead, which may have another cost.
     #[must_use]
     pub fn inserts(self) -> bool {
         matches!(self, Self::MixedInsert | Self::YcsbD | Self::YcsbE)
     }
 }
 
-/// What a worker measured.
+/// The measurements of a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// What the engine says of itself.
+    /// The facts about the engine.
     pub facts: Facts,
     /// The seed phases.
     pub seed: Vec<Phase>,
     /// The measured phase without clocks around calls.
     pub throughput: Throughput,
-    /// The measured phase with clocks, if it was done so.
+    /// The measured phase with clocks, if that was done.
     pub latency: Option<Latency>,
-    /// What was compared.
+    /// The comparisons made.
     pub verified: Verified,
-    /// Bytes that the measured phase wrote, as the application counts them.
+    /// Bytes of keys and values that the measured phase wrote.
     pub logical_bytes: u64,
     /// Size of the database after it was closed.
     pub db_bytes: u64,
-    /// The same after compacting, if it was compacted.
+    /// The same after a compaction, if there was one.
     pub db_bytes_compacted: Option<u64>,
     /// Bytes of the keys and values that the database holds.
     pub live_bytes: u64,
-    /// What the process used during the throughput pass.
+    /// Resources of the process during the throughput pass.
     pub usage: Usage,
 }
 
@@ -436,7 +436,7 @@ pub struct Report {
 pub struct Phase {
     /// Operations.
     pub ops: u64,
-    /// How long they took.
+    /// Their duration.
     pub seconds: f64,
 }
 
@@ -445,13 +445,13 @@ pub struct Phase {
 pub struct Throughput {
     /// Operations done.
     pub ops: u64,
-    /// How long they took.
+    /// Their duration.
     pub seconds: f64,
-    /// The same until background work was done.
+    /// The duration until background work was done.
     pub settled_seconds: f64,
     /// Operations of each second.
     pub samples: Vec<u64>,
-    /// It was cut off.
+    /// Whether it was cut off.
     pub capped: bool,
 }
 
@@ -462,19 +462,19 @@ pub struct Latency {
     pub calls: u64,
     /// Operations of a call.
     pub ops_per_call: u64,
-    /// Nanoseconds of a call.
+    /// The shortest call, in nanoseconds, like all below.
     pub min: u64,
     /// Their mean.
     pub avg: f64,
     /// Their median.
     pub p50: u64,
-    /// What 95 % stay below.
+    /// 95th percentile.
     pub p95: u64,
-    /// What 99 % stay below.
+    /// 99th percentile.
     pub p99: u64,
-    /// What 99.9 % stay below.
+    /// 99.9th percentile.
     pub p999: u64,
-    /// What 99.99 % stay below.
+    /// 99.99th percentile.
     pub p9999: u64,
     /// The longest.
     pub max: u64,
@@ -482,47 +482,47 @@ pub struct Latency {
     pub cv_percent: f64,
     /// Pairs of percentile and nanoseconds.
     pub curve: Vec<(f64, u64)>,
-    /// Operations a second that were asked for, if the loop was open.
+    /// The requested operations a second, if the loop was open.
     pub rate: Option<f64>,
 }
 
-/// What was compared.
+/// The comparisons made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verified {
-    /// How many comparisons there had to be.
+    /// Number of comparisons required.
     pub expected: u64,
-    /// How many were made and held.
+    /// Number of comparisons made without a difference.
     pub checked: u64,
 }
 
-/// What a process used.
+/// Resources of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Resident memory before the first database was opened: the benchmark's own.
+    /// Resident memory before the first database was opened: that of the benchmark itself.
     pub harness_rss_bytes: u64,
-    /// The most resident memory at once.
+    /// Peak of resident memory.
     pub peak_rss_bytes: u64,
-    /// The most address space at once.
+    /// Peak of the address space.
     pub peak_vms_bytes: u64,
     /// Processor time as a share of one core.
     pub cpu_percent: f64,
     /// Context switches.
     pub context_switches: u64,
-    /// Bytes sent towards the disk.
+    /// Bytes written towards the disk.
     pub bytes_written: u64,
-    /// Whether they were counted at the block device, as where a sync matters, and not for the
-    /// process.
+    /// Whether bytes were counted at the block device instead of the process, as in rows with
+    /// syncs.
     pub counted_at_device: bool,
 }
 
 impl Verified {
-    /// Takes in further comparisons.
+    /// Adds further comparisons.
     pub fn add(&mut self, other: Self) {
         self.expected += other.expected;
         self.checked += other.checked;
     }
 
-    /// So many comparisons, all of which held.
+    /// `count` comparisons without a difference.
     #[must_use]
     pub fn all(count: u64) -> Self {
         Self { expected: count, checked: count }

@@ -1,11 +1,11 @@
-//! From an id to the bytes of its key, and where that key stands among the others.
+//! The bytes of the key of an id, and the position of that key among the others.
 //!
-//! [`KeyStyle::Sparse`]: the order of keys is the order of ids. Eight bytes are the first part
-//! alone, sixteen have no zeros; tails do not compress.
+//! [`KeyStyle::Sparse`]: the order of keys is the order of ids. A key of eight bytes is the first
+//! part alone, one of sixteen has no zeros. Tails do not compress.
 //!
 //! `| id * 2^20 + splitmix64(id) mod 2^20, u64 be | zeros | splitmix64(id ^ 0x5157), u64 be |`
 //!
-//! The others are those of published benchmarks: numbers in digits, with zeros before them.
+//! The other styles are those of published benchmarks: numbers in digits, with leading zeros.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ pub const KEY_BYTES_MIN: u32 = 8;
 /// The longest key, in bytes.
 pub const KEY_BYTES_MAX: u32 = 1024;
 
-/// What a key that is too short contributes to a sum: no key of the benchmark does so.
+/// The contribution of a key that is too short to a sum, which no key of the benchmark has.
 const MALFORMED: u64 = 0x6b65_7973_2061_6c6c;
 
 const TAIL_SALT: u64 = 0x5157;
@@ -29,7 +29,7 @@ pub const fn splitmix64(input: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// How an id becomes a key.
+/// The mapping of an id to a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeyStyle {
@@ -38,7 +38,8 @@ pub enum KeyStyle {
     Sparse,
     /// The id in decimal digits.
     Counter,
-    /// The id with its bytes in reverse order, in hexadecimal digits: what counts up jumps about.
+    /// The id with its bytes in reverse order, in hexadecimal digits, so that ascending ids give
+    /// scattered keys.
     ReversedCounter,
 }
 
@@ -51,7 +52,7 @@ impl KeyStyle {
             || (2 * KEY_BYTES_MIN..=KEY_BYTES_MAX).contains(&bytes)
     }
 
-    /// What keys are ordered by: of two ids that with the lower number has the lower key.
+    /// The rank of an id: of two ids, the one with the lower rank has the lower key.
     #[inline]
     #[must_use]
     pub fn rank(self, id: u32) -> u32 {
@@ -71,7 +72,7 @@ impl KeyStyle {
     }
 }
 
-/// Makes keys of one style and length in one place.
+/// Makes keys of one style and length in one buffer.
 #[derive(Clone, Debug)]
 pub struct KeyMaker {
     style: KeyStyle,
@@ -111,14 +112,14 @@ impl KeyMaker {
     }
 }
 
-/// What a key that was shown contributes to a sum: its last eight bytes, which tell ids apart.
+/// The contribution of a key to a sum: its last eight bytes, which differ between ids.
 #[inline]
 #[must_use]
 pub fn fold(key: &[u8]) -> u64 {
     key.last_chunk::<8>().map_or(MALFORMED, |last| u64::from_le_bytes(*last))
 }
 
-/// Digits at the end, zeros before them.
+/// Writes digits at the end, with zeros before them.
 fn write_digits<const BASE: u32>(key: &mut [u8], mut number: u32) {
     for digit in key.iter_mut().rev() {
         *digit = b"0123456789abcdef"[(number % BASE) as usize];

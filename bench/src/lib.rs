@@ -1,4 +1,4 @@
-//! `silt-bench`: measures SiltDB and its peers on the same work, and checks what they answered.
+//! `silt-bench`: measures SiltDB and its peers on the same work, and verifies their answers.
 //!
 //! Each module uses only those above it.
 #![deny(unsafe_code)]

@@ -1,8 +1,8 @@
-//! `silt-bench limits`: what this machine can do at best, to stand next to.
+//! `silt-bench limits`: the limits of this machine, with which figures are compared.
 //!
-//! Each figure is the work an engine cannot avoid, with nothing around it. What is computed passes
-//! through `black_box`, and what is written is read back once, so that no work can be left out.
-//! It measures one thread, and does not judge: the runner decides which limit binds a row.
+//! Each figure is work that no engine can avoid, alone. Computed results pass through `black_box`,
+//! and written data is read back once, so that the compiler can omit no work. It measures one
+//! thread and does not judge; the runner decides which limit binds a row.
 
 pub mod effort;
 mod timing;
@@ -15,7 +15,8 @@ use crate::result::Limit;
 use std::io;
 use std::path::Path;
 
-/// Measures everything, with files in `dir`; `begin` hears the name of each group before it starts.
+/// Measures everything, with files in `dir`. Calls `begin` with the name of each group before it
+/// starts.
 ///
 /// # Errors
 /// If a file cannot be written, mapped or read back as it was written.

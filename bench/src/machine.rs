@@ -1,9 +1,9 @@
-//! What a run ran on, and whether it has room for what is asked.
+//! The machine of a run, and whether it has room for the run.
 
 use crate::{engine::Result, result::Machine};
 use std::{fs, os::unix::fs::MetadataExt, path::Path, process::Command, thread};
 
-/// What this machine says of itself; `dir` is where databases will lie.
+/// The description of this machine; `dir` is the directory of the databases.
 #[must_use]
 pub fn machine(dir: &Path) -> Machine {
     let (file_system, device) = mount(dir);
@@ -16,13 +16,13 @@ pub fn machine(dir: &Path) -> Machine {
         os: os_name(),
         file_system,
         device,
-        page_cache: "left as the seed left it, but in rows whose state is cold".to_owned(),
+        page_cache: "as the seed left it, except in cold rows".to_owned(),
         build: format!("{profile}, {}", std::env::consts::ARCH),
     }
 }
 
-/// The commit of the checkout that this process runs in, with `-dirty` if it has changes; empty if
-/// git does not tell.
+/// The commit of this process's checkout, with `-dirty` if it has changes; empty if git does not
+/// know it.
 #[must_use]
 pub fn commit() -> String {
     let git = Command::new("git").args(["describe", "--always", "--dirty", "--exclude=*"]).output();
@@ -30,16 +30,16 @@ pub fn commit() -> String {
     told.map_or_else(String::new, |told| String::from_utf8_lossy(&told.stdout).trim().to_owned())
 }
 
-/// Bytes that may be written below a directory.
+/// Free bytes below a directory.
 ///
 /// # Errors
-/// The system's.
+/// Errors of the system.
 pub fn disk_free(dir: &Path) -> Result<u64> {
     let statistics = rustix::fs::statvfs(dir)?;
     Ok(statistics.f_bavail * statistics.f_frsize)
 }
 
-/// Memory that may be used, if the kernel says.
+/// Available memory, if the kernel reports it.
 #[must_use]
 pub fn memory_free() -> Option<u64> {
     memory("MemAvailable")
@@ -49,7 +49,7 @@ fn word(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default().trim().to_owned()
 }
 
-/// What follows `name :` in a file of such lines.
+/// The text after `name :` in a file of such lines.
 fn line(path: &str, name: &str) -> Option<String> {
     let text = fs::read_to_string(path).ok()?;
     let line = text.lines().find(|line| line.starts_with(name))?;

@@ -1,6 +1,6 @@
-//! Clocks, histograms, seconds as they pass, and what the kernel says of this process.
+//! Clocks, histograms, the operations of each second, and the kernel's counts for this process.
 //!
-//! Does not know what is measured.
+//! It does not know the measured work.
 
 use crate::{
     engine::{Failure, Result},
@@ -23,16 +23,16 @@ use std::{
 const CALL_NS_MAX: u64 = 3_600_000_000_000;
 /// Points of a percentile curve.
 const CURVE_POINTS: u32 = 40;
-/// How often a look is taken at what happens in the background.
+/// Interval between two checks for background work.
 pub const LOOK: Duration = Duration::from_micros(500);
-/// So many looks in a row must find nothing: work that follows other work may be queued between.
+/// This many checks in a row must find nothing, because a follow-up job may be queued in between.
 const QUIET_LOOKS: u32 = 20;
 
-/// Who hears how far a phase is, and after how long it is cut off.
+/// The receiver of progress, and the time limit of a measured phase.
 pub struct Watch<'a> {
     /// Called at least once a second.
     pub tell: &'a (dyn Fn(&Progress) + Sync),
-    /// The longest a measured phase may take.
+    /// The time limit of a measured phase.
     pub cap: Duration,
 }
 
@@ -41,14 +41,14 @@ pub struct Watch<'a> {
 #[derive(Debug, Default)]
 struct Count(AtomicU64);
 
-/// What was done beside a phase, and since when something is.
+/// Work done beside a phase, and the start of the present one.
 #[derive(Debug, Default)]
 struct Aside {
     counted: Counted,
     since: Option<Instant>,
 }
 
-/// How far the threads of a phase are, and whether they shall stop.
+/// The progress of the threads of a phase, and whether they must stop.
 #[derive(Debug)]
 pub struct Pace {
     counts: Vec<Count>,
@@ -62,12 +62,12 @@ impl Pace {
         Self { counts, stop: AtomicBool::new(false), aside: Mutex::default() }
     }
 
-    /// Does something that is no part of the phase, such as to copy into a directory: it takes
-    /// nothing of the time after which the phase is cut off, and what it uses is told apart. One
-    /// thread at a time.
+    /// Runs work that is not part of the phase, such as copying a directory. Its time does not
+    /// count towards the time limit, and its resources are counted separately. Only one thread at a
+    /// time may do this.
     ///
     /// # Errors
-    /// Those of `body`.
+    /// Errors of `body`.
     pub fn aside<T>(&self, dir: &Path, body: impl FnOnce() -> Result<T>) -> Result<T> {
         let begun = Moment::now(dir);
         self.lock_aside().since = Some(begun.at);
@@ -78,7 +78,7 @@ impl Pace {
         outcome
     }
 
-    /// How long it did something else so far.
+    /// Time spent on other work so far.
     fn time_aside(&self) -> Duration {
         let aside = self.lock_aside();
         aside.counted.time + aside.since.map_or(Duration::ZERO, |since| since.elapsed())
@@ -88,10 +88,10 @@ impl Pace {
         self.aside.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A thread has done so many; whether it may go on.
+    /// Records the operations that a thread has done; returns whether it may continue.
     #[inline]
     pub fn goes_on(&self, thread: u32, done: u64) -> bool {
-        // Relaxed: a count for people, and a stop that may come an operation late.
+        // Relaxed: the count is for display, and a stop may come an operation late.
         self.counts[thread as usize].0.store(done, Ordering::Relaxed);
         !self.stop.load(Ordering::Relaxed)
     }
@@ -101,7 +101,7 @@ impl Pace {
     }
 }
 
-/// What a phase is called and how long it may be.
+/// The name and the limits of a phase.
 #[derive(Clone, Copy, Debug)]
 pub struct Watched<'a> {
     /// Its name.
@@ -110,25 +110,26 @@ pub struct Watched<'a> {
     pub total: u64,
     /// Its threads.
     pub threads: u32,
-    /// After how long it is cut off.
+    /// Its time limit.
     pub cap: Option<Duration>,
 }
 
-/// How a phase went.
+/// The course of a phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seconds {
     /// Operations of each whole second.
     pub samples: Vec<u64>,
-    /// It was cut off.
+    /// Whether it was cut off.
     pub capped: bool,
-    /// What it did beside its work.
+    /// The resources of work beside the phase.
     pub aside: Counted,
 }
 
-/// Runs a phase while another thread counts its seconds, tells of them, and cuts it off.
+/// Runs a phase while another thread counts its seconds, reports them, and stops it at the time
+/// limit.
 ///
 /// # Errors
-/// Those of `body`.
+/// Errors of `body`.
 pub fn watched<T>(
     what: Watched<'_>,
     watch: &Watch<'_>,
@@ -159,7 +160,7 @@ fn sample(
     loop {
         let next = Duration::from_secs(seconds.samples.len() as u64 + 1);
         let cap = what.cap.filter(|_| !seconds.capped).unwrap_or(Duration::MAX);
-        // It moves on while the phase does something else.
+        // The time limit is extended by the time of other work.
         let end = || cap.saturating_add(pace.time_aside());
         let wait = next.min(end()).saturating_sub(start.elapsed());
         let waited = over.1.wait_timeout_while(ended, wait, |ended| !*ended);
@@ -182,13 +183,13 @@ fn sample(
     }
 }
 
-/// An empty histogram of nanoseconds, three digits exact.
+/// An empty histogram of nanoseconds with three exact digits.
 #[must_use]
 pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, CALL_NS_MAX, 3).expect("the bounds are in order")
 }
 
-/// What a histogram says.
+/// The summary of a histogram.
 #[must_use]
 pub fn latency(histogram: &Histogram<u64>, ops_per_call: u64, rate: Option<f64>) -> Latency {
     if histogram.is_empty() {
@@ -212,7 +213,7 @@ pub fn latency(histogram: &Histogram<u64>, ops_per_call: u64, rate: Option<f64>)
     }
 }
 
-/// Even steps in the number of nines, from the median's left to six nines.
+/// Even steps in the number of nines, from below the median to six nines.
 fn curve(at: &impl Fn(f64) -> u64) -> Vec<(f64, u64)> {
     let point = |step: u32| {
         let quantile = 1.0 - 10_f64.powf(-6.0 * f64::from(step) / f64::from(CURVE_POINTS - 1));
@@ -221,27 +222,27 @@ fn curve(at: &impl Fn(f64) -> u64) -> Vec<(f64, u64)> {
     (0..CURVE_POINTS).map(point).collect()
 }
 
-/// What the kernel counted in some time.
+/// The kernel's counts over some time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     time: Duration,
     cpu_ticks: u64,
     context_switches: u64,
     process_written: u64,
-    /// By all processes, to the block device under a directory; none if it is not counted.
+    /// Writes of all processes to the block device under a directory; none if they are not counted.
     device_written: Option<u64>,
 }
 
-/// A moment, and all that the kernel had counted by then.
+/// A moment, and the kernel's counts up to it.
 #[derive(Clone, Debug)]
 struct Moment {
     at: Instant,
-    /// Where what is written to the device is counted.
+    /// The file with the counts of the device.
     stat: Option<PathBuf>,
     counted: Counted,
 }
 
-/// Measures what is used.
+/// Measures the use of resources.
 #[derive(Clone, Debug)]
 pub struct Meter {
     harness_rss_bytes: u64,
@@ -251,20 +252,21 @@ pub struct Meter {
 
 /// Clock ticks of `/proc` in a second, on every Linux.
 const TICKS_PER_SECOND: f64 = 100.0;
-/// Bytes of a sector in `/sys`, whatever the device's own.
+/// Bytes of a sector in `/sys`, independent of the device's own.
 const SECTOR_BYTES: u64 = 512;
 
-/// Where bytes written are counted.
+/// The place at which written bytes are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CountAt {
-    /// By the process: what it made dirty.
+    /// At the process: the pages that it made dirty.
     Process,
-    /// By the block device under the directory: what a sync sent. Others' writes count too.
+    /// At the block device under the directory, as after a sync. Writes of other processes count
+    /// too.
     Device,
 }
 
 impl Counted {
-    /// All but time.
+    /// All counts except time.
     fn so_far(stat: Option<&Path>) -> Self {
         Self {
             time: Duration::ZERO,
@@ -275,7 +277,7 @@ impl Counted {
         }
     }
 
-    /// Takes in what was counted at another time.
+    /// Adds the counts of another time.
     pub fn add(&mut self, other: Self) {
         self.time += other.time;
         self.cpu_ticks += other.cpu_ticks;
@@ -287,7 +289,7 @@ impl Counted {
         };
     }
 
-    /// Without what was counted in a part of the time.
+    /// Subtracts the counts of a part of the time.
     fn without(&self, part: &Self) -> Self {
         let written = |all: u64| all.saturating_sub(part.device_written.unwrap_or(0));
         Self {
@@ -314,17 +316,17 @@ impl Moment {
 }
 
 impl Meter {
-    /// Begins to count; forgets the peak of memory so far. `harness_rss_bytes` is what the
-    /// benchmark itself holds.
+    /// Begins to count, and resets the peak of memory. `harness_rss_bytes` is the memory of the
+    /// benchmark itself.
     #[must_use]
     pub fn start(dir: &Path, count_at: CountAt, harness_rss_bytes: u64) -> Self {
-        // Refused by some kernels: then the peak is that of the whole process.
+        // Some kernels refuse this; then the peak is that of the whole process.
         let _ = fs::write("/proc/self/clear_refs", "5");
         Self { harness_rss_bytes, count_at, started: Moment::now(dir) }
     }
 
-    /// What was used since, with the context switches of threads that are gone, without what was
-    /// used `aside`.
+    /// The resources used since then, with the context switches of threads that have ended, and
+    /// without those used `aside`.
     #[must_use]
     pub fn stop(&self, switches_of_gone: u64, aside: &Counted) -> Usage {
         let status = read("/proc/self/status");
@@ -343,13 +345,13 @@ impl Meter {
     }
 }
 
-/// Memory of this process that is resident now.
+/// The resident memory of this process now.
 #[must_use]
 pub fn resident_bytes() -> u64 {
     kib(&read("/proc/self/status"), "VmRSS:")
 }
 
-/// The most memory of this process that was resident at once; none if the system does not tell.
+/// The peak of this process's resident memory; none if the system does not report it.
 #[must_use]
 pub fn peak_resident_bytes() -> Option<u64> {
     Some(kib(&read("/proc/self/status"), "VmHWM:")).filter(|&bytes| bytes > 0)
@@ -371,7 +373,7 @@ fn number_after(text: &str, name: &str) -> u64 {
 
 fn cpu_ticks() -> u64 {
     let stat = read("/proc/self/stat");
-    // The name may hold blanks; it ends with the last parenthesis.
+    // The name may contain blanks; it ends with the last parenthesis.
     let fields = stat.rsplit(')').next().unwrap_or("");
     fields.split_whitespace().skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
 }
@@ -380,7 +382,7 @@ fn process_written() -> u64 {
     number_after(&read("/proc/self/io"), "write_bytes:")
 }
 
-/// Of all threads that live.
+/// The context switches of all living threads.
 fn context_switches() -> u64 {
     let Ok(tasks) = fs::read_dir("/proc/self/task") else { return 0 };
     tasks
@@ -389,7 +391,7 @@ fn context_switches() -> u64 {
         .sum()
 }
 
-/// Of the calling thread.
+/// The context switches of the calling thread.
 #[must_use]
 pub fn own_context_switches() -> u64 {
     switches(&read("/proc/thread-self/status"))
@@ -400,15 +402,15 @@ fn switches(status: &str) -> u64 {
         + number_after(status, "nonvoluntary_ctxt_switches:")
 }
 
-/// Where the kernel counts what the block device under a directory does.
+/// The kernel's file of counts of the block device under a directory.
 fn stat_of_device(dir: &Path) -> Option<PathBuf> {
     let number = fs::metadata(dir).ok()?.dev();
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
     Some(PathBuf::from(format!("/sys/dev/block/{major}:{minor}/stat")))
 }
 
-/// How often the block device under a directory was told to make durable what it holds, by all
-/// processes; none if it is not counted.
+/// The number of flushes that the block device under a directory received from all processes; none
+/// if they are not counted.
 #[must_use]
 pub fn device_flushes(dir: &Path) -> Option<u64> {
     column(&stat_of_device(dir)?, 15)
@@ -422,10 +424,10 @@ fn column(stat: &Path, index: usize) -> Option<u64> {
     fs::read_to_string(stat).ok()?.split_whitespace().nth(index)?.parse().ok()
 }
 
-/// Bytes that the files below a directory take up on disk: holes do not count.
+/// Bytes that the files below a directory take up on disk, without holes.
 ///
 /// # Errors
-/// The system's.
+/// Errors of the system.
 pub fn disk_bytes(dir: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(dir)? {
@@ -440,11 +442,11 @@ pub fn disk_bytes(dir: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Looks again and again until `is_quiet` was true a number of times in a row; returns when it was
-/// for the first of these times.
+/// Checks repeatedly until `is_quiet` was true a number of times in a row. Returns the time of the
+/// first of these.
 ///
 /// # Errors
-/// Those of `is_quiet`.
+/// Errors of `is_quiet`.
 pub fn wait_until_quiet(mut is_quiet: impl FnMut() -> Result<bool>) -> Result<Instant> {
     let (mut since, mut looks) = (None, 0);
     loop {
@@ -464,7 +466,7 @@ pub fn wait_until_quiet(mut is_quiet: impl FnMut() -> Result<bool>) -> Result<In
 /// Writes the files below a directory back and drops them from the page cache.
 ///
 /// # Errors
-/// The system's.
+/// Errors of the system.
 pub fn drop_from_page_cache(dir: &Path) -> Result<()> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();

@@ -1,6 +1,6 @@
-//! Sequences of indexes: in which order the keys of a thread are visited.
+//! Sequences of indexes: the order in which the keys of a thread are visited.
 //!
-//! Everything is drawn before the clock starts. Does not know what is done with a key.
+//! Everything is drawn before the clock starts. This file does not know the operations on the keys.
 
 use crate::keys::splitmix64;
 use serde::{Deserialize, Serialize};
@@ -9,27 +9,27 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
-    /// One after another.
+    /// Ascending.
     Sequential,
-    /// One after another from the end.
+    /// Descending.
     Reverse,
     /// A shuffle that visits each key once before any twice.
     #[default]
     Random,
-    /// Drawn with collisions.
+    /// Drawn independently, with repetitions.
     Uniform,
-    /// YCSB's: few keys get most of the visits, and they lie anywhere.
+    /// YCSB's: few keys, scattered over the range, get most of the visits.
     Zipfian,
     /// The same without scattering: the first keys get most of the visits.
     ZipfianFirst,
-    /// One after another, as keys that begin with the time come.
+    /// Ascending, like keys that begin with the time.
     Timestamp,
 }
 
 /// The skew of YCSB.
 const THETA: f64 = 0.99;
 
-/// Draws `count` indexes below `size` in an order; `seed` makes sequences differ.
+/// Draws `count` indexes below `size` in an order; `seed` selects the sequence.
 #[must_use]
 pub fn draw(order: Order, size: u32, count: u64, seed: u64) -> Vec<u32> {
     if size == 0 {
@@ -57,14 +57,14 @@ pub fn draw(order: Order, size: u32, count: u64, seed: u64) -> Vec<u32> {
     }
 }
 
-/// The i-th number of a stream in [0, 1).
+/// Number `i` of a stream in [0, 1).
 #[must_use]
 pub fn uniform(seed: u64, i: u64) -> f64 {
     (splitmix64(splitmix64(seed) ^ i) >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// A bijection of [0, size): four Feistel rounds over the next even number of bits; what falls
-/// outside walks its cycle until it falls inside.
+/// A bijection of [0, size): four Feistel rounds over the next even number of bits. A result
+/// outside walks its cycle until it is inside.
 #[derive(Clone, Copy, Debug)]
 pub struct Shuffle {
     size: u32,
@@ -80,7 +80,7 @@ impl Shuffle {
         Self { size, half_bits: bits.div_ceil(2), seed }
     }
 
-    /// Where a number goes.
+    /// The image of a number.
     #[must_use]
     pub fn at(&self, index: u32) -> u32 {
         let mut number = u64::from(index);
@@ -113,7 +113,7 @@ pub struct Zipf {
 }
 
 impl Zipf {
-    /// Ranks below `size`. Costs a pass over all of them.
+    /// Draws ranks below `size`. Making it costs a pass over all of them.
     #[must_use]
     pub fn new(size: u32) -> Self {
         let zeta = |n: u32| (1..=n).map(|i| f64::from(i).powf(-THETA)).sum::<f64>();
@@ -122,7 +122,7 @@ impl Zipf {
         Self { size: f64::from(size), zeta: whole, alpha: 1.0 / (1.0 - THETA), eta }
     }
 
-    /// The rank at a number in [0, 1).
+    /// The rank that belongs to a number in [0, 1).
     #[must_use]
     pub fn rank(&self, u: f64) -> u32 {
         let uz = u * self.zeta;

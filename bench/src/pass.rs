@@ -1,17 +1,17 @@
 //! The passes over a row: throughput without clocks around calls, latency with them, verification.
 //!
-//! 1. Throughput on a fresh database: seed, bring it to the row's state, run, settle. What was read
-//!    must add up to what the model says. A cold row is opened within the run; one that begins warm
-//!    has done it all twice before.
-//! 2. Rows that write: close, reopen, compare every key and value; then all again on a second
-//!    database with a clock around each call, and what they read compared as (3) does.
+//! 1. Throughput on a fresh database: seed, bring it to the row's state, run, settle. The sum of
+//!    what was read must equal that of the model. A cold row includes the opening in the run; a
+//!    warm row runs twice before.
+//! 2. Rows that write: close, reopen, compare every key and value. Then all again on a second
+//!    database with a clock around each call; its reads are compared as in (3).
 //! 3. Rows that read: the same with clocks, then once more with everything compared in full.
 //! 4. Size on disk, after closing and after compacting.
 //!
-//! Repeats need the first pass only, and what verifies it.
+//! Repeats need the first pass only, and its verification.
 //!
-//! A mismatch is an error: no figure comes out. Generic over the engine: nothing on the clock goes
-//! through a table of functions.
+//! A mismatch is an error, and the row then has no figure. The code is generic over the engine, so
+//! that timed code has no dynamic dispatch.
 
 pub mod data;
 pub mod steps;
@@ -40,24 +40,23 @@ use std::{
 };
 use steps::{Clocked, Outcome, Probe, Ran, Unclocked, drive, on_threads};
 
-/// How often a row is done before it counts, where it begins warm: caches may keep only what is
-/// read twice.
+/// Number of warm-up runs of a warm row. Two, because a cache may keep only what is read twice.
 const WARM_UPS: u32 = 2;
 
-/// What all passes over a row share.
+/// The state shared by all passes over a row.
 struct Course<'a> {
     job: &'a Job,
     data: Data,
     seeds: Vec<Vec<Plan>>,
     /// The measured phase of each thread.
     plans: Vec<Plan>,
-    /// What the database holds once seeded.
+    /// The contents of the database after seeding.
     model: Model,
     live: Live,
     watch: &'a Watch<'a>,
 }
 
-/// A database and where it lies.
+/// An open database and its directory.
 struct Place<E> {
     engine: E,
     dir: PathBuf,
@@ -66,7 +65,7 @@ struct Place<E> {
 /// Runs one row on one engine.
 ///
 /// # Errors
-/// The engine's; `Unsupported`; `Verification`, if anything was not as it must be.
+/// Errors of the engine; `Unsupported`; `Verification`, if anything read was wrong.
 pub fn run<E: Engine>(job: &Job, watch: &Watch<'_>) -> Result<Report> {
     let Drawn { seeds, plans, model } = prepare::draw(&job.work)?;
     killed::check(job)?;
@@ -79,8 +78,8 @@ pub fn run<E: Engine>(job: &Job, watch: &Watch<'_>) -> Result<Report> {
     })
 }
 
-/// What the loops of a row cost by themselves, on an engine that does nothing: nanoseconds of wall
-/// time for one operation. Nothing is verified, for there is nothing.
+/// The cost of a row's loops on an engine that does nothing: nanoseconds of wall time for one
+/// operation. Nothing is verified, because the engine holds nothing.
 ///
 /// # Errors
 /// If the workload makes no sense.
@@ -114,7 +113,7 @@ pub fn harness<E: Engine>(job: &Job, watch: &Watch<'_>) -> Result<Report> {
 }
 
 impl Course<'_> {
-    /// All passes.
+    /// Runs all passes.
     fn report<E: Engine>(&mut self) -> Result<Report> {
         let job = self.job;
         let harness_rss_bytes = measure::resident_bytes();
@@ -169,7 +168,7 @@ impl Course<'_> {
         })
     }
 
-    /// Does the throughput pass without counting it; what it read must be right all the same.
+    /// Runs the throughput pass without counting it; its reads are verified all the same.
     fn warmed_up<E: Engine>(&self, mut place: Place<E>) -> Result<Place<E>> {
         for _ in 0..WARM_UPS {
             let (same, ran, _) = self.ran(place, "warm up", || Unclocked)?;
@@ -179,7 +178,7 @@ impl Course<'_> {
         Ok(place)
     }
 
-    /// Closes a database, and compares all that it holds once it is open again.
+    /// Closes a database, reopens it, and compares its whole contents.
     fn reopened<E: Engine>(&self, place: Place<E>, after: &Model) -> Result<Verified> {
         self.unwatched("verify", || {
             place.engine.close()?;
@@ -196,7 +195,7 @@ impl Course<'_> {
         }
     }
 
-    /// A database of its own, seeded and in the state of the row.
+    /// A separate database, seeded and in the state of the row.
     fn prepared<E: Engine>(&self, name: &str) -> Result<(Place<E>, Vec<Phase>)> {
         let dir = self.job.dir.join(name);
         fs::create_dir_all(&dir)?;
@@ -212,12 +211,12 @@ impl Course<'_> {
         Ok((Place { engine: E::open(&dir, &self.job.config)?, dir }, phases))
     }
 
-    /// The store of which each opening finds a fresh copy.
+    /// The store that is copied before each opening.
     fn fresh(&self) -> Option<&Path> {
         self.job.store.as_deref().filter(|_| self.job.work.state == State::Killed)
     }
 
-    /// What each opening of a row finds that measures openings.
+    /// The database that each opening of a row about openings finds.
     fn finds(&self) -> Finds<'_> {
         match (self.fresh(), self.job.work.state) {
             (Some(store), _) => Finds::CopyOf(store),
@@ -226,7 +225,7 @@ impl Course<'_> {
         }
     }
 
-    /// Seeds a database in a folder and brings it to the state of the row.
+    /// Seeds a database in a directory and brings it to the state of the row.
     fn seeded_in<E: Engine>(&self, dir: &Path) -> Result<(E, Vec<Phase>)> {
         let config = &self.job.config;
         let (engine, phases) = seeded::<E>(dir, config, &self.data, &self.seeds, self.watch)?;
@@ -235,14 +234,14 @@ impl Course<'_> {
         Ok((engine, phases))
     }
 
-    /// Does something that has no count, telling that it lasts.
+    /// Runs work without a count, and reports that it is running.
     fn unwatched<T>(&self, phase: &str, body: impl FnOnce() -> Result<T>) -> Result<T> {
         let what = Watched { phase, total: 0, threads: 1, cap: None };
         watched(what, self.watch, |_| body()).map(|(outcome, _)| outcome)
     }
 
-    /// The measured phase, with a probe for each thread. That of a cold row begins with opening the
-    /// database: it counts as time, not as a call.
+    /// The measured phase, with a probe for each thread. For a cold row the opening of the database
+    /// counts as time, but not as a call.
     fn measured<E: Engine, P: Probe>(
         &self,
         place: Place<E>,
@@ -260,8 +259,9 @@ impl Course<'_> {
         Ok((place, ran, probes))
     }
 
-    /// Closes a database and drops it from the page cache, aside; opens it, and says how long that
-    /// took. An opening is never cut off: the time limit is for what comes after it.
+    /// Closes a database and drops it from the page cache, outside the measured time. Then opens
+    /// it, and returns the time of that. An opening is never cut off: the time limit is for the
+    /// operations after it.
     fn opened_cold<E: Engine>(&self, place: Place<E>) -> Result<(Place<E>, f64, Counted)> {
         let Place { engine, dir } = place;
         let what = Watched { phase: "open", total: 0, threads: 1, cap: None };
@@ -277,7 +277,7 @@ impl Course<'_> {
         Ok((Place { engine, dir }, seconds, paced.aside))
     }
 
-    /// The measured phase on an open database.
+    /// Runs the measured phase on an open database.
     fn ran<E: Engine, P: Probe>(
         &self,
         place: Place<E>,
@@ -330,8 +330,8 @@ impl Course<'_> {
         Ok((Place { engine, dir }, Ran { outcomes, seconds, paced }, probes))
     }
 
-    /// Compares what was read with what had to be, thread by thread; returns what the database
-    /// holds now.
+    /// Compares the sums of reads with the expected ones, thread by thread. Returns the expected
+    /// contents of the database.
     fn sums_hold(&self, ran: &Ran) -> Result<(Model, Verified)> {
         let mut model = self.model.clone();
         let work = &self.job.work;
@@ -370,14 +370,14 @@ impl Course<'_> {
         tally
     }
 
-    /// Has the passes to come do no more than a pass did that may have been cut off.
+    /// Limits later passes to the operations that a pass did before it was cut off.
     fn shorten(&mut self, ran: &Ran) {
         for (plan, outcome) in self.plans.iter_mut().zip(&ran.outcomes) {
             plan.truncate(outcome.done as usize);
         }
     }
 
-    /// The measured phase with a clock around each call, and what the database holds then.
+    /// The measured phase with a clock around each call, and the contents of the database after it.
     fn clocked<E: Engine>(
         &mut self,
         place: Place<E>,
@@ -410,7 +410,7 @@ impl Course<'_> {
         Ok((place, measure::latency(&all, ops_per_call, rate), after))
     }
 
-    /// Does what the pass with clocks did once more and compares everything that it reads.
+    /// Repeats the operations of the pass with clocks, and compares everything that it reads.
     fn compared<E: Engine>(&self, engine: &E, model: &Model) -> Result<Verified> {
         let work = &self.job.work;
         match work.run.op {
@@ -441,7 +441,7 @@ impl Course<'_> {
         Ok(verified)
     }
 
-    /// Size of a database once nothing is left to compact.
+    /// Size of a database after a full compaction.
     fn compacted_bytes<E: Engine>(&self, dir: &Path) -> Result<u64> {
         self.unwatched("compact", || {
             let mut engine = E::open(dir, &self.job.config)?;
@@ -452,8 +452,8 @@ impl Course<'_> {
         })
     }
 
-    /// The latency pass of a row that writes, and what of it reads, compared: on the same database,
-    /// or on a third where what it inserted would be there already.
+    /// The latency pass of a row that writes, with its reads compared. They are compared on the
+    /// same database, or on a third one if the repetition would find its own inserts.
     fn second_database<E: Engine>(
         &mut self,
         throughput: &Throughput,
@@ -477,7 +477,7 @@ impl Course<'_> {
         Ok(latency)
     }
 
-    /// Operations as the row counts them.
+    /// Number of operations, as the row counts them.
     fn ops(&self, ran: &Ran) -> u64 {
         match self.job.work.run.op {
             Op::Scan | Op::ScanReverse | Op::Iterate => ran.total().found,
@@ -486,7 +486,7 @@ impl Course<'_> {
         }
     }
 
-    /// Bytes of keys and values that were written, or read where the row only reads.
+    /// Bytes of keys and values that were written; in rows that only read, that were read.
     fn logical_bytes(&self, ran: &Ran) -> u64 {
         let work = &self.job.work;
         let key = u64::from(work.key_bytes);

@@ -1,8 +1,8 @@
-//! What each thread does, step by step, drawn before any clock starts.
+//! The operations of each thread, step by step, drawn before any clock starts.
 //!
-//! A thread writes and gets only ids of its own (t modulo T), so that the version of every value
-//! is known by replaying its plan alone. Ranges, seeks and scans read ids that nobody writes
-//! meanwhile. Does not touch an engine.
+//! A thread writes and gets only ids of its own (t modulo T), so that replaying its plan alone
+//! gives the version of every value. Ranges, seeks and scans read ids that no thread writes
+//! meanwhile. This file does not use an engine.
 
 use crate::{
     job::{Op, Run, Seed, SeedOp, Work},
@@ -22,9 +22,9 @@ pub enum Step {
     Delete,
     /// Reads a key.
     Get,
-    /// Reads a key that does not exist.
+    /// Reads an absent key.
     Miss,
-    /// Goes to a key.
+    /// Seeks a key.
     Seek,
     /// Reads entries from a key.
     Range,
@@ -32,36 +32,36 @@ pub enum Step {
     Modify,
 }
 
-/// The operations of a plan.
+/// The kinds of operations of a plan.
 #[derive(Clone, Debug)]
 pub enum Steps {
-    /// All alike.
+    /// All of the same kind.
     All(Step),
-    /// Each its own.
+    /// A kind for each operation.
     Each(Vec<Step>),
 }
 
-/// How long ranges are.
+/// The lengths of ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// All alike.
+    /// All of the same length.
     Fixed(u32),
-    /// 1 to this.
+    /// From 1 to this.
     UpTo(u32),
 }
 
-/// What one thread does in one phase.
+/// The operations of one thread in one phase.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The ids, one for each operation.
     pub ids: Vec<u32>,
-    /// What is done with them.
+    /// The operations on them.
     pub steps: Steps,
-    /// How long ranges are.
+    /// The lengths of ranges.
     pub length: Length,
     /// Writes of a commit.
     pub batch: u32,
-    /// The version of the value that the first operation writes; the next writes the next.
+    /// The version that the first operation writes; each later one is higher by one.
     pub first_version: u32,
 }
 
@@ -93,7 +93,7 @@ impl Plan {
         }
     }
 
-    /// Forgets all operations but the first `done`.
+    /// Removes all operations but the first `done`.
     pub fn truncate(&mut self, done: usize) {
         self.ids.truncate(done);
         if let Steps::Each(steps) = &mut self.steps {
@@ -101,13 +101,13 @@ impl Plan {
         }
     }
 
-    /// The same operations once more, with later versions.
+    /// The same operations again, with later versions.
     #[must_use]
     pub fn again(&self) -> Self {
         Self { first_version: self.next_version(), ..self.clone() }
     }
 
-    /// How many operations put and how many delete.
+    /// Number of puts and number of deletes.
     #[must_use]
     pub fn writes(&self) -> (u64, u64) {
         let count = |wanted: &[Step]| match &self.steps {
@@ -118,19 +118,19 @@ impl Plan {
         (count(&[Step::Put, Step::Modify]), count(&[Step::Delete]))
     }
 
-    /// The version that the phase after this one begins with.
+    /// The first version of the phase after this one.
     #[must_use]
     pub fn next_version(&self) -> u32 {
         self.first_version + self.ids.len() as u32
     }
 }
 
-/// One of a number of threads.
+/// One of several threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thread {
-    /// Which, from 0.
+    /// Its index, from 0.
     pub index: u32,
-    /// Of how many.
+    /// The number of threads.
     pub count: u32,
 }
 
@@ -140,7 +140,7 @@ impl Thread {
         (0..count).map(move |index| Self { index, count })
     }
 
-    /// How many of the ids below `ids` are its own.
+    /// Number of its own ids below `ids`.
     #[must_use]
     pub fn share(self, ids: u64) -> u64 {
         (ids + u64::from(self.count) - 1 - u64::from(self.index)) / u64::from(self.count)
@@ -172,7 +172,7 @@ pub fn seed(work: &Work, seed: &Seed, thread: Thread, first_version: u32) -> Pla
     }
 }
 
-/// The measured phase of one thread; for operations that are made of steps.
+/// The measured phase of one thread, for operations that are made of steps.
 #[must_use]
 pub fn run(work: &Work, thread: Thread, first_version: u32) -> Plan {
     let run = &work.run;
@@ -181,7 +181,7 @@ pub fn run(work: &Work, thread: Thread, first_version: u32) -> Plan {
     let steps = steps(run, count, salt);
     let ids = match run.op {
         Op::YcsbD | Op::YcsbE | Op::MixedInsert => inserting(work, thread, &steps, salt),
-        // What is gone is not deleted again.
+        // A deleted key is not deleted again.
         Op::Delete => {
             let own = thread.share(u64::from(work.keys));
             own_ids(thread, draw(run.order, own as u32, count.min(own), salt))
@@ -211,7 +211,7 @@ fn own_ids(thread: Thread, mut own: Vec<u32>) -> Vec<u32> {
     own
 }
 
-/// Interleaved as the workload says, from a stream of its own.
+/// Interleaved as the workload says, from a random stream of their own.
 fn steps(run: &Run, count: u64, salt: u64) -> Steps {
     let (first, percent, second) = match run.op {
         Op::Put => return Steps::All(Step::Put),
@@ -242,8 +242,8 @@ fn steps(run: &Run, count: u64, salt: u64) -> Steps {
     Steps::Each((0..count).map(step).collect())
 }
 
-/// Puts take new ids; gets read any that is there, in YCSB D rather the latest; ranges stay within
-/// the seeded ids.
+/// Puts take new ids. Gets read any present id, in YCSB D mostly the latest. Ranges stay within the
+/// seeded ids.
 fn inserting(work: &Work, thread: Thread, steps: &Steps, salt: u64) -> Vec<u32> {
     let Steps::Each(steps) = steps else { return Vec::new() };
     let own = thread.share(u64::from(work.keys)) as u32;

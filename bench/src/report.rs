@@ -1,5 +1,5 @@
-//! Shows results: as a table in the terminal, as Markdown, as a page of HTML, as pictures, and in
-//! the pages of the project.
+//! Shows results: as a table in the terminal, as Markdown, as an HTML page, as pictures, and in the
+//! pages of the project.
 
 pub mod numbers;
 pub mod ranking;

@@ -1,8 +1,9 @@
-//! What a run found, as `--json` writes it: the types of the file, and the check of its version.
+//! The results of a run, as `--json` writes them: the types of the file, and the check of its
+//! version.
 //!
-//! It does not measure, judge or draw. Fields may be added under the same number of the schema, and
-//! readers ignore those they do not know; a field that changes its meaning changes the number.
-//! `null` means: not measured, or not to be measured for this row.
+//! It does not measure, judge or draw. Fields may be added under the same number of the schema,
+//! because readers ignore unknown fields. A field that changes its meaning changes the number.
+//! `null` means: not measured, or not applicable to this row.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -15,15 +16,15 @@ pub const SCHEMA: u64 = 1;
 pub struct Results {
     /// Always [`SCHEMA`].
     pub schema: u64,
-    /// When the run began, in seconds since 1970-01-01 UTC.
+    /// The start of the run, in seconds since 1970-01-01 UTC.
     #[serde(default)]
     pub created: u64,
-    /// The commit of the checkout that it ran in; `-dirty` if that had changes; empty if unknown.
+    /// The commit of its checkout; `-dirty` if that had changes; empty if unknown.
     #[serde(default)]
     pub commit: String,
-    /// What it ran on.
+    /// The machine of the run.
     pub machine: Machine,
-    /// What was asked for.
+    /// The options of the run.
     pub options: Options,
     /// The engines that took part, in the order of the report.
     #[serde(default)]
@@ -56,7 +57,7 @@ pub struct Machine {
     pub file_system: String,
     /// The block device under it.
     pub device: String,
-    /// What was done about the page cache before rows.
+    /// The treatment of the page cache before rows.
     pub page_cache: String,
     /// The compiler and profile of the harness and the engines in it.
     pub build: String,
@@ -66,16 +67,16 @@ pub struct Machine {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Options {
-    /// The command line, as it could be typed again.
+    /// The command line.
     pub command: String,
-    /// What operation counts were multiplied by; 1 is as published.
+    /// Factor of keys and operations; 1 is as published.
     pub scale: f64,
     /// Runs of each engine in each row.
     pub repeat: u32,
-    /// How many times slower than the best of its class an engine could be and was still repeated;
-    /// without, all were.
+    /// Only engines at most this many times slower than the best of their class were repeated;
+    /// without it, all were.
     pub repeat_within: Option<f64>,
-    /// Which configuration engines had.
+    /// The configuration of engines.
     pub arm: Arm,
     /// Overrides the threads of all rows.
     pub threads: Option<u32>,
@@ -89,7 +90,7 @@ pub struct Options {
     /// Whether rows that only read began with warm caches.
     #[serde(default)]
     pub warm: bool,
-    /// Overrides how long the rows run that run for a time, in seconds.
+    /// Overrides the duration of the timed rows, in seconds.
     #[serde(default)]
     pub sustain: Option<u32>,
     /// Longest time for one engine in one row, in seconds.
@@ -99,7 +100,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Who was run only once although others were repeated, in words; empty if nobody was.
+    /// The engines that ran only once although others were repeated, in words; empty if there are
+    /// none.
     #[must_use]
     pub fn run_once(&self) -> String {
         match self.repeat_within {
@@ -117,13 +119,13 @@ impl Options {
 pub struct Engine {
     /// Its id, as in [`Row::engine`].
     pub engine: String,
-    /// Its version, as it says itself.
+    /// Its version, as the engine reports it.
     pub version: String,
-    /// How it was built.
+    /// Its build.
     pub build: String,
-    /// The options it was given, in words.
+    /// The options that it got, in words.
     pub options: String,
-    /// What was established about its durability.
+    /// The result of the test of its durability.
     pub durability: String,
 }
 
@@ -132,15 +134,15 @@ pub struct Engine {
 pub struct Limit {
     /// A stable id, such as `memory-copy`.
     pub limit: String,
-    /// What was measured, in words.
+    /// The measured work, in words.
     pub about: String,
-    /// What [`Limit::value`] counts.
+    /// The unit of [`Limit::value`].
     pub unit: LimitUnit,
     /// The figure over all repeats.
     pub value: Spread,
 }
 
-/// What a [`Limit`] counts.
+/// The unit of a [`Limit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LimitUnit {
@@ -156,7 +158,7 @@ pub enum LimitUnit {
 pub struct Suite {
     /// Its id, as in [`Row::suite`].
     pub suite: String,
-    /// What it reproduces, and whose it is.
+    /// The benchmark that it reproduces, and its authors.
     pub about: String,
     /// Its rows, in order.
     pub rows: Vec<Definition>,
@@ -168,53 +170,55 @@ pub struct Suite {
 pub struct Definition {
     /// Its id, as in [`Row::row`].
     pub row: String,
-    /// What it does, in words.
+    /// Its description.
     pub about: String,
-    /// What others published for it, on other machines.
+    /// Published figures for it, from other machines.
     pub published: Vec<Published>,
-    /// What it is held to.
+    /// Its bars.
     pub bars: Bars,
-    /// Why SiltDB is behind in it, where it is; older files lack it.
+    /// The reason why SiltDB is behind in it, if it is; older files lack it.
     pub cause: String,
 }
 
-/// What a row is held to: how many times as fast SiltDB shall be as others, by the medians.
+/// The bars of a row: the factors by which SiltDB's median must exceed those of other engines.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Bars {
-    /// Which variant of SiltDB, if not the one that is built.
+    /// The judged variant of SiltDB, if not the one that is built.
     pub engine: Option<String>,
-    /// As the best other of its durability class.
+    /// The factor over the best other engine of its durability class.
     pub others: Option<f64>,
-    /// As the best other log-structured merge tree of its class.
+    /// The factor over the best other log-structured merge tree of its class.
     pub lsm: Option<f64>,
-    /// As LMDB.
+    /// The factor over LMDB.
     pub lmdb: Option<f64>,
-    /// As RocksDB.
+    /// The factor over RocksDB.
     pub rocksdb: Option<f64>,
     /// The largest coefficient of variation of its latencies, in percent.
     pub cv_percent: Option<f64>,
-    /// Whether its slowest calls shall be no slower than the best other's: 99.9 %, and the longest.
+    /// Whether its slowest calls must be no slower than the best other's: the 99.9th percentile,
+    /// and the longest.
     pub slowest: bool,
 }
 
-/// A figure that somebody published, on another machine.
+/// A published figure, from another machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Published {
     /// The id of the engine, also if it took no part in the run.
     pub engine: String,
-    /// The version it was published for.
+    /// The version of the engine.
     #[serde(default)]
     pub version: String,
     /// Operations a second.
     pub ops_per_s: f64,
-    /// Which part of the row it belongs to, such as `put` of a mixed row; empty for the whole row.
+    /// The part of the row that it belongs to, such as `put` of a mixed row; empty for the whole
+    /// row.
     #[serde(default)]
     pub part: String,
-    /// Threads that it was measured with; older files lack it.
+    /// Number of threads of the measurement; older files lack it.
     #[serde(default)]
     pub threads: Option<u32>,
-    /// Keys that it was measured with; older files lack it.
+    /// Number of keys of the measurement; older files lack it.
     #[serde(default)]
     pub keys: Option<u64>,
 }
@@ -228,7 +232,7 @@ pub struct Row {
     pub row: String,
     /// The engine.
     pub engine: String,
-    /// Which configuration the engine had.
+    /// The configuration of the engine.
     #[serde(default)]
     pub arm: Arm,
     /// The durability class established for the engine in this row.
@@ -237,20 +241,20 @@ pub struct Row {
     pub threads: u32,
     /// Operations in one atomic batch; 1 for single calls and for reads.
     pub batch: u32,
-    /// Operations that were measured.
+    /// Number of measured operations.
     pub ops: u64,
     /// Operations a second on the clock of the throughput pass.
     pub ops_per_s: Option<Spread>,
-    /// The same with the time until background work had settled: the figure of rows that write.
-    /// In rows that only read it is null for every engine; a report tells them apart by this.
+    /// The same with the time until background work was done: the figure of rows that write. In
+    /// rows that only read it is null for every engine, by which a report recognises them.
     pub ops_per_s_settled: Option<Spread>,
-    /// How long one call took, in the latency pass.
+    /// The duration of one call, in the latency pass.
     pub latency_ns: Option<Latency>,
     /// Processor time over wall time of the throughput pass; 100 is one processor.
     pub cpu_percent: Option<f64>,
     /// Peak of the address space.
     pub peak_vms_bytes: Option<u64>,
-    /// What was checked.
+    /// The answers that were checked.
     pub verified: Option<Verified>,
     /// Peak of resident memory.
     pub peak_rss_bytes: Option<u64>,
@@ -264,11 +268,11 @@ pub struct Row {
     pub write_amp: Option<f64>,
     /// `db_bytes` over the logical bytes that are alive.
     pub space_amp: Option<f64>,
-    /// How it ended.
+    /// The status at the end.
     pub status: Status,
-    /// Why, for every status but `ok`.
+    /// The reason, for every status but `ok`.
     pub reason: Option<String>,
-    /// What stands beside the schema of the figures.
+    /// Further fields.
     #[serde(flatten)]
     pub extra: Extra,
 }
@@ -300,9 +304,9 @@ pub struct Extra {
     pub samples: Vec<u64>,
     /// The distribution of `latency_ns`, percentiles rising.
     pub curve: Vec<CurvePoint>,
-    /// What the harness itself takes for one operation: the same row on the null engine.
+    /// The harness's own time for one operation: the same row on the null engine.
     pub harness_ns: Option<f64>,
-    /// How near the figure comes to what the machine can do.
+    /// The share of the binding limit that the figure reaches.
     pub share_of_limit: Option<ShareOfLimit>,
 }
 
@@ -317,7 +321,7 @@ pub struct Spread {
     pub max: f64,
 }
 
-/// How long calls took.
+/// The durations of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Latency {
     /// Calls that were timed; older files lack it.
@@ -329,13 +333,13 @@ pub struct Latency {
     pub avg: f64,
     /// Half of the calls took at most this.
     pub p50: f64,
-    /// 95 %; none of fewer than 20 calls: it would be the longest.
+    /// 95 %; none for fewer than 20 calls, because it would be the longest.
     pub p95: Option<f64>,
-    /// 99 %; none of fewer than 100 calls.
+    /// 99 %; none for fewer than 100 calls.
     pub p99: Option<f64>,
-    /// 99.9 %; none of fewer than 1,000 calls.
+    /// 99.9 %; none for fewer than 1,000 calls.
     pub p999: Option<f64>,
-    /// 99.99 %; none of fewer than 10,000 calls. Older files lack it.
+    /// 99.99 %; none for fewer than 10,000 calls. Older files lack it.
     #[serde(default)]
     pub p9999: Option<f64>,
     /// Longest.
@@ -349,11 +353,11 @@ pub struct Latency {
 pub struct CurvePoint {
     /// From 0 to 100.
     pub percentile: f64,
-    /// As long as the slowest call within it.
+    /// The duration of the slowest call within it.
     pub ns: f64,
 }
 
-/// How much of what was to be checked was checked, and right.
+/// The answers that had to be checked, and those that were right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verified {
     /// Answers that had to be checked.
@@ -365,28 +369,28 @@ pub struct Verified {
 /// A figure as a share of the limit that binds it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ShareOfLimit {
-    /// The [`Limit::limit`] that binds.
+    /// The id of the binding limit.
     pub limit: String,
-    /// 1 is as fast as the machine can.
+    /// 1 is the limit itself.
     pub share: f64,
 }
 
-/// Which configuration an engine had.
+/// The configuration of an engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arm {
-    /// Equal knobs for all engines.
+    /// Equal options for all engines.
     #[default]
     Equal,
     /// The engine's own defaults.
     Defaults,
 }
 
-/// What survives, once a write was acknowledged.
+/// The events that an acknowledged write survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Durability {
-    /// Acknowledged in user space: nothing survives the process.
+    /// Acknowledged in user space; lost with the process.
     Memory,
     /// Survives `kill -9`.
     Process,
@@ -394,19 +398,19 @@ pub enum Durability {
     Power,
 }
 
-/// How an engine ended in a row.
+/// The status of an engine in a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// All operations done, all answers right.
     Ok,
-    /// Stopped by the time limit of rows; what was done is right.
+    /// Stopped by the time limit of rows; the finished operations are right.
     Capped,
     /// An error, a crash, a timeout or a wrong answer.
     Failed,
-    /// Something it needs is missing on this machine.
+    /// The machine lacks something that the row needs.
     NotRun,
-    /// The engine cannot do this.
+    /// The engine lacks an operation of the row.
     Unsupported,
 }
 
@@ -427,20 +431,20 @@ impl Results {
         }
     }
 
-    /// The text of a results file.
+    /// The results as JSON.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("keys are strings and writing to memory succeeds")
     }
 }
 
 impl Row {
-    /// How near the figure comes to what the machine can do. None above 1: what is passed is no
-    /// limit, and a share of it says nothing.
+    /// The share of the limit that the figure reaches. None above 1, because a limit that is
+    /// exceeded does not bind.
     pub fn share_of_limit(&self) -> Option<&ShareOfLimit> {
         self.extra.share_of_limit.as_ref().filter(|of| of.share <= 1.0)
     }
 
-    /// The figure that bars refer to: settled where debt counts. None unless verified and right.
+    /// The figure that bars refer to: settled in rows that write. None unless verified and right.
     pub fn figure(&self) -> Option<Spread> {
         let right = self.verified.is_some_and(|verified| verified.checked == verified.expected);
         let ended = matches!(self.status, Status::Ok | Status::Capped);
@@ -468,7 +472,7 @@ impl Spread {
 macro_rules! words {
     ($($type:ident { $($variant:ident => $word:literal),+ $(,)? })+) => {$(
         impl $type {
-            /// The word for it in the file and in reports.
+            /// Its name in the file and in reports.
             pub fn word(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
             }
@@ -485,7 +489,7 @@ words! {
     }
 }
 
-/// Why a results file could not be read.
+/// The reason why a results file could not be read.
 #[derive(Debug)]
 pub enum ReadError {
     /// Not JSON, or a field is missing or of another type.

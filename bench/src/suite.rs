@@ -1,6 +1,6 @@
 //! Suites: rows as data, from the files in `bench/suites`, and the choice among them.
 //!
-//! Does not run anything.
+//! It runs nothing.
 
 use crate::{
     engine::{Arm, Codec, Config, Durability, TableKind},
@@ -35,14 +35,15 @@ const FILES: [(&str, &str); 19] = [
     ("soak", include_str!("../suites/soak.toml")),
 ];
 
-/// The suite that the pages of the project cite; a run of all suites leaves it out, because other
-/// suites have the same kinds of work.
+/// The suite that the pages of the project cite. A run of all suites leaves it out, because other
+/// suites have the same workloads.
 pub const CLAIMS: &str = "claims";
 
-/// What `silt-bench demo` runs; no part of a run of all suites, which has its rows at full size.
+/// The suite of `silt-bench demo`. A run of all suites leaves it out, because it has the same rows
+/// at full size.
 const DEMO: &str = include_str!("../suites/demo.toml");
 
-/// Keys and operations do not fall below this by scaling.
+/// Scaling does not reduce keys and operations below this.
 const SCALED_MIN: u64 = 5000;
 
 /// A suite.
@@ -51,15 +52,15 @@ const SCALED_MIN: u64 = 5000;
 pub struct Suite {
     /// Its id.
     pub suite: String,
-    /// What it reproduces, and whose it is.
+    /// The benchmark that it reproduces, and its authors.
     pub about: String,
-    /// What rows say unless they say otherwise.
+    /// The defaults of its rows.
     #[serde(default)]
     defaults: Settings,
-    /// Whom it compares, if not all: others do what it does in another suite.
+    /// The engines that it compares, if not all; the others do the same work in another suite.
     #[serde(default)]
     pub engines: Vec<String>,
-    /// How the benchmark that it reproduces made its data, if that is known.
+    /// The data of the benchmark that it reproduces, if known.
     #[serde(default)]
     original: Option<Original>,
     /// Its rows.
@@ -73,44 +74,44 @@ pub struct Suite {
 pub struct Row {
     /// Its id, stable and readable.
     pub id: String,
-    /// What it does.
+    /// Its description.
     pub about: String,
-    /// What its id or `about` gives a value of: the command line does not change these.
+    /// The settings whose values its id or `about` gives; the command line does not change these.
     #[serde(default)]
     pub names: Vec<Setting>,
-    /// What is measured.
+    /// The measured phase.
     pub run: Run,
-    /// What is written before.
+    /// The phases before it.
     #[serde(default)]
     pub seed: Vec<Seed>,
-    /// In which state the measured phase finds the database.
+    /// The state of the database before the measured phase.
     #[serde(default)]
     pub state: State,
-    /// What no engine here offers yet; the row then says so.
+    /// Operations that it needs and no engine here offers yet; the row reports them.
     #[serde(default)]
     pub needs: Vec<String>,
-    /// What others published.
+    /// Published figures.
     #[serde(default)]
     pub published: Vec<Published>,
-    /// Whom it compares, if not whom its suite does.
+    /// The engines that it compares, if not those of its suite.
     #[serde(default)]
     pub engines: Vec<String>,
-    /// What it is held to.
+    /// Its bars.
     #[serde(default)]
     pub bars: Bars,
-    /// Why siltdb is behind in it, where it is.
+    /// The reason why siltdb is behind in it, if it is.
     #[serde(default)]
     pub cause: String,
-    /// Where the row differs from its suite.
+    /// Its differences from the suite's defaults.
     #[serde(default, rename = "with")]
     settings: Settings,
 }
 
-/// What the command line may set for all rows.
+/// A value that the command line may set for all rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Setting {
-    /// How many threads call the engine.
+    /// Number of threads that call the engine.
     Threads,
     /// Writes of a commit.
     Batch,
@@ -120,7 +121,7 @@ pub enum Setting {
     Cache,
 }
 
-/// What a suite or a row may set.
+/// The values that a suite or a row may set.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Settings {
@@ -138,41 +139,42 @@ struct Settings {
     families: Option<u32>,
     level0_runs: Option<u32>,
     table: Option<TableKind>,
-    /// Whether all that the row reads is done twice before it counts.
+    /// Whether all reads of the row are done twice before it counts.
     warm: Option<bool>,
-    /// How long the row runs; then its count of operations only bounds what is drawn ahead.
+    /// The duration of the row, if it is timed. Its number of operations is then only a bound of
+    /// those drawn ahead.
     seconds: Option<u32>,
 }
 
-/// How a published benchmark made its data. Its keys were numbers in digits.
+/// The data of a published benchmark. Its keys were numbers in digits.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Original {
     /// Length of its keys.
     key_bytes: u32,
-    /// What its values were made of.
+    /// The contents of its values.
     #[serde(default)]
     values: ValueStyle,
-    /// How it made random keys.
+    /// The generator of its random keys.
     #[serde(default)]
     random: OriginalRandom,
-    /// In which order it did what rows call mixed.
+    /// The order of operations in its mixed rows.
     #[serde(default)]
     mixed: OriginalMixed,
 }
 
-/// How a published benchmark made random keys.
+/// The generator of a published benchmark's random keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum OriginalRandom {
-    /// By visiting them in random order.
+    /// All keys, in random order.
     #[default]
     Shuffled,
-    /// By counting up and writing the bytes of the number in reverse order.
+    /// A counter, with the bytes of the number in reverse order.
     ReversedCounter,
 }
 
-/// In which order a published benchmark did what rows call mixed.
+/// The order of operations in a published benchmark's mixed rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum OriginalMixed {
@@ -183,30 +185,29 @@ enum OriginalMixed {
     PhaseAfterPhase,
 }
 
-/// What the command line says about all rows.
+/// The command line's settings for all rows.
 #[derive(Clone, Copy, Debug)]
 pub struct Overrides {
-    /// Multiplies keys and operations.
+    /// Factor of keys and operations.
     pub scale: f64,
-    /// Instead of the rows' own.
+    /// Replaces the rows' own.
     pub threads: Option<u32>,
-    /// Instead of the rows' own, where they write.
+    /// Replaces the rows' own, if they write.
     pub batch: Option<u32>,
-    /// Instead of the rows' own.
+    /// Replaces the rows' own.
     pub value_bytes: Option<u32>,
-    /// Block caches, in MiB, instead of the rows' own.
+    /// Block caches, in MiB; replaces the rows' own.
     pub cache_mib: Option<u64>,
-    /// Whether rows that only read, and not what is cold, begin with warm caches.
+    /// Whether rows that only read, except cold ones, begin with warm caches.
     pub warm: bool,
-    /// How long the rows run that run for a time, in seconds, instead of their own; 0 leaves them
-    /// out.
+    /// Duration of the timed rows, in seconds; replaces their own. 0 leaves these rows out.
     pub sustain: Option<u32>,
-    /// Which options engines get.
+    /// The options that engines get.
     pub arm: Arm,
 }
 
 impl Default for Overrides {
-    /// Rows as they are published.
+    /// Rows as published.
     fn default() -> Self {
         Self {
             scale: 1.0,
@@ -228,25 +229,25 @@ pub struct Chosen {
     pub suite: String,
     /// Its own id.
     pub row: String,
-    /// What is done.
+    /// The work to do.
     pub work: Work,
-    /// How databases are opened.
+    /// The configuration of databases.
     pub config: Config,
-    /// What no engine here offers yet.
+    /// Operations that it needs and no engine here offers yet.
     pub needs: Vec<String>,
-    /// Whom it compares, if not all.
+    /// The engines that it compares, if not all.
     pub compared: Vec<String>,
-    /// Who takes part, in the order of the report.
+    /// The engines that take part, in the order of the report.
     pub engines: Vec<String>,
-    /// How long it runs, if not until its operations are done.
+    /// Its duration, if it is timed.
     pub seconds: Option<u32>,
 }
 
 impl Setting {
-    /// All of them.
+    /// All settings.
     pub const ALL: [Self; 4] = [Self::Threads, Self::Batch, Self::ValueBytes, Self::Cache];
 
-    /// The option that sets it.
+    /// The command-line option.
     #[must_use]
     pub fn option(self) -> &'static str {
         match self {
@@ -259,13 +260,13 @@ impl Setting {
 }
 
 impl Overrides {
-    /// Whether they set it.
+    /// Whether the command line sets a setting.
     #[must_use]
     pub fn sets(&self, setting: Setting) -> bool {
         self.words(setting).is_some()
     }
 
-    /// What they set, and to what, in words.
+    /// The setting and its value, in words; none if it is not set.
     fn words(&self, setting: Setting) -> Option<String> {
         match setting {
             Setting::Threads => Some(match self.threads? {
@@ -280,7 +281,7 @@ impl Overrides {
 }
 
 impl Suite {
-    /// What a report needs of it, when it runs with `overrides`.
+    /// The part of the suite that a report needs, for a run with `overrides`.
     #[must_use]
     pub fn definition(&self, overrides: &Overrides) -> crate::result::Suite {
         let row = |row: &Row| Definition {
@@ -300,8 +301,7 @@ impl Suite {
         crate::result::Suite { suite, about, rows: self.rows.iter().map(row).collect() }
     }
 
-    /// What others published for a row, with the threads and keys of what they measured: those of
-    /// the row as it stands in the file.
+    /// The published figures of a row, with their threads and keys: those of the row in the file.
     fn published(&self, row: &Row) -> Vec<Published> {
         let work = self.choose(row, &Overrides::default()).work;
         let with_size = |published: &Published| Published {
@@ -312,16 +312,16 @@ impl Suite {
         row.published.iter().map(with_size).collect()
     }
 
-    /// The rows that give a value of `setting` in their names, which therefore stays theirs.
+    /// The rows that give a value of `setting` in their names and therefore keep it.
     #[must_use]
     pub fn naming(&self, setting: Setting) -> Vec<&str> {
         let named = self.rows.iter().filter(|row| row.names.contains(&setting));
         named.map(|row| row.id.as_str()).collect()
     }
 
-    /// The same with the keys, values and shapes of the benchmark that it reproduces; only rows
-    /// that figures were published for. `None` if it reproduces none, or it is not known how that
-    /// made its data.
+    /// The same suite with the keys, values and shapes of the benchmark that it reproduces; only
+    /// rows with published figures. `None` if it reproduces none, or if that benchmark's data is
+    /// not known.
     #[must_use]
     pub fn as_published(self) -> Option<Self> {
         let original = self.original?;
@@ -330,7 +330,7 @@ impl Suite {
         Some(Self { rows, ..self })
     }
 
-    /// A row as it will run.
+    /// The row with all settings applied.
     #[must_use]
     pub fn choose(&self, row: &Row, overrides: &Overrides) -> Chosen {
         let settings = row.settings.over(&self.defaults);
@@ -389,7 +389,7 @@ impl Suite {
 }
 
 impl Original {
-    /// A row as that benchmark did it: mixed ones may become two.
+    /// A row as that benchmark ran it; a mixed row may become two.
     fn rows(self, row: &Row) -> Vec<Row> {
         let mut row = row.clone();
         let is_random = match row.seed.first() {
@@ -416,7 +416,7 @@ impl Original {
     }
 }
 
-/// A mixed row as two: all puts on an empty database, then all gets.
+/// A mixed row as two rows: all puts on an empty database, then all gets.
 fn phases(row: &Row) -> Vec<Row> {
     let (mut puts, mut gets) = (row.clone(), row.clone());
     let part = |part: &str| {
@@ -435,7 +435,7 @@ fn phases(row: &Row) -> Vec<Row> {
 }
 
 impl Settings {
-    /// These, and where they say nothing, others.
+    /// These settings, with `other` as defaults.
     fn over(&self, other: &Self) -> Self {
         Self {
             threads: self.threads.or(other.threads),
@@ -484,11 +484,11 @@ fn parse(name: &str, text: &str) -> Suite {
     toml::from_str(text).unwrap_or_else(|error| panic!("suite {name}: {error}"))
 }
 
-/// The rows that were asked for: of some suites, or of all but [`CLAIMS`]; those with these ids, or
-/// those whose ids begin with one of them and a slash, or all.
+/// The requested rows: of some suites, or of all but [`CLAIMS`]; those with these ids or prefixes
+/// before a slash, or all.
 ///
 /// # Errors
-/// A message that names what is unknown, what is nearest, and all there is.
+/// A message with the unknown name, the nearest one, and all known ones.
 pub fn select(suites: &[Suite], names: &[String], rows: &[String]) -> Result<Vec<Suite>, String> {
     let known: Vec<&str> = suites.iter().map(|suite| suite.suite.as_str()).collect();
     for name in names {
@@ -518,7 +518,7 @@ pub fn select(suites: &[Suite], names: &[String], rows: &[String]) -> Result<Vec
     Ok(chosen)
 }
 
-/// Whether a name is among those known.
+/// Checks that a name is known.
 ///
 /// # Errors
 /// A message with the nearest name and all of them.

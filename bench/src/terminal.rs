@@ -1,4 +1,4 @@
-//! What is seen while a run goes on: a line for each run of an engine, and where this one is.
+//! The display during a run: a line for each run of an engine, and the progress of the present one.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use siltdb_bench::{
@@ -12,9 +12,9 @@ use siltdb_bench::{
 };
 use std::env;
 
-/// Narrower than this a table is no table.
+/// Tables need at least this width.
 const WIDTH_MIN: u16 = 60;
-/// The width of tables, unless the shell says another.
+/// The width of tables, unless the shell gives another.
 const WIDTH: u16 = 140;
 
 /// The width of tables.
@@ -23,7 +23,7 @@ pub fn width() -> u16 {
     columns.unwrap_or(WIDTH).max(WIDTH_MIN)
 }
 
-/// Tells on standard error; keeps what is finished.
+/// Writes progress to standard error; stores finished rows.
 pub struct Terminal<F: FnMut(&[Row], &[(String, Report)])> {
     bar: ProgressBar,
     total: usize,
@@ -36,7 +36,7 @@ pub struct Terminal<F: FnMut(&[Row], &[(String, Report)])> {
 }
 
 impl<F: FnMut(&[Row], &[(String, Report)])> Terminal<F> {
-    /// For so many rows; `keep` is given all that is finished after each.
+    /// For `total` rows; calls `keep` with all finished rows after each.
     pub fn new(total: usize, keep: F) -> Self {
         let bar = ProgressBar::new_spinner();
         let style = ProgressStyle::with_template("{spinner} {wide_msg}");
@@ -45,7 +45,7 @@ impl<F: FnMut(&[Row], &[(String, Report)])> Terminal<F> {
         Self { bar, total, done: 0, now, reports, keep, rows }
     }
 
-    /// Clears what moves.
+    /// Clears the progress line.
     pub fn end(self) {
         self.bar.finish_and_clear();
     }

@@ -1,6 +1,6 @@
 //! Small rows for the tests of engines: every operation, at a size that takes a moment.
 //!
-//! Measures nothing that anybody should quote. Does not know which engines there are.
+//! Its figures mean nothing. This file does not know which engines there are.
 
 use crate::{
     engine::{Codec, Config, Engine, Failure, FailureKind, Result},
@@ -13,7 +13,7 @@ use crate::{
 };
 use std::{path::Path, time::Duration};
 
-/// Every operation that a row can be made of.
+/// Every operation of rows.
 pub const OPS: [Op; 22] = [
     Op::Put,
     Op::Delete,
@@ -76,10 +76,10 @@ pub fn job(op: Op, dir: &Path) -> Job {
     Job { engine, dir, config, work, cap_seconds: 60.0, store: None, extent: Extent::Full }
 }
 
-/// Runs a small row, changed as the test needs it, in a directory of its own.
+/// Runs a small row, changed by `change`, in a directory of its own.
 ///
 /// # Errors
-/// What the row fails with.
+/// The failure of the row.
 pub fn run<E: Engine>(op: Op, change: impl FnOnce(&mut Job)) -> Result<Report> {
     let dir = tempfile::tempdir()?;
     let mut job = job(op, dir.path());
@@ -88,15 +88,14 @@ pub fn run<E: Engine>(op: Op, change: impl FnOnce(&mut Job)) -> Result<Report> {
     pass::run::<E>(&job, &watch)
 }
 
-/// States of a database that has been written to, but for what takes a process of its own that is
-/// killed.
+/// States of a database that has been written to, except the one that needs a killed process.
 const STATES: [State; 4] = [State::AsIs, State::Compacted, State::Reopened, State::Cold];
 
-/// Runs a small row that reads and writes in batches in every state, uncompressed; and one over
-/// three families with a short level 0. `change` comes first.
+/// Runs a small row that reads and writes in batches in every state, uncompressed. Also runs one
+/// over three families with a short level 0. Calls `change` first.
 ///
 /// # Errors
-/// The first that fails, with its state.
+/// The first failure, with its state.
 pub fn every_state<E: Engine>(change: fn(&mut Job)) -> Result<()> {
     for state in STATES {
         let report = run::<E>(Op::Mixed, |job| {
@@ -119,11 +118,11 @@ pub fn every_state<E: Engine>(change: fn(&mut Job)) -> Result<()> {
     families.map(drop)
 }
 
-/// Runs a small row of every operation; those of `lacks` must be said to be unsupported, all others
-/// must be verified in full.
+/// Runs a small row of every operation. Those of `lacks` must be reported as unsupported; all
+/// others must be verified in full.
 ///
 /// # Errors
-/// The first that goes another way, with its operation.
+/// The first unexpected result, with its operation.
 pub fn every_operation<E: Engine>(lacks: &[Op], change: fn(&mut Job)) -> Result<()> {
     for op in OPS {
         let outcome = run::<E>(op, change);

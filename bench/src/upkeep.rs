@@ -1,6 +1,7 @@
-//! `silt-bench upkeep`: what small steps, many families and removed data cost, against bars.
+//! `silt-bench upkeep`: the cost of small steps, many families and removed data, compared with
+//! bars.
 //!
-//! Each part runs in a process of its own with a time limit, on SiltDB's public face alone, and
+//! Each part runs in a process of its own with a time limit, through SiltDB's public API alone. It
 //! reads back and compares what it wrote. It compares no engines.
 
 pub mod bar;

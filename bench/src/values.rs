@@ -1,17 +1,17 @@
-//! From an id and a version to the bytes of a value.
+//! The bytes of the value of an id in a version.
 //!
-//! [`ValueStyle::Marked`]: it says what it is and compresses as asked.
+//! [`ValueStyle::Marked`]: the value identifies itself and compresses by the requested share.
 //!
 //! `| mark = splitmix64(id ^ version << 40), u64 le | from a pool | its bitwise inverse, u64 le |`
 //!
-//! Cheap on the clock: one hash, one pass over bytes, two stores. Bytes come in chunks of 4 KiB.
-//! Chunk k has a number, `mark` for the first and `splitmix64(mark + k)` for others, whose upper
-//! half says where in the pool it begins, and whose lowest byte is combined with each of its bytes:
-//! so the pool can be small enough for the processor's caches, and values still have nothing in
-//! common that would compress.
+//! It is cheap on the clock: one hash, one pass over bytes, two stores. Bytes come in chunks of 4
+//! KiB. Chunk k has a number, `mark` for the first and `splitmix64(mark + k)` for others. Its upper
+//! half gives the chunk's start in the pool, and its lowest byte is combined with each of its
+//! bytes. So the pool can be small enough for the processor's caches, and values still have nothing
+//! in common that would compress.
 //!
-//! [`ValueStyle::Ramp`] is that of published benchmarks: bytes that count up. Does not know who
-//! holds which version.
+//! [`ValueStyle::Ramp`] is that of published benchmarks: bytes that count up. This file does not
+//! know the versions of ids.
 
 use crate::keys::splitmix64;
 use serde::{Deserialize, Serialize};
@@ -24,38 +24,38 @@ pub const VALUE_BYTES_MAX: u32 = (1 << 20) - 1;
 
 const POOL_BYTES: usize = 64 << 10;
 const CHUNK_BYTES: usize = 4 << 10;
-/// In each stretch of the pool the same share is a repeated byte.
+/// Each stretch of the pool has the same share of a repeated byte.
 const STRETCH_BYTES: usize = 64;
 
-/// What is added for a key that was not found, so that a miss is seen in the sum, too.
+/// The contribution of an absent key to a sum, so that the sum shows misses, too.
 pub const ABSENT: u64 = 0x9e37_79b9_7f4a_7c15;
-/// What is added for a value too short to say what it is.
+/// The contribution of a value that is too short to identify itself.
 const MALFORMED: u64 = 0x5bf0_3635;
 
-/// What values are made of.
+/// The contents of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ValueStyle {
-    /// Marks at both ends, between them bytes that compress as asked.
+    /// Marks at both ends, between them bytes that compress by the requested share.
     #[default]
     Marked,
-    /// Bytes that count up from the id and the version: 256 different values, and all compress.
+    /// Bytes that count up from the id and the version: 256 different values, which all compress.
     Ramp,
 }
 
-/// What all values of a workload have in common.
+/// The common properties of all values of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// What they are made of.
+    /// Their contents.
     pub style: ValueStyle,
     /// Their length.
     pub bytes: u32,
-    /// How much of them compresses away, if they are marked.
+    /// Their compressible share, if they are marked.
     pub compressible_percent: u32,
 }
 
 impl Shape {
-    /// What the value of an id in a version must contribute to a sum.
+    /// The contribution of the value of an id in a version to a sum.
     #[must_use]
     pub fn fold_of(self, id: u32, version: u32) -> u64 {
         match self.style {
@@ -74,7 +74,7 @@ impl Shape {
     }
 }
 
-/// Makes values of one shape in one place.
+/// Makes values of one shape in one buffer.
 #[derive(Clone, Debug)]
 pub struct ValueMaker {
     style: ValueStyle,
@@ -111,7 +111,7 @@ impl ValueMaker {
         for (index, chunk) in self.bytes.chunks_mut(CHUNK_BYTES).enumerate() {
             let number =
                 if index == 0 { mark } else { splitmix64(mark.wrapping_add(index as u64)) };
-            // As a share of the choices: a remainder would cost more than the bytes.
+            // A share of the choices, because a remainder would cost more than the bytes.
             let begin = ((number >> 32) * (POOL_BYTES - CHUNK_BYTES) as u64) >> 32;
             let pooled = &self.pool[begin as usize..][..chunk.len()];
             for (byte, pooled) in chunk.iter_mut().zip(pooled) {
@@ -141,7 +141,7 @@ fn write_ramp(bytes: &mut [u8], first: u8) {
     }
 }
 
-/// What a value read contributes to a sum: its first and its last eight bytes.
+/// The contribution of a value that was read to a sum: its first and its last eight bytes.
 #[inline]
 #[must_use]
 pub fn fold(value: &[u8]) -> u64 {

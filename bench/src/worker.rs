@@ -1,6 +1,6 @@
-//! The child's side: says who it is, reads one job, tells how it goes, answers, and ends.
+//! The worker's side: sends its first line, reads one job, reports progress, answers, and ends.
 //!
-//! It holds the list of engines of its binary; binaries of peers bring their own.
+//! It holds the list of engines of its binary; binaries of peers have their own list.
 
 use crate::{
     adapters::{
@@ -23,10 +23,10 @@ use std::{
     time::Duration,
 };
 
-/// Commits for a crash test, telling of each commit.
+/// Commits for a crash test, and reports each commit.
 type Commit = fn(&CrashTest, &dyn Fn(&Progress)) -> Result<()>;
 
-/// Seeds a database, tells, and waits to be killed.
+/// Seeds a database, reports that, and waits to be killed.
 type Leave = fn(&Job, &Watch<'_>, &dyn Fn(Left)) -> Result<()>;
 
 /// An engine that a worker can drive.
@@ -34,17 +34,17 @@ type Leave = fn(&Job, &Watch<'_>, &dyn Fn(Left)) -> Result<()>;
 pub struct Entry {
     /// Its id.
     pub id: &'static str,
-    /// How its tables are kept.
+    /// The form of its tables.
     pub table: TableKind,
     /// Its version.
     pub version: fn() -> String,
     /// Runs a row on it.
     pub run: fn(&Job, &Watch<'_>) -> Result<Report>,
-    /// Its part of a crash test until it is killed.
+    /// Commits in a crash test until it is killed.
     pub commit: Commit,
-    /// Counts what is left of such commits.
+    /// Counts the commits that remain.
     pub count: fn(&CrashTest) -> Result<Survived>,
-    /// Leaves the database of a row behind when it is killed.
+    /// Leaves the database of a row at a kill.
     pub leave: Leave,
 }
 
@@ -83,7 +83,7 @@ pub fn entries() -> Vec<Entry> {
     ours.into_iter().chain([Entry::of::<Btreemap>()]).chain(peers()).chain(trials()).collect()
 }
 
-/// Those of others that are built in.
+/// The other built-in engines.
 fn peers() -> Vec<Entry> {
     vec![
         #[cfg(feature = "sled")]
@@ -103,7 +103,7 @@ fn peers() -> Vec<Entry> {
     ]
 }
 
-/// Engines to try the benchmark with.
+/// Engines that test the benchmark.
 fn trials() -> Vec<Entry> {
     vec![
         Entry { run: pass::harness::<Null>, ..Entry::of::<Null>() },
@@ -115,7 +115,7 @@ fn trials() -> Vec<Entry> {
     ]
 }
 
-/// Whether an engine is there to try the benchmark, not to be measured.
+/// Whether an engine exists to test the benchmark, not to be measured.
 #[must_use]
 pub fn is_trial(engine: &str) -> bool {
     engine == "null" || engine.ends_with("-null") || engine.starts_with("liar-")
@@ -161,10 +161,10 @@ fn answer(entries: &[Entry], request: &str) -> Result<Line> {
 }
 
 fn nobody_killed() -> Failure {
-    Failure::error("nobody killed the worker")
+    Failure::error("the worker was not killed")
 }
 
-/// The entry of an engine, and the kind of tables that its id stands for.
+/// The entry of an engine, and the form of tables that its id stands for.
 fn entry<'a>(entries: &'a [Entry], engine: &str, config: &mut Config) -> Result<&'a Entry> {
     let entry = entries.iter().find(|entry| entry.id == engine);
     let entry = entry.ok_or_else(|| Failure::error(format!("no engine {engine}")))?;
@@ -174,7 +174,7 @@ fn entry<'a>(entries: &'a [Entry], engine: &str, config: &mut Config) -> Result<
     Ok(entry)
 }
 
-/// Writes a line. If nobody listens any more there is nothing left to do.
+/// Writes a line. If no process reads it any more, nothing is left to do.
 fn say(line: &Line) {
     let mut text = serde_json::to_string(line).expect("lines are plain data");
     text.push('\n');

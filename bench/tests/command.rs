@@ -1,5 +1,5 @@
-//! The command from outside: children that lie, fail, crash and hang fail their row only; what is
-//! unknown is answered; an interrupt keeps what is finished and leaves no database behind.
+//! Tests of the command as a process: workers that lie, fail, crash and hang fail their row only.
+//! Unknown names are answered; an interrupt keeps the finished rows and leaves no database behind.
 
 use assert_cmd::Command;
 use siltdb_bench::{
@@ -164,7 +164,7 @@ fn a_run_goes_on_where_another_ended() {
     assert_eq!(ids, ["fill/5k", "readseq/5k"]);
     assert_eq!(both.rows[0], first.rows[0], "what was done is not done again");
     assert!(both.engines.iter().any(|engine| engine.engine == "siltdb"));
-    // What failed is tried again.
+    // A failed row is run again.
     let failed = fs::read_to_string(&json).unwrap().replacen("\"ok\"", "\"failed\"", 1);
     fs::write(&json, failed).unwrap();
     run("fill/5k,readseq/5k", "0.1", "equal").success();
@@ -234,7 +234,7 @@ fn an_interrupt_keeps_finished_rows_and_removes_directories() {
     run.args(["--engines", "siltdb", "--scale", "0.2", "--skip", "limits,classes"]);
     run.arg("--json").arg(&json).arg("--dir").arg(&data);
     let mut run = run.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-    // As soon as the first row is written down.
+    // As soon as the first row is written to the file.
     let start = Instant::now();
     while !json.exists() && start.elapsed() < Duration::from_secs(60) {
         thread::sleep(Duration::from_millis(1));
@@ -313,7 +313,7 @@ fn upkeep_counts_syncs_and_judges_them() {
     let [row] = &file["upkeep"].as_array().unwrap()[..] else { panic!("one row is asked for") };
     assert_eq!((row["row"].as_str(), row["at_most"].as_f64()), (Some("openings/syncs"), Some(4.0)));
     match row["status"].as_str() {
-        // A kernel may forbid to trace, and strace may be missing.
+        // A kernel may forbid tracing, and strace may be missing.
         Some("not_measured") => assert!(row["met"].is_null() && output.status.success()),
         Some("measured") => {
             let syncs = row["value"].as_f64().unwrap();

@@ -1,7 +1,7 @@
-//! What workers in other languages must make, byte for byte: keys, values, orders, plans and what
-//! reading must give, in `vectors.json`, which their tests read.
+//! The contract of workers in other languages, byte for byte: keys, values, orders, plans and
+//! expected sums of reads. It is stored in `vectors.json`, which their tests read.
 //!
-//! With `SILT_BENCH_VECTORS=write` in the environment the file is written anew.
+//! `SILT_BENCH_VECTORS=write` in the environment writes the file.
 
 use serde::{Deserialize, Serialize};
 use siltdb_bench::{
@@ -34,7 +34,7 @@ struct Vectors {
     workloads: Vec<Workload>,
 }
 
-/// A key and one beside it that no id has, in hexadecimal digits.
+/// A key and an adjacent one that no id has, in hexadecimal digits.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Key {
     style: KeyStyle,
@@ -65,8 +65,8 @@ struct Drawn {
     digest: u64,
 }
 
-/// A workload; digests of its seed phases and its plans, thread by thread; what each thread must
-/// read if it does all; and a digest of what the database holds before and after.
+/// A workload, with digests of its seed phases and its plans, thread by thread. Then the expected
+/// sum of each complete thread, and digests of the contents before and after.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Workload {
     work: Work,
@@ -194,7 +194,7 @@ fn digest_of_model(model: &Model) -> u64 {
     digest(model.live().flat_map(|(id, version)| [u64::from(id), u64::from(version)]))
 }
 
-/// What a thread must read if it does all; scans go over everything once.
+/// The expected sum of a complete thread; scans read everything once.
 fn expected(
     work: &Work,
     before: &Model,
@@ -216,7 +216,7 @@ fn expected(
     Expected { sum, found, value_bytes }
 }
 
-/// What must be read if a key is read after each opening.
+/// The expected sum if a key is read after each opening.
 fn opened(work: &Work, model: &Model) -> Tally {
     let mut tally = Tally::default();
     special::opened_ids(work, work.run.ops).for_each(|id| model.get(id, &mut tally));
@@ -242,17 +242,18 @@ fn workload(work: Work) -> Workload {
 }
 
 fn vectors() -> Vectors {
-    // No worker in another language has an iterator of its own kind.
+    // Workers in other languages have no separate iterator.
     let ops = OPS.into_iter().filter(|op| *op != Op::Iterate);
     let works = ops.enumerate().map(|(index, op)| work(index, op));
-    // Each order once more where threads draw with collisions and batches wait.
+    // Each order again, with threads that draw repeatedly and batches that wait.
     let mixed = ORDERS.into_iter().map(|order| {
         let mut work = work(1, Op::Mixed);
         work.threads = 4;
         work.run.order = order;
         work
     });
-    // Ranges and reads over keys whose order is not that of ids, as published benchmarks make them.
+    // Ranges and reads over keys that are not in the order of ids, as published benchmarks make
+    // them.
     let styles = [KeyStyle::Counter, KeyStyle::ReversedCounter];
     let published = styles.into_iter().flat_map(|key_style| {
         [Op::Get, Op::Seek, Op::Range, Op::Scan, Op::ScanReverse].map(|op| {

@@ -1,4 +1,4 @@
-//! Arguments that several verbs share, and how their text becomes a value.
+//! Arguments that several verbs share, and the conversion of their text to values.
 //!
 //! It opens nothing.
 
@@ -14,10 +14,10 @@ use std::{ffi::OsStr, ffi::OsString, time::Duration};
 #[cfg(test)]
 mod tests;
 
-/// How results are printed and keys and values are written; every verb takes these.
+/// How results are printed and how keys and values are written; every verb takes these.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct SettingsArguments {
-    /// Print JSON: one object, or one a line where there are many.
+    /// Print JSON: one object, or one object a line for several results.
     #[arg(long, global = true, display_order = 100)]
     json: bool,
     /// Keys and values, given and printed, in escape form: `\xNN` for a byte, `\\` for a backslash.
@@ -29,7 +29,7 @@ pub struct SettingsArguments {
 }
 
 impl SettingsArguments {
-    /// The settings asked for, on top of `base`.
+    /// Returns `base` with the settings given here.
     pub fn settings(self, base: Settings) -> Settings {
         let form = match (self.escape, self.hex) {
             (true, _) => Form::Escape,
@@ -41,7 +41,7 @@ impl SettingsArguments {
     }
 }
 
-/// How a verb opens a database with a damaged log, and one that another process has open.
+/// Options for opening a database that is damaged or open in another process.
 #[derive(Args, Clone, Debug)]
 pub struct OpeningArguments {
     /// Open the database with this option; may be given several times. Names are those of the
@@ -49,43 +49,43 @@ pub struct OpeningArguments {
     #[arg(long, global = true, value_name = "NAME=VALUE", display_order = 105)]
     #[arg(value_parser = parse_setting)]
     option: Vec<Setting>,
-    /// What to do if the log is damaged below what was synced: refuse to open (`strict`), or open
-    /// with what precedes the damage and lose the rest for good (`point-in-time`) [default: strict]
+    /// For a log that is damaged below its synced position: refuse to open (`strict`), or open with
+    /// what precedes the damage and lose the rest for good (`point-in-time`) [default: strict]
     #[arg(long, global = true, value_name = "MODE", display_order = 103)]
     recovery: Option<Recovery>,
     /// How long to wait for another process to close the database: `5s`, `500ms` or `2m`
-    /// [default: not at all]
+    /// [default: no wait]
     #[arg(long, global = true, value_name = "TIME", display_order = 104, value_parser = a_time)]
     wait: Option<Duration>,
 }
 
-/// How far a verb goes with the database that it is given.
+/// How much of the database a verb uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// It opens it.
+    /// The verb opens the database.
     Open,
-    /// It keeps writers away and reads the files.
+    /// The verb takes the lock and reads the files.
     Lock,
-    /// It reads files, if anything.
+    /// The verb reads files at most.
     Files,
 }
 
 /// An option and its value.
 pub type Setting = (String, String);
 
-/// The option and value that `NAME=VALUE` names.
+/// Splits `NAME=VALUE`.
 ///
 /// # Errors
-/// If there is no equals sign.
+/// A message, if there is no equals sign.
 pub fn parse_setting(text: &str) -> std::result::Result<Setting, String> {
     let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
-/// Units of time and how many milliseconds each has.
+/// Units of time, and the milliseconds of each.
 const UNITS: [(&str, u64); 3] = [("ms", 1), ("s", 1000), ("m", 60_000)];
 
-/// A time as the command line has it: a number and a unit.
+/// Parses a time: a number and a unit.
 fn a_time(text: &str) -> std::result::Result<Duration, String> {
     let parts = UNITS.iter().find_map(|&(unit, ms)| Some((text.strip_suffix(unit)?, ms)));
     let number = |(digits, ms): (&str, u64)| digits.parse::<u64>().ok()?.checked_mul(ms);
@@ -93,7 +93,7 @@ fn a_time(text: &str) -> std::result::Result<Duration, String> {
     Ok(Duration::from_millis(ms))
 }
 
-/// The modes of opening, as the command line names them.
+/// Recovery modes by their names on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Recovery {
     Strict,
@@ -101,8 +101,8 @@ enum Recovery {
 }
 
 impl OpeningArguments {
-    /// Refuses what `verb` would ignore: a recovery where it opens no database, a wait where it
-    /// does not lock one either.
+    /// Refuses options that `verb` would ignore: a recovery mode if it opens no database, a wait if
+    /// it does not lock one either.
     ///
     /// # Errors
     /// [`Failure::Usage`], which names the option.
@@ -114,13 +114,13 @@ impl OpeningArguments {
         };
         let Some(option) = ignored else { return Ok(()) };
         let why = match reach {
-            Reach::Open | Reach::Lock => "opens no database: it reads what verifies of any",
-            Reach::Files => "reads files as they are, also beside a writer",
+            Reach::Open | Reach::Lock => "opens no database and reads what verifies",
+            Reach::Files => "reads files in place, also beside a writer",
         };
-        Err(Failure::Usage(format!("`{option}` is not for {verb}, which {why}")))
+        Err(Failure::Usage(format!("`{option}` does not apply to {verb}, which {why}")))
     }
 
-    /// The settings asked for, on top of `base`.
+    /// Returns `base` with the settings given here.
     pub fn settings(&self, base: Settings) -> Settings {
         let recovery = match self.recovery {
             None | Some(Recovery::Strict) => RecoveryMode::Strict,
@@ -129,7 +129,7 @@ impl OpeningArguments {
         Settings { recovery, wait: self.wait.unwrap_or_default(), ..base }
     }
 
-    /// The options to open with.
+    /// Returns the options for the opening.
     ///
     /// # Errors
     /// [`Failure::Usage`] for an unknown name or a bad value.
@@ -151,13 +151,13 @@ pub struct FamilyArguments {
 }
 
 impl FamilyArguments {
-    /// The name given, if one was.
+    /// Returns the name that was given.
     pub fn name(&self) -> Option<&str> {
         self.family.as_deref()
     }
 
-    /// What a verb that writes does where there is no database: no other family than the default
-    /// one is in a new one, so that none is made for it.
+    /// Decides whether a verb that writes creates a missing database. It does so only for the
+    /// default family, since a new database has no other one.
     pub fn opening(&self) -> Opening {
         match self.name() {
             None | Some(DEFAULT_FAMILY) => Opening::Create,
@@ -169,18 +169,18 @@ impl FamilyArguments {
 /// The bucket that a verb works in.
 #[derive(Args, Clone, Debug)]
 pub struct BucketArguments {
-    /// Work on the keys of this bucket, as a/b.
+    /// Use the keys of this bucket, such as a/b.
     #[arg(long, value_name = "PATH")]
     bucket: Option<OsString>,
 }
 
 impl BucketArguments {
-    /// Whether a bucket was given.
+    /// Returns whether a bucket was given.
     pub fn is_given(&self) -> bool {
         self.bucket.is_some()
     }
 
-    /// The names from the root to the bucket, if one was given.
+    /// Returns the names from the root to the bucket, if one was given.
     ///
     /// # Errors
     /// [`Failure::Usage`] for a path that is not in `form`.
@@ -189,7 +189,7 @@ impl BucketArguments {
     }
 }
 
-/// Which keys a verb reads.
+/// The range of keys that a verb reads.
 #[derive(Args, Clone, Debug)]
 pub struct BoundsArguments {
     /// Only keys that begin with this.
@@ -204,12 +204,12 @@ pub struct BoundsArguments {
 }
 
 impl BoundsArguments {
-    /// Whether any bound was given.
+    /// Returns whether a bound was given.
     pub fn is_given(&self) -> bool {
         self.prefix.is_some() || self.from.is_some() || self.to.is_some()
     }
 
-    /// The range of keys asked for; none if it is empty.
+    /// Returns the range of keys; `None` if it is empty.
     ///
     /// # Errors
     /// [`Failure::Usage`] for a key that is not in `form`.
@@ -219,7 +219,7 @@ impl BoundsArguments {
     }
 }
 
-/// How long what a verb writes lasts.
+/// The durability of a verb's writes.
 #[derive(Args, Clone, Copy, Debug, Default)]
 pub struct DurabilityArguments {
     /// What the write survives when the verb has ended: `volatile`, `buffered` (a crash of the
@@ -229,25 +229,25 @@ pub struct DurabilityArguments {
 }
 
 impl DurabilityArguments {
-    /// The class asked for, `default` if none was.
+    /// Returns the class that was given, else `default`.
     pub fn or(self, default: Durability) -> Durability {
         self.durability.unwrap_or(default)
     }
 
-    /// Refuses a class for a write inside a transaction.
+    /// Refuses a class, because the transaction has its own.
     ///
     /// # Errors
-    /// [`Failure::Usage`] if one was given.
+    /// [`Failure::Usage`] if a class was given.
     pub fn refuse_in_transaction(self) -> Result<()> {
         let reason = "the durability is that of the transaction: `begin --durability CLASS`";
         self.durability.map_or(Ok(()), |_| Err(Failure::Usage(reason.to_owned())))
     }
 }
 
-/// The durability class that `text` names.
+/// Parses the name of a durability class.
 ///
 /// # Errors
-/// What is wrong with it.
+/// A message that says what was expected.
 pub fn parse_durability(text: &str) -> std::result::Result<Durability, String> {
     match text.split_once(':') {
         None if text == "volatile" => Ok(Durability::Volatile),
@@ -261,7 +261,7 @@ pub fn parse_durability(text: &str) -> std::result::Result<Durability, String> {
     }
 }
 
-/// The names that a path of buckets stands for: between slashes.
+/// Parses a path of buckets: names with slashes between.
 ///
 /// # Errors
 /// As [`bytes`].
@@ -270,7 +270,7 @@ pub fn bucket_path(text: &OsStr, form: Form) -> Result<Vec<Vec<u8>>> {
     Ok(path.split(|byte| *byte == b'/').map(<[u8]>::to_vec).collect())
 }
 
-/// The bytes that the argument `text` stands for in `form`.
+/// Parses an argument as bytes in `form`.
 ///
 /// # Errors
 /// [`Failure::Usage`] if it is not in that form.

@@ -1,17 +1,17 @@
-//! Which keys a verb reads: a prefix and a range, taken together.
+//! The range of keys that a verb reads: the intersection of a prefix and two bounds.
 //!
-//! It compares bytes; it does not read entries.
+//! It compares bytes, and reads no entries.
 
 use std::ops::Bound;
 
 #[cfg(test)]
 mod tests;
 
-/// A range of keys, as the database takes it.
+/// A range of keys in the form that the database takes.
 pub type KeyRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// The keys that begin with `prefix` and are not below `from` and are below `to`; none if there can
-/// be no such key.
+/// Returns the keys that begin with `prefix`, from `from` on and below `to`; `None` if that range
+/// is empty.
 pub fn key_range(
     prefix: Option<Vec<u8>>,
     from: Option<Vec<u8>>,
@@ -30,7 +30,7 @@ pub fn key_range(
     Some((lower, upper))
 }
 
-/// The first key after all that begin with `prefix`; none if nothing comes after them.
+/// Returns the first key after all that begin with `prefix`; `None` if there is none.
 fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
     let mut end = prefix[..=last].to_vec();

@@ -18,27 +18,27 @@ const LONG_ABOUT: &str = "\
 Fill, query, check and look into a SiltDB database.
 
 A database is a directory. Results go to stdout. Errors, warnings, messages and progress go to \
-stderr; with --json each is an object. Keys and values \
-are bytes: they are printed as they are when they are printable UTF-8, any other byte as \\xNN. \
-With --escape the text can be read back, for a backslash is then printed as \\\\; with --hex it is \
-hexadecimal digits. Both also hold for the keys and values given.";
+stderr; with --json each is an object.
+
+Keys and values are bytes. Printable UTF-8 is printed unchanged, and any other byte as \\xNN. With \
+--escape a backslash is printed as \\\\, so that the text can be read back. With --hex all bytes \
+are hexadecimal digits. Both options also apply to the keys and values given.";
 
 const AFTER_HELP: &str = "\
-A database with a family that has a merge operator is written by the program that has the \
-operator; verbs that only read take it, but for keys with operands, and so do check, inspect and \
+If a family has a merge operator, only a program with that operator can write to the database. \
+Verbs that only read can use it, except for keys with operands, and so can check, inspect and \
 recover.
 
 Exit codes:
     0  done
     1  not found, or any other failure
-    2  bad command line or bad input data; nothing else is wrong
-    3  corruption: bytes on disk are not what was written; also after check found some, and after
-       recover and export --skip-damaged have left some out
-    4  locked: another process has the database open; verbs that only read, and check, then read
-       what that process has committed
+    2  bad command line or bad input data
+    3  corruption: bytes on disk are not what was written; also if check finds such bytes, or
+       recover or export --skip-damaged leaves them out
+    4  locked: another process has the database open; verbs that only read follow it instead
     5  conflict: another transaction committed first; run it again
     6  a condition of txn or cas does not hold; nothing was written
-  130  ended by Ctrl-C; import, export and the shell in a terminal say what is done
+  130  ended by Ctrl-C; import, export and the shell in a terminal report what is done
 
 Example:
   silt import demo.db examples/data/airports.csv
@@ -62,7 +62,7 @@ pub struct CommandLine {
     verb: Verb,
 }
 
-/// A verb's arguments, after the database it works on.
+/// The database of a verb, and its other arguments.
 #[derive(Args)]
 struct On<A: Args> {
     /// The directory of the database.
@@ -113,13 +113,13 @@ enum Verb {
     /// Create, list, move or delete buckets: nested maps in a family
     #[command(subcommand, after_help = bucket::HELP)]
     Bucket(BucketVerb),
-    /// Give a key a new value if it has the expected one; creates the database
+    /// Replace the value of a key if it equals the expected one; creates the database
     #[command(after_help = step::CAS_HELP)]
     Cas(On<step::CasArguments>),
-    /// Add to a counter and print what it is then; creates the database
+    /// Add to a counter and print its new value; creates the database
     #[command(after_help = step::INCR_HELP)]
     Incr(On<step::IncrArguments>),
-    /// Print what the database counts: sizes, levels, cache, stalls
+    /// Print counts and sizes of the database: levels, cache, stalls
     #[command(after_help = STATS)]
     Stats(On<upkeep::StatsArguments>),
     /// Read and verify everything
@@ -128,10 +128,10 @@ enum Verb {
     /// Write what verifies of a damaged database into a new one
     #[command(after_help = RECOVER)]
     Recover(recover::Arguments),
-    /// Make a second database of what this one holds, by hard links
+    /// Make a second database with the same contents, by hard links
     #[command(after_help = checkpoint::HELP)]
     Checkpoint(On<checkpoint::Arguments>),
-    /// Print the commits that the log still has, in their order
+    /// Print the commits that the log still has, in order
     #[command(after_help = watch::HELP)]
     Watch(On<watch::Arguments>),
     /// Print the commits that another process writes, as they come
@@ -140,16 +140,16 @@ enum Verb {
     /// Merge tables, so that deleted and overwritten data takes no space
     #[command(after_help = COMPACT)]
     Compact(On<upkeep::CompactArguments>),
-    /// Write what is in memory to tables
+    /// Write the data in memory to tables
     #[command(after_help = FLUSH)]
     Flush(On<upkeep::FlushArguments>),
     /// Remove a database for good
     #[command(after_help = DESTROY)]
     Destroy(destroy::Arguments),
-    /// Print what lies in a log, a manifest or a table
+    /// Print the contents of a log, a manifest or a table
     #[command(after_help = INSPECT)]
     Inspect(inspect::Arguments),
-    /// Print the format version of a database, and bring it to the newest
+    /// Print the format version of a database, and upgrade it to the newest
     #[command(after_help = UPGRADE)]
     Upgrade(On<Nothing>),
     /// Print a completion script for a shell
@@ -178,7 +178,7 @@ enum FamiliesVerb {
     /// Drop a family with everything in it
     #[command(after_help = FAMILIES)]
     Drop(On<families::NameArguments>),
-    /// Give a family another name
+    /// Rename a family
     #[command(after_help = FAMILIES)]
     Rename(On<families::RenameArguments>),
     /// Print the options of a family, or change some
@@ -188,13 +188,13 @@ enum FamiliesVerb {
 
 #[derive(Subcommand)]
 enum BucketVerb {
-    /// Create a bucket, and those it lies in as far as they are missing
+    /// Create a bucket, and the missing ones on its path
     #[command(after_help = bucket::HELP)]
     Create(On<bucket::PathArguments>),
     /// List the buckets in a bucket, or at the root
     #[command(after_help = bucket::HELP)]
     List(On<bucket::ListArguments>),
-    /// Give a bucket another path, with everything in it
+    /// Move a bucket with everything in it to another path
     #[command(after_help = bucket::HELP)]
     Move(On<bucket::MoveArguments>),
     /// Delete a bucket with everything in it
@@ -211,7 +211,7 @@ Example:
   silt get demo.db SFO --next";
 
 const PUT: &str = "\
-A family other than default must be there. A value has less than 4 GiB - 1 MiB.
+A family other than default must exist. A value is smaller than 4 GiB - 1 MiB.
 
 Example:
   silt put demo.db user:1 Ada
@@ -219,8 +219,7 @@ Example:
   silt put demo.db --hex 00ff 2a";
 
 const DELETE: &str = "\
-A key that does not exist is deleted as well. With --prefix, --from or --to all keys of the range \
-are deleted, by one write.
+A missing key is no error. --prefix, --from and --to delete all keys of a range in one write.
 
 Example:
   silt delete demo.db user:1
@@ -239,39 +238,39 @@ Example:
 
 const BATCH: &str = "\
 One operation a line: `put KEY VALUE` or `delete KEY`. Keys and values are in escape form (\\\\, \
-\\n, \\r, \\t, \\0, \\xNN), or hexadecimal with --hex. After the word comes a space, and then the \
-key ends at the next space and the value is the rest of the line; or a tab, and then tabs stand \
-between the fields, which may be empty. Blank lines and lines that begin with # are skipped. A bad \
-line is named with line and column, and then nothing is written and no database made. A family \
-other than default must be there.
+\\n, \\r, \\t, \\0, \\xNN), or hexadecimal with --hex. After the word and a space, the key ends \
+at the next space, and the value is the rest of the line. After the word and a tab, tabs separate \
+the fields, which may be empty. Blank lines and lines that begin with # are skipped. A bad line is \
+reported with line and column; then nothing is written, and no database is created. A family other \
+than default must exist.
 
 Example:
   printf 'put user:1 Ada Lovelace\\ndelete user:2\\n' | silt batch demo.db -";
 
 const IMPORT: &str = "\
-Formats (compressed by gzip as well; lines only in a file whose name ends in .gz):
+Formats (also compressed by gzip; lines only if the name of the file ends in .gz):
   csv, tsv  A header, then records, with quotes as in RFC 4180. The key is a
             column, the value the whole record as a JSON object of strings.
-            The delimiter of csv is the one of comma, tab, semicolon and | that
-            splits the first ten records into the most fields, all alike.
-  jsonl     One JSON object a line, which is the value as it is written. The key
-            is the text of a field that is a string or a number.
-  json      An array of such objects, or one after another. The value is the
-            object without white space between its tokens.
+            The delimiter of csv is detected: the one of comma, tab, semicolon
+            and | that splits the first ten records into the most fields, and
+            into the same number each.
+  jsonl     One JSON object a line. The value is its text. The key is the text
+            of a field that is a string or a number.
+  json      An array or a sequence of such objects. The value is the object
+            without white space between its tokens.
   lines     Key, tab, value, split at the first tab. With --escape or --hex they
-            hold any bytes.
+            can hold any bytes.
 
-Keys: a record replaces the value of its key. The result counts the keys that were new and the \
-values that were overwritten; a warning says if those are more than 1 % of the records. --key A,B \
-makes a key of several fields (\\, is a comma in a name), --key-line one of the line number; in \
-lines the whole line is then the value.
+Keys: a record replaces the value of its key. The result counts new keys and overwritten values, \
+with a warning if more than 1 % of the records overwrote one. --key A,B makes a key of several \
+fields (\\, is a comma in a name). --key-line makes it of the line number; in lines the whole line \
+is then the value.
 
-A record that is not what its format asks for is named with line and column (a field in csv and \
-tsv, a byte in the others) and ends the import with exit code 2, unless --skip-bad leaves it out. \
-Chunks committed before it stay: the message says how many records they hold, and which --skip \
-goes on after them. So it is with Ctrl-C and a full disk. With a bad record in the first chunk no \
-database is made. A family that does not exist is created. A record has at most 256 MiB, and a \
-chunk is committed at 64 MiB at the latest.
+A bad record is reported with line and column (a field in csv and tsv, a byte in the others). It \
+ends the import with exit code 2, unless --skip-bad leaves it out. Chunks committed before it \
+stay. The message says how many records they have, and which --skip continues after them. The same \
+applies to Ctrl-C and a full disk. A bad record in the first chunk creates no database. A missing \
+family is created. A record has at most 256 MiB. A chunk is committed at 64 MiB at the latest.
 
 Example:
   silt import demo.db examples/data/airports.csv
@@ -280,23 +279,23 @@ Example:
 
 const EXPORT: &str = "\
 Formats:
-  csv, tsv  If all values are JSON objects, one column for each field, preceded
-            by the key unless it is the first field of them all (or the one
-            --key names); else the columns key and value.
+  csv, tsv  If all values are JSON objects, one column for each field. A key
+            column precedes them, unless the first field of every value (or the
+            one --key names) is the key. Else the columns key and value.
   jsonl     A value that is a JSON object with the key in its first field (or in
-            the one --key names) is written as it is, any other record as
-            {\"key\": …, \"value\": …}, with {\"hex\": …} for what is not UTF-8.
+            the one --key names) is written unchanged. Any other record is
+            {\"key\": …, \"value\": …}, with {\"hex\": …} for bytes that are not UTF-8.
   json      The same in an array.
-  lines     Key, tab, value. With --escape or --hex they hold any bytes.
+  lines     Key, tab, value. With --escape or --hex they can hold any bytes.
 
-Import brings back lines as they were: with --escape or --hex any record, without them every one \
-that is not refused. It brings back jsonl and json if all values hold their keys, and csv and tsv \
-if their fields are strings besides, the same in all: a cell does not tell a string from a \
-number, nor null from an empty string or a field that is missing.
+An import of lines restores every record that the export accepts; with --escape or --hex that is \
+any record. An import of jsonl and json restores all records if their values have the keys. For \
+csv and tsv, all fields must also be strings, and the same in all values. A cell cannot tell a \
+string from a number, nor null from an empty string or a missing field.
 
-What a format cannot hold ends the export with exit code 2. A file is written beside the one that \
-is asked for, and replaces it when it is complete: an export that fails leaves the one before it, \
-one that is killed a file NAME.1.tmp as well. A file in the directory of the database is refused.
+A record that the format cannot represent ends the export with exit code 2. The export writes a \
+new file, which replaces the old one when it is complete. A failed export leaves the old file; a \
+killed one also leaves a file NAME.1.tmp. A file in the directory of the database is refused.
 
 Example:
   silt export demo.db airports.jsonl
@@ -317,33 +316,33 @@ Example:
   silt stats demo.db --family users --json";
 
 const CHECK: &str = "\
-Verifies every block of every table and every record of the log, also of a database that does \
-not open. A damaged log is reported at its first damage, and the tables are verified all the \
-same. CURRENT and the manifest say which tables and what log there are: where they are damaged, \
-nothing else can be verified. What was not verified is printed as such. The keys that cannot be \
-read are printed for each damaged table. Ends with exit code 3 if anything is damaged; `silt \
-recover` saves the rest.
+Verifies every block of every table and every record of the log, also of a database that does not \
+open. A damaged log is reported at its first damage, and the tables are still verified. CURRENT \
+and the manifest name the tables and the log, so if these are damaged, nothing else can be \
+verified. The report names what was not verified, and the unreadable keys of each damaged table. \
+Ends with exit code 3 if anything is damaged; `silt recover` saves the rest.
 
 Example:
   silt check demo.db";
 
 const RECOVER: &str = "\
-Reads every block of every table and every record of the log of OLD, also behind damage, and \
-writes each value that a reader would see into NEW, which is made. OLD is not written to. Merge \
-operands are kept as operands, so that no merge operator is needed.
+Reads every block of every table and every record of the log of OLD, also behind damage. Creates \
+NEW with each value that a reader would see. OLD is never written to. Merge operands stay \
+operands, so no merge operator is needed.
 
-A missing CURRENT loses nothing. Promised, if the manifest can be read: every value is one that \
-was written, and each key has its newest value, unless the report names it as lost; a lost key \
-may have an older value, or one that was deleted. Without the manifest, each value was written \
-once, but not all that was retired can be told from what counts: deleted keys, older values, \
-dropped families and merge operands that were folded before may come back, an old deletion may \
-hide a later value, and a family of which no table is left has a made up name and the default \
-options.
+A missing CURRENT loses nothing. If the manifest can be read, every value is one that was written. \
+Each key has its newest value, unless the report names it as lost; a lost key may have an older \
+value, or a deleted one.
 
-The report says how many entries of how many families were recovered, and for each damage the \
-family, the keys and the number of entries that may be lost, with file and offset. A file that is \
-gone is noticed if another one tells of it. Ends with exit code 0 if all was recovered and 3 if \
-something may be lost; NEW can be used either way. After any other exit code NEW is not complete.
+Without the manifest, every value was written once, but retired files cannot always be told from \
+live ones. Deleted keys, older values, dropped families and folded merge operands may reappear. An \
+old deletion may hide a later value. A family without any table left gets a new name and the \
+default options.
+
+The report counts the recovered entries and families. For each damage it has the family, the keys, \
+the most entries that may be lost, and file and offset. A missing file is noticed if another file \
+refers to it. Ends with exit code 0 if all was recovered, and 3 if something may be lost; NEW is \
+usable in both cases. After any other exit code NEW is incomplete.
 
 Example:
   silt check demo.db
@@ -351,35 +350,34 @@ Example:
   silt recover demo.db saved.db --json";
 
 const COMPACT: &str = "\
-Space comes back by itself, in time; this does it at once. It needs room for what it writes anew.
-With --prefix, --from or --to the tables that hold such keys are merged, also where they reach \
-beyond.
+Background work reclaims space in time; this does it at once. It needs room for the new tables. \
+With --prefix, --from or --to it merges only tables with such keys, but these in whole.
 
 Example:
   silt compact demo.db
   silt compact demo.db --family users --from A --to C";
 
 const FLUSH: &str = "\
-No write needs this to survive a crash: the log has what is in memory.
+Writes survive a crash without this, because they are in the log.
 
 Example:
   silt flush demo.db
   silt flush demo.db --family users";
 
 const DESTROY: &str = "\
-Removes the files of the database, and its directory if nothing else lies there; asks first, \
-unless --yes is given. Only a directory whose CURRENT is one of ours is a database. One that a \
-process has open is refused.
+Removes the files of the database, and its directory if no other file is in it. Asks first, unless \
+--yes is given. Only a directory with a valid CURRENT is a database. A database that is open in a \
+process is refused.
 
 Example:
   silt destroy demo.db
   silt destroy demo.db --yes";
 
 const INSPECT: &str = "\
-The part and the database may stand in either order. Keys stand between quotation marks, with a \
+The part and the database may have either order. Keys are printed between quotation marks, with a \
 backslash before a quotation mark or backslash, and any byte that is not printable ASCII as \
-\\xNN. With --escape, --hex or --json they are printed as by other verbs; with --escape between \
-quotation marks, one inside as \\x22.
+\\xNN. --escape, --hex and --json print them as other verbs do; --escape adds quotation marks, and \
+prints one inside as \\x22.
 
 Example:
   silt inspect wal demo.db | head
@@ -387,8 +385,8 @@ Example:
   silt inspect table demo.db/000012.table";
 
 const UPGRADE: &str = "\
-A database keeps the format version that it was created with. There is one version so far: of a \
-database that has it nothing is changed, and any other is refused. The database must not be open.
+A database keeps the format version of its creation until it is upgraded. There is one version so \
+far, so this changes nothing, and refuses any other version. The database must not be open.
 
 Example:
   silt upgrade demo.db";
@@ -398,27 +396,27 @@ Example:
   silt completions bash > ~/.local/share/bash-completion/completions/silt
   silt completions zsh > ~/.zfunc/_silt";
 
-/// The command of a verb, and those below it, with the exit codes in their help.
+/// Adds the exit codes to the help of a verb and of its subverbs.
 fn with_exit_codes(verb: clap::Command) -> clap::Command {
     let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
     verb.after_help(format!("{VERB_EXIT_CODES}\n\n{help}")).mut_subcommands(with_exit_codes)
 }
 
 impl CommandLine {
-    /// Reads the command line of the process.
+    /// Parses the command line of the process.
     ///
     /// # Errors
-    /// Those of clap; help and version are among them.
+    /// Errors of clap, which include requests for help and version.
     pub fn read() -> std::result::Result<Self, clap::Error> {
         Self::from_arg_matches(&Self::full_command().try_get_matches()?)
     }
 
-    /// The command, with the exit codes in the help of each verb.
+    /// Returns the command with the exit codes in the help of each verb.
     pub fn full_command() -> clap::Command {
         Self::command().mut_subcommands(with_exit_codes)
     }
 
-    /// Text or JSON, also for reporting a failure.
+    /// Returns the style of output, also for the report of a failure.
     pub fn style(&self) -> Style {
         self.settings.settings(Settings::default()).style
     }
@@ -426,7 +424,7 @@ impl CommandLine {
     /// Runs the verb.
     ///
     /// # Errors
-    /// Those of the verb.
+    /// The failure of the verb.
     pub fn run(self) -> Result<()> {
         let (verb, reach) = self.verb.reach();
         self.opening.check_for(verb, reach)?;
@@ -500,7 +498,8 @@ impl CommandLine {
 }
 
 impl Verb {
-    /// How far it goes with a database, and its name where that is not to open it.
+    /// Returns how much of the database the verb uses, and the verb's name unless it opens the
+    /// database.
     fn reach(&self) -> (&'static str, Reach) {
         match self {
             Self::Check(_) => ("check", Reach::Lock),
@@ -544,14 +543,14 @@ fn run_families(arguments: FamiliesArguments, start: Start) -> Result<()> {
     }
 }
 
-/// Hands what is printed to the system. A failure before that is the one to tell: that nobody reads
-/// what was printed is no reason to call a damaged file sound.
+/// Flushes the output. A failure of the verb takes precedence: a reader that went away must not
+/// hide damage.
 fn flushed(outcome: Result<()>, output: &mut Output) -> Result<()> {
     let flushed = output.flush();
     outcome.and(flushed)
 }
 
-/// Runs `verb`, which only reads, on a database that must be there.
+/// Runs `verb`, which only reads, on an existing database.
 fn reading<A: Args>(
     on: &On<A>,
     start: Start,
@@ -560,7 +559,7 @@ fn reading<A: Args>(
     open(&on.db, Opening::Read, start, |session| verb(session, &on.arguments))
 }
 
-/// Runs `verb` on a database that must be there.
+/// Runs `verb` on an existing database.
 fn existing<A: Args>(
     on: &On<A>,
     start: Start,
@@ -569,7 +568,7 @@ fn existing<A: Args>(
     writing(on, Opening::Write, start, verb)
 }
 
-/// Runs `verb` on a database that is opened as `opening` says.
+/// Runs `verb` on a database opened by `opening`.
 fn writing<A: Args>(
     on: &On<A>,
     opening: Opening,
@@ -579,7 +578,7 @@ fn writing<A: Args>(
     open(&on.db, opening, start, |session| verb(session, &on.arguments))
 }
 
-/// Opens the database, runs `verb` and closes it again, whatever the outcome.
+/// Opens the database, runs `verb`, and closes the database whatever the outcome.
 fn open(
     db: &Path,
     opening: Opening,

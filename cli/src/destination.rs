@@ -1,13 +1,13 @@
-//! A file to write whose name is given only to what is complete.
+//! A file that replaces an old one only when it is complete.
 //!
-//! It does not know what is written.
+//! It does not know the format of the contents.
 //!
-//! 1. A new file beside the one that is asked for, with its permissions, takes the bytes.
+//! 1. A new file beside the target, with its permissions, takes the bytes.
 //! 2. It is synced.
 //! 3. It is renamed, and the directory is synced.
 //!
-//! Before the third step the old file is as it was; a failure removes the new one, and a kill
-//! leaves it as `NAME.1.tmp`. What is no regular file, a pipe or a device, is written directly.
+//! Before step 3 the old file is unchanged. A failure removes the new file; a kill leaves it as
+//! `NAME.1.tmp`. A target that is no regular file, such as a pipe or a device, is written directly.
 
 use crate::failure::{Failure, Result};
 use std::ffi::OsString;
@@ -18,25 +18,25 @@ use std::path::{Path, PathBuf};
 #[cfg(test)]
 mod tests;
 
-/// Unfinished files beside one name at most: as many as were killed, and those that run.
+/// Most unfinished files beside one target: those of killed processes and of running ones.
 const UNFINISHED_MAX: u32 = 100;
 
-/// Links that are followed to a file that is not there, as many as Linux follows.
+/// Most links that are followed to a missing file, the same number as in Linux.
 const LINKS_MAX: u32 = 40;
 
-/// Bytes held back before they are handed to the system.
+/// Size of the write buffer, in bytes.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// Names of what is open already: whoever opened it goes on writing to that file.
+/// Paths of files that are open already; writes go on in the same file.
 const OPEN_ALREADY: [&str; 4] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"];
 
-/// A file that is being written; dropped before it is finished, it is as if it had never been.
+/// A file that is being written. Dropped before [`Destination::finish`], it leaves no trace.
 pub struct Destination {
     out: BufWriter<File>,
     replacement: Option<Replacement>,
 }
 
-/// A file that will take the place of another.
+/// A new file that will replace the target.
 struct Replacement {
     unfinished: PathBuf,
     target: PathBuf,
@@ -44,10 +44,10 @@ struct Replacement {
 }
 
 impl Destination {
-    /// Begins to write what the file at `path` will be; a link is followed.
+    /// Begins to write the file at `path`, following links.
     ///
     /// # Errors
-    /// The system's; `AlreadyExists` if too many unfinished files lie beside it.
+    /// Errors of the system; `AlreadyExists` if too many unfinished files are beside it.
     pub fn create(path: &Path) -> io::Result<Self> {
         let (file, replacement) = match target(path)? {
             None => (File::create(path)?, None),
@@ -64,10 +64,10 @@ impl Destination {
         Ok(Self { out: BufWriter::with_capacity(BUFFER_BYTES, file), replacement })
     }
 
-    /// Gives the file its name. On return it is on the device, if it is a regular file.
+    /// Renames the new file to its target. On return a regular file is durable.
     ///
     /// # Errors
-    /// The system's; before the renaming the old file is as it was.
+    /// Errors of the system. Before the rename the old file is unchanged.
     pub fn finish(mut self) -> io::Result<()> {
         self.out.flush()?;
         let file = self.out.get_ref();
@@ -94,16 +94,16 @@ impl Write for Destination {
 impl Drop for Replacement {
     fn drop(&mut self) {
         if !self.is_finished {
-            // Whatever went wrong is told already.
+            // The failure that led here is reported; this one adds nothing.
             let _ = fs::remove_file(&self.unfinished);
         }
     }
 }
 
-/// Passes unless writing to `path` would make or change a file in the directory `db`.
+/// Checks that a write to `path` leaves the files of the database in `db` alone.
 ///
 /// # Errors
-/// [`Failure::Usage`] if it would.
+/// [`Failure::Usage`] if it would change one.
 pub fn refuse_inside(path: &Path, db: &Path) -> Result<()> {
     let (Some(place), Ok(db)) = (resolved(path), fs::canonicalize(db)) else { return Ok(()) };
     if place.starts_with(&db) {
@@ -113,7 +113,7 @@ pub fn refuse_inside(path: &Path, db: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Where `path` leads, through links; the file need not be there. None if that cannot be told.
+/// Resolves the links of `path`, whose file may be missing; `None` if that fails.
 fn resolved(path: &Path) -> Option<PathBuf> {
     let mut path = path.to_owned();
     for _ in 0..LINKS_MAX {
@@ -124,7 +124,7 @@ fn resolved(path: &Path) -> Option<PathBuf> {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
-        // A link that leads to nothing makes a file where it leads.
+        // Writing through a dangling link creates the file that it names.
         match fs::read_link(&path) {
             Ok(target) => path = directory.join(target),
             Err(_) => return Some(fs::canonicalize(directory).ok()?.join(path.file_name()?)),
@@ -133,14 +133,15 @@ fn resolved(path: &Path) -> Option<PathBuf> {
     None
 }
 
-/// The regular file, there or not, that `path` leads to; none if it is to be written directly.
+/// Returns the regular file, existing or not, to which `path` leads; `None` if it is written
+/// directly.
 fn target(path: &Path) -> io::Result<Option<PathBuf>> {
     if OPEN_ALREADY.iter().any(|open| path.starts_with(open)) {
         return Ok(None);
     }
     match fs::canonicalize(path) {
         Ok(target) => Ok(fs::metadata(&target)?.is_file().then_some(target)),
-        // What a link leads to may be made by writing to it, not by replacing the link.
+        // A dangling link may work for a write, but must not be replaced.
         Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => {
             Ok(Some(path.to_owned()))
         }
@@ -148,8 +149,8 @@ fn target(path: &Path) -> io::Result<Option<PathBuf>> {
     }
 }
 
-/// The permissions of the file at `path`; none if there is none. One that may not be written is not
-/// replaced either.
+/// Returns the permissions of the file at `path`; `None` if it is missing. A file that may not be
+/// written is not replaced, either.
 fn permissions(path: &Path) -> io::Result<Option<Permissions>> {
     match File::options().write(true).open(path) {
         Ok(file) => Ok(Some(file.metadata()?.permissions())),
@@ -158,7 +159,7 @@ fn permissions(path: &Path) -> io::Result<Option<Permissions>> {
     }
 }
 
-/// A new file in the directory of `target`, and its path.
+/// Creates a new file in the directory of `target`, and returns it with its path.
 fn create_beside(target: &Path) -> io::Result<(File, PathBuf)> {
     let Some(name) = target.file_name() else {
         return Err(io::ErrorKind::IsADirectory.into());
@@ -172,7 +173,7 @@ fn create_beside(target: &Path) -> io::Result<(File, PathBuf)> {
             created => return created.map(|file| (file, path)),
         }
     }
-    let message = format!("{UNFINISHED_MAX} unfinished files, NAME.1.tmp and so on, lie beside it");
+    let message = format!("{UNFINISHED_MAX} unfinished files, NAME.1.tmp and so on, are beside it");
     Err(io::Error::new(io::ErrorKind::AlreadyExists, message))
 }
 

@@ -1,65 +1,65 @@
-//! Why a verb ended without success, and the exit code that says so.
+//! The failures of verbs, and their exit codes.
 //!
-//! It does not print: `main` does, once.
+//! It prints nothing: `main` reports a failure, once.
 
 use clap::error::{ContextKind, ContextValue};
 use siltdb::{Error, ErrorKind};
 use std::{fmt, io, path::Path};
 
-/// The result of everything a verb does.
+/// The result of a verb.
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// The exit code of a verb that Ctrl-C ended, as shells count it.
+/// Exit code of a verb that Ctrl-C ended, by the convention of shells.
 pub const INTERRUPTED: u8 = 130;
 
-/// Why a verb ended without success.
+/// A failure of a verb.
 #[derive(Debug)]
 pub enum Failure {
-    /// The command line, or data given to the verb, is not what it must be.
+    /// The command line or the input data is invalid.
     Usage(String),
-    /// What was asked for is not there.
+    /// A key, family, database or other object is missing.
     Missing(String),
     /// A condition of a script does not hold; nothing was written.
     Condition(String),
     /// The check found damage; the report is already on stdout.
     CheckFailed,
-    /// Some data could not be read and is not in the result, which is on stdout or written.
+    /// Some data could not be read. The rest is on stdout or written.
     Lost(String),
     /// A file or stream given to the verb cannot be read or written.
     File {
-        /// What was attempted: `read`, `write`, `open`, …
+        /// The operation: `read`, `write`, `open`, …
         action: &'static str,
         /// The name of the file, or of the stream.
         name: String,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// Stdout cannot be written.
     Stdout(io::Error),
-    /// The reader of stdout went away while this line of a script ran: the rest of it did not.
+    /// The reader of stdout went away while this line of a script ran. Later lines did not run.
     ScriptStopped {
-        /// The line, from 1.
+        /// Line number, from 1.
         line: u64,
     },
     /// Ctrl-C was pressed.
     Interrupted,
-    /// A verb stopped on its way, for a reason of another kind.
+    /// A verb stopped in the middle, because of another failure.
     Stopped {
-        /// The reason.
+        /// The other failure.
         reason: Box<Failure>,
-        /// What is done, and how to go on.
+        /// What was done, and how to continue.
         note: String,
     },
     /// A family needs a merge operator, and the tool has none.
     MergeOperator(Error),
-    /// The database refused.
+    /// An error of the database.
     Database(Error),
 }
 
 impl Failure {
-    /// `words` are no command line of `command`: what clap says of them, without its `error: `,
-    /// with the verbs there are where the verb is not known, and how a word that begins with a dash
-    /// is passed.
+    /// The failure of `words`, which `command` rejects. Its text is that of clap without `error: `.
+    /// It lists the verbs if the verb is unknown, and says how to pass a word that begins with a
+    /// dash.
     pub fn command_line(error: &clap::Error, command: &clap::Command, words: &[String]) -> Self {
         let message = error.render().to_string();
         let message = message.strip_prefix("error: ").unwrap_or(&message).trim_end();
@@ -79,30 +79,30 @@ impl Failure {
         Self::Usage(message)
     }
 
-    /// A failure to do `action` with the file `name`.
+    /// The failure of `action` on the file `name`.
     pub fn file(action: &'static str, name: impl Into<String>, source: io::Error) -> Self {
         Self::File { action, name: name.into(), source }
     }
 
-    /// There is no database at `path`, and the verb does not create one.
+    /// The failure of a missing database at `path`, which the verb does not create.
     pub fn no_database(path: &Path) -> Self {
         Self::Missing(format!(
-            "no database. path={}; `silt import`, `put`, `batch` and `shell --create` make one",
+            "no database. path={}; `silt import`, `put`, `batch` and `shell --create` create one",
             path.display()
         ))
     }
 
-    /// Whether the reader of stdout has gone away, which is no failure (`silt scan … | head`).
+    /// Returns whether the reader of stdout went away, which is no failure (`silt scan … | head`).
     pub fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Stdout(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 
-    /// This failure, with a note on what is done and how to go on.
+    /// Adds a note on what was done and how to continue.
     pub fn with_note(self, note: String) -> Self {
         Self::Stopped { reason: Box::new(self), note }
     }
 
-    /// The kind of failure as a word, as `--json` names it.
+    /// Returns the kind of failure as a word, for `--json`.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Usage(_) => "usage",
@@ -117,7 +117,7 @@ impl Failure {
         }
     }
 
-    /// The exit code; the table in `silt --help` is the contract.
+    /// Returns the exit code; the table in `silt --help` is the contract.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) => 2,
@@ -141,7 +141,7 @@ impl Failure {
     }
 }
 
-/// The verbs of the deepest command that `words` lead to.
+/// Returns the verbs of the deepest command along `words`.
 fn verbs_of<'a>(mut command: &'a clap::Command, words: &[String]) -> Vec<&'a str> {
     for word in words.iter().filter(|word| !word.starts_with('-')) {
         match command.find_subcommand(word) {
@@ -152,8 +152,9 @@ fn verbs_of<'a>(mut command: &'a clap::Command, words: &[String]) -> Vec<&'a str
     command.get_subcommands().map(clap::Command::get_name).collect()
 }
 
-/// `message` about the word `found`, which no option is, with a tip that works: clap takes one
-/// letter of `-key` for an option, and does not see that an option before it wants a value.
+/// Adds a tip to `message` about the word `found`, which is no option. The tip of clap does not
+/// work, because clap takes one letter of `-key` for an option. It also ignores that an option
+/// before the word needs a value.
 fn with_dash_tip(message: &str, found: &str, words: &[String]) -> String {
     let is_found = |word: &&String| word.starts_with(found);
     let Some(index) = words.iter().position(|word| is_found(&word)) else {
@@ -171,7 +172,7 @@ fn with_dash_tip(message: &str, found: &str, words: &[String]) -> String {
     message.replacen(&format!("'{found}' found"), &format!("'{word}' found"), 1).replace(&old, &tip)
 }
 
-/// Whether an error tells of damage and not what to do about it.
+/// Returns whether an error reports damage without a hint.
 fn is_without_advice(error: &Error) -> bool {
     error.kind() == ErrorKind::Corruption && error.hint().is_none()
 }
@@ -197,7 +198,7 @@ impl fmt::Display for Failure {
             Self::File { action, name, source } => write!(f, "cannot {action} {name}: {source}"),
             Self::Stdout(source) => write!(f, "cannot write to stdout: {source}"),
             Self::ScriptStopped { line } => {
-                write!(f, "stdout was closed while line {line} ran; the lines after it did not")
+                write!(f, "stdout was closed while line {line} ran; later lines did not")
             }
             Self::Interrupted => write!(f, "interrupted"),
             Self::Stopped { reason, note } => write!(f, "{reason}; {note}"),

@@ -1,29 +1,29 @@
-//! Ctrl-C, seen by a verb between two entries or records.
+//! Ctrl-C as a flag that verbs check between entries or records.
 //!
-//! Only where [`watch`] was called: elsewhere the signal ends the process at once, which loses
-//! nothing that was committed. A second signal does so everywhere. It cancels nothing itself.
+//! It applies only while a [`Watched`] lives: elsewhere the signal ends the process at once, and no
+//! commit is lost. A second signal always ends the process. This module cancels nothing itself.
 
 use crate::failure::{Failure, INTERRUPTED, Result};
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A signal has come for the verb that runs. It guards no other memory: relaxed loads suffice.
+/// A signal has come for the running verb. It guards no other memory, so relaxed loads suffice.
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 
-/// Signals are watched for.
+/// The handler is installed.
 static WATCHED: AtomicBool = AtomicBool::new(false);
 
-/// A verb runs that looks at the signal.
+/// A verb that checks the flag is running.
 static RUNNING: AtomicBool = AtomicBool::new(false);
 
-/// The time in which a verb looks at the signal.
+/// The scope in which a verb checks the flag.
 pub struct Watched(());
 
-/// Watches for signals while the result lives. The first of them is seen by [`check`], the next one
-/// ends the process.
+/// Watches for signals while the result lives. [`check`] reports the first signal; the second ends
+/// the process.
 ///
 /// # Errors
-/// [`Failure::File`] if the system takes no handler.
+/// [`Failure::File`] if the system refuses the handler.
 pub fn watch() -> Result<Watched> {
     if !WATCHED.swap(true, Ordering::Relaxed) {
         ctrlc::set_handler(on_signal).map_err(|error| {
@@ -49,15 +49,15 @@ fn on_signal() {
     }
 }
 
-/// Whether a verb runs that looks at the signal.
+/// Returns whether a verb that checks the flag is running.
 pub fn is_watched() -> bool {
     RUNNING.load(Ordering::Relaxed)
 }
 
-/// Passes unless a signal has come.
+/// Fails if a signal has come.
 ///
 /// # Errors
-/// [`Failure::Interrupted`] if one has.
+/// [`Failure::Interrupted`] after a signal.
 pub fn check() -> Result<()> {
     if REQUESTED.load(Ordering::Relaxed) { Err(Failure::Interrupted) } else { Ok(()) }
 }

@@ -5,10 +5,10 @@
 use crate::text::Form;
 use serde_json::{Value, json};
 
-/// `bytes` as a JSON value.
+/// Converts `bytes` to a JSON value.
 ///
-/// In the plain form a string when they are UTF-8 and `{"hex": "…"}` when not, so that a reader can
-/// tell the two apart; in the other forms a string in that form.
+/// In the plain form that is a string if the bytes are UTF-8, else `{"hex": "…"}`, so that readers
+/// can tell them apart. The other forms give a string in that form.
 pub fn of_bytes(bytes: &[u8], form: Form) -> Value {
     let rendered = |form: Form| {
         let mut text = String::new();

@@ -1,6 +1,6 @@
-//! What a database takes at most, for verbs that look before they make one.
+//! Limits of the database, for verbs that check input before they create a database.
 //!
-//! The library has the last word, and says the same in the same words.
+//! The library enforces them, with the same messages.
 
 use siltdb::{Error, ErrorKind, KEY_BYTES_MAX, Result, VALUE_BYTES_MAX};
 use std::fmt::Display;
@@ -8,7 +8,7 @@ use std::fmt::Display;
 #[cfg(test)]
 mod tests;
 
-/// Passes if a database takes `key` with `value`.
+/// Checks that a database accepts `key` with `value`.
 ///
 /// # Errors
 /// `InvalidArgument`, if one of them is too long.
@@ -22,7 +22,7 @@ pub fn check_entry(key: &[u8], value: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Something that `message` names has more than `bytes_max` bytes.
+/// The error for input of more than `bytes_max` bytes, with `message`.
 pub fn too_long(message: &'static str, bytes_max: usize, found: impl Display) -> Error {
     Error::new(ErrorKind::InvalidArgument, message)
         .with_mismatch(format_args!("at most {bytes_max}"), found)

@@ -1,6 +1,6 @@
 //! `silt`: fill, query, check and look into a SiltDB database.
 //!
-//! It reports how a verb ended; the rest is in the modules, each using only those above it.
+//! It reports the outcome of a verb. The modules do the work, and each uses only those above it.
 #![forbid(unsafe_code)]
 
 mod failure;
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
             output::report(&failure, style);
             return ExitCode::from(failure.exit_code());
         }
-        // Help and version are no failures.
+        // Help and version end with exit code 0.
         Err(error) => error.exit(),
     };
     let style = command_line.style();
@@ -54,12 +54,12 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether clap answers with the help, as it does to no words at all.
+/// Returns whether clap answers with the help, as it does without words.
 fn is_help(error: &clap::Error) -> bool {
     error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand
 }
 
-/// Whether `--json` is among the options, of a command line that cannot be read otherwise.
+/// Returns whether `--json` is among the options of a command line that clap rejects.
 fn asks_for_json() -> bool {
     let mut options = std::env::args_os().skip(1).take_while(|word| word.as_os_str() != "--");
     options.any(|word| word.as_os_str() == "--json")

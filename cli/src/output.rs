@@ -1,8 +1,8 @@
-//! What verbs print: results on stdout, anything else on stderr, as text or as JSON.
+//! Output of verbs: results on stdout, everything else on stderr, as text or JSON.
 //!
-//! On stderr a line is an error, a warning or a message; as JSON it is an object whose one field is
-//! called so. A result stands there only if stdout takes the data of an export. This module does
-//! not decide what is printed.
+//! A line on stderr is an error, a warning or a message; in JSON, an object with one field of that
+//! name. A result goes to stderr only if stdout takes the data of an export. This module does not
+//! decide what is printed.
 
 use crate::failure::{Failure, Result};
 use crate::json;
@@ -12,30 +12,30 @@ use siltdb::RecoveryMode;
 use std::io::{self, BufWriter, Stdout, Write};
 use std::time::Duration;
 
-/// Whether data is printed for people or for programs.
+/// The style of output, for people or for programs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Style {
-    /// Text.
+    /// Text, for people.
     #[default]
     Text,
-    /// JSON, one value a line.
+    /// JSON, one value a line, for programs.
     Json,
 }
 
-/// How a verb prints, and how it opens a database.
+/// Settings for printing, and for opening a database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
-    /// Text or JSON.
+    /// Style of output.
     pub style: Style,
-    /// The form of keys and values, printed and given.
+    /// Form of keys and values, given and printed.
     pub form: Form,
-    /// What to do about a damaged log when a database is opened.
+    /// Reaction to damage in the log at the opening.
     pub recovery: RecoveryMode,
-    /// How long to wait for another process to close a database.
+    /// How long the opening waits for another process to close the database.
     pub wait: Duration,
 }
 
-/// Stdout, with the settings of the verb that prints.
+/// Stdout, with the settings of the running verb.
 pub struct Output {
     stdout: BufWriter<Stdout>,
     settings: Settings,
@@ -49,12 +49,12 @@ impl Output {
         Self { stdout, settings, line: String::new() }
     }
 
-    /// How it prints.
+    /// Returns the present settings.
     pub fn settings(&self) -> Settings {
         self.settings
     }
 
-    /// Prints otherwise from now on.
+    /// Changes the settings for later output.
     pub fn set(&mut self, settings: Settings) {
         self.settings = settings;
     }
@@ -62,7 +62,7 @@ impl Output {
     /// Prints an entry: key, tab, value; or an object with both.
     ///
     /// # Errors
-    /// [`Failure::Stdout`], as everything here.
+    /// [`Failure::Stdout`], as for all methods here.
     pub fn entry(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
         let form = self.settings.form;
         if self.settings.style == Style::Json {
@@ -76,7 +76,7 @@ impl Output {
         self.print_line()
     }
 
-    /// Prints a value, or an object with its key too.
+    /// Prints a value, or an object with key and value.
     ///
     /// # Errors
     /// [`Failure::Stdout`].
@@ -87,7 +87,7 @@ impl Output {
         }
     }
 
-    /// Prints a key, or an object with it.
+    /// Prints a key, or an object with the key.
     ///
     /// # Errors
     /// [`Failure::Stdout`].
@@ -109,7 +109,7 @@ impl Output {
         self.print_line()
     }
 
-    /// Prints bytes exactly as they are.
+    /// Prints bytes unchanged.
     ///
     /// # Errors
     /// [`Failure::Stdout`].
@@ -117,7 +117,7 @@ impl Output {
         self.stdout.write_all(bytes).map_err(Failure::Stdout)
     }
 
-    /// Prints `text` and a line end, or `value`, as the settings ask.
+    /// Prints `text` and a line end, or `value` as JSON, by the settings.
     ///
     /// # Errors
     /// [`Failure::Stdout`].
@@ -129,7 +129,7 @@ impl Output {
         }
     }
 
-    /// Prints a value in a line.
+    /// Prints a JSON value on one line.
     ///
     /// # Errors
     /// [`Failure::Stdout`].
@@ -142,7 +142,7 @@ impl Output {
         self.stdout.write_all(self.line.as_bytes()).map_err(Failure::Stdout)
     }
 
-    /// Hands everything printed to the operating system.
+    /// Writes the buffered output to the operating system.
     ///
     /// # Errors
     /// [`Failure::Stdout`].
@@ -161,7 +161,7 @@ impl Write for Output {
     }
 }
 
-/// Tells on stderr what a verb did beside its result, or could not know to be wanted.
+/// Prints a message on stderr: a side effect of the verb, or a fact that may be unexpected.
 pub fn message(style: Style, text: &str) {
     match style {
         Style::Text => tell(&printable(text)),
@@ -169,7 +169,7 @@ pub fn message(style: Style, text: &str) {
     }
 }
 
-/// Tells on stderr what is probably not as it was meant, although the verb did what it was told.
+/// Prints a warning on stderr: the verb succeeded, but its input is probably a mistake.
 pub fn warning(style: Style, text: &str) {
     match style {
         Style::Text => tell(&format!("\x1b[1;33mwarning:\x1b[0m {}", printable(text))),
@@ -177,7 +177,7 @@ pub fn warning(style: Style, text: &str) {
     }
 }
 
-/// Tells on stderr why a verb failed.
+/// Prints the failure of a verb on stderr.
 pub fn report(failure: &Failure, style: Style) {
     match style {
         Style::Text => {
@@ -196,6 +196,6 @@ pub fn report(failure: &Failure, style: Style) {
 
 /// Prints a line on stderr.
 pub fn tell(line: &str) {
-    // If stderr is gone, there is no place to tell that.
+    // A failure of stderr cannot be reported anywhere.
     let _ = writeln!(anstream::stderr().lock(), "{line}");
 }

@@ -1,7 +1,6 @@
-//! A progress bar on stderr for verbs that take long: bytes or entries, rate and time left.
+//! A progress bar on stderr for long verbs: bytes or entries, rate, and time left.
 //!
-//! It shows nothing when stderr is not a terminal, and starts no thread: it moves when the verb
-//! reports.
+//! It prints nothing unless stderr is a terminal. It starts no thread: reports of the verb move it.
 
 use crate::text::grouped;
 use std::cell::Cell;
@@ -11,10 +10,10 @@ use std::time::{Duration, Instant};
 #[cfg(test)]
 mod tests;
 
-/// The bar moves at most this often.
+/// Shortest time between two updates of the bar.
 const INTERVAL: Duration = Duration::from_millis(120);
 
-/// Characters of a full bar: with the numbers beside it, it fits into a terminal of 80 columns.
+/// Characters of a full bar. With the numbers beside it, it fits a terminal of 80 columns.
 const BAR_CHARACTERS: usize = 20;
 
 /// A progress bar; it disappears when dropped.
@@ -22,7 +21,7 @@ pub struct Progress {
     line: Option<Line>,
 }
 
-/// What is counted.
+/// The unit of progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
     Bytes,
@@ -30,7 +29,7 @@ enum Unit {
     Nothing,
 }
 
-/// The line that shows it.
+/// The line that shows the progress.
 struct Line {
     verb: &'static str,
     unit: Unit,
@@ -40,17 +39,17 @@ struct Line {
 }
 
 impl Progress {
-    /// A bar for `total` bytes, or for an unknown number of them.
+    /// Creates a bar for `total` bytes, or for an unknown number.
     pub fn bytes(verb: &'static str, total: Option<u64>) -> Self {
         Self::start(verb, Unit::Bytes, total)
     }
 
-    /// Counts entries.
+    /// Creates a count of entries.
     pub fn entries(verb: &'static str) -> Self {
         Self::start(verb, Unit::Entries, None)
     }
 
-    /// Shows the time that work takes which reports nothing, whenever [`Progress::set`] is called.
+    /// Creates a clock for work without reports; each [`Progress::set`] updates it.
     pub fn time(verb: &'static str) -> Self {
         Self::start(verb, Unit::Nothing, None)
     }
@@ -66,7 +65,7 @@ impl Progress {
         Self { line }
     }
 
-    /// `done` of the whole is done.
+    /// Reports `done` units.
     pub fn set(&self, done: u64) {
         let Some(line) = &self.line else { return };
         let now = Instant::now();
@@ -76,11 +75,11 @@ impl Progress {
         }
         line.shown.set(Some(now));
         let text = line.text(done, now.duration_since(line.started));
-        // A bar that cannot be shown is no reason to fail.
+        // A failure to show the bar must not fail the verb.
         let _ = write!(io::stderr().lock(), "\r\x1b[K{text}");
     }
 
-    /// The whole is now known to be `total`.
+    /// Sets the total.
     pub fn set_total(&self, total: u64) {
         if let Some(line) = &self.line {
             line.total.set(Some(total));
@@ -91,7 +90,7 @@ impl Progress {
 impl Drop for Progress {
     fn drop(&mut self) {
         if self.line.as_ref().is_some_and(|line| line.shown.get().is_some()) {
-            // As above.
+            // A failure to clear the bar must not fail the verb, either.
             let _ = write!(io::stderr().lock(), "\r\x1b[K");
         }
     }
@@ -125,7 +124,7 @@ impl Line {
     }
 }
 
-/// A number of bytes as people read it.
+/// Formats a number of bytes for people.
 fn size(bytes: f64) -> String {
     let mut value = bytes;
     for unit in ["B", "KiB", "MiB", "GiB"] {
@@ -141,7 +140,7 @@ fn size(bytes: f64) -> String {
     format!("{value:.1} TiB")
 }
 
-/// A time as people read it.
+/// Formats a time for people.
 fn clock(time: Duration) -> String {
     let seconds = time.as_secs();
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);

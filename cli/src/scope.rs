@@ -1,24 +1,24 @@
-//! Where data verbs read and write: a family as it is committed, or as an open transaction sees it.
+//! The target of data verbs: a family in its committed state, or in an open transaction.
 //!
 //! It opens nothing and ends no transaction.
 
 use crate::bounds::KeyRange;
 use siltdb::{Bucket, BucketIter, Family, Iter, Read, ReadOptions, Result, Slice, Transaction};
 
-/// A family, as it is committed or as a transaction sees it.
+/// A family in its committed state, or in a transaction.
 #[derive(Clone)]
 pub enum Scope {
     /// Each read sees the newest commit, and each write is a commit of its own.
     Committed(Family),
-    /// Reads and writes belong to the transaction.
+    /// Reads and writes belong to this transaction.
     Transaction(Transaction),
 }
 
 impl Scope {
-    /// The value of a key.
+    /// Returns the value of a key.
     ///
     /// # Errors
-    /// Those of the database, as everything here.
+    /// Errors of the database, as for all methods here.
     pub fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
         match self {
             Self::Committed(family) => family.get(key),
@@ -26,10 +26,10 @@ impl Scope {
         }
     }
 
-    /// The first entry after a key.
+    /// Returns the first entry after a key.
     ///
     /// # Errors
-    /// Those of the database.
+    /// Errors of the database.
     pub fn get_gt(&self, key: &[u8]) -> Result<Option<(Slice, Slice)>> {
         match self {
             Self::Committed(family) => family.get_gt(key),
@@ -37,10 +37,10 @@ impl Scope {
         }
     }
 
-    /// The last entry before a key.
+    /// Returns the last entry before a key.
     ///
     /// # Errors
-    /// Those of the database.
+    /// Errors of the database.
     pub fn get_lt(&self, key: &[u8]) -> Result<Option<(Slice, Slice)>> {
         match self {
             Self::Committed(family) => family.get_lt(key),
@@ -48,10 +48,10 @@ impl Scope {
         }
     }
 
-    /// The entries that `options` ask for.
+    /// Creates an iterator with `options`.
     ///
     /// # Errors
-    /// Those of the database.
+    /// Errors of the database.
     pub fn iter_with(&self, options: &ReadOptions) -> Result<Iter> {
         match self {
             Self::Committed(family) => family.iter_with(options),
@@ -62,17 +62,17 @@ impl Scope {
 
 /// A bucket of a [`Scope`].
 pub enum ScopedBucket {
-    /// As it is committed.
+    /// In its committed state.
     Committed(Bucket<Family>),
-    /// As the transaction sees it.
+    /// In the transaction.
     Transaction(Bucket<Transaction>),
 }
 
 impl Scope {
-    /// The bucket at `path`.
+    /// Returns the bucket at `path`.
     ///
     /// # Errors
-    /// Those of the database: the path is not allowed.
+    /// Errors of the database: the path is not allowed.
     pub fn bucket(&self, path: &[Vec<u8>]) -> Result<ScopedBucket> {
         Ok(match self {
             Self::Committed(family) => ScopedBucket::Committed(family.bucket(path)?),
@@ -82,10 +82,10 @@ impl Scope {
 }
 
 impl ScopedBucket {
-    /// The value of a key.
+    /// Returns the value of a key.
     ///
     /// # Errors
-    /// Those of the database: there is no such bucket.
+    /// Errors of the database: there is no such bucket.
     pub fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
         match self {
             Self::Committed(bucket) => bucket.get(key),
@@ -93,10 +93,10 @@ impl ScopedBucket {
         }
     }
 
-    /// The entries of a range.
+    /// Creates an iterator over a range.
     ///
     /// # Errors
-    /// Those of the database: there is no such bucket.
+    /// Errors of the database: there is no such bucket.
     pub fn range(&self, range: KeyRange) -> Result<BucketIter> {
         match self {
             Self::Committed(bucket) => bucket.range(range),
@@ -104,10 +104,10 @@ impl ScopedBucket {
         }
     }
 
-    /// The names of the buckets in it.
+    /// Returns the names of the buckets in it.
     ///
     /// # Errors
-    /// Those of the database: there is no such bucket.
+    /// Errors of the database: there is no such bucket.
     pub fn children(&self) -> Result<Vec<Vec<u8>>> {
         match self {
             Self::Committed(bucket) => bucket.children(),
@@ -116,13 +116,13 @@ impl ScopedBucket {
     }
 }
 
-/// The savepoint of [`all_or_none`]; it is released before another verb runs.
+/// Savepoint of [`all_or_none`], which releases it before another verb runs.
 const STEP: &str = "verb";
 
-/// Runs `write` on a transaction, and takes back what it wrote if it fails.
+/// Runs `write` on a transaction, and rolls its writes back if it fails.
 ///
 /// # Errors
-/// Those of `write` and of the database.
+/// Errors of `write` and of the database.
 pub fn all_or_none<T>(
     transaction: &Transaction,
     write: impl FnOnce() -> crate::failure::Result<T>,

@@ -1,6 +1,6 @@
-//! An open database, the family in use, and where results go: what every verb works on.
+//! A session: an open database, the family in use, and the output.
 //!
-//! It interprets no command line.
+//! It parses no command line.
 
 use crate::bounds::KeyRange;
 use crate::failure::{Failure, Result};
@@ -15,27 +15,27 @@ use siltdb::{
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-/// The file that every database has.
+/// A file that exists in every database.
 const CURRENT: &str = "CURRENT";
 
-/// The family that every database has.
+/// A family that exists in every database.
 pub const DEFAULT_FAMILY: &str = "default";
 
-/// What a verb opens a database for.
+/// The purpose of an opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// To write to it; where there is none, one is made.
+    /// Writing; a missing database is created.
     Create,
-    /// To write to it.
+    /// Writing.
     Write,
-    /// To write to it or, where that may not be, to read it.
+    /// Writing, or reading if the database may not be written.
     WriteIfAllowed,
-    /// To read it: nothing is written, and others may read it too. Where a writer has it open, what
-    /// the writer has committed by now is read.
+    /// Reading only: nothing is written, and other processes may read it, too. Beside a writer, the
+    /// session has what the writer has committed so far.
     Read,
 }
 
-/// Which way a range is walked.
+/// The direction of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Keys ascend.
@@ -44,15 +44,15 @@ pub enum Direction {
     Backward,
 }
 
-/// What it takes to open a database: where results go, and the options.
+/// The output and the options with which a session starts.
 pub struct Start {
     /// Where results go.
     pub output: Output,
-    /// The options that were asked for.
+    /// The options given on the command line.
     pub options: Options,
 }
 
-/// An open database, the family in use, and where results go.
+/// An open database, the family in use, and the output.
 pub struct Session {
     db: Db,
     /// What reads beside the writer that has the database open, if there is one.
@@ -70,8 +70,8 @@ impl Session {
     /// Opens the database at `path`.
     ///
     /// # Errors
-    /// [`Failure::Missing`] if there is none and it is not to be made;
-    /// [`Failure::MergeOperator`] if a family needs one; those of the database.
+    /// [`Failure::Missing`] if there is no database and none is created; [`Failure::MergeOperator`]
+    /// if a family needs an operator; errors of the database.
     pub fn open(path: &Path, opening: Opening, start: Start) -> Result<Self> {
         let Start { output, options } = start;
         if opening != Opening::Create && !exists(path)? {
@@ -84,7 +84,7 @@ impl Session {
         let is_new =
             opening == Opening::Create && matches!(path.join(CURRENT).try_exists(), Ok(false));
         let options = options_for(options, &output).create(create);
-        // A cut of the log is written down, so that the next opening accepts it.
+        // A cut of the log is recorded, so that the next opening accepts it.
         let is_strict = options.get("recovery").is_ok_and(|recovery| recovery == "strict");
         let open = |is_read_only| match is_read_only {
             true => options.clone().read_only(true).open(path),
@@ -109,7 +109,7 @@ impl Session {
             follower = Some(followed);
         }
         let db = opened.map_err(|error| {
-            // Nothing on the command line is wrong then, as it is with other invalid arguments.
+            // The command line is correct then, unlike with other invalid arguments.
             if is_about_operator(&error) { Failure::MergeOperator(error) } else { error.into() }
         })?;
         if is_new {
@@ -121,12 +121,12 @@ impl Session {
         Ok(Self { db, follower, path, family, entries_shown, transactions, output })
     }
 
-    /// The directory of the database, as it was given.
+    /// Returns the directory of the database, as it was given.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The database.
+    /// Returns the open database.
     pub fn db(&self) -> &Db {
         &self.db
     }
@@ -142,22 +142,22 @@ impl Session {
         })
     }
 
-    /// How many entries a verb shows that is told no number; none for all.
+    /// Returns the default limit of a scan; `None` for no limit.
     pub fn entries_shown(&self) -> Option<u64> {
         self.entries_shown
     }
 
-    /// Shows at most `entries` from now on, where a verb is told no number.
+    /// Sets the default limit of scans.
     pub fn show_at_most(&mut self, entries: u64) {
         self.entries_shown = Some(entries);
     }
 
-    /// The name of the family in use where a verb names none.
+    /// Returns the name of the family in use, the default of verbs.
     pub fn family_in_use(&self) -> &str {
         &self.family
     }
 
-    /// Uses the family `name` from now on.
+    /// Makes `name` the family in use.
     ///
     /// # Errors
     /// [`Failure::Missing`] if there is none.
@@ -167,7 +167,7 @@ impl Session {
         Ok(())
     }
 
-    /// The family `name`, or the one in use.
+    /// Returns the family `name`, or the one in use.
     ///
     /// # Errors
     /// [`Failure::Missing`] if there is none.
@@ -175,14 +175,14 @@ impl Session {
         let name = name.unwrap_or(&self.family);
         self.db.family(name).map_err(|error| match error.kind() {
             ErrorKind::NotFound => {
-                let hint = "`silt families` lists them and `silt families create` makes one";
+                let hint = "`silt families` lists them and `silt families create` creates one";
                 Failure::Missing(format!("no family `{name}`; {hint}"))
             }
             _ => error.into(),
         })
     }
 
-    /// The family `name`, or the one in use, as the current transaction sees it if there is one.
+    /// Returns the family `name`, or the one in use, in the current transaction if there is one.
     ///
     /// # Errors
     /// [`Failure::Missing`] if there is no such family.
@@ -197,28 +197,28 @@ impl Session {
         }
     }
 
-    /// Writes `batch` atomically, to last as `durability` says.
+    /// Writes `batch` atomically with `durability`.
     ///
     /// # Errors
-    /// Those of the database.
+    /// Errors of the database.
     pub fn write(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
         Ok(self.db.write_with(&batch, &WriteOptions::new().durability(durability))?)
     }
 
-    /// Writes `batch` as [`Session::write`] does, as the only one of its kind: a volatile one,
-    /// which is in no log, goes to a table at once.
+    /// Writes `batch` as the only write of a verb. A volatile batch is not in the log, so this also
+    /// flushes it to a table.
     ///
     /// # Errors
-    /// Those of the database.
+    /// Errors of the database.
     pub fn write_once(&self, batch: WriteBatch, durability: Durability) -> Result<()> {
         self.write(batch, durability)?;
         self.finish_once(durability)
     }
 
-    /// Ends a write that is the only one of its kind, as [`Session::write_once`] does.
+    /// Ends the only write of a verb, as [`Session::write_once`] does.
     ///
     /// # Errors
-    /// Those of the database.
+    /// Errors of the database.
     pub fn finish_once(&self, durability: Durability) -> Result<()> {
         if durability == Durability::Volatile {
             self.db.flush()?;
@@ -229,7 +229,7 @@ impl Session {
     /// Closes the database.
     ///
     /// # Errors
-    /// [`Failure::Stdout`], and those of the database.
+    /// [`Failure::Stdout`], and errors of the database.
     pub fn close(mut self) -> Result<()> {
         let flushed = self.output.flush();
         self.db.close()?;
@@ -255,7 +255,7 @@ pub fn follow(
     Ok(follower)
 }
 
-/// The options of a verb, on top of those that were asked for by name.
+/// Returns the options of a verb: those given by name, and the settings of its output.
 fn options_for(mut options: Options, output: &Output) -> Options {
     let Settings { recovery, wait, .. } = output.settings();
     if recovery != RecoveryMode::Strict {
@@ -267,36 +267,37 @@ fn options_for(mut options: Options, output: &Output) -> Options {
     options
 }
 
-/// Whether something lies at `path`.
+/// Returns whether `path` exists.
 ///
 /// # Errors
-/// [`Failure::File`] if that cannot be told: that something is not seen is not that it is missing.
+/// [`Failure::File`] if that is unknown: a path that cannot be examined is not a missing one.
 pub fn exists(path: &Path) -> Result<bool> {
     path.try_exists().map_err(|error| Failure::file("open", path.display().to_string(), error))
 }
 
-/// Whether opening failed because a family needs a merge operator; the error has no kind for it.
+/// Returns whether an opening failed for lack of a merge operator; the error has no kind of its own
+/// for that.
 fn is_about_operator(error: &Error) -> bool {
     error.kind() == ErrorKind::InvalidArgument
         && error.message().starts_with("the family needs the merge operator")
 }
 
-/// What is shown each key and value, and says whether to go on.
+/// A callback for each key and value that decides whether to continue.
 pub type OnEntry<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'a;
 
-/// Whether a walk shows the values, too.
+/// Whether a scan reads values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
     /// Keys and values.
     Entries,
-    /// Keys; values are not read, and are empty.
+    /// Keys only; values are not read, and are empty.
     Keys,
 }
 
-/// Shows `on_entry` the entries of `range` until it breaks.
+/// Calls `on_entry` with the entries of `range` until it breaks.
 ///
 /// # Errors
-/// [`Failure::Interrupted`]; those of the database and of `on_entry`.
+/// [`Failure::Interrupted`]; errors of the database and of `on_entry`.
 pub fn visit(
     scope: &Scope,
     range: KeyRange,
@@ -307,7 +308,7 @@ pub fn visit(
     walk(scope.iter_with(&options)?, direction, on_entry)
 }
 
-/// As [`visit`], for the keys of a bucket.
+/// Visits the keys of a bucket, as [`visit`] does.
 ///
 /// # Errors
 /// As [`visit`].

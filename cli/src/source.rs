@@ -1,6 +1,6 @@
-//! A file or stdin as an input whose progress can be seen, and which Ctrl-C can end.
+//! Input from a file or stdin, with progress, that Ctrl-C can interrupt.
 //!
-//! It does not interpret what it reads, but for the compression of a gzip file.
+//! It uncompresses gzip, and interprets nothing else.
 
 use crate::failure::{Failure, Result};
 use crate::formats::input::peek;
@@ -14,22 +14,22 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::rc::Rc;
 
-/// How a gzip file begins: its magic number and its only method. No text begins so.
+/// Start of a gzip file: its magic number and its only method. No text begins with these bytes.
 const GZIP_START: [u8; 3] = [0x1f, 0x8b, 8];
 
-/// Bytes of a compressed input read at once.
+/// Size of a read of compressed input, in bytes.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// How often a reader that waits for input looks for Ctrl-C.
+/// Interval at which a read that waits for input checks for Ctrl-C.
 const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// An opened input.
 pub struct Source {
     /// Its name in messages.
     pub name: String,
-    /// Its length in bytes, if it is known.
+    /// Its length in bytes; `None` if it is unknown.
     pub bytes_total: Option<u64>,
-    /// How many bytes have been read.
+    /// Counter of the bytes that were read.
     pub bytes_read: BytesRead,
     /// The input itself.
     pub input: Box<dyn Read>,
@@ -40,7 +40,7 @@ pub struct Source {
 pub struct BytesRead(Rc<Cell<u64>>);
 
 impl BytesRead {
-    /// The bytes read so far.
+    /// Returns the number of bytes read so far.
     pub fn get(&self) -> u64 {
         self.0.get()
     }
@@ -80,7 +80,7 @@ impl Source {
         Ok(Self { name, bytes_total, input: counted(input), bytes_read })
     }
 
-    /// The same input, uncompressed if it begins as a gzip file does.
+    /// Returns the same input, uncompressed if it begins like a gzip file.
     ///
     /// # Errors
     /// [`Failure::File`] if it cannot be read.
@@ -96,7 +96,7 @@ impl Source {
     }
 }
 
-/// The input `name` cannot be read because of `error`, or because Ctrl-C ended the wait for it.
+/// The failure of reading the input `name`, or of the wait for it that Ctrl-C ended.
 pub fn read_failure(name: &str, error: io::Error) -> Failure {
     match interrupt::check() {
         Ok(()) => Failure::file("read", name, error),
@@ -104,7 +104,7 @@ pub fn read_failure(name: &str, error: io::Error) -> Failure {
     }
 }
 
-/// Reads what may come late, or never: Ctrl-C ends the wait.
+/// Reads input that may come late or never; Ctrl-C ends the wait.
 struct PolledReader {
     file: File,
 }

@@ -1,4 +1,4 @@
-//! Bytes as text and back: the three forms in which keys and values are shown and accepted.
+//! Bytes as text and back: the three forms of keys and values.
 //!
 //! | form   | shown                                             | accepted                       |
 //! |--------|---------------------------------------------------|--------------------------------|
@@ -6,8 +6,8 @@
 //! | escape | the same, and `\` as `\\`: reversible             | also `\n`, `\r`, `\t` and `\0` |
 //! | hex    | two digits a byte                                 | two digits a byte, either case |
 //!
-//! Plain is for people and not reversible: the byte 0xff and the four characters `\xff` look
-//! alike. This module does not know JSON; see `output`.
+//! Plain is for people and not reversible: the byte 0xff and the four characters `\xff` look alike.
+//! This module does not know JSON; see `json`.
 
 use std::fmt::Write;
 
@@ -17,7 +17,7 @@ mod tests;
 /// Most characters of a name in a message.
 const NAME_CHARACTERS_MAX: usize = 60;
 
-/// How bytes are written as text.
+/// The form in which bytes are written as text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
     /// Printable UTF-8 as it is, any other byte as `\xNN`. Not reversible.
@@ -29,12 +29,12 @@ pub enum Form {
     Hex,
 }
 
-/// Text that is not in the form it was said to be in.
+/// Text that is not in its form.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BadText {
-    /// Where, as an index of a byte of the text.
+    /// Index of the bad byte in the text.
     pub index: usize,
-    /// What is wrong.
+    /// The fault.
     pub reason: &'static str,
 }
 
@@ -56,7 +56,7 @@ impl Form {
         }
     }
 
-    /// Appends `valid`, copying as much at once as can stay as it is.
+    /// Appends `valid`, copying the longest runs that need no escape.
     fn render_valid(self, valid: &str, text: &mut String) {
         let mut start = 0;
         for (index, character) in valid.char_indices() {
@@ -77,7 +77,7 @@ impl Form {
         text.push_str(&valid[start..]);
     }
 
-    /// The bytes that `text` stands for.
+    /// Parses `text` to bytes.
     ///
     /// # Errors
     /// [`BadText`] if the text is not in this form. Plain text always is.
@@ -90,7 +90,8 @@ impl Form {
     }
 }
 
-/// `text` as a terminal can show it, its line ends kept: what a message says may come from a file.
+/// Makes `text` safe for a terminal, and keeps its line ends: parts of a message may come from a
+/// file.
 pub fn printable(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
@@ -101,7 +102,7 @@ pub fn printable(text: &str) -> String {
     shown
 }
 
-/// `name` as a message shows it: on one line, printable, and not longer than a name should be.
+/// Formats `name` for a message: on one line, printable, and of bounded length.
 pub fn shortened(name: &str) -> String {
     let end = name.char_indices().nth(NAME_CHARACTERS_MAX).map(|(end, _)| end);
     let mut shown = String::new();
@@ -110,7 +111,7 @@ pub fn shortened(name: &str) -> String {
     shown
 }
 
-/// `bytes` as a message shows a key: see [`shortened`].
+/// Formats a key for a message; see [`shortened`].
 pub fn shortened_bytes(bytes: &[u8]) -> String {
     let end = bytes.len().min(NAME_CHARACTERS_MAX);
     let mut shown = String::new();
@@ -119,7 +120,7 @@ pub fn shortened_bytes(bytes: &[u8]) -> String {
     shown
 }
 
-/// `number` with a comma before each group of three digits.
+/// Formats `number` with a comma before each group of three digits.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
@@ -132,13 +133,13 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// `count` things, of which one is a `noun`.
+/// Formats a count with its noun in singular or plural.
 pub fn counted(count: u64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", grouped(count))
 }
 
-/// Whether a terminal shows `character` and stays as it was.
+/// Returns whether a terminal shows `character` and keeps its state.
 ///
 /// Control characters move the cursor, the format characters below reorder or hide their
 /// neighbours, and the two separators end a line for some readers.

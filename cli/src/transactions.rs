@@ -1,6 +1,6 @@
-//! The open transactions of a shell, by name, and which of them is current.
+//! The open transactions of a shell by name, one of which may be current.
 //!
-//! It runs no verb on them.
+//! It runs no verb in them.
 
 use crate::failure::{Failure, Result};
 use crate::text::{counted, shortened};
@@ -9,13 +9,13 @@ use siltdb::{Durability, Isolation, Transaction};
 #[cfg(test)]
 mod tests;
 
-/// Most transactions that are open at a time: each pins old versions of everything it may read.
+/// Most open transactions. Each keeps old versions of everything that it may read.
 pub const OPEN_MAX: usize = 100;
 
-/// Most bytes of a name.
+/// Longest name of a transaction, in bytes.
 const NAME_BYTES_MAX: usize = 60;
 
-/// The word that makes `rollback` go back to a savepoint; no transaction is called so.
+/// The word after `rollback` that precedes a savepoint, and so no name of a transaction.
 pub const TO: &str = "to";
 
 /// The open transactions, in the order in which they began.
@@ -31,22 +31,22 @@ pub struct Open {
     pub name: String,
     /// The transaction, on the family `default`.
     pub transaction: Transaction,
-    /// When its commit counts as done.
+    /// Durability of its commit.
     pub durability: Durability,
 }
 
 impl Transactions {
-    /// Those that are open.
+    /// Returns all open transactions.
     pub fn open(&self) -> &[Open] {
         &self.open
     }
 
-    /// The name of the current one.
+    /// Returns the name of the current transaction.
     pub fn current(&self) -> Option<&str> {
         self.current.as_deref()
     }
 
-    /// The current one, or the one called `name`.
+    /// Returns the current transaction, or the one called `name`.
     ///
     /// # Errors
     /// [`Failure::Missing`] if there is none.
@@ -68,14 +68,14 @@ impl Transactions {
         names.join(", ")
     }
 
-    /// The first of the names t1, t2, … that is free.
+    /// Returns the first free name of t1, t2, …
     pub fn free_name(&self) -> String {
         let is_free = |name: &String| self.open.iter().all(|open| open.name != *name);
         let mut names = (1..).map(|number: usize| format!("t{number}"));
         names.find(is_free).expect("fewer transactions are open than there are numbers")
     }
 
-    /// Passes if a transaction may begin and be called `name`.
+    /// Checks that a transaction called `name` may begin.
     ///
     /// # Errors
     /// [`Failure::Usage`] for a name that is taken or not allowed, or for too many transactions.
@@ -102,13 +102,13 @@ impl Transactions {
         Ok(())
     }
 
-    /// Adds a transaction, which becomes the current one. Its name was checked.
+    /// Adds a transaction, whose name was checked, and makes it the current one.
     pub fn add(&mut self, open: Open) {
         self.current = Some(open.name.clone());
         self.open.push(open);
     }
 
-    /// Makes the transaction `name` the current one, or none.
+    /// Makes the transaction `name` current, or none.
     ///
     /// # Errors
     /// [`Failure::Missing`] if there is no such transaction.
@@ -120,8 +120,8 @@ impl Transactions {
         Ok(())
     }
 
-    /// Takes out the current transaction, or the one called `name`. No other becomes current
-    /// instead: a command after it would go where it was not meant to.
+    /// Removes the current transaction, or the one called `name`. None becomes current in its
+    /// place, since later commands would then run in an unintended transaction.
     ///
     /// # Errors
     /// [`Failure::Missing`] if there is none.
@@ -134,8 +134,8 @@ impl Transactions {
         Ok(self.open.remove(index.expect("it was found")))
     }
 
-    /// Goes back to the current transaction `before` of a command that ran in the transaction
-    /// `name`, unless that command made another one current.
+    /// Makes `before` current again after a command in the transaction `name`, unless the command
+    /// made another one current.
     pub fn go_back(&mut self, name: &str, before: Option<String>) {
         if self.current.as_deref().is_none_or(|current| current == name) {
             let is_open = |before: &String| self.open.iter().any(|open| open.name == *before);
@@ -143,13 +143,13 @@ impl Transactions {
         }
     }
 
-    /// Rolls back all of them; what to say of it, if there were any.
+    /// Rolls back all transactions; returns a message, if there were any.
     pub fn roll_back_all(&mut self) -> Option<String> {
         self.current = None;
         let mut parts = Vec::new();
         for Open { name, transaction, .. } in self.open.drain(..) {
             parts.push(format!("{name}, {}", counted(transaction.written() as u64, "operation")));
-            // A transaction is also rolled back by being dropped.
+            // The drop rolls the transaction back even after an error.
             drop(transaction);
         }
         (!parts.is_empty())
@@ -157,10 +157,10 @@ impl Transactions {
     }
 }
 
-/// The isolation level that `text` names, in small letters or capitals.
+/// Parses an isolation level, in lower or upper case.
 ///
 /// # Errors
-/// What it must be.
+/// A message that lists the levels.
 pub fn parse_isolation(text: &str) -> std::result::Result<Isolation, String> {
     text.to_ascii_lowercase().parse().map_err(|_| {
         let names: Vec<_> = Isolation::ALL.iter().map(|level| level.as_str()).collect();

@@ -1,26 +1,25 @@
-//! The commands in a text, each as its words.
+//! The commands of a text, split into words.
 //!
-//! - A command ends at a line end outside quotes; one that begins with `#` is a remark.
-//! - Words stand between white space. A word that begins with a quotation mark, single or double,
-//!   goes on to the next one and may hold anything, line ends too; so does what follows the `=` of
-//!   an option. White space must follow the closing mark.
-//! - Inside double marks `\"` is a quotation mark and `\\` a backslash; any other backslash, and
-//!   each one elsewhere, stands for itself. So do quotation marks inside a word: `{"a":1}` is taken
-//!   as it is.
+//! - A command ends at a line end outside quotes. A line that begins with `#` is a remark.
+//! - White space separates words. A word that begins with a single or double quotation mark ends at
+//!   the next one, and may hold anything, also line ends. The same applies to the value after the
+//!   `=` of an option. White space must follow the closing mark.
+//! - Inside double marks, `\"` is a quotation mark and `\\` a backslash. Any other backslash stands
+//!   for itself. So does a quotation mark inside a word: `{"a":1}` is one word.
 //!
-//! It knows no verbs.
+//! It does not know the verbs.
 
 #[cfg(test)]
 mod tests;
 
-/// What a text consists of.
+/// A text split into commands.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Script {
-    /// The commands, in order, remarks and blank lines left out.
+    /// The commands in order, without remarks and blank lines.
     pub commands: Vec<Command>,
-    /// The quotation mark that is open at the end; the last command goes on.
+    /// The quotation mark that is open at the end, where the last command may continue.
     pub open: Option<char>,
-    /// The word at the end of the text, which may go on.
+    /// The word at the end of the text, which may continue.
     pub last: Word,
 }
 
@@ -29,20 +28,20 @@ pub struct Script {
 pub struct Command {
     /// Its words.
     pub words: Vec<String>,
-    /// The text right after a closing quotation mark: the words are not what was meant.
+    /// Text that directly follows a closing quotation mark, which is an error.
     pub glued: Option<String>,
 }
 
-/// A word and where it begins.
+/// A word and its position.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Word {
-    /// The index of its first byte, that of a quotation mark included.
+    /// Index of its first byte, or of its opening quotation mark.
     pub start: usize,
-    /// What it stands for.
+    /// The text without quotes and escapes.
     pub text: String,
 }
 
-/// Where the next character stands.
+/// The state of the splitter before the next character.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Place {
     #[default]
@@ -54,12 +53,12 @@ enum Place {
     /// After a backslash inside double quotes.
     Escaped,
     AfterQuote,
-    /// In what follows a closing quotation mark and should not.
+    /// In text that directly follows a closing quotation mark.
     Glued,
 }
 
 impl Script {
-    /// Splits `text`.
+    /// Splits `text`, all of it.
     pub fn parse(text: &str) -> Self {
         let mut splitter = Splitter::default();
         splitter.push(text);
@@ -67,24 +66,24 @@ impl Script {
     }
 }
 
-/// Splits text that comes in pieces.
+/// Splits text that arrives in pieces.
 #[derive(Debug, Default)]
 pub struct Splitter {
     complete: Vec<Command>,
     command: Command,
     word: Word,
     place: Place,
-    /// The bytes of the pieces before.
+    /// Bytes of the previous pieces.
     bytes: usize,
 }
 
 impl Splitter {
-    /// The commands that are complete, each given out once.
+    /// Returns the complete commands, each once.
     pub fn take_commands(&mut self) -> Vec<Command> {
         std::mem::take(&mut self.complete)
     }
 
-    /// The quotation mark that is open.
+    /// Returns the open quotation mark.
     pub fn open(&self) -> Option<char> {
         match self.place {
             Place::Quoted(mark) => Some(mark),
@@ -93,7 +92,7 @@ impl Splitter {
         }
     }
 
-    /// The text has ended.
+    /// Ends the text.
     pub fn finish(mut self) -> Script {
         let open = self.open();
         let last = match self.place {
@@ -115,7 +114,7 @@ impl Splitter {
         self.bytes += text.len();
     }
 
-    /// Takes the character at `index`, and returns where the next one stands.
+    /// Processes the character at `index`, and returns the next state.
     fn step(&mut self, index: usize, character: char) -> Place {
         match (self.place, character) {
             (Place::Quoted(mark), _) if character == mark => Place::AfterQuote,
@@ -168,7 +167,7 @@ impl Splitter {
         }
     }
 
-    /// Ends the word, if the next character stands in one or right after one.
+    /// Ends the word, if the splitter is in a word or directly after one.
     fn end_word(&mut self) {
         if !matches!(self.place, Place::CommandStart | Place::Remark | Place::Between) {
             self.command.words.push(std::mem::take(&mut self.word.text));
@@ -176,12 +175,12 @@ impl Splitter {
     }
 }
 
-/// Whether `word` is an option up to its `=`.
+/// Returns whether `word` is an option that ends with `=`.
 fn is_option_start(word: &str) -> bool {
     word.starts_with("--") && word.find('=') == Some(word.len() - 1)
 }
 
-/// `text` as a word that is read as `text`.
+/// Quotes `text` so that it is one word.
 pub fn quoted(text: &str) -> String {
     let is_plain = !text.is_empty()
         && !text.starts_with(['"', '\'', '#'])

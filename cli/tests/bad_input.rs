@@ -1,4 +1,4 @@
-//! What `silt` says of a database that is not as it should be, and that it leaves it as it is.
+//! Reports of `silt` about a bad database, which it leaves unchanged.
 //!
 //! Missing databases and bad command lines are in `tool`.
 
@@ -28,7 +28,7 @@ const VERBS: [&[&str]; 5] = [
     &["flush", "db"],
 ];
 
-/// A closed database with a table, and with two records in the log that no table has.
+/// A closed database with a table, and with two records in the log that are not flushed.
 fn filled() -> Place {
     let place = Place::new();
     place.ok(&["import", "db", AIRPORTS]);
@@ -42,7 +42,7 @@ fn operations(place: &Place) -> String {
     "operations".to_owned()
 }
 
-/// Every file of the database but the lock, with its bytes.
+/// Every file of the database except the lock, with its bytes.
 fn files(place: &Place) -> BTreeMap<PathBuf, Vec<u8>> {
     let entries = fs::read_dir(place.path("db")).expect("the database is there");
     let paths = entries.map(|entry| entry.expect("it can be listed").path());
@@ -52,7 +52,7 @@ fn files(place: &Place) -> BTreeMap<PathBuf, Vec<u8>> {
         .collect()
 }
 
-/// The one file with this extension that holds anything.
+/// The only file with this extension that is not empty.
 fn file(place: &Place, extension: &str) -> PathBuf {
     let mut found: Vec<_> = files(place)
         .into_iter()
@@ -72,14 +72,14 @@ fn change(path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
     fs::write(path, bytes).expect("it can be written");
 }
 
-/// The name of a file as errors print it.
+/// The name of a file in error messages.
 fn name(path: &Path) -> String {
     let name = path.file_name().expect("a file has a name").to_string_lossy();
     format!("file=db/{name}")
 }
 
-/// Asserts that every verb refuses the database with this exit code and these words, that `check`
-/// tells the same, and that nothing is changed.
+/// Asserts that every verb refuses the database with this exit code and these words. `check` must
+/// report the same, and no file may change.
 fn assert_refused(place: &Place, exit_code: i32, parts: &[&str]) {
     let before = files(place);
     for verb in VERBS {
@@ -106,7 +106,7 @@ fn put_u32(bytes: &mut [u8], offset: usize, number: u32) {
     bytes[offset..offset + 4].copy_from_slice(&number.to_le_bytes());
 }
 
-/// A process that has the database open until it is dropped.
+/// A process that keeps the database open until it is dropped.
 struct Holder(Child);
 
 impl Holder {
@@ -130,7 +130,7 @@ impl Holder {
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        // It is over either way.
+        // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -211,7 +211,7 @@ fn a_directory_without_write_permission_is_named() {
     }
     mode("db/LOCK", 0o444);
     mode("db", 0o555);
-    // Permissions do not hold for root.
+    // Permissions do not restrict root.
     let probe = place.path("db/probe");
     let is_root = fs::write(&probe, "").is_ok();
     let run = |arguments: &[&str]| {
@@ -239,7 +239,7 @@ fn a_directory_without_write_permission_is_named() {
     let stderr = text(&refused.stderr);
     assert_eq!(refused.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("error: read-only: ") && stderr.contains("file=db/"), "{stderr}");
-    // The shell reads what it may not write.
+    // The shell opens for reading if it may not write.
     let (stdout, stderr) = (text(&shell.stdout), text(&shell.stderr));
     assert!(stdout.contains("SFO"), "{stdout}{stderr}");
     assert!(stderr.starts_with("opened to be read only: "), "{stderr}");
@@ -321,7 +321,7 @@ fn a_table_of_a_later_version_is_refused() {
     assert!(report.stdout.contains(&name(&path)), "{}", report.stdout);
 }
 
-/// As `assert_refused`, but that `check` may put it in its own words.
+/// Asserts as `assert_refused`, except that `check` may use its own words.
 fn assert_refused_by_verbs(place: &Place, exit_code: i32, parts: &[&str]) {
     let before = files(place);
     for verb in VERBS {
@@ -369,7 +369,7 @@ fn a_flipped_byte_of_a_table_fails_the_reads_that_meet_it() {
     let report = place.run(&["check", "db"], 3).stdout;
     assert!(report.starts_with("damaged: ") && report.contains(&name(&path)), "{report}");
     assert!(fs::read(&path).unwrap() == damaged, "the table was changed");
-    // Merging, with a key between its own, cannot be done, and must not throw away what it cannot
+    // A merge of the tables, with a key between theirs, must fail, and must not drop what it cannot
     // read.
     place.ok(&["put", "db", "M", "1"]);
     place.run(&["compact", "db"], 3).says(&["corruption: bad checksum", &name(&path)]);

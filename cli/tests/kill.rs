@@ -1,7 +1,8 @@
-//! What an acknowledged import survives: `silt` is killed at random moments, during recovery, and
-//! at one system call after the other, always on one database, which nothing mends in between.
+//! What an acknowledged import survives. `silt` is killed at random moments, during recovery, and
+//! at one system call after the other. All kills hit one database, which is not repaired in
+//! between.
 //!
-//! A killed process loses no pages, so this says nothing about power losses.
+//! A killed process loses no pages, so this proves nothing about power losses.
 
 use std::{
     collections::BTreeMap,
@@ -19,17 +20,18 @@ const AIRPORTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/data/ai
 const SILT: &str = env!("CARGO_BIN_EXE_silt");
 const SIGKILL: i32 = 9;
 
-/// Records in a commit.
+/// Records of a commit.
 const CHUNK: u64 = 50;
 
-/// Records offered to one import: more than it gets to before it is killed.
+/// Records offered to one import, more than it can read before the kill.
 const RECORDS_MAX: u64 = 4_000_000;
 
-/// A sequence of numbers that a seed decides.
+/// A sequence of random numbers from a seed.
 struct Random(u64);
 
 impl Random {
-    /// From `SILT_SEED`, or else from the clock; printed, so that a failure can be repeated.
+    /// Seeds from `SILT_SEED`, else from the clock; prints the seed, so that a failure can be
+    /// repeated.
     fn new(test: &str) -> Self {
         let given = std::env::var("SILT_SEED").ok().and_then(|seed| seed.parse().ok());
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -45,7 +47,7 @@ impl Random {
     }
 }
 
-/// The data set, of which every round imports as much as it gets to, under keys of its own.
+/// The data set. Every round imports a part of it under keys of its own.
 struct Data {
     rows: Vec<String>,
 }
@@ -56,12 +58,12 @@ impl Data {
         Self { rows: text.lines().skip(1).map(str::to_owned).collect() }
     }
 
-    /// A key of the round; keys ascend with the number, so that a scan shows the order of commits.
+    /// The key of a number in a round. Keys ascend, so a scan shows the order of commits.
     fn key(round: usize, number: u64) -> String {
         format!("{round:03}:{number:08}")
     }
 
-    /// Values of many sizes: the same number has another value in another round.
+    /// The value, of many sizes. A number has different values in different rounds.
     fn value(&self, round: usize, number: u64) -> String {
         let row = &self.rows[(number as usize + 7 * round) % self.rows.len()];
         row.repeat(1 + number as usize % 12)
@@ -72,7 +74,7 @@ impl Data {
     }
 }
 
-/// A database, and what every round is known to have left in it.
+/// A database, and the known contents of every round.
 struct Place {
     directory: TempDir,
     data: Data,
@@ -100,15 +102,15 @@ impl Place {
         self.command(arguments).output().expect("silt runs")
     }
 
-    /// Runs to a good end and returns stdout.
+    /// Runs `silt`, asserts success, and returns stdout.
     fn ok(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert!(output.status.success(), "{arguments:?}: {output:?}");
         String::from_utf8(output.stdout).expect("stdout is text")
     }
 
-    /// Imports records of a new round until the process is killed: once `acks` commits were
-    /// acknowledged and a little later. Returns how many were acknowledged then.
+    /// Imports records of a new round, and kills the process a little after `acks` acknowledged
+    /// commits. Returns the number acknowledged at that time.
     fn import_and_kill(&mut self, durability: &str, acks: u64, later: Duration) -> u64 {
         let round = self.rounds.len();
         let ack = format!("ack-{round}");
@@ -126,7 +128,7 @@ impl Place {
             let data = &self.data;
             scope.spawn(move || {
                 let mut input = BufWriter::with_capacity(1 << 16, input);
-                // The pipe breaks when the process is killed.
+                // The kill breaks the pipe.
                 let _ = (0..RECORDS_MAX)
                     .try_for_each(|number| input.write_all(data.line(round, number).as_bytes()));
             });
@@ -143,8 +145,8 @@ impl Place {
         acked
     }
 
-    /// Asserts that the database is clean and holds every round: the last one from its first record
-    /// to a border between commits at or behind `acked`, the others as they were seen before.
+    /// Asserts that the database is clean and has every round. The last round must end at a border
+    /// between commits, at or behind `acked`; earlier rounds must be as seen before.
     fn verify(&mut self, acked: u64) {
         assert!(self.ok(&["check", "db"]).starts_with("ok: "));
         let count: u64 = self.ok(&["count", "db"]).trim().parse().expect("a number");
@@ -156,7 +158,7 @@ impl Place {
         self.verify_all();
     }
 
-    /// Asserts that each round holds exactly its records with their values.
+    /// Asserts that each round has exactly its records with their values.
     fn verify_all(&self) {
         let text = self.ok(&["scan", "db"]);
         let mut lines = text.lines();
@@ -177,7 +179,7 @@ fn assert_killed(mut child: Child) {
     assert_eq!(output.status.signal(), Some(SIGKILL), "it ended by itself: {output:?}");
 }
 
-/// The last number in the file of acknowledgements; each of its lines is one write.
+/// The last number in the file of acknowledgements, each line of which is one write.
 fn acknowledged(path: &Path) -> u64 {
     let text = fs::read_to_string(path).unwrap_or_default();
     text.lines().next_back().map_or(0, |line| line.parse().expect("a number"))
@@ -204,10 +206,10 @@ fn acknowledged_imports_survive_kills_at_random_moments() {
 fn kills_during_a_flush_lose_nothing() {
     let mut random = Random::new("kills during a flush");
     let mut place = Place::new();
-    // More than a memtable holds: a worker writes tables when the process is killed.
+    // More than a memtable, so that a worker writes tables during the kill.
     let acks = (40_000 + random.below(20_000)) / CHUNK;
     let acked = place.import_and_kill("buffered", acks, Duration::ZERO);
-    // Not looked at before: whoever opens it flushes what it has replayed when it closes.
+    // The database is not read before, since a close after a read would flush what it replayed.
     let mut killed = 0;
     for round in 0..8 {
         let verb = ["compact", "flush"][round % 2];
@@ -221,7 +223,7 @@ fn kills_during_a_flush_lose_nothing() {
     place.verify(acked);
 }
 
-/// Kills a process that may have ended; 1 if it was running.
+/// Kills a process that may have ended already; returns 1 if it was running.
 fn kill(mut child: Child) -> usize {
     child.kill().expect("it can be killed");
     let status = child.wait().expect("it can be waited for");
@@ -249,7 +251,7 @@ fn kills_during_recovery_lose_nothing() {
     assert!(killed >= 8, "only {killed} of 24 recoveries were killed");
 }
 
-/// System calls that every run makes and at which a process is killed, before they have any effect.
+/// System calls of every run. A process is killed at each of them, before the call takes effect.
 const CALLS: [&str; 10] = [
     "fallocate",
     "mmap",
@@ -263,25 +265,25 @@ const CALLS: [&str; 10] = [
     "flock",
 ];
 
-/// The same for calls that not every file system asks for: a log is mapped where that is safe, and
-/// grown where it cannot be allocated.
+/// System calls that depend on the file system: a log is mapped where that is safe, and extended
+/// where it cannot be allocated.
 const CALLS_OF_SOME: [&str; 3] = ["msync", "madvise", "ftruncate"];
 
-/// Kills at each call, spread evenly over all that one thread of an undisturbed run makes.
+/// Kills at each call, spread evenly over all calls of one thread in an undisturbed run.
 const KILLS_PER_CALL: u64 = 9;
 
-/// Kills while each of the calls takes a while, which spreads them over the calls of all threads.
+/// Kills while each call is delayed, which spreads them over the calls of all threads.
 const SLOW_KILLS: usize = 30;
 
-/// How long each call takes then, in microseconds.
+/// Delay of each call, in microseconds.
 const SLOW_CALL: u64 = 2_000;
 
-/// What a run writes before its first flush, and after it.
+/// Records of a run before its first flush, and as many after it.
 const BEFORE: u64 = 100;
 const AFTER: u64 = 100;
 
-/// The shell's lines of one run: an import, a flush, a deletion, an import, a family that comes and
-/// goes, and a compaction.
+/// The shell commands of one run: an import, a flush, a deletion, an import, a family that is
+/// created and dropped, and a compaction.
 fn script(round: usize) -> String {
     format!(
         "import before --format lines --chunk {CHUNK} --ack ack-before --durability synced\n\
@@ -296,7 +298,7 @@ fn script(round: usize) -> String {
     )
 }
 
-/// `silt shell` under strace, with more arguments for strace.
+/// Starts `silt shell` under strace, with more arguments for strace.
 fn traced(place: &Place, round: usize, arguments: &[&str]) -> Child {
     for ack in ["ack-before", "ack-after"] {
         fs::write(place.path(ack), "").expect("the directory takes files");
@@ -324,7 +326,7 @@ fn all_calls() -> impl Iterator<Item = &'static str> {
     CALLS.into_iter().chain(CALLS_OF_SOME)
 }
 
-/// How often the thread of an undisturbed run that makes it most often makes each call.
+/// The most calls of each kind by one thread in an undisturbed run.
 fn count_calls(place: &Place, round: usize) -> BTreeMap<&'static str, u64> {
     let trace = format!("trace={}", all_calls().collect::<Vec<_>>().join(","));
     let status = traced(place, round, &["-e", &trace]).wait().expect("it can be waited for");
@@ -342,7 +344,7 @@ fn count_calls(place: &Place, round: usize) -> BTreeMap<&'static str, u64> {
     all_calls().map(count).collect()
 }
 
-/// The entries of a round as the database has them now.
+/// The present entries of a round.
 fn entries(place: &Place, round: usize) -> BTreeMap<String, String> {
     let text = place.ok(&["scan", "db", "--prefix", &format!("{round:03}:")]);
     let pair = |line: &str| {
@@ -352,7 +354,7 @@ fn entries(place: &Place, round: usize) -> BTreeMap<String, String> {
     text.lines().map(pair).collect()
 }
 
-/// Asserts that a round holds a prefix of its commits with all that was acknowledged.
+/// Asserts that a round has a prefix of its commits, with all acknowledged ones.
 fn verify_script(place: &Place, round: usize, entries: &BTreeMap<String, String>) {
     let before = acknowledged(&place.path("ack-before"));
     let after = acknowledged(&place.path("ack-after"));
@@ -367,7 +369,8 @@ fn verify_script(place: &Place, round: usize, entries: &BTreeMap<String, String>
         })
         .collect();
     assert_eq!(numbers.len(), entries.len(), "entries that were never written");
-    // The first record is deleted between the imports: it may only be gone if the first is done.
+    // The first record is deleted between the imports, so it may be missing only if the first
+    // import is complete.
     if !entries.contains_key(&first) && !numbers.is_empty() {
         assert!(numbers.len() as u64 >= BEFORE - 1, "the deletion overtook the import");
         numbers.insert(0, 0);
@@ -385,26 +388,27 @@ fn verify_script(place: &Place, round: usize, entries: &BTreeMap<String, String>
 /// The rounds of a database under strace.
 struct Traced {
     place: Place,
-    /// What each round was seen to have left.
+    /// The entries of each round as seen after it.
     seen: Vec<BTreeMap<String, String>>,
     killed: usize,
     acked: u64,
 }
 
 impl Traced {
-    /// Lets a run end, or kills it after `patience`; then verifies what it left.
+    /// Lets a run end, or kills it after `patience`; then verifies its entries.
     fn round(&mut self, arguments: &[&str], patience: Option<Duration>) {
         let round = self.seen.len();
         let mut child = traced(&self.place, round, arguments);
         if let Some(patience) = patience {
             thread::sleep(patience);
-            // All of the group: what strace has forked and does not trace yet would live on.
+            // The kill is for the whole group, because a process that strace has forked and does
+            // not trace yet would survive.
             let kill = format!("kill -s KILL -- -{}", child.id());
-            // It may have ended by itself, with nobody left to kill.
+            // All processes may have ended already.
             Command::new("sh").args(["-c", &kill]).output().expect("sh runs");
         }
         let status = child.wait().expect("it can be waited for");
-        // strace ends as what it traces does.
+        // strace ends in the same way as the traced process.
         let is_killed = status.signal() == Some(SIGKILL);
         assert!(status.success() || is_killed, "{arguments:?}: {status:?}");
         if status.success() {
@@ -415,7 +419,7 @@ impl Traced {
         let start = Instant::now();
         let report = loop {
             let report = self.place.run(&["check", "db"]);
-            // Dying takes a moment.
+            // The end of a killed process takes a moment.
             if report.status.code() != Some(4) || start.elapsed() > Duration::from_secs(5) {
                 break report;
             }
@@ -427,8 +431,8 @@ impl Traced {
     }
 }
 
-/// Puts bytes behind the last edit of the manifest, as a kill may leave them: the next run begins a
-/// new manifest, and renames a file for it.
+/// Appends bytes behind the last edit of the manifest, as a kill may leave them. The next run then
+/// begins a new manifest and renames a file.
 fn leave_manifest_unfinished(place: &Place) {
     let entries = fs::read_dir(place.path("db")).expect("the database is there");
     let paths = entries.map(|entry| entry.expect("it can be listed").path());
@@ -472,7 +476,7 @@ fn a_kill_at_each_system_call_loses_nothing() {
     let calls = [&CALLS[..8], &["msync"]].concat().join(",");
     let slow = format!("inject={calls}:delay_enter={SLOW_CALL}");
     let trace = format!("trace={calls}");
-    // The shortest: one that has to flush what others left takes much longer.
+    // The shortest run, since a run that has to flush earlier writes takes much longer.
     let whole = (0..3).map(|_| {
         let start = Instant::now();
         traced.round(&["-e", &trace, "-e", &slow], None);
@@ -492,11 +496,11 @@ fn a_kill_at_each_system_call_loses_nothing() {
     }
 }
 
-/// The calls by which a checkpoint changes what is on disk.
+/// The calls by which a checkpoint changes the disk.
 const CHECKPOINT_CALLS: [&str; 7] =
     ["openat", "linkat", "renameat", "write", "fdatasync", "fsync", "unlinkat"];
 
-/// Makes a checkpoint under strace, killed where `how` says; returns whether it was killed.
+/// Makes a checkpoint under strace, with a kill at `how`; returns whether it was killed.
 fn checkpoint_and_kill(place: &Place, copy: &str, how: &[&str]) -> bool {
     let mut child = Command::new("strace")
         .current_dir(place.directory.path())
@@ -523,7 +527,7 @@ fn a_checkpoint_that_is_killed_is_whole_or_not_there() {
     let mut place = Place::new();
     place.import_and_kill("synced", 20, Duration::ZERO);
     place.ok(&["flush", "db"]);
-    // Of the log, too, something is to be copied.
+    // The log must have records to copy, too.
     place.import_and_kill("synced", 5, Duration::ZERO);
     place.ok(&["put", "db", "late", "value"]);
     let expected = place.ok(&["scan", "db"]);
@@ -550,7 +554,7 @@ fn a_checkpoint_that_is_killed_is_whole_or_not_there() {
     }
     eprintln!("{killed} checkpoints were killed, {whole} of them were whole by then");
     assert!(killed > 40 && whole > 0 && ended > 3, "{killed} killed, {whole} whole, {ended} ended");
-    // The next checkpoint replaces what they have left behind.
+    // The next checkpoint replaces leftovers of killed ones.
     place.ok(&["checkpoint", "db", "copy-openat"]);
     assert_eq!(place.ok(&["scan", "copy-openat"]), expected);
     assert!(!place.path("copy-openat.partial").exists());

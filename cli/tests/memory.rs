@@ -1,4 +1,4 @@
-//! How much memory `silt` takes for values that are a large part of it.
+//! Memory of `silt` for values that are a large part of it.
 #![cfg(target_os = "linux")]
 
 use std::{
@@ -12,10 +12,10 @@ const SILT: &str = env!("CARGO_BIN_EXE_silt");
 
 const VALUE_BYTES: usize = 64 << 20;
 
-/// What the process takes without the value, in bytes, or more.
+/// Bound of the process's memory without the value, in bytes.
 const BASE_BYTES: usize = 24 << 20;
 
-/// Runs `silt` and returns the most memory that it was seen to take, in bytes.
+/// Runs `silt` and returns the peak of its memory, in bytes.
 fn peak_bytes(dir: &tempfile::TempDir, arguments: &[&str]) -> usize {
     let mut command = Command::new(SILT);
     command.current_dir(dir.path()).args(arguments).stdout(Stdio::null());
@@ -23,7 +23,7 @@ fn peak_bytes(dir: &tempfile::TempDir, arguments: &[&str]) -> usize {
     let status = format!("/proc/{}/status", child.id());
     let mut peak_kib = 0;
     let end = loop {
-        // The mark only rises, so the last look before the end has nearly all of it.
+        // The peak only rises, so the last look before the end is almost exact.
         let text = fs::read_to_string(&status).unwrap_or_default();
         let mark = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let mark = mark.and_then(|mark| mark.split_whitespace().next()?.parse().ok());

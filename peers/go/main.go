@@ -1,7 +1,7 @@
 // Command silt-bench-go is a worker of silt-bench: it drives the engines that are written in Go.
 //
-// It says who it is, reads one request from standard input, tells how it goes on standard output,
-// answers, and ends. It does not know what becomes of its answers.
+// It sends its first line, reads one request from standard input, reports progress on standard
+// output, answers, and ends. It does not know the use of its answers.
 package main
 
 import (
@@ -69,7 +69,7 @@ func watch(row *job.Job) *measure.Watch {
 	return &measure.Watch{Tell: tell, Cap: cap}
 }
 
-// leave returns only if it went wrong.
+// leave returns only on a failure.
 func leave(row *job.Job) error {
 	kind, err := named(row.Engine)
 	if err != nil {
@@ -81,16 +81,16 @@ func leave(row *job.Job) error {
 	}
 	say(&job.Line{Left: left})
 	err = waitInVain()
-	// Only a kill may take it away before.
+	// Only a kill may end it earlier.
 	runtime.KeepAlive(db)
 	return err
 }
 
 // waitInVain waits to be killed.
 func waitInVain() error {
-	// The runner keeps the input open until it kills.
+	// The runner keeps the input open until it kills the worker.
 	_, _ = os.Stdin.Read(make([]byte, 1))
-	return job.Refused("nobody killed the worker")
+	return job.Refused("the worker was not killed")
 }
 
 func crash(test *job.CrashTest) (*job.Line, error) {
@@ -108,7 +108,7 @@ func crash(test *job.CrashTest) (*job.Line, error) {
 	return nil, waitInVain()
 }
 
-// named is the engine of that name, and what it needs of Go is set.
+// named is the engine of that name; it also sets what the engine needs of Go.
 func named(id string) (engine.Kind, error) {
 	for _, kind := range engines.All() {
 		if kind.ID == id {
@@ -128,7 +128,7 @@ func tell(progress *job.Progress) {
 // out keeps the lines of threads apart.
 var out sync.Mutex
 
-// say writes a line. If nobody listens any more there is nothing left to do.
+// say writes a line. If no process reads it any more, nothing is left to do.
 func say(line *job.Line) {
 	out.Lock()
 	defer out.Unlock()

@@ -1,4 +1,5 @@
-//! Tells the linker and the program where the prebuilt RocksDB lies; builds nothing itself.
+//! Gives the directory of the prebuilt RocksDB to the linker and the program; builds nothing
+//! itself.
 
 use std::{env, path::Path};
 

@@ -1,5 +1,6 @@
 //! `cargo bench-all`: builds silt-bench and the workers of all peers that this machine can build,
-//! runs everything, and writes the report. What cannot be built is shown as not run, and why.
+//! runs everything, and writes the report. A peer that cannot be built is shown as not run, with
+//! the reason.
 //!
 //! Its arguments are those of `silt-bench run`. It measures nothing itself.
 
@@ -10,14 +11,14 @@ use std::{
     process::{Command, ExitCode},
 };
 
-/// Up to this scale all engines take part in each row; the result is what larger runs choose from.
+/// Up to this scale all engines take part in each row. Larger runs choose engines by its result.
 const SMALL: f64 = 0.05;
-/// What is asked for unless something else is: phases are cut off after some seconds, rows after
-/// some minutes, and engines that are far behind are not repeated. Else a small run takes half a
-/// day, most of it spent on engines that are thirty times slower than the best.
+/// Defaults of the time limits: phases are cut off after some seconds, rows after some minutes, and
+/// engines that are far behind are not repeated. Without these limits a small run takes half a day,
+/// mostly for engines thirty times slower than the best.
 const UNLESS_ASKED: [(&str, &str); 3] =
     [("--cap", "2"), ("--timeout", "900"), ("--repeat-within", "3")];
-/// Where results go.
+/// The directory of results.
 const RESULTS: &str = "target/bench";
 
 /// The engines of each worker of a peer.
@@ -28,11 +29,11 @@ const ENGINES: [(&str, &[&str]); 4] = [
     ("go", &["bbolt", "pebble", "badger"]),
 ];
 
-/// Engines that no worker drives, and why.
+/// Engines without a worker, and the reasons.
 const UNOBTAINABLE: [(&str, &str); 1] =
     [("wildcat", "its Go module cannot be fetched: the module proxy refuses it")];
 
-/// Builds and runs.
+/// Builds the workers and runs the benchmark.
 pub fn run(arguments: &[&str]) -> ExitCode {
     let arguments = arguments.strip_prefix(&["--"]).unwrap_or(arguments);
     match build_and_run(arguments) {
@@ -93,7 +94,7 @@ fn build_and_run(arguments: &[&str]) -> Result<ExitCode, String> {
     Ok(ExitCode::from(code.code().and_then(|code| u8::try_from(code).ok()).unwrap_or(1)))
 }
 
-/// The scale asked for, or [`SMALL`].
+/// The requested scale, or [`SMALL`].
 fn scale(arguments: &[&str]) -> Result<f64, String> {
     let mut after = arguments.iter().skip_while(|one| !has(&[one], "--scale"));
     let text = match after.next() {

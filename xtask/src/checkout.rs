@@ -1,5 +1,5 @@
-//! The files of the repository, read once for all rules.
-//! Does not judge them; a rule sees nothing but what is in here.
+//! The files of the repository, read once for all rules. It does not judge them; a rule sees only
+//! these files.
 
 use crate::finding::Finding;
 use crate::items::{Module, blanked, modules, test_regions};
@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
 
-/// Whether code ships or only tests what ships.
+/// Whether code is released or only tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Code that ships.
+    /// Released code.
     Production,
     /// A test or a benchmark.
     Test,
@@ -21,15 +21,15 @@ pub enum Role {
 pub struct Source {
     /// Path from the root of the repository, with `/`.
     pub path: String,
-    /// The file as it is.
+    /// The whole file.
     pub text: String,
     /// Code without comments and literals, see [`lexer::Views`].
     pub code: String,
     /// Comments only.
     pub comments: String,
-    /// `code` without what exists in tests only.
+    /// `code` without parts that exist in tests only.
     pub production: String,
-    /// What the file as a whole is for.
+    /// The role of the whole file.
     pub role: Role,
 }
 
@@ -92,7 +92,7 @@ pub fn root() -> &'static Path {
 pub struct Checkout {
     /// The text files, ordered by path.
     pub sources: Vec<Source>,
-    /// All files by their paths, binary ones included, with their bytes.
+    /// The sizes in bytes of all files by path, binary ones included.
     pub files: BTreeMap<String, usize>,
 }
 
@@ -117,7 +117,7 @@ impl Checkout {
         Ok(Self::new(files))
     }
 
-    /// Reads the crates of the library as `commit` has them.
+    /// Reads the crates of the library at `commit`.
     ///
     /// # Errors
     /// If git does not know the commit.
@@ -163,14 +163,14 @@ impl Checkout {
         Some(&self.sources[at])
     }
 
-    /// The file of a module declared as `mod name;` whose parent's files lie in `folder`.
+    /// The file of a module declared as `mod name;`. The files of its parent lie in `folder`.
     pub fn module_file(&self, folder: &str, name: &str) -> Option<&Source> {
         let name = name.trim_start_matches("r#");
         self.source(&format!("{folder}/{name}.rs"))
             .or_else(|| self.source(&format!("{folder}/{name}/mod.rs")))
     }
 
-    /// A file whose `mod` line exists in tests only is a test, and so is all below it.
+    /// A file whose `mod` line exists in tests only is a test, and so are its submodules.
     fn mark_test_modules(&mut self) {
         let mut files = BTreeSet::new();
         let mut folders = Vec::new();
@@ -198,7 +198,7 @@ impl Checkout {
     }
 }
 
-/// What git prints.
+/// The output of git.
 fn git(root: &Path, arguments: &[&str]) -> Result<Vec<u8>, String> {
     let mut command = Command::new("git");
     let output = command.args(arguments).current_dir(root).output();

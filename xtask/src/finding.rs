@@ -1,4 +1,4 @@
-//! One broken rule at one place. Does not know how it was found.
+//! A broken rule at one place. It does not know how the rule was checked.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub struct Finding {
     pub line: usize,
     /// Name of the rule family.
     pub rule: &'static str,
-    /// What is wrong and what to do instead.
+    /// The error and its remedy.
     pub message: String,
 }
 

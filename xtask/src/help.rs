@@ -1,8 +1,8 @@
-//! `cargo xtask help`: every job that can be run on this checkout, and what it does.
+//! `cargo xtask help`: every job that can run on this checkout, and its purpose.
 //!
-//! Runs none of them.
+//! It runs none of them.
 
-/// The jobs that are no part of this program: what is typed, and what it does.
+/// The jobs outside this program: their commands and summaries.
 pub const OTHER_JOBS: &[(&str, &str)] = &[
     (".ci/run", "everything that must hold before a merge, cheapest first"),
     (".ci/loom", "all interleavings of the concurrent parts, up to a bound"),

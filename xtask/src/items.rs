@@ -34,7 +34,7 @@ pub struct Import {
     pub end: usize,
     /// The path's segments; a glob ends with `*`, a renamed import keeps its old name.
     pub path: Vec<String>,
-    /// The import is visible outside its module.
+    /// The name by which the import is visible outside its module.
     pub reexport: Option<String>,
 }
 
@@ -48,7 +48,7 @@ pub struct Block {
     pub prefix: String,
 }
 
-/// Offsets at which `needle` stands in `code` with no word character touching its ends.
+/// Offsets at which `needle` stands in `code` without word characters beside it.
 pub fn occurrences<'a>(code: &'a str, needle: &'a str) -> impl Iterator<Item = usize> + 'a {
     let bytes = code.as_bytes();
     let edge = |byte: Option<u8>| byte.is_some_and(is_word);
@@ -100,7 +100,7 @@ fn body_or_end(code: &str, start: usize) -> Option<usize> {
     None
 }
 
-/// Offset one past the item whose body or semicolon is looked for from `start` on.
+/// Offset one past the item whose body or semicolon follows `start`.
 fn item_end(code: &str, start: usize) -> Option<usize> {
     let at = body_or_end(code, start)?;
     if code.as_bytes()[at] == b';' { Some(at + 1) } else { closing(code, at).map(|end| end + 1) }
@@ -165,7 +165,7 @@ pub fn imports(code: &str) -> Vec<Import> {
     found
 }
 
-/// Flattens one `use` tree into pairs of path and the name it is known by.
+/// Flattens one `use` tree into pairs of path and visible name.
 fn expand(tree: &str, prefix: &[String], paths: &mut Vec<(Vec<String>, String)>) {
     let tree = tree.trim().trim_start_matches("::");
     if tree.is_empty() {
@@ -259,7 +259,7 @@ fn type_name(head: &str) -> String {
     path.rsplit("::").next().unwrap_or("").trim_start_matches('&').trim().to_owned()
 }
 
-/// Items that exist in tests only: from the attribute that says so to their end.
+/// Items that exist in tests only: from their attribute to their end.
 pub fn test_regions(code: &str) -> Vec<Range<usize>> {
     let whole = |start| start..item_end(code, start).unwrap_or(code.len());
     let mut regions: Vec<_> = code.match_indices("#[test]").map(|(at, _)| whole(at)).collect();

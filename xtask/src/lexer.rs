@@ -1,8 +1,8 @@
-//! Splits Rust source into a view of its code and a view of its comments.
-//! Does not parse: it knows only where strings, characters and comments begin and end.
+//! Splits Rust source into a view of its code and a view of its comments. It does not parse: it
+//! knows only the borders of strings, characters and comments.
 
-/// Two texts of the same length as the source, with equal line breaks: an offset means the same
-/// place in all three.
+/// Two texts of the same length as the source, with equal line breaks, so that an offset means the
+/// same place in all three.
 pub struct Views {
     /// The source with comments and the insides of strings and characters blanked.
     pub code: String,
@@ -41,7 +41,7 @@ pub fn split(text: &str) -> Views {
     Views { code: text_of(code), comments: text_of(comments) }
 }
 
-/// Nothing but the line breaks of `text`, in their places.
+/// The line breaks of `text` in their places; all else is blank.
 pub fn blank(text: &str) -> String {
     text.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect()
 }

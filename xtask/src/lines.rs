@@ -1,14 +1,15 @@
 //! `cargo xtask lines`: lines of code of the library, by crate.
 //!
-//! A line counts if it holds code that ships: no tests, no comments, no blank lines. Lines inside
-//! of a string that spans several lines do not count either.
+//! A line counts if it holds released code: no tests, no comments, no blank lines. Inner lines of a
+//! string over several lines do not count either.
 
 use crate::checkout::Checkout;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Prints the counts, and beside them those of `commit`. Exit code 2 if git does not know it.
+/// Prints the counts, and beside them those of `commit`. Exit code 2 if git does not know the
+/// commit.
 pub fn run(root: &Path, commit: Option<&str>) -> ExitCode {
     match print(root, commit) {
         Ok(()) => ExitCode::SUCCESS,

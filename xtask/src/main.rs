@@ -1,4 +1,4 @@
-//! SiltDB's own jobs. `cargo xtask help` lists them, and what else can be run on a checkout.
+//! The jobs of SiltDB's checkout. `cargo xtask help` lists them and other useful commands.
 //!
 //! `tidy`, `words` and `lines` only read files: they build nothing, format nothing and change no
 //! file. The others build and run the engines that silt-bench compares with.
@@ -25,7 +25,7 @@ struct Job {
     name: &'static str,
     arguments: &'static str,
     does: &'static str,
-    /// Runs it; `None` if it does not take these arguments.
+    /// Runs the job; `None` if it does not take these arguments.
     run: fn(&[&str]) -> Option<ExitCode>,
 }
 
@@ -77,7 +77,7 @@ const JOBS: [Job; 6] = [
     },
 ];
 
-/// How each job is called, and what it does.
+/// The usage and the summary of each job.
 fn jobs() -> Vec<(String, &'static str)> {
     let usage = |job: &Job| format!("cargo xtask {} {}", job.name, job.arguments);
     JOBS.iter().map(|job| (usage(job).trim_end().to_owned(), job.does)).collect()

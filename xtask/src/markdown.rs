@@ -1,7 +1,7 @@
-//! Tells the prose of a Markdown document from its code, tables, headings and HTML.
-//! Does not render, and knows only the forms that the documents of this repository use.
+//! Separates the prose of a Markdown document from its code, tables, headings and HTML. It does not
+//! render, and knows only the forms that this repository uses.
 
-/// What a line of a document is.
+/// The kind of a line of a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Part of a paragraph, or of an item of a list.
@@ -12,7 +12,7 @@ pub enum Kind {
     Table,
     /// A line of a fenced block, its fences included.
     Code,
-    /// Nothing that is read as a sentence: blank, heading, HTML, or the definition of a link.
+    /// A line without sentences: blank, heading, HTML, or the definition of a link.
     Other,
 }
 
@@ -23,7 +23,7 @@ pub struct Sentence {
     pub line: usize,
     /// Its words.
     pub words: usize,
-    /// Its text on one line; links without targets, code spans as they are.
+    /// Its text on one line, with links without targets, and with code spans.
     pub text: String,
 }
 
@@ -114,7 +114,8 @@ fn split(block: &[(usize, &str)], found: &mut Vec<Sentence>) {
     found.extend(sentence);
 }
 
-/// What white space parts, each with its line: code spans whole, links without their targets.
+/// The parts between white space, each with its line: whole code spans, and links without their
+/// targets.
 fn tokens(block: &[(usize, &str)]) -> Vec<(usize, String)> {
     let (mut found, mut token, mut begun) = (Vec::new(), String::new(), 0);
     let mut in_span = false;

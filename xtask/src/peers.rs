@@ -1,6 +1,7 @@
-//! `cargo xtask peers`: fetches and builds the worker binaries of the engines that others wrote.
+//! `cargo xtask peers`: fetches and builds the worker binaries of third-party engines.
 //!
-//! What cannot be built is said with its reason and stops nobody else. Runs no benchmark.
+//! A worker that cannot be built is reported with the reason, and the others are still built. It
+//! runs no benchmark.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -11,11 +12,11 @@ pub mod go;
 pub mod rocksdb;
 pub mod tidesdb;
 
-/// A worker that was asked for.
+/// A requested worker.
 pub struct Prepared {
     /// Its folder below `peers`.
     pub name: &'static str,
-    /// The program, or why there is none.
+    /// The program, or the reason why there is none.
     pub outcome: Result<PathBuf, String>,
 }
 
@@ -39,7 +40,7 @@ pub fn prepare(root: &Path) -> Vec<Prepared> {
     .collect()
 }
 
-/// Builds all workers and prints what became of them. Exit code 1 if one is missing.
+/// Builds all workers and prints the results. Exit code 1 if one is missing.
 pub fn run() -> ExitCode {
     let all = prepare(&root());
     for Prepared { name, outcome } in &all {

@@ -1,5 +1,5 @@
-//! The rules of the house, one family per file. There is no list of exceptions: a rule that hurts
-//! is expressed better.
+//! The rules of the repository, one family per file. There is no list of exceptions; a rule that
+//! causes trouble is improved.
 
 pub mod files;
 pub mod paths;

@@ -1,4 +1,4 @@
-//! `cargo xtask tidy`: runs every rule over the checkout and prints what it found.
+//! `cargo xtask tidy`: runs every rule over the checkout and prints the findings.
 
 use crate::checkout::{Checkout, root};
 use crate::finding::Finding;
@@ -10,7 +10,7 @@ use crate::rules::{
 };
 use std::process::ExitCode;
 
-/// Every rule that needs nothing but the files.
+/// Every rule that needs only the files.
 const RULES: [fn(&Checkout, &mut Vec<Finding>); 17] = [
     files::check,
     sizes::check,

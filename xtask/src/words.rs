@@ -1,25 +1,25 @@
-//! `cargo xtask words`: how long the pages are and how long their sentences.
+//! `cargo xtask words`: the lengths of the pages and of their sentences.
 //!
-//! Counts prose: no headings, tables, code or targets of links. Decisions and the changelog grow
-//! with time and are left out. Does not judge style.
+//! It counts prose: no headings, tables, code or targets of links. Decisions and the changelog grow
+//! with time and are left out. It does not judge style.
 
 use crate::checkout::{Checkout, Source};
 use crate::markdown::{Sentence, sentences, table_words};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Words of prose in all pages together: what is read in a little more than an hour.
+/// Words of prose in all pages together: a little more than an hour of reading.
 const WORDS_MAX: usize = 20_000;
 /// Mean words of a sentence over all pages.
 const MEAN_MAX: f64 = 18.0;
-/// A sentence with more words is listed: STYLE's bound for one.
+/// A longer sentence is listed, because it is hard to read once.
 const SENTENCE_WORDS_MAX: usize = 25;
-/// Sentences listed when all pages are asked for.
+/// Number of listed sentences if no page is named.
 const LONGEST_COUNT: usize = 20;
 /// Characters of a listed sentence.
 const EXCERPT_CHARACTERS: usize = 100;
 
-/// What is counted of one page, or of all.
+/// The counts of one page, or of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Count {
     words: usize,
@@ -68,8 +68,8 @@ impl Count {
     }
 }
 
-/// Prints the counts of `pages`, of all without any, and the longest sentences. Exit code 1 if all
-/// pages together miss a bar, 2 if a page does not exist.
+/// Prints the counts of `pages`, or of all if none is named, and the longest sentences. Exit code 1
+/// if all pages together miss a bar, 2 if a page does not exist.
 pub fn run(root: &Path, pages: &[&str]) -> ExitCode {
     match print(root, pages) {
         Ok(code) => code,
@@ -107,7 +107,7 @@ fn print(root: &Path, pages: &[&str]) -> Result<ExitCode, String> {
     Ok(if missed.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// The pages named, or all.
+/// The named pages, or all.
 fn choose<'a>(checkout: &'a Checkout, pages: &[&str]) -> Result<Vec<&'a Source>, String> {
     if pages.is_empty() {
         return Ok(checkout.sources.iter().filter(|source| is_page(&source.path)).collect());

@@ -1,7 +1,7 @@
-//! The map of Rust's standard library behind a lock: what ordered data costs without files.
+//! The map of Rust's standard library behind a lock: the cost of ordered data without files.
 //!
 //! A commit is acknowledged in the memory of the process. Closing writes the map into a file, and
-//! opening reads it, so that a row finds what its seed left; a killed process leaves nothing.
+//! opening reads it, so that a row finds its seeded data. A killed process leaves nothing.
 
 use crate::engine::{
     Batch, Class, Config, Direction, Durability, Engine, Facts, Failure, Result, Session, Write,
@@ -25,7 +25,7 @@ pub struct Btreemap {
     path: PathBuf,
 }
 
-/// A thread on [`Btreemap`].
+/// A thread's access to a [`Btreemap`].
 #[derive(Debug)]
 pub struct BtreemapSession<'a> {
     engine: &'a Btreemap,
@@ -52,7 +52,7 @@ fn save(map: &Map, path: &Path) -> Result<()> {
     Ok(file.into_inner().map_err(IntoInnerError::into_error)?.sync_data()?)
 }
 
-/// Reads what [`save`] wrote; nothing, if there is no file.
+/// Reads the file that [`save`] wrote; an empty map, if there is none.
 fn load(path: &Path) -> Result<Map> {
     let bytes = match fs::read(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Map::new()),
@@ -104,12 +104,12 @@ impl Engine for Btreemap {
         save(&self.map(), &self.path)
     }
 
-    /// It has no background work.
+    /// The map has no background work.
     fn settle(&self) -> Result<Instant> {
         Ok(Instant::now())
     }
 
-    /// There is nothing to compact.
+    /// A map has nothing to compact.
     fn compact(&mut self) -> Result<()> {
         Ok(())
     }

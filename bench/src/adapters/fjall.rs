@@ -1,7 +1,7 @@
-//! fjall 3: an LSM tree; keyspaces are its families.
+//! fjall 3: an LSM tree; its keyspaces are families.
 //!
-//! A commit reaches the page cache unless asked otherwise; `persist` with `SyncData` is what its
-//! documentation names for durability.
+//! A commit reaches the page cache by default. For durability its documentation names `persist`
+//! with `SyncData`.
 
 use crate::{
     engine::{
@@ -17,11 +17,13 @@ use fjall::{
 };
 use std::{path::Path, sync::Arc, thread, time::Instant};
 
-/// Flushes that may wait at once: its queues hold a thousand messages, and drop some beyond that.
+/// At most this many flushes wait at once: fjall's queues hold a thousand messages, and drop some
+/// beyond that.
 const FLUSHES_QUEUED_MAX: usize = 100;
 
-/// Keyspaces that it can open with tables in level 0. It queues a message for each before anybody
-/// takes messages from that queue, which holds a thousand: with more, opening waits for ever.
+/// At most this many keyspaces with tables in level 0 can be opened. fjall queues a message for
+/// each before any thread takes messages from that queue of a thousand; with more, opening blocks
+/// forever.
 const KEYSPACES_OPENED_MAX: usize = 1000;
 
 /// An open database and its keyspaces.
@@ -31,7 +33,7 @@ pub struct Fjall {
     durability: Durability,
 }
 
-/// A thread on [`Fjall`].
+/// A thread's access to a [`Fjall`].
 pub struct FjallSession<'a> {
     engine: &'a Fjall,
     keyspace: &'a Keyspace,
@@ -64,8 +66,8 @@ fn keyspace_options(config: &Config) -> KeyspaceCreateOptions {
 }
 
 impl Fjall {
-    /// Writes out the memtables of all keyspaces, and returns since when nothing is left to do. It
-    /// does not tell of compactions that are queued, but takes them up at once.
+    /// Writes out the memtables of all keyspaces, and returns the time from which no work is left.
+    /// fjall does not report queued compactions, but starts them at once.
     fn settled(&self) -> Result<Instant> {
         for keyspace in &self.keyspaces {
             while self.db.outstanding_flushes() >= FLUSHES_QUEUED_MAX {
@@ -136,7 +138,7 @@ impl Engine for Fjall {
         Ok(())
     }
 
-    /// Compacts keyspaces that are more than it could open again.
+    /// Compacts the keyspaces if there are more than a later open could take.
     fn close(mut self) -> Result<()> {
         if self.keyspaces.len() > KEYSPACES_OPENED_MAX {
             self.compact()?;
@@ -157,8 +159,8 @@ impl Session for FjallSession<'_> {
     }
 
     fn write(&mut self, batch: &mut Batch) -> Result<()> {
-        // Without a mode, as a batch of this capacity begins, what it wrote to the journal would
-        // stay in the process.
+        // A batch made with a capacity has no durability mode, and without one its journal bytes
+        // would stay in the process.
         let mode = match self.engine.durability {
             Durability::Buffered => PersistMode::Buffer,
             Durability::Synced => PersistMode::SyncData,

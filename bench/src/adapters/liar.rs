@@ -1,7 +1,7 @@
-//! A map in memory that tells one lie: what the checks of the benchmark are checked with. Besides,
+//! A map in memory with one fault each, which the tests of the benchmark's checks use. In addition
 //! all of them claim that commits survive the process.
 //!
-//! What it holds outlives `close` within the process, by directory.
+//! Its contents outlive `close` within the process, by directory.
 
 use crate::engine::{
     Batch, Class, Config, Direction, Engine, Facts, Failure, Result, Session, Write,
@@ -17,57 +17,57 @@ use std::{
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// What it does wrong; often once in `EVERY` calls.
+/// The faults; most occur once in `EVERY` calls.
 pub mod lie {
-    /// Nothing.
+    /// No fault.
     pub const HONEST: u8 = 0;
-    /// It acknowledges puts that it drops.
+    /// Acknowledges puts that it drops.
     pub const DROPS_WRITES: u8 = 1;
-    /// It keeps the old value when it should overwrite.
+    /// Keeps the old value at an overwrite.
     pub const STALE_VALUES: u8 = 2;
-    /// It returns empty values.
+    /// Returns empty values.
     pub const EMPTY_VALUES: u8 = 3;
-    /// It returns an error.
+    /// Returns an error.
     pub const ERRORS: u8 = 4;
-    /// It ends a scan one entry early.
+    /// Ends a scan one entry early.
     pub const TRUNCATES_SCANS: u8 = 5;
-    /// It acknowledges deletes that it does not do.
+    /// Acknowledges deletes that it drops.
     pub const SWALLOWS_DELETES: u8 = 6;
-    /// It goes to the entry after the one asked for.
+    /// Seeks to the entry after the right one.
     pub const SEEKS_PAST: u8 = 7;
-    /// It shows two entries of a scan the wrong way round.
+    /// Swaps two entries of a scan.
     pub const SWAPS_ENTRIES: u8 = 8;
-    /// It returns values whose middle is wrong.
+    /// Returns values whose middle is wrong.
     pub const BENT_VALUES: u8 = 9;
-    /// It finds keys that never were.
+    /// Finds keys that do not exist.
     pub const FINDS_MISSING: u8 = 10;
-    /// It forgets an entry when it is closed.
+    /// Loses an entry when it is closed.
     pub const FORGETS_AT_CLOSE: u8 = 11;
-    /// It returns the wrong key with the right value from scans and seeks.
+    /// Returns the wrong key with the right value from scans and seeks.
     pub const WRONG_KEYS: u8 = 12;
-    /// It hangs.
+    /// Hangs.
     pub const HANGS: u8 = 13;
-    /// It crashes.
+    /// Crashes.
     pub const CRASHES: u8 = 14;
 }
 
-/// A lie is told in one of so many calls.
+/// The fault occurs in one of this many calls.
 const EVERY: u64 = 97;
 
 /// All databases of the process.
 static DATABASES: Mutex<BTreeMap<PathBuf, Arc<RwLock<Map>>>> = Mutex::new(BTreeMap::new());
 
-/// A map that tells the lie `LIE`.
+/// A map with the fault `LIE`.
 #[derive(Debug)]
 pub struct Liar<const LIE: u8> {
     map: Arc<RwLock<Map>>,
 }
 
-/// A thread on a [`Liar`].
+/// A thread's access to a [`Liar`].
 #[derive(Debug)]
 pub struct LiarSession<'a, const LIE: u8> {
     engine: &'a Liar<LIE>,
-    /// Of each thread for itself: in which it lies does not depend on how threads interleave.
+    /// Counted by thread, so that the faulty calls do not depend on how threads interleave.
     calls: Cell<u64>,
 }
 
@@ -125,7 +125,7 @@ impl<const LIE: u8> Engine for Liar<LIE> {
 }
 
 impl<const LIE: u8> LiarSession<'_, LIE> {
-    /// Whether this call is one in which it lies, if `lie` is its lie.
+    /// Whether the fault occurs in this call, if `lie` is this map's fault.
     fn lies(&self, lie: u8) -> bool {
         if LIE != lie {
             return false;
@@ -199,7 +199,7 @@ impl<const LIE: u8> Session for LiarSession<'_, LIE> {
         self.engine.look(|map| {
             let mut entries = map.range::<[u8], _>((Bound::Included(key), Bound::Unbounded));
             let first = entries.next();
-            // Nothing is past the last entry: finding none is another lie.
+            // Past the last entry there is none, and a seek that finds nothing is another fault.
             let entry = if past { entries.next().or(first) } else { first };
             if let Some((key, value)) = entry {
                 seen(if wrong_key { &key[..8] } else { key }, value);

@@ -1,9 +1,9 @@
-//! LMDB through heed: a memory-mapped copy-on-write B+tree, one writer at a time. Its named
+//! LMDB through heed: a memory-mapped copy-on-write B+tree with a single writer. Its named
 //! databases are families.
 //!
-//! With `NO_SYNC` a commit writes its pages into the page cache: it survives the process; after a
-//! power loss the file may be damaged, not only old. Without, each commit is synced. Reading goes
-//! through a read transaction, renewed after writes. There is no compaction in place.
+//! With `NO_SYNC` a commit writes its pages into the page cache and survives the process. After a
+//! power loss the file may be damaged, not only old. Without `NO_SYNC` each commit is synced. Reads
+//! use a read transaction, renewed after writes. There is no compaction in place.
 #![allow(unsafe_code)]
 
 use crate::engine::{
@@ -12,7 +12,7 @@ use crate::engine::{
 use heed::{Env, EnvFlags, EnvOpenOptions, RoTxn, RwTxn, WithoutTls, types::Bytes};
 use std::{ops::Bound, path::Path, time::Instant};
 
-/// What the map may grow to beyond what is asked for: copies, free pages, the tree itself.
+/// The map may grow to this many times the requested bytes: copies, free pages, the tree itself.
 const MAP_FACTOR: u64 = 4;
 const MAP_MIN: u64 = 1 << 30;
 const PAGE_BYTES: u64 = 4096;
@@ -25,12 +25,12 @@ pub struct Lmdb {
     databases: Vec<Database>,
 }
 
-/// A thread on [`Lmdb`].
+/// A thread's access to an [`Lmdb`].
 pub struct LmdbSession<'a> {
     engine: &'a Lmdb,
     /// The database in use.
     db: &'a Database,
-    /// The view of the reads so far.
+    /// The read transaction of the reads so far.
     view: Option<RoTxn<'a, WithoutTls>>,
 }
 
@@ -66,15 +66,16 @@ impl Engine for Lmdb {
             options.max_dbs(config.families);
         }
         if config.durability == Durability::Buffered {
-            // SAFETY: NO_SYNC gives up what a power loss leaves, which the class of the row says.
+            // SAFETY: NO_SYNC gives up integrity after a power loss, as the class of the row says.
             unsafe { options.flags(EnvFlags::NO_SYNC) };
         }
-        // SAFETY: the directory is this job's alone: nobody else maps or changes the file.
+        // SAFETY: the directory belongs to this job alone, so no other process maps or changes the
+        // file.
         let env = unsafe { options.open(dir) }?;
         let mut transaction = env.write_txn()?;
         let mut databases = Vec::new();
         for index in 0..config.families {
-            // The one without a name holds the names of the others: alone it has data.
+            // The unnamed database holds the names of the others; without others it holds the data.
             let name = (config.families > 1).then(|| format!("family-{index}"));
             databases.push(env.create_database(&mut transaction, name.as_deref())?);
         }
@@ -90,12 +91,12 @@ impl Engine for Lmdb {
         Ok(self.env.force_sync()?)
     }
 
-    /// It has no background work.
+    /// LMDB has no background work.
     fn settle(&self) -> Result<Instant> {
         Ok(Instant::now())
     }
 
-    /// There is no such operation in place.
+    /// LMDB cannot compact in place.
     fn compact(&mut self) -> Result<()> {
         Ok(())
     }

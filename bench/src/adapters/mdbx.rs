@@ -1,10 +1,9 @@
-//! libmdbx through signet-libmdbx: LMDB's successor, a memory-mapped copy-on-write B+tree, one
-//! writer at a time. Its named databases are families.
+//! libmdbx through signet-libmdbx: LMDB's successor, a memory-mapped copy-on-write B+tree with a
+//! single writer. Its named databases are families.
 //!
-//! With `SafeNoSync` a commit writes its pages into the page cache: it survives the process; after
-//! a power loss the database is as it was when it was last synced. With `Durable` each commit is
-//! synced. Reading goes through a read transaction, renewed after writes. There is no compaction in
-//! place.
+//! With `SafeNoSync` a commit writes its pages into the page cache and survives the process. A
+//! power loss takes the database back to its last sync. With `Durable` each commit is synced. Reads
+//! use a read transaction, renewed after writes. There is no compaction in place.
 
 use crate::engine::{
     Arm, Batch, Class, Config, Direction, Durability, Engine, Facts, Failure, Result, Session,
@@ -16,7 +15,7 @@ use signet_libmdbx::{
 };
 use std::{borrow::Cow, path::Path, time::Instant};
 
-/// What the file may grow to beyond what is asked for: copies, free pages, the tree itself.
+/// The file may grow to this many times the requested bytes: copies, free pages, the tree itself.
 const FILE_FACTOR: u64 = 4;
 const FILE_BYTES_MIN: u64 = 1 << 30;
 
@@ -29,12 +28,12 @@ pub struct Mdbx {
     databases: Vec<Database>,
 }
 
-/// A thread on [`Mdbx`].
+/// A thread's access to an [`Mdbx`].
 pub struct MdbxSession<'a> {
     engine: &'a Mdbx,
     /// The database in use.
     db: Database,
-    /// The view of the reads so far.
+    /// The read transaction of the reads so far.
     view: Option<RoTxUnsync>,
 }
 
@@ -88,7 +87,7 @@ impl Engine for Mdbx {
         let transaction = env.begin_rw_unsync()?;
         let mut databases = Vec::new();
         for index in 0..config.families {
-            // The one without a name holds the names of the others: alone it has data.
+            // The unnamed database holds the names of the others; without others it holds the data.
             let name = (config.families > 1).then(|| format!("family-{index}"));
             databases.push(transaction.create_db(name.as_deref(), DatabaseFlags::empty())?);
         }
@@ -105,12 +104,12 @@ impl Engine for Mdbx {
         Ok(())
     }
 
-    /// It has no background work.
+    /// libmdbx has no background work.
     fn settle(&self) -> Result<Instant> {
         Ok(Instant::now())
     }
 
-    /// There is no such operation in place.
+    /// libmdbx cannot compact in place.
     fn compact(&mut self) -> Result<()> {
         Ok(())
     }
@@ -121,7 +120,7 @@ impl Engine for Mdbx {
 }
 
 impl MdbxSession<'_> {
-    /// The transaction of the view. A thread has one transaction at a time: writing gives it up.
+    /// The read transaction. A thread has one transaction at a time, so a write ends it.
     fn view(&mut self) -> Result<(Database, &RoTxUnsync)> {
         match &mut self.view {
             Some(view) => Ok((self.db, view)),
@@ -225,7 +224,7 @@ impl Session for MdbxSession<'_> {
             let mut entry: Option<Entry<'_>> = cursor.set_range(from)?;
             while entry.is_some_and(|(key, _)| *key < *to) {
                 cursor.del()?;
-                // What followed the deleted entry is where the cursor stands now.
+                // The cursor now stands at the entry after the deleted one.
                 entry = cursor.get_current()?;
             }
             Ok(())

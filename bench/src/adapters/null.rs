@@ -1,4 +1,4 @@
-//! An engine that does nothing: what is measured with it is the benchmark itself.
+//! An engine that does nothing: its figures are the cost of the benchmark itself.
 
 use crate::{
     engine::{Batch, Class, Config, Direction, Engine, Facts, Result, Session, Write},
@@ -6,13 +6,13 @@ use crate::{
 };
 use std::{hint::black_box, path::Path, time::Instant};
 
-/// Takes everything, keeps nothing, and answers with the same entry.
+/// Accepts every write, stores nothing, and always returns the same entry.
 #[derive(Debug)]
 pub struct Null {
     entries: u64,
 }
 
-/// A thread on [`Null`].
+/// A thread's access to [`Null`].
 #[derive(Debug)]
 pub struct NullSession {
     entries: u64,

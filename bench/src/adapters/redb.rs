@@ -1,8 +1,7 @@
-//! redb 4: a copy-on-write B-tree, one writer at a time. Its tables are families.
+//! redb 4: a copy-on-write B-tree with a single writer. Its tables are families.
 //!
 //! `Durability::Immediate` syncs each commit; with `None` commits stay in the process until the
-//! next that syncs. Reading goes through a read transaction, as its guide does, renewed after
-//! writes.
+//! next synced commit. Reads use a read transaction, as in its guide, renewed after writes.
 
 use crate::engine::{
     Arm, Batch, Class, Config, Direction, Durability, Engine, Facts, Failure, Result, Session,
@@ -23,14 +22,14 @@ pub struct Redb {
     durability: redb::Durability,
 }
 
-/// A thread on [`Redb`].
+/// A thread's access to a [`Redb`].
 pub struct RedbSession<'a> {
     engine: &'a Redb,
     /// The table in use.
     table: &'a str,
-    /// The view of the reads so far.
+    /// The read transaction of the reads so far.
     reading: Option<ReadTransaction>,
-    /// The table in it.
+    /// The table in that transaction.
     view: Option<ReadOnlyTable<Key, Key>>,
 }
 
@@ -66,7 +65,7 @@ impl Engine for Redb {
         };
         let knobs = match config.arm {
             Arm::Defaults => "its own defaults".to_owned(),
-            // One cache for reading and for what is not written yet.
+            // redb has one cache for reads and for unwritten data.
             Arm::Equal => {
                 format!("cache {} MiB", (config.cache_bytes + config.write_buffer_bytes) >> 20)
             }
@@ -79,7 +78,7 @@ impl Engine for Redb {
         config.must_have_no_levels()?;
         let mut builder = Database::builder();
         if config.arm == Arm::Equal {
-            // One cache for reading and for what is not written yet.
+            // redb has one cache for reads and for unwritten data.
             builder.set_cache_size((config.cache_bytes + config.write_buffer_bytes) as usize);
         }
         let durability = match config.durability {
@@ -106,7 +105,7 @@ impl Engine for Redb {
         self.commit(redb::Durability::Immediate, |_| Ok(()))
     }
 
-    /// It has no background work; what is left is to write and sync what commits left in memory.
+    /// redb has no background work; settling writes and syncs the commits that are only in memory.
     fn settle(&self) -> Result<Instant> {
         self.flush()?;
         Ok(Instant::now())

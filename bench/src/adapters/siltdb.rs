@@ -1,4 +1,4 @@
-//! SiltDB, through its public face.
+//! SiltDB, through its public API.
 
 use crate::engine::{
     Arm, Batch, Class, Codec, Config, Direction, Durability, Engine, Facts, Failure, Result,
@@ -11,11 +11,11 @@ use std::{
     time::Instant,
 };
 
-/// How many memtables the engine may hold at once, beside its cache.
+/// The engine may hold this many memtables at once, besides its cache.
 const MEMTABLES: u64 = 4;
 
-/// A write buffer is divided into so many memtables, as by the engine's defaults: while one is
-/// written to, the other is flushed.
+/// A write buffer is divided into this many memtables, as by the engine's defaults: while one is
+/// filled, the other is flushed.
 const MEMTABLES_OF_BUFFER: u64 = 2;
 
 /// An open database and its families.
@@ -25,17 +25,17 @@ pub struct Siltdb {
     families: Vec<Family>,
 }
 
-/// A thread on [`Siltdb`].
+/// A thread's access to a [`Siltdb`].
 #[derive(Debug)]
 pub struct SiltdbSession<'a> {
     engine: &'a Siltdb,
     family: &'a Family,
-    /// Where seeks and scans stand; it sees what was there when it was made.
+    /// The cursor of seeks and scans; it sees the state at its creation.
     cursor: Option<Cursor>,
     batch: WriteBatch,
 }
 
-/// What is mapped is not compressed.
+/// Mapped tables are not compressed.
 fn codec(config: &Config) -> Codec {
     if config.table == TableKind::Mapped { Codec::None } else { config.codec }
 }
@@ -97,7 +97,7 @@ impl Engine for Siltdb {
                 (Class::Process, "commits are in the page cache on return, by a shared mapping")
             }
             Durability::Synced => {
-                (Class::Power, "fdatasync before return, shared by those who wait")
+                (Class::Power, "fdatasync before return, shared by waiting commits")
             }
         };
         let (knobs, codec, read_io) = (config.knobs(), codec(config), read_io(config));
@@ -132,7 +132,8 @@ impl Engine for Siltdb {
         Ok(self.db.flush()?)
     }
 
-    /// Writes out the memtables first, as the others do: the engine's own `settle` only waits.
+    /// Writes out the memtables first, as the other adapters do; the engine's own `settle` only
+    /// waits.
     fn settle(&self) -> Result<Instant> {
         self.db.flush()?;
         self.db.settle()?;

@@ -1,9 +1,9 @@
-//! sled 0.34: a log-structured B-link tree whose author advises the high-throughput mode. Its trees
-//! are families.
+//! sled 0.34: a log-structured B-link tree in the high-throughput mode that its author advises. Its
+//! trees are families.
 //!
-//! Commits go to a buffer in the process that a thread flushes twice a second. `flush` waits for
-//! `sync_file_range` on Linux, which does not flush the disk's cache nor the file's length: what it
-//! acknowledges survives the process, not a power loss.
+//! Commits go to a buffer in the process, which a thread flushes twice a second. `flush` waits for
+//! `sync_file_range` on Linux, which flushes neither the disk's cache nor the file's length. So
+//! acknowledged data survives the process, not a power loss.
 
 use crate::engine::{
     Arm, Batch, Class, Config, Direction, Durability, Engine, Facts, Failure, Result, Session,
@@ -16,9 +16,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long a lock that should be free is waited for.
+/// Limit of the wait for a lock that should be free.
 const LOCK_TIME_MAX: Duration = Duration::from_secs(5);
-/// What sled says then.
+/// sled's message about a lock that is held.
 const LOCKED: &str = "could not acquire lock";
 
 /// An open database and its trees.
@@ -29,14 +29,14 @@ pub struct Sled {
     durability: Durability,
 }
 
-/// A thread on [`Sled`].
+/// A thread's access to a [`Sled`].
 #[derive(Debug)]
 pub struct SledSession<'a> {
     engine: &'a Sled,
     tree: &'a Tree,
 }
 
-/// A thread of sled's own may hold the lock a moment longer than the database that was closed.
+/// A thread of sled may hold the lock slightly longer than the closed database.
 fn open_when_free(options: &sled::Config) -> Result<Db> {
     let start = Instant::now();
     loop {
@@ -104,13 +104,13 @@ impl Engine for Sled {
         Ok(())
     }
 
-    /// It does its work as it goes; what is left is the buffer.
+    /// sled does its work during the calls; only the buffer is left.
     fn settle(&self) -> Result<Instant> {
         self.flush()?;
         Ok(Instant::now())
     }
 
-    /// There is no such operation.
+    /// sled cannot compact.
     fn compact(&mut self) -> Result<()> {
         self.flush()
     }

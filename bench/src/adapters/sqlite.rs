@@ -1,10 +1,10 @@
-//! SQLite through rusqlite: a B+tree in a file, with a write-ahead log, one writer at a time. A
+//! SQLite through rusqlite: a B+tree in a file, with a write-ahead log and a single writer. A
 //! family is a table `WITHOUT ROWID`, whose rows lie in the tree of its primary key.
 //!
-//! With `synchronous=NORMAL` a commit writes its pages into the log without a sync: it survives the
-//! process; after a power loss the database is intact, but may be older. With `FULL` each commit is
-//! synced. All sessions write through one connection; each reads through its own, in a transaction
-//! that is renewed after writes. Compacting is `VACUUM`.
+//! With `synchronous=NORMAL` a commit writes its pages into the log without a sync, and survives
+//! the process. After a power loss the database is intact, but may be older. With `FULL` each
+//! commit is synced. All sessions write through one connection; each reads through its own, in a
+//! transaction that is renewed after writes. Compacting is `VACUUM`.
 
 use crate::engine::{
     Arm, Batch, Class, Config, Direction, Durability, Engine, Facts, Failure, Result, Session,
@@ -19,28 +19,28 @@ use std::{
 
 /// Bytes of a page, SQLite's own default.
 const PAGE_BYTES: u64 = 4096;
-/// How long a checkpoint or a `VACUUM` waits for readers of this process to let go.
+/// Time that a checkpoint or a `VACUUM` waits for readers of this process.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
-/// Statements that a connection keeps compiled.
+/// Number of statements that a connection keeps compiled.
 const STATEMENTS_MAX: usize = 128;
 
 /// An open database.
 pub struct Sqlite {
-    /// The connection that writes.
+    /// The connection for writes.
     writer: Mutex<Connection>,
     path: PathBuf,
     config: Config,
     tables: Vec<Statements>,
 }
 
-/// A thread on [`Sqlite`].
+/// A thread's access to an [`Sqlite`].
 pub struct SqliteSession<'a> {
     engine: &'a Sqlite,
     /// The table in use.
     sql: &'a Statements,
-    /// The connection that reads.
+    /// The connection for reads.
     reader: Connection,
-    /// The reader is in a transaction.
+    /// Whether the reader is in a transaction.
     is_pinned: bool,
 }
 
@@ -99,7 +99,7 @@ fn connect(path: &Path, config: &Config) -> Result<Connection> {
     Ok(connection)
 }
 
-/// Moves the log into the database file, as far as readers let it, and syncs that.
+/// Moves the log into the database file, as far as readers permit, and syncs the file.
 fn checkpoint(connection: &Connection) -> Result<()> {
     Ok(connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?)
 }
@@ -161,7 +161,7 @@ impl Engine for Sqlite {
         checkpoint(&self.writer())
     }
 
-    /// It has no background work; what is left is to move the log into the database file.
+    /// SQLite has no background work; settling moves the log into the database file.
     fn settle(&self) -> Result<Instant> {
         self.flush()?;
         Ok(Instant::now())
@@ -180,7 +180,7 @@ impl Engine for Sqlite {
 }
 
 impl SqliteSession<'_> {
-    /// The connection that reads, with a view pinned.
+    /// The connection for reads, in a transaction.
     fn view(&mut self) -> Result<&Connection> {
         if !self.is_pinned {
             self.reader.prepare_cached("BEGIN")?.execute([])?;
@@ -251,7 +251,7 @@ impl Session for SqliteSession<'_> {
         };
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let mut statement = self.view()?.prepare_cached(sql)?;
-        // No key is smaller than the empty one.
+        // The empty key is the smallest.
         let mut rows = statement.query(params![from.unwrap_or_default(), limit])?;
         let mut count = 0;
         while let Some(row) = rows.next()? {

@@ -1,4 +1,4 @@
-//! What adapters say of their engines, held against what is built.
+//! The facts that adapters state, compared with the engines that are built in.
 
 use super::{
     fjall::Fjall, lmdb::Lmdb, mdbx::Mdbx, redb::Redb, siltdb::Siltdb, sled::Sled, sqlite::Sqlite,

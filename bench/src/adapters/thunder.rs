@@ -1,8 +1,8 @@
 //! ThunderDB 0.4: a B+tree that lies in memory as a whole, written to one file.
 //!
-//! Every commit is synced; there is no other way without its log, which commits do not use. A
-//! commit that overwrites or deletes writes the whole file anew. One writer, behind a lock here,
-//! because writing takes the database for itself. It cannot walk backwards.
+//! Every commit is synced; only its log offers less, and commits do not use that. A commit that
+//! overwrites or deletes rewrites the whole file. There is a single writer, behind a lock here,
+//! because a write borrows the database exclusively. It cannot scan backwards.
 
 use crate::engine::{
     Arm, Batch, Class, Config, Direction, Engine, Facts, Failure, Result, Session, Write,
@@ -18,10 +18,10 @@ use thunderdb::{Database, DatabaseOptions};
 /// An open database.
 pub struct Thunder(RwLock<Database>);
 
-/// A thread on [`Thunder`].
+/// A thread's access to a [`Thunder`].
 pub struct ThunderSession<'a>(&'a Thunder);
 
-/// Values of this size are large in the words of its authors.
+/// Its authors call values of this size large.
 const LARGE_BYTES: u64 = 10_000;
 
 impl Thunder {
@@ -67,12 +67,12 @@ impl Engine for Thunder {
         Ok(())
     }
 
-    /// It has no background work.
+    /// ThunderDB has no background work.
     fn settle(&self) -> Result<Instant> {
         Ok(Instant::now())
     }
 
-    /// There is no such operation.
+    /// ThunderDB cannot compact.
     fn compact(&mut self) -> Result<()> {
         Ok(())
     }
@@ -153,7 +153,7 @@ impl Session for ThunderSession<'_> {
     }
 }
 
-/// What may be called once, called at most once.
+/// Turns a function that may be called once into one that is called at most once.
 fn once(seen: impl FnOnce(&[u8], &[u8])) -> impl FnMut(&[u8], &[u8]) {
     let mut seen = Some(seen);
     move |key, value| {

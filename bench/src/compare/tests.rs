@@ -1,4 +1,4 @@
-//! Tests of what counts as a change, and as a regression.
+//! Tests of the definition of changes and regressions.
 
 use super::*;
 use crate::result::Status;

@@ -1,4 +1,4 @@
-//! What the command line makes of results, and what results keep of it.
+//! Tests of the effect of the command line on results, and of what results keep of it.
 
 use super::{Class, Durability, Established, HashMap, Results, Row, Status, command, fails};
 

@@ -1,4 +1,4 @@
-//! Tests of the model: a replay knows what each read must give.
+//! Tests of the model: a replay gives the expected result of each read.
 
 use super::{Live, Model, Tally};
 use crate::{
@@ -40,7 +40,7 @@ fn fold_of(id: u32, version: u32) -> u64 {
     work(1, 1).values().fold_of(id, version)
 }
 
-/// What an entry gives whose key is shown, too.
+/// The contribution of an entry of which the key is read too.
 fn entry(id: u32, version: u32) -> u64 {
     let mut maker = KeyMaker::new(KeyStyle::Sparse, 16);
     fold_of(id, version).wrapping_add(keys::fold(maker.key(id)))
@@ -70,7 +70,7 @@ fn a_get_gives_what_was_committed_last() {
     let (model, tally) = replay(&steps, 1);
     assert_eq!(tally.sum, fold_of(3, 10).wrapping_add(fold_of(3, 12)));
     assert_eq!((tally.found, tally.value_bytes, model.version(3)), (2, 200, 12));
-    // What waits in a batch is not there yet.
+    // A write that waits in a batch is not visible yet.
     let (model, tally) = replay(&steps, 3);
     assert_eq!(tally.sum, ABSENT.wrapping_mul(2));
     assert_eq!((tally.found, model.version(3)), (0, 12));
@@ -109,7 +109,7 @@ fn entries_stand_in_the_order_of_their_keys() {
         let key = |id: u32| KeyMaker::new(key_style, 16).key(id).to_vec();
         let keys: Vec<_> = live.entries().iter().map(|(id, _)| key(*id)).collect();
         assert!(keys.is_sorted(), "{key_style:?}");
-        // From a key that is not there, the first is the next above.
+        // A seek to an absent key finds the next key above.
         let next = keys.into_iter().find(|other| *other > key(300));
         let found = live.from(300, 1).first().map(|(id, _)| key(*id));
         assert_eq!(found, next, "{key_style:?}");

@@ -1,4 +1,4 @@
-//! Who takes part.
+//! Tests of the choice of engines.
 
 use super::*;
 use crate::{

@@ -1,4 +1,4 @@
-//! Tests of files of results: what is read, what is kept, and what is refused before a run.
+//! Tests of files of results: reading, replacing, and refusals before a run.
 
 use super::{Output, packed, read};
 use std::{fs, path::Path};

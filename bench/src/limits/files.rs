@@ -1,4 +1,4 @@
-//! What files do: the page cache written, mapped and read, and the medium synced.
+//! The limits of files: the page cache written, mapped and read, and the medium synced.
 
 use crate::limits::effort::Effort;
 use crate::limits::timing::{Named, each, half_compressible, mixed, rate};
@@ -15,7 +15,7 @@ const BLOCK: usize = 4096;
 const BATCH: usize = 116_000;
 const RECORD: usize = 116;
 
-/// Measures with nameless files in `dir`, which vanish by themselves.
+/// Measures with unnamed files in `dir`, which the system removes.
 pub fn measure(dir: &Path, effort: &Effort) -> io::Result<Vec<Limit>> {
     let data = half_compressible(effort.file_bytes);
     let file = tempfile::tempfile_in(dir)?;
@@ -79,7 +79,7 @@ fn fill(dir: &Path, data: &[u8], effort: &Effort) -> io::Result<Limit> {
         black_box(&mut map[..]).copy_from_slice(black_box(data));
         Ok(())
     })?;
-    // The mapping must be the file, not a copy of it.
+    // Checks that the mapping is the file, not a copy of it.
     map[..8].copy_from_slice(b"mapping!");
     let mut start = [0; 8];
     file.read_exact_at(&mut start, 0)?;

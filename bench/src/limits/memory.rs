@@ -1,4 +1,4 @@
-//! What memory does: copying more than a cache holds, and missing every cache.
+//! The limits of memory: a copy of more than a cache holds, and misses of every cache.
 
 use crate::limits::effort::Effort;
 use crate::limits::timing::{Named, each, half_compressible, mixed, rate};
@@ -6,10 +6,10 @@ use crate::result::Limit;
 use std::hint::black_box;
 use std::io;
 
-/// A cache line; its first word is the number of the line to go to next.
+/// A cache line; its first word is the number of the next line of the ring.
 type Line = [u32; 16];
 
-/// Measures a copy, and misses that do and do not wait for each other.
+/// Measures a copy, and dependent and independent misses.
 pub fn measure(effort: &Effort) -> io::Result<[Limit; 3]> {
     let copy = copy(effort)?;
     let lines = ring(effort.memory_bytes / size_of::<Line>());
@@ -27,7 +27,7 @@ pub fn measure(effort: &Effort) -> io::Result<[Limit; 3]> {
     let mut first = 0;
     let about = format!("reads of random lines of {mib} MiB that are known beforehand");
     let independent = each(Named("dram-miss-independent", about), hops, effort.repeat, || {
-        // New lines in each run: those of the last one may still be cached.
+        // New lines in each run, because those of the last one may still be cached.
         first += hops as u64;
         let sum = (first..first + hops as u64)
             .map(|index| u64::from(lines[spread(mixed(index), lines.len())][1]))
@@ -49,8 +49,8 @@ fn copy(effort: &Effort) -> io::Result<Limit> {
     })
 }
 
-/// One ring through all lines in random order (Sattolo's algorithm), so that a walk comes to no
-/// line twice before it has come to all.
+/// One ring through all lines in random order (Sattolo's algorithm), so that a walk visits every
+/// line before it visits one twice.
 fn ring(count: usize) -> Vec<Line> {
     let mut lines: Vec<Line> = (0..count as u32).map(|index| [index; 16]).collect();
     for index in (1..count).rev() {
@@ -62,7 +62,7 @@ fn ring(count: usize) -> Vec<Line> {
     lines
 }
 
-/// A mixed number as a place below `count`, without a division.
+/// Maps a mixed number to a position below `count`, without a division.
 fn spread(mixed: u64, count: usize) -> usize {
     ((u128::from(mixed) * count as u128) >> 64) as usize
 }

@@ -1,4 +1,4 @@
-//! What the processor does with a block that lies in its cache: checksum and LZ4.
+//! The limits of the processor on a cached block: checksum and LZ4.
 
 use crate::limits::effort::Effort;
 use crate::limits::timing::{Named, each, half_compressible, rate};
@@ -8,7 +8,7 @@ use std::hint::black_box;
 use std::io;
 
 const BLOCK: usize = 4096;
-/// Blocks of a run: together they fit the first cache of a core.
+/// Blocks of a run: together they fit the first-level cache of a core.
 const BLOCKS: usize = 4;
 
 /// Measures checksum, encoding and decoding.

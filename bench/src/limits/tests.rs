@@ -1,4 +1,4 @@
-//! Tests that every limit is measured, and that no work was left out.
+//! Tests that every limit is measured, and that no work is omitted.
 
 use super::*;
 use crate::result::LimitUnit;
@@ -34,7 +34,7 @@ fn every_limit_is_measured_once_and_none_beats_physics() {
     for limit in limits {
         let possible = match (limit.unit, &limit.limit[..]) {
             (LimitUnit::BytesPerS, _) => 1e6..1e12,
-            // A system call, or a pass over 4 KiB, takes at least this.
+            // A system call, or a pass over 4 KiB, takes at least this time.
             (LimitUnit::Ns, "dram-miss-dependent" | "dram-miss-independent") => 0.1..1e6,
             (LimitUnit::Ns, _) => 20.0..1e10,
         };

@@ -1,4 +1,4 @@
-//! Times a piece of work repeatedly, and makes a limit of it. Also the data that work is done on.
+//! Times a piece of work repeatedly, and makes a limit of it. Also makes the data for the work.
 
 use crate::result::{Limit, LimitUnit, Spread};
 use std::io;
@@ -19,7 +19,7 @@ pub fn rate(
     Ok(limit(named, LimitUnit::BytesPerS, &rates))
 }
 
-/// Nanoseconds for one of the `count` things that `work` does.
+/// Nanoseconds for one of the `count` items of `work`.
 pub fn each(
     named: Named,
     count: usize,
@@ -31,14 +31,14 @@ pub fn each(
     Ok(limit(named, LimitUnit::Ns, &times))
 }
 
-/// How long each of `repeat` runs took; the first run of all warms up and does not count.
+/// The duration of each of `repeat` runs; the first run of all warms up and does not count.
 fn seconds(repeat: usize, mut work: impl FnMut() -> io::Result<()>) -> io::Result<Vec<f64>> {
     work()?;
     let mut seconds = Vec::with_capacity(repeat);
     for _ in 0..repeat.max(1) {
         let start = Instant::now();
         work()?;
-        // A clock that did not move would make a rate without bound.
+        // A clock that did not advance would give an infinite rate.
         seconds.push(start.elapsed().as_secs_f64().max(1e-9));
     }
     Ok(seconds)
@@ -58,7 +58,7 @@ pub fn mixed(index: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// `bytes` of data of which half does not compress.
+/// `bytes` of data, of which half does not compress.
 pub fn half_compressible(bytes: usize) -> Vec<u8> {
     let mut data = Vec::with_capacity(bytes + 64);
     for stretch in 0..bytes.div_ceil(64) as u64 {

@@ -1,4 +1,4 @@
-//! Tests of what is measured with.
+//! Tests of clocks, counts and time limits.
 
 use super::{
     CountAt, Counted, Meter, QUIET_LOOKS, Watch, Watched, disk_bytes, histogram, latency,
@@ -73,7 +73,7 @@ fn what_a_phase_does_beside_its_work_is_neither_its_time_nor_its_use() {
     let (all, own) = (meter.stop(0, &Counted::default()), meter.stop(0, &seconds.aside));
     let is_counted = all.bytes_written > 0;
     assert!(all.bytes_written >= own.bytes_written + (1 << 20) || !is_counted, "{all:?}, {own:?}");
-    // Once that is over, there is as much time left as there was before.
+    // After that, as much time is left as before.
     let phase = watched(what, &watch, |pace| {
         busy(watch.cap / 2);
         pace.aside(dir.path(), copy)?;
@@ -107,7 +107,7 @@ fn it_is_quiet_since_the_first_of_a_run_of_quiet_looks() {
     let mut looks = Vec::new();
     let since = wait_until_quiet(|| {
         looks.push(Instant::now());
-        // Something happens once more after it seemed to be over.
+        // Work appears once more after the checks seemed quiet.
         Ok(looks.len() != 5)
     });
     let since = since.unwrap();

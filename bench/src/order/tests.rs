@@ -1,4 +1,4 @@
-//! Tests of orders: how often which key is visited.
+//! Tests of orders: how often each key is visited.
 
 use super::{Order, Zipf, draw, uniform};
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ fn uniform_collides() {
     let mut drawn = draw(Order::Uniform, 10_000, 10_000, 3);
     drawn.sort_unstable();
     drawn.dedup();
-    // 1 - 1/e of the keys.
+    // About 1 - 1/e of the keys.
     assert!((6_200..6_450).contains(&drawn.len()), "{} distinct", drawn.len());
 }
 

@@ -1,7 +1,7 @@
-//! The worker's side of a crash test: commits one by one until it is killed, or counts what another
-//! left behind.
+//! The worker's side of a crash test: it commits one by one until it is killed, or counts the
+//! commits that another worker left.
 //!
-//! Who kills, and what follows from the count, the runner knows.
+//! The runner kills the worker, and judges the count.
 
 use super::data::Data;
 use crate::{
@@ -25,10 +25,10 @@ fn data() -> Data {
     }
 }
 
-/// Commits, telling of each commit that was acknowledged; then waits until nobody listens.
+/// Commits, and reports each acknowledged commit. Then waits until its input ends.
 ///
 /// # Errors
-/// The engine's.
+/// Errors of the engine.
 pub fn commit<E: Engine>(test: &CrashTest, tell: &dyn Fn(&Progress)) -> Result<()> {
     let engine = E::open(&test.dir, &test.config)?;
     let mut session = engine.session()?;
@@ -39,7 +39,7 @@ pub fn commit<E: Engine>(test: &CrashTest, tell: &dyn Fn(&Progress)) -> Result<(
         let (phase, done) = ("commit".to_owned(), u64::from(id) + 1);
         tell(&Progress { phase, done, total, second_ops: 0 });
     }
-    // Not closed: that would make durable what the commits did not.
+    // Not closed, because closing would make durable what the commits did not.
     let _ = io::stdin().read(&mut [0]);
     Ok(())
 }
@@ -47,7 +47,7 @@ pub fn commit<E: Engine>(test: &CrashTest, tell: &dyn Fn(&Progress)) -> Result<(
 /// Counts the commits that are there.
 ///
 /// # Errors
-/// The engine's; `Verification`, if a value is another than was written.
+/// Errors of the engine; `Verification`, if a value differs from the one written.
 pub fn count<E: Engine>(test: &CrashTest) -> Result<Survived> {
     let engine = E::open(&test.dir, &test.config)?;
     let mut survived = Survived { class: E::facts(&test.config).class, found: 0, beyond: 0 };

@@ -1,4 +1,4 @@
-//! Keys, values and families of a workload, to be cloned by each thread.
+//! Keys, values and families of a workload; each thread clones them.
 
 use crate::{
     engine::{Batch, Result, Session},
@@ -7,19 +7,19 @@ use crate::{
     values::ValueMaker,
 };
 
-/// Makes what a thread writes and asks for.
+/// Makes the keys and values of a thread.
 #[derive(Clone, Debug)]
 pub struct Data {
     /// Makes keys.
     pub keys: KeyMaker,
     /// Makes values.
     pub values: ValueMaker,
-    /// Families; an id lies in the one that is the id modulo their number.
+    /// Number of families; an id lies in the family that is the id modulo that number.
     pub families: u32,
 }
 
 impl Data {
-    /// What a workload needs.
+    /// The makers that a workload needs.
     #[must_use]
     pub fn new(work: &Work, families: u32) -> Self {
         Self {
@@ -35,10 +35,10 @@ impl Data {
         Batch::new(self.keys.clone(), self.values.clone())
     }
 
-    /// Lets a session use the family of an id.
+    /// Makes a session use the family of an id.
     ///
     /// # Errors
-    /// The engine's.
+    /// Errors of the engine.
     #[inline]
     pub fn select<S: Session>(&self, session: &mut S, id: u32) -> Result<()> {
         if self.families > 1 { session.select_family(id % self.families) } else { Ok(()) }

@@ -1,7 +1,7 @@
-//! A database as a killed process left it: the worker's side of leaving one, and what is said of a
-//! row that does not find there what was acknowledged.
+//! A database left by a killed process: the worker's side of leaving one, and the message of a row
+//! that misses acknowledged data in it.
 //!
-//! Who kills, the runner knows.
+//! The runner kills the worker.
 
 use super::{
     data::Data,
@@ -20,37 +20,37 @@ use std::{
     path::Path,
 };
 
-/// Why an engine whose acknowledged commits need not survive a kill has no figure: what it opens
-/// then is less than the others open.
+/// The reason why an engine has no figure if its acknowledged commits need not survive a kill: it
+/// opens less data than the others do.
 pub const MAY_LOSE: &str = "may lose acknowledged commits when it is killed";
 
-/// Entries that are not as they were acknowledged.
+/// Entries that differ from the acknowledged ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Gone {
-    /// They are not there.
+    /// Absent entries.
     missing: u64,
-    /// They have another value.
+    /// Entries with another value.
     other: u64,
 }
 
-/// Seeds a database into the store of a job, tells, and waits until nobody listens.
+/// Seeds a database into the store of a job, reports that, and waits until its input ends.
 ///
 /// # Errors
-/// If there is nothing to seed, or nowhere; the engine's; `Unsupported`, if by its own word it may
-/// lose commits by a kill.
+/// If there is nothing to seed, or no store; errors of the engine. `Unsupported`, if the engine by
+/// its own claim may lose commits in a kill.
 pub fn leave<E: Engine>(job: &Job, watch: &Watch<'_>, tell: &dyn Fn(Left)) -> Result<()> {
     let (_engine, left) = seeded::<E>(job, watch)?;
     tell(left);
-    // Neither settled nor closed: that would be what a kill leaves no time for.
+    // Neither settled nor closed, because a kill leaves no time for that.
     let _ = io::stdin().read(&mut [0]);
     Ok(())
 }
 
-/// The database, still open, that a kill shall leave in the store of a job.
+/// The open database that a kill will leave in the store of a job.
 ///
 /// # Errors
-/// If there is nothing to seed, or nowhere; the engine's; `Unsupported`, if by its own word it may
-/// lose commits by a kill.
+/// If there is nothing to seed, or no store; errors of the engine. `Unsupported`, if the engine by
+/// its own claim may lose commits in a kill.
 fn seeded<E: Engine>(job: &Job, watch: &Watch<'_>) -> Result<(E, Left)> {
     if job.work.state != State::Killed {
         return Err(Failure::error("a kill leaves no database in another state"));
@@ -59,7 +59,7 @@ fn seeded<E: Engine>(job: &Job, watch: &Watch<'_>) -> Result<(E, Left)> {
         return Err(Failure::error("there is no empty store to leave a database in"));
     };
     if E::facts(&job.config).class == Class::Memory {
-        return Err(Failure::unsupported(format!("{MAY_LOSE}, by its own word")));
+        return Err(Failure::unsupported(format!("{MAY_LOSE}, by its own claim")));
     }
     let Drawn { seeds, .. } = prepare::draw(&job.work)?;
     let data = Data::new(&job.work, job.config.families);
@@ -73,10 +73,10 @@ fn seeded<E: Engine>(job: &Job, watch: &Watch<'_>) -> Result<(E, Left)> {
     })
 }
 
-/// Whether the database of a job has been left, if it must have been.
+/// Checks that the database of a job has been left, if the job needs that.
 ///
 /// # Errors
-/// If it was not: who measures cannot be killed for it.
+/// If it was not: the measuring process cannot be killed for it.
 pub fn check(job: &Job) -> Result<()> {
     if job.work.state != State::Killed || job.store.as_deref().is_some_and(store::is_filled) {
         return Ok(());
@@ -84,7 +84,7 @@ pub fn check(job: &Job) -> Result<()> {
     Err(Failure::error("no process that was killed has left a database in the store"))
 }
 
-/// What is said of a row that failed on what a kill left in a store: if commits are gone, how many.
+/// The failure of a row on a database that a kill left: if commits are missing, with their number.
 #[must_use]
 pub fn told<E: Engine>(
     failure: Failure,
@@ -110,7 +110,7 @@ pub fn told<E: Engine>(
     Failure { kind, message }
 }
 
-/// Looks for each entry in a fresh copy of the database that was left.
+/// Looks up each entry in a fresh copy of the database that was left.
 fn gone<E: Engine>(
     (job, store): (&Job, &Path),
     data: &Data,
@@ -126,7 +126,7 @@ fn gone<E: Engine>(
         let mut data = data.clone();
         let mut session = engine.session()?;
         for (index, &(id, version)) in live.entries().iter().enumerate() {
-            // Without a cap it always may go on; this tells how far it is.
+            // Without a time limit the answer is always yes; the call reports progress.
             let _ = pace.goes_on(0, index as u64);
             data.select(&mut session, id)?;
             let mut is_right = false;

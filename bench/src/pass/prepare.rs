@@ -1,6 +1,6 @@
-//! Brings a database to where the measured phase finds it: seed phases, then a state.
+//! Brings a database to the state before the measured phase: seed phases, then a row's state.
 //!
-//! A seed phase has its own clock. What it wrote is known from its plan.
+//! A seed phase has its own clock. Its plan says what it wrote.
 
 use super::{
     data::Data,
@@ -17,20 +17,20 @@ use crate::{
 };
 use std::path::Path;
 
-/// Everything that will be done, and what the seed phases leave behind.
+/// All operations to be done, and the contents that the seed phases leave.
 pub struct Drawn {
     /// The seed phases, each with a plan for each thread.
     pub seeds: Vec<Vec<Plan>>,
     /// The measured phase of each thread.
     pub plans: Vec<Plan>,
-    /// What the database holds once seeded.
+    /// The contents of the database after seeding.
     pub model: Model,
 }
 
 /// Draws all phases of a workload.
 ///
 /// # Errors
-/// If the workload makes no sense.
+/// If the workload is invalid.
 pub fn draw(work: &Work) -> Result<Drawn> {
     check(work)?;
     let mut model = Model::new(work);
@@ -52,10 +52,10 @@ pub fn draw(work: &Work) -> Result<Drawn> {
     Ok(Drawn { seeds, plans, model })
 }
 
-/// Whether a workload makes sense.
+/// Checks a workload.
 ///
 /// # Errors
-/// If it does not, and why.
+/// If it is invalid, with the reason.
 pub fn check(work: &Work) -> Result<()> {
     let refuse = |why: &str| Err(Failure::error(format!("the workload makes no sense: {why}")));
     if work.threads == 0 || work.threads > work.keys {
@@ -80,11 +80,11 @@ pub fn check(work: &Work) -> Result<()> {
     Ok(())
 }
 
-/// Opens a database and does the seed phases, each to its end: a row needs all of its data, and
-/// only the time limit of the row as a whole keeps a slow engine from it.
+/// Opens a database and runs the seed phases, each to its end. A row needs all of its data, so only
+/// the time limit of the row as a whole stops a slow engine.
 ///
 /// # Errors
-/// The engine's.
+/// Errors of the engine.
 pub fn seeded<E: Engine>(
     dir: &Path,
     config: &Config,
@@ -111,7 +111,7 @@ pub fn seeded<E: Engine>(
 /// Brings a database into the state of a row.
 ///
 /// # Errors
-/// The engine's; the system's.
+/// Errors of the engine; errors of the system.
 pub fn to_state<E: Engine>(mut engine: E, dir: &Path, config: &Config, work: &Work) -> Result<E> {
     match work.state {
         State::AsIs if !charges_debt(work) => Ok(engine),
@@ -132,8 +132,8 @@ pub fn to_state<E: Engine>(mut engine: E, dir: &Path, config: &Config, work: &Wo
     }
 }
 
-/// Whether the measured phase would be charged with what the seed left to do. Where compacting is
-/// measured, that is part of what there is to compact.
+/// Whether the measured phase would pay for background work of the seed. For rows that measure
+/// compaction, that work is part of the compaction.
 fn charges_debt(work: &Work) -> bool {
     !work.seed.is_empty() && work.run.op.writes() && work.run.op != Op::Compact
 }

@@ -1,6 +1,7 @@
-//! Measured phases that are not made of steps: scans, queues, range deletes, opening, compacting.
+//! Measured phases that are not made of steps: scans, queues, range deletes, openings, compactions.
 //!
-//! Each says what it did; what it must have read is judged by its own `expected` function.
+//! Each reports its operations; a separate `expected` function gives the sum that it must have
+//! read.
 
 use super::{
     data::Data,
@@ -19,7 +20,7 @@ use crate::{
 };
 use std::{ops::Range, path::Path, time::Instant};
 
-/// The version of values that a queue puts: seeds stay below it.
+/// The version of values that a queue puts; seeds have lower versions.
 const QUEUE_VERSION: u32 = u32::MAX;
 
 /// The part of all entries that a thread scans, by position.
@@ -28,7 +29,7 @@ fn part(live: &Live, thread: Thread) -> Range<usize> {
     at(thread.index)..at(thread.index + 1)
 }
 
-/// How often a thread goes through its part.
+/// Number of times that a thread scans its part.
 fn rounds(work: &Work, live: &Live) -> u64 {
     work.run.ops.div_ceil((live.len() as u64).max(1)).max(1)
 }
@@ -40,8 +41,8 @@ fn direction(work: &Work) -> Direction {
     }
 }
 
-/// Where a thread begins and how many entries it may read: the last part is open at its end, so
-/// that an entry too many is seen.
+/// The start of a thread's scan and the number of entries that it may read. The last part has no
+/// end, so that an extra entry is noticed.
 fn bounds(live: &Live, thread: Thread, direction: Direction) -> (Option<u32>, u64) {
     let part = part(live, thread);
     let (is_first, is_last) = match direction {
@@ -56,10 +57,10 @@ fn bounds(live: &Live, thread: Thread, direction: Direction) -> (Option<u32>, u6
     (from, if is_last { u64::MAX } else { part.len() as u64 })
 }
 
-/// Scans everything, each thread its part.
+/// Scans everything; each thread scans its part.
 ///
 /// # Errors
-/// The engine's.
+/// Errors of the engine.
 pub fn scan<E: Engine, P: Probe>(
     engine: &E,
     work: &Work,
@@ -89,7 +90,7 @@ pub fn scan<E: Engine, P: Probe>(
     })
 }
 
-/// What a thread's scans must have read.
+/// The expected sum of a thread's scans.
 #[must_use]
 pub fn expected_scan(work: &Work, live: &Live, thread: Thread, done: u64) -> Tally {
     let part = part(live, thread);
@@ -104,7 +105,7 @@ pub fn expected_scan(work: &Work, live: &Live, thread: Thread, done: u64) -> Tal
 /// Scans everything once and compares it.
 ///
 /// # Errors
-/// The engine's; `Verification`.
+/// Errors of the engine; `Verification`.
 pub fn verify_scan<E: Engine>(
     engine: &E,
     work: &Work,
@@ -132,10 +133,10 @@ pub fn verify_scan<E: Engine>(
     Ok(verified)
 }
 
-/// Puts at the end, finds the first from the very beginning, deletes it.
+/// Puts at the end, finds the first key from the very beginning, deletes it.
 ///
 /// # Errors
-/// The engine's.
+/// Errors of the engine.
 pub fn queue<E: Engine, P: Probe>(
     engine: &E,
     work: &Work,
@@ -174,7 +175,7 @@ pub fn queue<E: Engine, P: Probe>(
     })
 }
 
-/// What a queue must have read, and what it leaves in the model.
+/// The expected sum of a queue's reads; applies its writes to the model.
 pub fn expected_queue(work: &Work, model: &mut Model, done: u64) -> Tally {
     let mut tally = Tally::default();
     let mut keys = KeyMaker::new(work.key_style, work.key_bytes);
@@ -189,7 +190,7 @@ pub fn expected_queue(work: &Work, model: &mut Model, done: u64) -> Tally {
     tally
 }
 
-/// The ids at which ranges of a range delete begin: none meets another.
+/// The first ids of the ranges of a range delete; the ranges do not overlap.
 fn range_starts(work: &Work) -> Vec<u32> {
     let slots = (work.keys / work.run.range).max(1);
     let count = work.run.ops.min(u64::from(slots));
@@ -202,10 +203,10 @@ fn range_end(work: &Work, start: u32) -> u32 {
     start.saturating_add(work.run.range)
 }
 
-/// Deletes ranges that do not meet.
+/// Deletes ranges that do not overlap.
 ///
 /// # Errors
-/// The engine's.
+/// Errors of the engine.
 pub fn range_delete<E: Engine, P: Probe>(
     engine: &E,
     work: &Work,
@@ -233,7 +234,7 @@ pub fn range_delete<E: Engine, P: Probe>(
     })
 }
 
-/// What range deletes of a thread leave in the model.
+/// Applies the range deletes of a thread to the model.
 pub fn expected_range_delete(work: &Work, model: &mut Model, thread: Thread, done: u64) {
     let starts = range_starts(work);
     let own = starts.into_iter().skip(thread.index as usize).step_by(thread.count as usize);
@@ -244,32 +245,32 @@ pub fn expected_range_delete(work: &Work, model: &mut Model, thread: Thread, don
     }
 }
 
-/// What is opened again and again.
+/// The database that a row opens repeatedly.
 #[derive(Clone, Copy, Debug)]
 pub struct Door<'a> {
-    /// Where it lies.
+    /// Its directory.
     pub dir: &'a Path,
-    /// How it is opened.
+    /// Its configuration.
     pub config: &'a Config,
-    /// What each opening finds.
+    /// The files that each opening finds.
     pub finds: Finds<'a>,
 }
 
-/// What an opening finds.
+/// The files that an opening finds.
 #[derive(Clone, Copy, Debug)]
 pub enum Finds<'a> {
-    /// What the last one left.
+    /// Those that the last close left.
     AsLeft,
     /// The same, dropped from the page cache.
     Cold,
-    /// A fresh copy of what is in a store.
+    /// A fresh copy of the database of a store.
     CopyOf(&'a Path),
 }
 
 /// Closes, opens and reads a key.
 ///
 /// # Errors
-/// The engine's.
+/// Errors of the engine.
 pub fn open<E: Engine, P: Probe>(
     engine: E,
     door: Door<'_>,
@@ -312,7 +313,7 @@ pub fn open<E: Engine, P: Probe>(
         done += 1;
     }
     let engine = engine.ok_or_else(|| Failure::error("nothing was opened"))?;
-    // Its thread lives on, and is counted with all that do.
+    // Its thread still runs, and is counted with all living threads.
     Ok((engine, Outcome { tally, done, context_switches: 0 }, probe, seconds))
 }
 
@@ -321,7 +322,7 @@ fn open_id(work: &Work, index: u64) -> u32 {
     (crate::keys::splitmix64(index) % u64::from(work.keys)) as u32
 }
 
-/// What was read after each opening, as ids.
+/// The ids that were read after each opening.
 pub fn opened_ids(work: &Work, done: u64) -> impl Iterator<Item = u32> {
     let work = work.clone();
     (0..done).map(move |index| open_id(&work, index))

@@ -1,6 +1,6 @@
-//! Drives plans through an engine on threads, with or without a clock around each call.
+//! Runs plans on an engine, on threads, with or without a clock around each call.
 //!
-//! What is read is folded into a sum; whether the sum is right is judged elsewhere.
+//! Reads are added to a sum; the caller judges the sum.
 
 use super::data::Data;
 use crate::{
@@ -17,12 +17,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Stands around each call on the clock.
+/// A hook around each timed call.
 pub trait Probe: Send {
-    /// The threads have started.
+    /// Called when the threads have started.
     fn begin(&mut self) {}
 
-    /// An operation is next; an open loop waits until it is due.
+    /// Called before each operation; in an open loop it waits until the operation is due.
     fn next(&mut self) {}
 
     /// Makes a call.
@@ -40,18 +40,18 @@ impl Probe for Unclocked {
     }
 }
 
-/// A clock around each call. In an open loop an operation is due at a time, and what it waits for
-/// others counts as its own latency.
+/// A clock around each call. In an open loop each operation has a due time, and its latency counts
+/// from there.
 #[derive(Debug)]
 pub struct Clocked {
-    /// How long calls took, in nanoseconds.
+    /// The durations of calls, in nanoseconds.
     pub histogram: Histogram<u64>,
     period: Option<Duration>,
     due: Instant,
 }
 
 impl Clocked {
-    /// One operation each `period`, or as fast as they go.
+    /// One operation each `period`, or as fast as possible.
     #[must_use]
     pub fn new(period: Option<Duration>) -> Self {
         Self { histogram: measure::histogram(), period, due: Instant::now() }
@@ -80,12 +80,12 @@ impl Probe for Clocked {
     }
 }
 
-/// What one thread did.
+/// The work of one thread.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
-    /// What it read.
+    /// The sum of its reads.
     pub tally: Tally,
-    /// Operations of its plan that it did.
+    /// Number of finished operations of its plan.
     pub done: u64,
     /// Context switches of the thread.
     pub context_switches: u64,
@@ -94,16 +94,16 @@ pub struct Outcome {
 /// A measured phase.
 #[derive(Clone, Debug, Default)]
 pub struct Ran {
-    /// What each thread did.
+    /// The outcome of each thread.
     pub outcomes: Vec<Outcome>,
-    /// How long it took.
+    /// The duration.
     pub seconds: f64,
-    /// Its seconds.
+    /// The operations of each second.
     pub paced: Seconds,
 }
 
 impl Ran {
-    /// What all threads read.
+    /// The sum of all threads' reads.
     #[must_use]
     pub fn total(&self) -> Tally {
         let mut total = Tally::default();
@@ -124,13 +124,13 @@ impl Ran {
     }
 }
 
-/// Runs `body` on as many threads as there are items, each with a session and its item; returns
-/// what they returned and how long it took from the first that began, once all had a session, to
-/// the last that ended. The threads look at the clock themselves: who waits for them may be woken
-/// when short work is long done.
+/// Runs `body` on as many threads as there are items, each with a session and its item. Returns
+/// their results, and the time from the first start, once all have a session, to the last end. The
+/// threads read the clock themselves, because a waiting thread may wake up long after short work is
+/// done.
 ///
 /// # Errors
-/// The first of any thread.
+/// The first error of any thread.
 pub fn on_threads<E: Engine, I: Send, T: Send>(
     engine: &E,
     items: Vec<I>,
@@ -170,10 +170,10 @@ fn covered(times: &[Range<Instant>]) -> f64 {
     first.zip(last).map_or(0.0, |(first, last)| (last - first).as_secs_f64())
 }
 
-/// Does a plan.
+/// Runs a plan.
 ///
 /// # Errors
-/// The engine's.
+/// Errors of the engine.
 pub fn drive<S: Session, P: Probe>(
     session: &mut S,
     thread: Thread,
@@ -198,12 +198,12 @@ pub fn drive<S: Session, P: Probe>(
     Ok(Outcome { tally, done, context_switches: measure::own_context_switches() })
 }
 
-/// A thread on its way through a plan.
+/// A thread and its position in a plan.
 struct Driver<'a, S> {
     session: &'a mut S,
     data: Data,
     batch: Batch,
-    /// It has written since it last took a view for reading.
+    /// Whether it has written since it last renewed its read transaction.
     is_stale: bool,
 }
 

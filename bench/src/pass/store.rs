@@ -1,7 +1,7 @@
-//! Seeded databases, kept to be copied: a row is seeded once for all its passes and repeats.
+//! Seeded databases, kept and copied: a row is seeded once for all its passes and repeats.
 //!
-//! What is kept has been brought to the state of the row and closed, or is as a process that was
-//! killed left it. It does not know engines.
+//! A kept database is in the state of the row and closed, or as a killed process left it. This file
+//! knows no engines.
 
 use crate::{engine::Result, job::Phase};
 use rustix::{
@@ -16,7 +16,8 @@ use std::{
 
 /// The database within a store.
 const DATABASE: &str = "database";
-/// How its seed phases went; written last, so that a store without it holds nothing.
+/// The results of the seed phases. This file is written last, so that a store without it counts as
+/// empty.
 const PHASES: &str = "phases.json";
 
 /// Whether a store holds a database.
@@ -25,14 +26,15 @@ pub fn is_filled(store: &Path) -> bool {
     store.join(PHASES).exists()
 }
 
-/// Fills a store with what `make` makes in a folder, and says how its seed phases went.
+/// Fills a store with the database that `make` creates in a directory. Returns the results of its
+/// seed phases.
 ///
 /// # Errors
-/// Those of `make`; the system's.
+/// Errors of `make`; errors of the system.
 pub fn fill<T>(store: &Path, make: impl FnOnce(&Path) -> Result<(T, Vec<Phase>)>) -> Result<T> {
     let database = store.join(DATABASE);
     if database.exists() {
-        // Of an attempt that failed.
+        // Removes the remains of a failed attempt.
         fs::remove_dir_all(&database)?;
     }
     fs::create_dir_all(&database)?;
@@ -41,11 +43,11 @@ pub fn fill<T>(store: &Path, make: impl FnOnce(&Path) -> Result<(T, Vec<Phase>)>
     Ok(made)
 }
 
-/// Copies the database of a store to `dir`, and says how its seed phases went. `make` fills the
-/// store if it holds nothing.
+/// Copies the database of a store to `dir`, and returns the results of its seed phases. `make`
+/// fills the store if it is empty.
 ///
 /// # Errors
-/// Those of `make`; the system's.
+/// Errors of `make`; errors of the system.
 pub fn copy_to(
     dir: &Path,
     store: &Path,
@@ -58,10 +60,10 @@ pub fn copy_to(
     Ok(serde_json::from_slice(&fs::read(store.join(PHASES))?)?)
 }
 
-/// Replaces what is in `dir`, if it is there, by a fresh copy of the database of a store.
+/// Replaces the contents of `dir` by a fresh copy of the database of a store.
 ///
 /// # Errors
-/// The system's.
+/// Errors of the system.
 pub fn copy_anew(dir: &Path, store: &Path) -> Result<()> {
     if dir.exists() {
         fs::remove_dir_all(dir)?;
@@ -69,7 +71,7 @@ pub fn copy_anew(dir: &Path, store: &Path) -> Result<()> {
     copy(&store.join(DATABASE), dir)
 }
 
-/// Copies a folder. The copy is synced: nothing of it is written while something is measured.
+/// Copies a directory and syncs the copy, so that no write-back remains for a measured phase.
 fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
@@ -84,8 +86,7 @@ fn copy(from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Copies a file, and leaves out its holes: engines that are killed leave gigabytes that they set
-/// aside and never wrote.
+/// Copies a file without its holes, because killed engines leave gigabytes of preallocated space.
 fn copy_file(from: &Path, to: &Path) -> Result<()> {
     let (source, target) = (File::open(from)?, File::create(to)?);
     let metadata = source.metadata()?;
@@ -95,7 +96,7 @@ fn copy_file(from: &Path, to: &Path) -> Result<()> {
     while end < metadata.len() {
         let start = match seek(&source, SeekFrom::Data(end)) {
             Ok(start) => start,
-            // Nothing but a hole is left.
+            // Only a hole remains.
             Err(Errno::NXIO) => break,
             Err(error) => return Err(error.into()),
         };

@@ -1,4 +1,4 @@
-//! Each check of the benchmark meets an engine that tells the lie it is there for.
+//! Tests of the checks: each check meets the faulty engine that it must detect.
 
 use crate::{
     adapters::{
@@ -29,7 +29,7 @@ fn run_with<E: Engine>(op: Op, change: fn(&mut Job)) -> Result<Report> {
     trial::run::<E>(op, change)
 }
 
-/// What a lie is caught with.
+/// The failure that detects a fault.
 fn caught<const LIE: u8>(op: Op) -> Failure {
     match run_with::<Liar<LIE>>(op, |_| {}) {
         Ok(report) => panic!("{op:?}: a lie went through: {:?}", report.verified),
@@ -67,7 +67,7 @@ fn siltdb_passes_every_operation() {
 #[test]
 fn peers_pass_every_operation_that_they_have() {
     use crate::adapters::{fjall::Fjall, lmdb::Lmdb, redb::Redb, sled::Sled, thunder::Thunder};
-    // A commit that is synced takes its time: fewer keys and operations.
+    // Synced commits are slow, so there are fewer keys and operations.
     let small: fn(&mut Job) = |job| {
         job.work.keys = 200;
         job.work.run.ops = job.work.run.ops.min(400);
@@ -120,7 +120,7 @@ fn what_is_lost_at_close_is_caught() {
 #[test]
 fn stale_values_are_caught() {
     caught_by::<{ lie::STALE_VALUES }>(Op::YcsbA, "do not add up");
-    // Nothing reads here: only what the reopened database holds tells.
+    // Nothing reads here, so only the comparison of the reopened database detects the fault.
     caught_by::<{ lie::STALE_VALUES }>(Op::Put, "scan: another entry");
 }
 
@@ -131,7 +131,7 @@ fn empty_values_are_caught() {
 
 #[test]
 fn values_that_are_wrong_in_the_middle_are_caught() {
-    // The sums are right: only the comparison in full tells.
+    // The sums are right; only the comparison in full detects the fault.
     caught_by::<{ lie::BENT_VALUES }>(Op::Get, "get: found another value");
 }
 
@@ -257,7 +257,7 @@ fn the_thread_that_opens_is_not_counted_twice() {
     let watch = Watch { tell: &|_| {}, cap: Duration::from_secs(60) };
     let what = Watched { phase: "test", total: 0, threads: 1, cap: None };
     let opened = watched(what, &watch, |pace| {
-        // It has waited before: that is counted for the process.
+        // The process has waited before, and the count of the process includes that.
         thread::sleep(Duration::from_millis(1));
         let door = Door { dir: dir.path(), config, finds: Finds::AsLeft };
         special::open(engine, door, &job.work, &data, pace, Unclocked)

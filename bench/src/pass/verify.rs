@@ -1,6 +1,6 @@
-//! Compares in full what an engine gives with what the model says.
+//! Compares the results of an engine in full with the model.
 //!
-//! Off the clock. The first difference ends it.
+//! It is not timed, and ends at the first difference.
 
 use super::data::Data;
 use crate::{
@@ -11,10 +11,10 @@ use crate::{
     plan::{Plan, Step, Thread},
 };
 
-/// Does a plan and compares everything that it reads.
+/// Runs a plan and compares everything that it reads.
 ///
 /// # Errors
-/// The engine's; `Verification` at the first difference.
+/// Errors of the engine; `Verification` at the first difference.
 pub fn steps<S: Session>(
     session: &mut S,
     thread: Thread,
@@ -29,7 +29,7 @@ pub fn steps<S: Session>(
     let mut pending = Vec::new();
     session.refresh()?;
     for (index, &id) in plan.ids.iter().enumerate() {
-        // A verification is never cut off: whether it may go on is not asked.
+        // A verification is never cut off, so the result is ignored.
         let _ = pace.goes_on(thread.index, index as u64);
         data.select(session, id)?;
         let step = plan.step(index);
@@ -68,7 +68,7 @@ pub fn steps<S: Session>(
     Ok(verified)
 }
 
-/// Compares the value of a key with the version it must have, 0 for none.
+/// Compares the value of a key with the expected version; 0 stands for an absent one.
 fn get<S: Session>(session: &mut S, data: &mut Data, id: u32, version: u32) -> Result<Verified> {
     let mut same = version == 0;
     let key = data.keys.key(id);
@@ -109,18 +109,18 @@ fn seek<S: Session>(session: &mut S, data: &mut Data, live: &Live, id: u32) -> R
 
 /// A scan to compare.
 pub struct Walk<'a> {
-    /// Where it begins.
+    /// The first key.
     pub from: Option<&'a [u8]>,
-    /// How many entries it may show.
+    /// The largest number of entries.
     pub limit: u64,
-    /// Which way it goes.
+    /// The direction.
     pub direction: Direction,
 }
 
 /// Compares every entry of a scan, their order and their number.
 ///
 /// # Errors
-/// The engine's; `Verification`.
+/// Errors of the engine; `Verification`.
 pub fn scan<S: Session>(
     session: &mut S,
     data: &mut Data,
@@ -159,10 +159,10 @@ pub fn scan<S: Session>(
     Ok(Verified { expected: checked, checked })
 }
 
-/// Compares all that a database holds; of `ids` ids those that are not there count, too.
+/// Compares the whole contents of a database. Of `ids` ids the absent ones are checked, too.
 ///
 /// # Errors
-/// The engine's; `Verification`.
+/// Errors of the engine; `Verification`.
 pub fn holds<E: Engine>(engine: &E, data: &Data, live: &Live, ids: u32) -> Result<Verified> {
     let mut data = data.clone();
     let mut session = engine.session()?;

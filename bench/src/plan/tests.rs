@@ -1,4 +1,4 @@
-//! Tests of plans: who owns which id, and what workloads are made of.
+//! Tests of plans: the ids of each thread, and the composition of workloads.
 
 use super::{Step, Thread, run, seed};
 use crate::{
@@ -91,7 +91,7 @@ fn inserts_take_new_ids_and_reads_only_what_is_there() {
                     next += 1;
                 }
                 Step::Get => assert!(id < thread.id(next) && id % 3 == 2),
-                // The whole range lies where nobody writes.
+                // No thread writes in the whole range.
                 step => {
                     assert_eq!(step, Step::Range);
                     assert!(u64::from(id) + plan.range(index) <= 1001);

@@ -1,8 +1,8 @@
-//! Which rows meet their bars, as Markdown: what is missed comes first.
+//! The rows that meet their bars, as Markdown; missed bars come first.
 //!
-//! A bar speaks of medians, and only of engines of the same durability class; one whose rival has
-//! no figure is not judged. Rows that write are held to RocksDB's memory, write amplification and
-//! size, too.
+//! A bar compares medians of engines of the same durability class. A bar against an engine without
+//! a figure is not judged. Rows that write are also compared with RocksDB's memory, write
+//! amplification and size.
 
 use crate::report::markdown::table;
 use crate::report::numbers::{NONE, bytes, factor, or_none, percent, rate, time};
@@ -11,10 +11,9 @@ use crate::result::{Bars, Latency, Results, Row, Spread, Status};
 use std::fmt::Write;
 
 const WRITTEN: &str = "writing to a string succeeds";
-/// What rows that write are held to.
+/// The engine whose costs rows that write are compared with.
 const YARDSTICK: &str = "rocksdb";
-/// Where a database takes more than so many times what is alive in it, hardly anything is, and its
-/// size says nothing.
+/// Above this space amplification hardly any data is live, so the database's size has no meaning.
 const SPACE_AMP_MAX: f64 = 1000.0;
 /// The other log-structured merge trees.
 const LSMS: [&str; 6] = ["rocksdb", "fjall", "pebble", "badger", "tidesdb", "wildcat"];
@@ -30,13 +29,13 @@ pub struct Judgement {
 struct Line {
     name: String,
     threads: u32,
-    /// The cells of the table behind the name, but for the last.
+    /// The cells of the table after the name, except the last.
     cells: Vec<String>,
     costs: Option<Vec<String>>,
     verdicts: Vec<Verdict>,
 }
 
-/// How a row stands to one bar.
+/// The result of a row against one bar.
 #[derive(Debug)]
 struct Verdict {
     text: String,
@@ -45,10 +44,10 @@ struct Verdict {
 
 /// A part of latencies, by name.
 type LatencyPart = (&'static str, fn(&Latency) -> Option<f64>);
-/// What a row costs, by name, and how it is written.
+/// A cost of a row: its name, its value, and its text.
 type Cost = (&'static str, fn(&Row) -> Option<f64>, fn(f64) -> String);
 
-/// A row, who is judged in it, and those it may be compared with.
+/// A row, the judged engine, and the engines that it is compared with.
 struct Case<'a> {
     group: &'a Group<'a>,
     contest: &'a Contest<'a>,
@@ -57,8 +56,8 @@ struct Case<'a> {
 }
 
 impl Judgement {
-    /// Judges all rows of `runs` that have bars. Of runs that measured the same row with as many
-    /// threads the last counts, so that rows may be measured again without the others.
+    /// Judges all rows of `runs` that have bars. If several runs measured the same row with as many
+    /// threads, the last one counts, so that single rows can be measured again.
     #[must_use]
     pub fn of(runs: &[Results]) -> Self {
         let mut lines: Vec<Line> = Vec::new();
@@ -81,7 +80,7 @@ impl Judgement {
         self.lines.iter().flat_map(|line| &line.verdicts).all(|verdict| verdict.is_met)
     }
 
-    /// What is missed, then two tables: speed, and what writes cost.
+    /// The missed bars, then two tables: speed, and the cost of writes.
     #[must_use]
     pub fn render(&self) -> String {
         let all = || self.lines.iter().flat_map(|line| &line.verdicts);
@@ -233,7 +232,7 @@ impl<'a> Case<'a> {
         self.group.writes().then_some(row)
     }
 
-    /// What the row costs, ours and theirs; of what is measured of both.
+    /// The costs of the row, ours and theirs, if both were measured.
     fn resources(&self) -> Vec<Verdict> {
         let Some(theirs) = self.yardstick() else { return Vec::new() };
         let memory = |row: &Row| row.peak_rss_bytes.map(|bytes| bytes as f64);
@@ -283,7 +282,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// The size of a database to its live data; none where hardly anything is alive.
+/// The size of a database over its live data; none if hardly any data is live.
 pub fn space_amplification(row: &Row) -> Option<f64> {
     row.space_amp.filter(|&value| value < SPACE_AMP_MAX)
 }

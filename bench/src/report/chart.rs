@@ -1,7 +1,7 @@
-//! Results as pictures in SVG: bars of workloads side by side, and operations by second.
+//! Results as SVG pictures: bars of workloads side by side, and operations by second.
 //!
-//! A picture stands alone in a page of Markdown, so each comes in a light and a dark theme, with
-//! what it was measured on in its foot. It needs no font and no style of the page.
+//! A picture stands alone in a page of Markdown. So each has a light and a dark theme, and a foot
+//! that names the commit, machine and date. It needs no font and no style of the page.
 
 use crate::report::markup::escape;
 use crate::report::numbers::{NONE, date, rate};
@@ -11,14 +11,14 @@ use std::fmt::Write;
 
 const WRITTEN: &str = "writing to a string succeeds";
 
-/// The engines of a chart unless others are asked for.
+/// The engines of a chart by default.
 pub const ENGINES: [&str; 4] = ["siltdb", "rocksdb", "lmdb", "fjall"];
 
 const WIDTH: f64 = 860.0;
 const MARGIN: f64 = 24.0;
-/// Where bars begin and how long the longest is; figures stand behind it.
+/// The left end of bars and the length of the longest; figures stand to the right.
 const BARS: (f64, f64) = (330.0, 420.0);
-/// A label is cut after this many characters, so that it ends before the bars.
+/// A longer label is cut after this many characters, so that it ends before the bars.
 const LABEL_CHARACTERS: usize = 42;
 const BAR: f64 = 13.0;
 const GAP: f64 = 14.0;
@@ -30,14 +30,14 @@ const PLOT: f64 = 260.0;
 /// The colours of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Theme {
-    /// On white.
+    /// For a white background.
     Light,
-    /// On almost black.
+    /// For an almost black background.
     Dark,
 }
 
 impl Theme {
-    /// Ground, text, faint text, lines.
+    /// Background, text, faint text, lines.
     fn colours(self) -> [&'static str; 4] {
         match self {
             Self::Light => ["#ffffff", "#1c1e21", "#5a5f66", "#dcdcd6"],
@@ -54,7 +54,7 @@ impl Theme {
     }
 }
 
-/// A bar for each of `engines` in each of `groups`; each group has a scale of its own, because
+/// A bar for each of `engines` in each of `groups`. Each group has a scale of its own, because
 /// scans read a hundred entries in the time of a put. An engine without a figure, or of another
 /// durability class than siltdb, has a dash.
 #[must_use]
@@ -94,7 +94,7 @@ pub fn bars(results: &Results, groups: &[&Group<'_>], engines: &[String], theme:
     text + &foot(results, height, says, theme)
 }
 
-/// What a group does, as long as it fits beside the bars.
+/// The description of a group, cut to the space beside the bars.
 fn short_label(group: &Group<'_>) -> String {
     let about = group.definition.map_or(group.row, |definition| &definition.about);
     match about.char_indices().nth(LABEL_CHARACTERS) {
@@ -103,14 +103,14 @@ fn short_label(group: &Group<'_>) -> String {
     }
 }
 
-/// An engine's median in a group, if it may be compared with siltdb's there.
+/// An engine's median in a group, if it is comparable with siltdb's.
 fn comparable(group: &Group<'_>, engine: &str) -> Option<f64> {
     let contests = group.contests();
     let ours = contests.iter().find(|contest| contest.entry(OURS).is_some())?;
     ours.entry(engine).map(|(_, figure)| figure.median)
 }
 
-/// A curve for each of `engines` that has one: operations finished in each second of a row.
+/// A curve for each of `engines` with one: operations finished in each second of a row.
 #[must_use]
 pub fn curves(results: &Results, group: &Group<'_>, engines: &[String], theme: Theme) -> String {
     let height = HEAD + PLOT + 20.0 + FOOT;
@@ -167,7 +167,7 @@ pub fn curves(results: &Results, group: &Group<'_>, engines: &[String], theme: T
     text + &foot(results, height, &format!("Operations in each second: {about}."), theme)
 }
 
-/// The ground and the legend.
+/// The background and the legend.
 fn head(height: f64, label: &str, engines: &[String], theme: Theme) -> String {
     let [ground, ink, _, _] = theme.colours();
     let mut text = format!(
@@ -194,7 +194,7 @@ fn head(height: f64, label: &str, engines: &[String], theme: Theme) -> String {
     text
 }
 
-/// What is drawn, and what it was measured on.
+/// The subject of the picture, and the machine of the run.
 fn foot(results: &Results, height: f64, says: &str, theme: Theme) -> String {
     let [_, _, faint, _] = theme.colours();
     let line = |y: f64, words: &str| {
@@ -204,7 +204,7 @@ fn foot(results: &Results, height: f64, says: &str, theme: Theme) -> String {
     line(height - 30.0, says) + &line(height - 13.0, &provenance(results)) + "</svg>\n"
 }
 
-/// Commit, machine, date and scale of a run, in a line.
+/// Commit, machine, date and scale of a run, in one line.
 #[must_use]
 pub fn provenance(results: &Results) -> String {
     let machine = &results.machine;
@@ -217,7 +217,7 @@ pub fn provenance(results: &Results) -> String {
     )
 }
 
-/// The name of an engine as its makers write it.
+/// The name of an engine as its authors write it.
 #[must_use]
 pub fn display(engine: &str) -> &str {
     match engine {

@@ -1,6 +1,7 @@
 //! The tables of README and `docs/benchmarks.md`, from one run of the suite `claims`.
 //!
-//! One commit, one machine, one command. It does not know the pages: each table has a name there.
+//! One commit, one machine, one command. This file does not know the pages; each table has a name
+//! in them.
 
 use crate::report::bars::space_amplification;
 use crate::report::chart::{ENGINES, display, provenance};
@@ -23,12 +24,12 @@ const HEADLINE: [&str; 8] = [
 ];
 /// The rows whose memory and size are shown.
 const COSTS: [&str; 5] = ["put/random", "put/batch", "delete", "mixed", "sustained"];
-/// The row that runs for a time.
+/// The row that runs for a fixed time.
 const SUSTAINED: &str = "sustained";
-/// How the rows begin in which siltdb runs alone, with more and more threads.
+/// The prefix of the rows in which siltdb runs alone, with more and more threads.
 const SCALING: &str = "scaling/";
 const YARDSTICK: &str = "rocksdb";
-/// Prose of a page is wrapped here.
+/// Prose of a page is wrapped at this length.
 const LINE_BYTES_MAX: usize = 150;
 
 /// The tables of a results file.
@@ -38,7 +39,7 @@ pub struct Claims<'a> {
 }
 
 impl<'a> Claims<'a> {
-    /// Of the rows of the suite.
+    /// The tables of the suite's rows.
     ///
     /// # Errors
     /// If there are none.
@@ -64,13 +65,13 @@ impl<'a> Claims<'a> {
         ]
     }
 
-    /// The groups of the chart; of those that were measured.
+    /// The groups of the chart that were measured.
     #[must_use]
     pub fn charted(&self) -> Vec<&Group<'a>> {
         HEADLINE.iter().filter_map(|id| self.group(id)).collect()
     }
 
-    /// The group of the row that runs for a time.
+    /// The group of the row that runs for a fixed time.
     #[must_use]
     pub fn curve(&self) -> Option<&Group<'a>> {
         self.group(SUSTAINED)
@@ -80,7 +81,7 @@ impl<'a> Claims<'a> {
         self.groups.iter().find(|group| group.row == id)
     }
 
-    /// The contests that siltdb takes part in beside others.
+    /// The contests in which siltdb meets other engines.
     fn contests(&self) -> Vec<(&Group<'a>, Contest<'a>)> {
         let compared = self.groups.iter().filter(|group| !group.row.starts_with(SCALING));
         let own = |group: &'_ Group<'a>| {
@@ -116,7 +117,7 @@ impl<'a> Claims<'a> {
         format!("{table}\n{}", wrapped(&prose))
     }
 
-    /// What must be said of a run that was not at full size.
+    /// The notice about a run that was not at full size.
     fn trial(&self) -> String {
         match self.results.options.scale {
             1.0 => String::new(),
@@ -262,7 +263,7 @@ impl<'a> Claims<'a> {
     }
 }
 
-/// `text` in lines that a page may have.
+/// `text` in lines of the permitted length.
 fn wrapped(text: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
@@ -279,7 +280,7 @@ fn wrapped(text: &str) -> String {
     lines.join("\n") + "\n"
 }
 
-/// What a row does, as its suite says.
+/// The description of a row, from its suite.
 fn about<'a>(group: &Group<'a>) -> &'a str {
     group.definition.map_or(group.row, |definition| &definition.about)
 }

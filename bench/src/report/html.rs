@@ -1,7 +1,7 @@
-//! Results as one page of HTML that needs nothing else: charts are inline SVG, and no script runs.
+//! Results as one self-contained page of HTML: charts are inline SVG, and no script runs.
 //!
-//! Text stands in HTML, shapes in SVG whose coordinates are percentages or stretch: so letters keep
-//! their size on a phone. Each chart has a table beside it that says the same.
+//! Text is HTML, and shapes are SVG with coordinates that are percentages or stretch, so that
+//! letters keep their size on a phone. Each chart has a table beside it with the same figures.
 
 mod bars;
 mod lines;
@@ -15,7 +15,7 @@ use crate::result::Results;
 
 const STYLE: &str = include_str!("html/style.css");
 
-/// The page.
+/// Renders the whole page.
 pub fn render(results: &Results) -> String {
     let groups = groups(results);
     let mut body = overview::head(results, &groups);

@@ -1,6 +1,6 @@
 //! Results as Markdown.
 //!
-//! For each suite: the figures of all engines side by side, why one has none, and what it cost.
+//! For each suite: the figures of all engines side by side, reasons for missing figures, and costs.
 
 use crate::report::numbers::{NONE, bytes, factor, or_none, percent, rate, time, whole};
 use crate::report::ranking::{Contest, Group, Verdict, groups, suites};
@@ -52,7 +52,7 @@ fn machine(results: &Results) -> String {
     )
 }
 
-/// One line for each contest: who leads, and every engine's figure.
+/// One line for each contest: its leader, and every engine's figure.
 fn figures(rows: &[Group<'_>]) -> String {
     let contests = rows.iter().flat_map(|group| {
         group.contests().into_iter().map(move |contest| {
@@ -62,7 +62,7 @@ fn figures(rows: &[Group<'_>]) -> String {
     table(&["row", "class", "siltdb to best other", "leader", "all"], contests)
 }
 
-/// The id of a row, and what it ran with.
+/// The id of a row, and its size and threads.
 fn sized(group: &Group<'_>) -> String {
     match group.size() {
         Some(size) => format!("`{}` ({size})", group.row),
@@ -77,7 +77,7 @@ fn class(contest: &Contest<'_>) -> String {
     }
 }
 
-/// The rows where siltdb loses are marked as such.
+/// The rows in which siltdb loses are marked.
 fn standing(contest: &Contest<'_>) -> String {
     let Some(standing) = contest.standing() else { return NONE.to_owned() };
     let ratio = factor(standing.ratio);
@@ -110,7 +110,7 @@ fn all(contest: &Contest<'_>) -> String {
     contest.ranked.iter().map(entry).collect::<Vec<_>>().join(" · ")
 }
 
-/// Why an engine has no figure, or only a part of one.
+/// The reasons why an engine has no figure, or only a partial one.
 fn reasons(rows: &[Group<'_>]) -> String {
     let mut text = String::new();
     for row in rows.iter().flat_map(|group| &group.entries) {
@@ -180,7 +180,7 @@ fn engines(engines: &[Engine]) -> String {
     format!("\n{}", table(&["engine", "version", "build", "options", "durability"], lines))
 }
 
-/// Text that breaks neither its cell nor its line.
+/// Text with neither a cell border nor a line break.
 fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace(['\n', '\r'], " ")
 }

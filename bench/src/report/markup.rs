@@ -2,7 +2,7 @@
 
 use crate::result::{Arm, Row};
 
-/// `text` as it may stand in an element or in a quoted attribute.
+/// `text` escaped for an element or a quoted attribute.
 pub fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for character in text.chars() {
@@ -25,12 +25,12 @@ pub fn slug(parts: &[&str]) -> String {
     text.chars().map(plain).collect()
 }
 
-/// The class that gives whatever belongs to an engine its colour, and hides it if it is not wanted.
+/// The CSS class that gives an engine's elements their colour, and hides them if it is not checked.
 pub fn class(engine: &str) -> String {
     format!("e e-{}", slug(&[engine]))
 }
 
-/// An engine's name as the page shows it.
+/// An engine's name on the page.
 pub fn name(row: &Row) -> String {
     match row.arm {
         Arm::Equal => escape(&row.engine),
@@ -42,8 +42,8 @@ pub fn name(row: &Row) -> String {
 pub const SWATCH: &str = "<svg class=swatch width=22 height=10 aria-hidden=true>\
     <line class=s x1=1 y1=5 x2=21 y2=5 /></svg>";
 
-/// A table that scrolls sideways by itself where it is wider than the screen; the cells are markup.
-/// Each says what it is, so that a line can be laid out as a block where the screen is narrow.
+/// A table that scrolls sideways if it is wider than the screen; the cells are markup. Each cell
+/// names its column, so that a line can be laid out as a block on a narrow screen.
 pub fn table(caption: &str, header: &[&str], lines: &[(String, Vec<String>)]) -> String {
     let mut text = format!(
         "<div class=scroll tabindex=0 role=region aria-label=\"{0}\"><table>\

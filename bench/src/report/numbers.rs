@@ -1,8 +1,8 @@
-//! Writes quantities for people: three significant digits, a unit, a dash for what is not known.
+//! Writes quantities for display: three significant digits, a unit, a dash for an unknown value.
 //!
-//! It does not round what is compared: verdicts are formed on the figures themselves.
+//! It does not round compared values; verdicts use the figures themselves.
 
-/// Stands for what was not measured.
+/// The text for a value that was not measured.
 pub const NONE: &str = "–";
 
 const RATES: [(f64, &str); 4] = [(1e9, "G"), (1e6, "M"), (1e3, "K"), (1.0, "")];
@@ -10,7 +10,7 @@ const BYTES: [(f64, &str); 5] =
     [(1e12, " TB"), (1e9, " GB"), (1e6, " MB"), (1e3, " KB"), (1.0, " B")];
 const TIMES: [(f64, &str); 4] = [(1e9, " s"), (1e6, " ms"), (1e3, " µs"), (1.0, " ns")];
 
-/// Something a second, such as `1.62M`.
+/// A rate a second, such as `1.62M`.
 pub fn rate(value: f64) -> String {
     scaled(value, &RATES)
 }
@@ -25,7 +25,7 @@ pub fn time(ns: f64) -> String {
     scaled(ns, &TIMES)
 }
 
-/// How many times as much, such as `1.62×`.
+/// A factor, such as `1.62×`.
 pub fn factor(value: f64) -> String {
     format!("{}×", digits(value))
 }
@@ -53,7 +53,7 @@ pub fn or_none<T>(value: Option<T>, write: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| NONE.to_owned(), write)
 }
 
-/// Seconds in words, for who waits.
+/// A duration in words.
 #[must_use]
 pub fn words(seconds: u64) -> String {
     match seconds {
@@ -80,20 +80,21 @@ pub fn date(seconds: u64) -> String {
 }
 
 fn scaled(value: f64, units: &[(f64, &str)]) -> String {
-    // What rounds up to 1,000 of a unit is 1 of the next.
+    // A value that rounds up to 1,000 of a unit is 1 of the next.
     let fits = |(unit, _): &&(f64, &str)| value.abs() >= unit * 0.9995;
     let (unit, name) = units.iter().find(fits).unwrap_or(&units[units.len() - 1]);
     format!("{}{name}", digits(value / unit))
 }
 
-/// Three significant digits, as far as they say something.
+/// Three significant digits, without zeros at the end.
 #[must_use]
 pub fn digits(value: f64) -> String {
     let size = value.abs();
     let places = match size {
         _ if size >= 99.95 => 0,
         _ if size >= 9.995 => 1,
-        _ => 2,
+        _ if size >= 0.01 || size == 0.0 => 2,
+        _ => 4,
     };
     let text = format!("{value:.places$}");
     if !text.contains('.') {

@@ -1,8 +1,8 @@
-//! The pages of the project that carry results: README, `docs/benchmarks.md`, the charts, and the
-//! index of result files. They are written from one results file of the suite `claims`.
+//! The pages of the project with results: README, `docs/benchmarks.md`, the charts, and the index
+//! of result files. They are written from one results file of the suite `claims`.
 //!
-//! In a page the lines between `<!-- generated: NAME -->` and `<!-- /generated -->` are replaced by
-//! the table of that name.
+//! In a page, the lines between `<!-- generated: NAME -->` and `<!-- /generated -->` are replaced
+//! by the table of that name.
 
 use crate::files::{self, Output};
 use crate::report::chart::{ENGINES, Theme, bars, curves};
@@ -15,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Where the results lie that the pages cite.
+/// The file of the results that the pages cite.
 pub const RESULTS: &str = "docs/results/claims.json.gz";
 /// The folder of results.
 pub const FOLDER: &str = "docs/results";
@@ -27,7 +27,7 @@ const BEGIN: &str = "<!-- generated: ";
 const BEGIN_END: &str = " -->";
 const END: &str = "<!-- /generated -->";
 
-/// Writes `results` into the repository at `root`, and all pages that follow from them.
+/// Writes `results` into the repository at `root`, and all pages that depend on them.
 ///
 /// # Errors
 /// A message that names the file, if one cannot be read or written or lacks a marker.
@@ -39,7 +39,7 @@ pub fn write(root: &Path, results: &Results) -> Result<(), String> {
     pages.iter().chain([&index]).try_for_each(|(path, text)| Output::open(path)?.write(text))
 }
 
-/// Every page but the index, as it must be with these results.
+/// Every page except the index, with the contents that these results require.
 ///
 /// # Errors
 /// As [`write()`].

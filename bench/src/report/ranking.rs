@@ -1,7 +1,7 @@
-//! Who leads a row, by how much, and whether that is more than noise.
+//! The leader of a row, its lead, and whether that exceeds noise.
 //!
-//! Only like is compared with like: engines of the same arm and, in rows that write, of the same
-//! durability class; what an engine promises of its writes makes no read faster.
+//! Only engines of the same arm are compared and, in rows that write, of the same durability class.
+//! The durability of writes does not make reads faster.
 
 use crate::report::numbers::{bytes, whole};
 use crate::result::{Arm, Definition, Durability, Results, Row, Spread};
@@ -13,7 +13,7 @@ pub struct Group<'a> {
     pub suite: &'a str,
     /// The row.
     pub row: &'a str,
-    /// What the suite says about the row.
+    /// The suite's definition of the row.
     pub definition: Option<&'a Definition>,
     /// The engines, in the order of the report.
     pub entries: Vec<&'a Row>,
@@ -26,11 +26,11 @@ pub struct Contest<'a> {
     pub durability: Option<Durability>,
     /// Their configuration.
     pub arm: Arm,
-    /// Those with a figure; at least one.
+    /// The engines with a figure; at least one.
     pub ranked: Vec<(&'a Row, Spread)>,
 }
 
-/// How one engine stands against another.
+/// The result of a comparison of two engines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// Faster in every run.
@@ -41,24 +41,24 @@ pub enum Verdict {
     Behind,
 }
 
-/// SiltDB as it is built, or where that has no figure the best of its variants, against the best of
-/// the others.
+/// SiltDB against the best of the other engines. If SiltDB as it is built has no figure, its best
+/// variant stands for it.
 #[derive(Debug, Clone, Copy)]
 pub struct Standing<'a> {
-    /// Ours.
+    /// SiltDB's row.
     pub ours: &'a Row,
-    /// The best other.
+    /// The row of the best other engine.
     pub other: &'a Row,
-    /// Our median over theirs.
+    /// SiltDB's median over that of the other engine.
     pub ratio: f64,
-    /// Whether that is more than noise.
+    /// Whether that exceeds noise.
     pub verdict: Verdict,
 }
 
 /// SiltDB as it is built.
 pub const OURS: &str = "siltdb";
 
-/// Whether `engine` is SiltDB, or a variant of it.
+/// Whether `engine` is SiltDB or a variant of it.
 pub fn is_ours(engine: &str) -> bool {
     engine == OURS || engine.starts_with("siltdb-")
 }
@@ -88,7 +88,7 @@ pub fn groups(results: &Results) -> Vec<Group<'_>> {
     groups
 }
 
-/// `groups`, parted by suite.
+/// `groups`, divided by suite.
 pub fn suites<'g, 'a>(groups: &'g [Group<'a>]) -> Vec<(&'a str, &'g [Group<'a>])> {
     groups.chunk_by(|a, b| a.suite == b.suite).map(|part| (part[0].suite, part)).collect()
 }
@@ -109,8 +109,8 @@ fn place(results: &Results, group: &Group<'_>) -> (usize, usize, usize) {
 }
 
 impl<'a> Group<'a> {
-    /// Keys and data that the row really ran with, in words: at a small scale its name says more
-    /// than there was. None if no engine says it.
+    /// Number of keys and size of the data that the row really ran with, in words. At a small scale
+    /// its name gives larger numbers. None if no engine reports them.
     pub fn size(&self) -> Option<String> {
         let size = |row: &&Row| {
             let extra = &row.extra;
@@ -121,7 +121,7 @@ impl<'a> Group<'a> {
         Some(format!("{} keys, {}", whole(keys), bytes((keys * entry_bytes) as f64)))
     }
 
-    /// Its contests: equal knobs before defaults, strongest durability first.
+    /// Its contests: equal options before defaults, strongest durability first.
     pub fn contests(&self) -> Vec<Contest<'a>> {
         let mut ranked: Vec<(&Row, Spread)> =
             self.entries.iter().filter_map(|&row| Some((row, row.figure()?))).collect();
@@ -141,7 +141,7 @@ impl<'a> Group<'a> {
             .collect()
     }
 
-    /// Whether the row writes: then the time until background work has settled belongs to it.
+    /// Whether the row writes; its figure then includes the time until background work is done.
     pub fn writes(&self) -> bool {
         self.entries.iter().any(|row| row.ops_per_s_settled.is_some())
     }
@@ -154,12 +154,12 @@ impl<'a> Group<'a> {
 }
 
 impl<'a> Contest<'a> {
-    /// A word for those who take part: their durability class, or `reads`.
+    /// The common property of the engines: their durability class, or `reads`.
     pub fn class(&self) -> &'static str {
         self.durability.map_or("reads", Durability::word)
     }
 
-    /// One of them and its figure.
+    /// The row and the figure of an engine.
     pub fn entry(&self, engine: &str) -> Option<(&'a Row, Spread)> {
         self.ranked.iter().find(|(row, _)| row.engine == engine).copied()
     }
@@ -175,13 +175,13 @@ impl<'a> Contest<'a> {
         (figure.median > 0.0).then(|| (second, self.ranked[0].1.median / figure.median))
     }
 
-    /// SiltDB as it is built, or where that has no figure the best of its variants.
+    /// SiltDB as it is built; if it has no figure, the best of its variants.
     pub fn ours(&self) -> Option<(&'a Row, Spread)> {
         let variant = || self.ranked.iter().find(|(row, _)| is_ours(&row.engine)).copied();
         self.entry(OURS).or_else(variant)
     }
 
-    /// How SiltDB stands; None if it, or everybody else, has no figure.
+    /// SiltDB's standing; None if it, or every other engine, has no figure.
     pub fn standing(&self) -> Option<Standing<'a>> {
         let (ours, own) = self.ours()?;
         let (other, theirs) = self.ranked.iter().find(|(row, _)| !is_ours(&row.engine))?;
@@ -194,7 +194,7 @@ impl<'a> Contest<'a> {
     }
 }
 
-/// How the runs of `own` stand against those of `theirs`.
+/// Compares the runs of `own` with those of `theirs`.
 pub fn verdict(own: Spread, theirs: Spread) -> Verdict {
     if own.min > theirs.max {
         Verdict::Ahead

@@ -24,7 +24,7 @@ pub fn render(results: &Results, width: u16) -> String {
     groups(results).iter().map(|group| render_group(group, width)).collect::<Vec<_>>().join("\n")
 }
 
-/// The table of one row, with a title and what it says.
+/// The table of one row, with a title and a summary.
 pub fn render_group(group: &Group<'_>, width: u16) -> String {
     let mut table = plain(width, &HEADER);
     let contests = group.contests();
@@ -72,7 +72,7 @@ pub fn limits(limits: &[Limit], width: u16) -> String {
     format!("{table}\n")
 }
 
-/// A table without frames: only a line below `header`.
+/// A table without borders, except a line below `header`.
 pub fn plain(width: u16, header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);

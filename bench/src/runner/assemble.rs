@@ -1,6 +1,7 @@
-//! From what a child reported in each round to a row of the results: medians and their spread.
+//! Turns the reports of a worker, one for each round, into a row of the results: medians and their
+//! spread.
 //!
-//! What a median makes no sense for is taken from the round whose throughput is the middle one.
+//! A value that has no median is taken from the round with the middle throughput.
 
 use crate::{
     engine::{Arm, Class},
@@ -10,21 +11,21 @@ use crate::{
     suite::Chosen,
 };
 
-/// A whole, in thousandths of a percent.
+/// The whole, in thousandths of a percent.
 const PER_CENT_MILLE: u64 = 100_000;
 
-/// What is known of a row beside the reports.
+/// Facts about a row besides the reports.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Known<'a> {
-    /// What the benchmark itself takes for an operation.
+    /// The benchmark's own time for an operation.
     pub harness_ns: Option<f64>,
-    /// What the machine can do at best.
+    /// The limit of the machine.
     pub bound: Option<&'a Bound>,
-    /// The durability class that was established; without, that of the engine's own word.
+    /// The established durability class; without it, the class that the engine claims.
     pub class: Option<Class>,
 }
 
-/// Puts a row together. With a failure no figure is shown.
+/// Builds a row. With a failure it has no figure.
 #[must_use]
 pub fn row(
     chosen: &Chosen,
@@ -109,7 +110,7 @@ fn extra(
     }
 }
 
-/// The same in results.
+/// The arm, as results have it.
 #[must_use]
 pub fn arm(arm: Arm) -> crate::result::Arm {
     match arm {
@@ -126,8 +127,8 @@ fn durability(class: Class) -> Durability {
     }
 }
 
-/// What engines are compared by: operations a second, where they write until background work is
-/// done.
+/// The figure by which engines are compared: operations a second; if they write, including the time
+/// until background work is done.
 #[must_use]
 pub fn figure(report: &Report, op: Op) -> f64 {
     if op.writes() { per_second_settled(report) } else { per_second(report) }
@@ -147,7 +148,7 @@ fn seed_per_second(report: &Report) -> Option<f64> {
     (ops > 0).then(|| ops as f64 / seconds.max(1e-9))
 }
 
-/// Without what the benchmark itself held.
+/// The peak of memory without that of the benchmark itself.
 fn own_rss(report: &Report) -> f64 {
     report.usage.peak_rss_bytes.saturating_sub(report.usage.harness_rss_bytes) as f64
 }
@@ -160,8 +161,8 @@ fn space_amp(report: &Report) -> f64 {
     report.db_bytes as f64 / report.live_bytes.max(1) as f64
 }
 
-/// What was timed, as far as the number of calls bears it: of n calls, 1 − 1/n is the last
-/// percentile that is not the longest call itself.
+/// The latencies that the number of calls supports: of n calls, 1 − 1/n is the last percentile
+/// below the longest call.
 fn latency(latency: &Latency) -> LatencyRow {
     let borne = |ns: u64, per_cent_mille: u64| {
         let calls_min = PER_CENT_MILLE / (PER_CENT_MILLE - per_cent_mille);

@@ -1,11 +1,11 @@
-//! Which physical limit binds a row: the least time that one of its operations can take on this
-//! machine, whatever the engine.
+//! The physical limit that binds a row: the least time that one of its operations can take on this
+//! machine with any engine.
 //!
-//! Only work that no engine can avoid is counted: each written byte is copied once into a mapped
-//! log, each commit that survives a power loss is synced, a read of data larger than the caches of
-//! a processor waits for memory once, a scan moves what it shows, a compaction writes what stays.
-//! So a share near 1 says that nothing is left to gain. An engine that shows values where they lie
-//! can come out above it in scans. It measures nothing.
+//! Only work that no engine can avoid is counted. Each written byte is copied once into a mapped
+//! log, and each commit that survives a power loss is synced. A read of data larger than the
+//! processor's caches waits for memory once. A scan moves what it shows, and a compaction writes
+//! what stays. So a share near 1 leaves nothing to gain. An engine that shows values in place can
+//! exceed it in scans. This file measures nothing.
 
 use crate::{
     engine::{Codec, Durability},
@@ -14,7 +14,7 @@ use crate::{
     suite::Chosen,
 };
 
-/// Data beyond this does not stay in the caches of a processor.
+/// Larger data does not stay in the caches of a processor.
 const CACHED_BYTES_MAX: u64 = 128 << 20;
 /// The mean length of YCSB E's ranges.
 const YCSB_RANGE: f64 = 50.5;
@@ -22,35 +22,35 @@ const YCSB_RANGE: f64 = 50.5;
 /// The limit of a row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bound {
-    /// The [`Limit::limit`] that takes most of the time.
+    /// The id of the limit that takes most of the time.
     pub limit: String,
-    /// Operations a second that all threads together can do at best.
+    /// The most operations a second that all threads together can do.
     pub ops_per_s: f64,
 }
 
 /// The unavoidable parts of an operation: the limit and its nanoseconds.
 struct Parts(Vec<(&'static str, f64)>);
 
-/// What the machine can do, for one thread.
+/// The limits of the machine, for one thread.
 struct Machine<'a> {
     limits: &'a [Limit],
 }
 
 impl Bound {
-    /// The limit of a row on a machine of so many cores; none if nothing is known that binds it.
+    /// The limit of a row on a machine with this many cores; none if no known limit binds it.
     #[must_use]
     pub fn of(row: &Chosen, limits: &[Limit], cores: u32) -> Option<Self> {
         let Parts(parts) = parts(row, &Machine { limits })?;
         let ns: f64 = parts.iter().map(|(_, ns)| ns).sum();
         let (limit, _) = *parts.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
         let sync = |part: &(&str, f64)| part.0.starts_with("fdatasync");
-        // Threads share a sync, which their number counts already.
+        // Threads share a sync, and the limit of syncs already includes their number.
         let parallel = if parts.iter().any(sync) { 1 } else { row.work.threads.min(cores) };
         let ops_per_s = 1e9 * f64::from(parallel) / ns;
         ops_per_s.is_finite().then(|| Self { limit: limit.to_owned(), ops_per_s })
     }
 
-    /// How near a figure comes.
+    /// The share of the limit that a figure reaches.
     #[must_use]
     pub fn share(&self, figure: Spread) -> ShareOfLimit {
         ShareOfLimit { limit: self.limit.clone(), share: figure.median / self.ops_per_s }
@@ -89,7 +89,7 @@ fn parts(row: &Chosen, machine: &Machine<'_>) -> Option<Parts> {
     }
 }
 
-/// Bytes of an entry once it is compressed.
+/// Bytes of an entry after compression.
 fn stored(row: &Chosen) -> f64 {
     let entry = row.work.entry_bytes() as f64;
     let gone = f64::from(row.work.compressible_percent) / 100.0;
@@ -112,7 +112,7 @@ impl Parts {
 }
 
 impl Machine<'_> {
-    /// What a limit says: bytes a second or nanoseconds.
+    /// The value of a limit: bytes a second or nanoseconds.
     fn value(&self, limit: &str, unit: LimitUnit) -> Option<f64> {
         let limit = self.limits.iter().find(|one| one.limit == limit && one.unit == unit)?;
         Some(limit.value.median)
@@ -126,7 +126,7 @@ impl Machine<'_> {
         self.moved("memory-copy", bytes)
     }
 
-    /// A write of so many bytes, with its part of a commit.
+    /// A write of this many bytes, with its part of a commit.
     fn write(&self, row: &Chosen, bytes: f64) -> Option<Parts> {
         let fill = self.moved("mapping-fill", bytes)?;
         match row.config.durability {
@@ -139,7 +139,7 @@ impl Machine<'_> {
         }
     }
 
-    /// Finding a key in memory; none where the caches or the medium decide.
+    /// Finding a key in memory; none if the caches or the medium decide.
     fn read(&self, row: &Chosen) -> Option<Parts> {
         let bytes = u64::from(row.work.keys) * row.work.entry_bytes();
         if bytes <= CACHED_BYTES_MAX || row.work.state == State::Cold {

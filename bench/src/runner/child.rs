@@ -1,7 +1,7 @@
-//! A worker process: started, told, listened to, given up, ended.
+//! A worker process: its start, its requests and answers, its time limits, its end.
 //!
 //! It runs in a process group of its own, so that an interrupt of the terminal reaches the runner
-//! only, which then ends it.
+//! only. The runner then ends the worker.
 
 use crate::{
     engine::{Failure, Result},
@@ -23,27 +23,27 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often an interrupt is looked for.
+/// Interval between two checks for an interrupt.
 const TICK: Duration = Duration::from_millis(50);
-/// How long a worker may take to say who it is.
+/// Limit of the wait for a worker's first line.
 const HELLO_MAX: Duration = Duration::from_secs(20);
-/// How long a worker may take to end once it has answered.
+/// Limit of the wait for a worker's end after its answer.
 const EXIT_MAX: Duration = Duration::from_secs(20);
-/// The signal that nobody can catch: `kill -9`.
+/// The signal that a process cannot catch: `kill -9`.
 const KILL: i32 = 9;
-/// How much of what a worker complains about is kept.
+/// This much of a worker's standard error is kept.
 const COMPLAINT_BYTES_MAX: u64 = 4096;
 
-/// When a child is given up.
+/// The time limits of a child.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// After this time in all: cut off, however far it is.
+    /// The limit of its total time; it is then cut off.
     pub total: Duration,
-    /// After this time without a line, or without an operation where they are counted.
+    /// The limit of the time without a line, or without an operation if they are counted.
     pub silence: Duration,
 }
 
-/// A program that speaks the protocol, and what it drives.
+/// A program that speaks the protocol, and its engines.
 #[derive(Clone, Debug)]
 pub struct WorkerBinary {
     /// The program.
@@ -55,21 +55,21 @@ pub struct WorkerBinary {
 }
 
 impl WorkerBinary {
-    /// Whether it has an engine.
+    /// Whether it can drive an engine.
     #[must_use]
     pub fn drives(&self, engine: &str) -> bool {
         self.engines.iter().any(|info| info.engine == engine)
     }
 
-    /// This program itself, which drives the engines that are built in.
+    /// This program itself, which drives the built-in engines.
     ///
     /// # Errors
-    /// If it cannot be started or does not speak.
+    /// If it cannot be started or does not answer.
     pub fn this() -> Result<Self> {
         Self::ask(env::current_exe()?, vec!["worker".to_owned()])
     }
 
-    /// Starts a program to hear what it drives.
+    /// Starts a program to read the list of its engines.
     ///
     /// # Errors
     /// If it cannot be started or does not speak the protocol.
@@ -81,7 +81,8 @@ impl WorkerBinary {
     }
 }
 
-/// Programs below `peers` that are built: `silt-bench-…` in a folder of it or its release folder.
+/// The programs below `peers` that are built: `silt-bench-…` in one of its folders or in that
+/// folder's release directory.
 #[must_use]
 pub fn peer_programs(peers: &Path) -> Vec<PathBuf> {
     let entries = |dir: PathBuf| {
@@ -102,15 +103,15 @@ pub fn peer_programs(peers: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// How a child ended.
+/// The end of a child.
 pub enum Ended {
     /// With a report.
     Report(Box<Report>),
     /// With a count.
     Survived(Survived),
-    /// Killed, once it had told what it leaves.
+    /// Killed, after it reported what it leaves.
     Left(Left),
-    /// Without.
+    /// Without an answer.
     Failed(Failure),
     /// The run was interrupted.
     Interrupted,
@@ -127,7 +128,7 @@ impl Child {
     /// Starts a worker.
     ///
     /// # Errors
-    /// The system's, with the program's name.
+    /// Errors of the system, with the program's name.
     pub fn start(worker: &WorkerBinary) -> Result<Self> {
         let mut command = Command::new(&worker.program);
         command.args(&worker.arguments).process_group(0);
@@ -155,12 +156,12 @@ impl Child {
     /// The first line of a worker.
     ///
     /// # Errors
-    /// If it says nothing, something else, or speaks another protocol.
+    /// If there is no line or another one, or if the protocol differs.
     pub fn hello(&mut self) -> Result<Hello> {
         let line = match self.lines.recv_timeout(HELLO_MAX) {
             Ok(line) => line,
             Err(RecvTimeoutError::Timeout) => {
-                return Err(Failure::error("the worker does not say who it is"));
+                return Err(Failure::error("the worker sent no valid first line"));
             }
             Err(RecvTimeoutError::Disconnected) => return Err(self.crashed()),
         };
@@ -171,29 +172,29 @@ impl Child {
                 let message = format!("another protocol. expected={PROTOCOL}, found={found}");
                 Err(Failure::error(message))
             }
-            _ => Err(Failure::error(format!("the worker does not say who it is: {line}"))),
+            _ => Err(Failure::error(format!("the worker sent no valid first line: {line}"))),
         }
     }
 
-    /// Tells a worker what to do. What is returned is the end of its input, once it is dropped.
+    /// Sends a request to a worker. Returns the worker's input, which ends when it is dropped.
     fn tell(&mut self, request: &Request) -> Result<Option<ChildStdin>> {
         self.hello()?;
         let mut text =
             serde_json::to_string(request).expect("requests are plain data").into_bytes();
         text.push(b'\n');
         let mut input = self.process.stdin.take();
-        // A worker that is gone says so by the end of its lines.
+        // If the worker has ended, the end of its output reports that.
         if let Some(input) = &mut input {
             let _ = input.write_all(&text);
         }
         Ok(input)
     }
 
-    /// Lets a worker commit until it has told of `enough` commits or `most` is over, kills it, and
-    /// says how many it had told of by then.
+    /// Lets a worker commit until it has reported `enough` commits or `most` has passed. Then kills
+    /// it, and returns the number that it had reported by then.
     ///
     /// # Errors
-    /// The engine's; if the worker ends by itself.
+    /// Errors of the engine; if the worker ends by itself.
     pub fn commits_until_killed(
         &mut self,
         test: CrashTest,
@@ -213,14 +214,12 @@ impl Child {
                 Ok(Line::Progress(progress)) => told = progress.done,
                 Ok(Line::Failed(failure)) => return Err(failure),
                 _ => {
-                    return Err(Failure::error(format!(
-                        "the worker said what is no count: {line}"
-                    )));
+                    return Err(Failure::error(format!("the worker sent no valid count: {line}")));
                 }
             }
         }
         self.kill();
-        // What it wrote before it was gone was acknowledged before; the last line may be cut.
+        // Lines written before the kill report earlier acknowledgements; the last line may be cut.
         for line in self.lines.iter() {
             if let Ok(Line::Progress(progress)) = serde_json::from_str(&line) {
                 told = progress.done;
@@ -229,8 +228,8 @@ impl Child {
         Ok(told)
     }
 
-    /// Gives a worker its job and waits for the answer, and for its end; kills it if that is what
-    /// it waits for.
+    /// Sends a worker its job, and waits for the answer and its end. Kills the worker if it waits
+    /// for that.
     pub fn work(
         &mut self,
         request: &Request,
@@ -238,7 +237,7 @@ impl Child {
         interrupted: &AtomicBool,
         tell: impl FnMut(&Progress),
     ) -> Ended {
-        // Kept open: its end is what a worker hears that waits to be killed in vain.
+        // Kept open, because a worker that waits to be killed ends when its input ends.
         let input = match self.tell(request) {
             Ok(input) => input,
             Err(failure) => return Ended::Failed(failure),
@@ -303,7 +302,7 @@ impl Child {
                 Ok(Line::Left(left)) => return Ended::Left(left),
                 Ok(Line::Failed(failure)) => return Ended::Failed(failure),
                 Ok(Line::Hello(_)) | Err(_) => {
-                    let what = format!("the worker said what is no answer: {line}");
+                    let what = format!("the worker sent no valid answer: {line}");
                     return self.give_up(Failure::error(what));
                 }
             }
@@ -315,7 +314,7 @@ impl Child {
         Ended::Failed(why)
     }
 
-    /// Why a worker that said no more ended.
+    /// The failure of a worker that ended without an answer.
     fn crashed(&mut self) -> Failure {
         let how = match self.wait(EXIT_MAX) {
             Some(status) => described(status),
@@ -328,7 +327,7 @@ impl Child {
         Failure::error(format!("the worker {how}{said}"))
     }
 
-    /// Waits for its end; kills it if it does not come.
+    /// Waits for its end; kills it at the time limit.
     fn wait(&mut self, most: Duration) -> Option<ExitStatus> {
         let start = Instant::now();
         while start.elapsed() < most {
@@ -342,9 +341,9 @@ impl Child {
         None
     }
 
-    /// How it ended.
+    /// Kills it, and returns its exit status.
     fn kill(&mut self) -> Option<ExitStatus> {
-        // It may be gone already: then there is nothing to kill.
+        // A process that has already ended cannot be killed.
         let _ = self.process.kill();
         self.process.wait().ok()
     }
@@ -356,7 +355,7 @@ impl Drop for Child {
     }
 }
 
-/// The phase that a worker told of last.
+/// The phase that a worker reported last.
 fn in_phase(last: Option<Progress>) -> String {
     last.map_or_else(|| "start".to_owned(), |progress| progress.phase)
 }
@@ -369,7 +368,7 @@ fn described(status: ExitStatus) -> String {
     }
 }
 
-/// Reads all and keeps the end.
+/// Reads everything and keeps the end.
 fn last_of(mut errors: impl Read) -> String {
     let mut kept = Vec::new();
     let mut piece = [0; 1024];

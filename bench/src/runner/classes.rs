@@ -1,10 +1,9 @@
-//! Establishes what an acknowledged commit survives, for each engine, instead of believing it.
+//! Establishes by test what an acknowledged commit survives, for each engine.
 //!
-//! A worker commits and is killed with `kill -9`; another opens what is left and counts. If one of
-//! the acknowledged commits is gone, the class is `memory`, else at least `process`. It is `power`
-//! if, besides, the block device was told to make its contents durable at least once for each
-//! commit. An engine gets at most the class that it claims: what was not lost this time may be lost
-//! the next.
+//! A worker commits and is killed with `kill -9`; another opens the database and counts. If an
+//! acknowledged commit is missing, the class is `memory`, else at least `process`. It is `power` if
+//! the block device also received at least one flush for each commit. An engine gets at most the
+//! class that it claims, because one test without a loss does not prove more.
 
 use super::child::{Child, Ended, Limits, WorkerBinary};
 use crate::{
@@ -14,37 +13,38 @@ use crate::{
 };
 use std::{path::Path, sync::atomic::AtomicBool, time::Duration};
 
-/// Acknowledged commits after which a worker is killed.
+/// A worker is killed after this many acknowledged commits.
 const COMMITS: u64 = 2_000;
-/// Time after which it is killed in any case.
+/// It is killed after this time in any case.
 const COMMIT_TIME: Duration = Duration::from_secs(2);
-/// More than a worker can commit before it is gone.
+/// More commits than a worker can make before it is killed.
 const COMMITS_MAX: u32 = 1_000_000;
 
-/// A durability class and how it is known.
+/// A durability class and its evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Established {
     /// The class.
     pub class: Class,
-    /// What was seen, in words.
+    /// The evidence, in words.
     pub how: String,
 }
 
-/// What a crash test saw.
+/// The observations of a crash test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Seen {
     /// Commits that were acknowledged.
     acknowledged: u64,
-    /// What was left of them.
+    /// The remaining commits.
     survived: Survived,
-    /// How often the device was told to make its contents durable meanwhile, if it counts.
+    /// The number of flushes that the device received meanwhile, if it counts them.
     flushes: Option<u64>,
 }
 
-/// Tries out what an acknowledged commit of an engine survives, with a database below `dir`.
+/// Establishes what an acknowledged commit of an engine survives, with a database below `dir`.
 ///
 /// # Errors
-/// The engine's: `Unsupported`, if it does not open so; `Verification`, if what is left is damaged.
+/// Errors of the engine; `Unsupported`, if it does not offer the durability; `Verification`, if the
+/// remaining data is damaged.
 pub fn establish(
     worker: &WorkerBinary,
     engine: &str,

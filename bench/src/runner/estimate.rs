@@ -1,7 +1,7 @@
-//! How long a run is likely to take, before it begins.
+//! The expected duration of a run.
 //!
-//! From what an operation of a middling engine costs, not from this machine: a run may take half as
-//! long or twice. It measures nothing.
+//! It is computed from the cost of operations on a typical engine, not from this machine. So a run
+//! may take half as long or twice. This file measures nothing.
 
 use crate::{
     engine::Durability,
@@ -19,14 +19,14 @@ const COPIED_PER_SECOND: f64 = 500e6;
 const COMPARED_NS: f64 = 500.0;
 /// A sync, which all threads share, in nanoseconds.
 const SYNC_NS: f64 = 500_000.0;
-/// How much longer others take, on average over those that are measured.
+/// The factor of the other engines, on average over those that are measured.
 const OTHERS_FACTOR: f64 = 3.0;
-/// How the ids of SiltDB and its variants begin.
+/// The prefix of the ids of SiltDB and its variants.
 const OURS: &str = "siltdb";
-/// What is measured takes so much longer with a clock around each call.
+/// The factor of a clock around each call.
 const CLOCK_FACTOR: f64 = 1.2;
 
-/// Seconds that rows are likely to take with these options, what is found out before them left out.
+/// The expected seconds of rows with these options, without the preliminary measurements.
 #[must_use]
 pub fn seconds(rows: &[Chosen], options: &Options<'_>) -> f64 {
     let mut seeded = BTreeSet::new();
@@ -51,13 +51,13 @@ pub fn seconds(rows: &[Chosen], options: &Options<'_>) -> f64 {
     seconds
 }
 
-/// What makes the database that a row begins with.
+/// The parameters that define the database at the start of a row.
 fn seeds(row: &Chosen) -> impl std::fmt::Debug + '_ {
     let work = &row.work;
     (&work.seed, work.keys, work.value_bytes, work.state, work.threads, &row.config)
 }
 
-/// A round of a row: the throughput pass, and what stands around it.
+/// A round of a row: the throughput pass and its preparation and verification.
 fn round(row: &Chosen, factor: f64, options: &Options<'_>) -> f64 {
     let work = &row.work;
     let bytes = work.ids() as f64 * work.entry_bytes() as f64;
@@ -86,7 +86,7 @@ fn seed_ns(op: SeedOp) -> f64 {
     }
 }
 
-/// The measured operations, `factor` times as slow.
+/// The measured operations, slower by `factor`.
 fn measured(row: &Chosen, factor: f64) -> f64 {
     let run = &row.work.run;
     let each = ns_of(run.op, run.range) * factor;
@@ -96,7 +96,7 @@ fn measured(row: &Chosen, factor: f64) -> f64 {
     run.ops as f64 * (each + sync) / 1e9
 }
 
-/// What an operation takes, in nanoseconds, threads and batches left out.
+/// The time of an operation, in nanoseconds, without threads and batches.
 fn ns_of(op: Op, range: u32) -> f64 {
     match op {
         Op::Put | Op::Delete | Op::PutDelete => 1_500.0,

@@ -1,7 +1,7 @@
-//! Seeded databases that are kept: rows that need the same one, of the same engine, share it.
+//! Kept seeded databases: rows that need the same one, of the same engine, share it.
 //!
-//! One is kept as long as a row is still to come that needs it. What fills them is the worker's
-//! business; that it is killed then, if the row says so, the runner's.
+//! A database is kept until the last row that needs it. The worker fills it; the runner kills the
+//! worker then, if the row says so.
 
 use crate::{
     engine::{Failure, Result},
@@ -12,10 +12,10 @@ use crate::{
 use std::{collections::HashMap, path::PathBuf};
 use tempfile::TempDir;
 
-/// What a seeded database that is kept needs beyond its bytes.
+/// Space for a kept database, as a factor of its bytes.
 const KEPT_FACTOR: u64 = 2;
 
-/// Everything that makes a seeded database what it is, as JSON.
+/// All parameters that determine a seeded database, as JSON.
 type Key = String;
 
 /// The databases of a run.
@@ -25,7 +25,7 @@ pub struct Stores {
     /// The rows that need one, by index.
     uses: HashMap<Key, Use>,
     kept: HashMap<(String, Key), TempDir>,
-    /// Those that cannot be had, and why.
+    /// The databases that cannot be made, and the reasons.
     refused: HashMap<(String, Key), Failure>,
 }
 
@@ -57,10 +57,10 @@ impl Stores {
         self.uses.values().filter(is_there).map(|one| one.bytes).sum()
     }
 
-    /// Where the database of an engine for a row is kept, or `None` if such rows seed their own.
+    /// The directory of an engine's kept database for a row, or `None` if such rows seed their own.
     ///
     /// # Errors
-    /// Why it cannot be had, if that is known; the system's.
+    /// The reason why it cannot be made, if known; errors of the system.
     pub fn of(&mut self, engine: &str, row: &Chosen) -> Result<Option<PathBuf>> {
         if !is_kept(row) {
             return Ok(None);
@@ -78,15 +78,16 @@ impl Stores {
         Ok(Some(path))
     }
 
-    /// The database of an engine for a row cannot be had.
+    /// Notes that the database of an engine for a row cannot be made.
     pub fn refuse(&mut self, engine: &str, row: &Chosen, failure: Failure) {
         let key = (engine.to_owned(), key(row));
         self.kept.remove(&key);
         self.refused.insert(key, failure);
     }
 
-    /// A row of an engine took too long. A database that was not even filled then would take as
-    /// long again, so it cannot be had; one that was says nothing of the rows to come.
+    /// Notes that a row of an engine took too long. If its database was not even filled, a
+    /// repetition would take as long, so it counts as refused. A filled one says nothing about
+    /// later rows.
     pub fn cut_off(&mut self, engine: &str, row: &Chosen, failure: &Failure) {
         let key = (engine.to_owned(), key(row));
         if self.kept.get(&key).is_some_and(|kept| !store::is_filled(kept.path())) {
@@ -94,15 +95,15 @@ impl Stores {
         }
     }
 
-    /// A row is done: what no later row needs goes.
+    /// Notes that a row is done, and removes the databases that no later row needs.
     pub fn done(&mut self, index: usize) {
         let uses = &self.uses;
         self.kept.retain(|(_, key), _| uses.get(key).is_some_and(|one| one.last > index));
     }
 }
 
-/// Whether a row's seeded database is kept and copied: one that is measured as its seed left it
-/// must be seeded each time.
+/// Whether a row's seeded database is kept and copied. A row that measures the state right after
+/// its seed must seed each time.
 fn is_kept(row: &Chosen) -> bool {
     row.work.state != State::AsIs && !row.work.seed.is_empty()
 }

@@ -1,4 +1,4 @@
-//! Tests of results put together from rounds; of children, see `tests/command.rs`.
+//! Tests of results made from rounds. `tests/command.rs` has the tests of worker processes.
 
 use super::{
     Entry, Options,
@@ -169,7 +169,7 @@ fn only_who_is_near_the_best_of_its_class_is_repeated() {
     ];
     let of = |row, options: &Options<'_>| repeated(&chosen(row), &entries, options);
     assert_eq!(of("fill/5k", &options), [true, true, false, true, false, true]);
-    // Reads compare across classes.
+    // Reads are compared across classes.
     assert_eq!(of("readseq/5k", &options), [false, false, false, true, false, true]);
     options.repeat_within = None;
     assert_eq!(of("fill/5k", &options), [true; 6]);

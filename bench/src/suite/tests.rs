@@ -1,4 +1,4 @@
-//! Tests of suites: the files make sense, and what is chosen is what was asked for.
+//! Tests of suites: the files are valid, and the choice follows the request.
 
 use super::{CLAIMS, Overrides, Setting, Suite, demo, select, suites};
 use crate::{
@@ -30,11 +30,11 @@ fn every_row_of_every_file_can_be_drawn() {
             let full = suite.choose(row, &Overrides::default());
             prepare::check(&full.work).unwrap_or_else(|failure| panic!("{name}: {failure}"));
             let Work { run, seed, .. } = &full.work;
-            // Whatever is read, deleted or compacted has to be there.
+            // Rows that read, delete or compact need seeded data.
             assert!(run.op == Op::Put || !seed.is_empty(), "{name}");
             // Each opening copies it.
             assert!(full.work.state != State::Killed || run.ops <= 5, "{name}");
-            // A batch over many families would have to be several.
+            // A batch over many families would have to be split.
             let batches = seed.iter().map(|seed| seed.batch).chain([run.batch]);
             assert!(full.config.families == 1 || batches.max() == Some(1), "{name}");
         }
@@ -68,13 +68,13 @@ fn a_row_is_its_suite_and_its_own_and_the_command_line() {
     let overrides = Overrides { scale: 0.05, threads, batch, cache_mib, ..Overrides::default() };
     let fill = row(&suites, "layerdb", "fill-batch32/500k", &overrides);
     assert_eq!((fill.work.threads, fill.work.keys, fill.work.run.ops), (2, 25_000, 25_000));
-    // Its name says how many are in a batch.
+    // Its name gives the size of a batch.
     assert_eq!((fill.work.run.batch, fill.config.cache_bytes), (32, 3 << 20));
     assert!(!fill.work.warm_up);
     assert_eq!(row(&suites, "tidesdb-v5", "mixed", &overrides).work.run.batch, 7);
     let seek = row(&suites, "core", "seek/random", &Overrides::default());
     assert_eq!(seek.compared, ["siltdb", "rocksdb", "lmdb", "bbolt"]);
-    // Small rows stay what they are.
+    // Small rows do not change.
     let small =
         row(&suites, "layerdb", "fill/5k", &Overrides { scale: 0.01, ..Overrides::default() });
     assert_eq!(small.work.keys, 5000);
@@ -284,7 +284,7 @@ fn the_demo_has_five_rows_and_is_in_no_run_of_all() {
     let demo = demo();
     assert_eq!(demo.rows.len(), 5);
     assert!(suites().iter().all(|suite| suite.suite != demo.suite));
-    // Its size stands in its words.
+    // Its description gives its size.
     assert!(demo.about.contains("100,000 keys of 16 bytes, values of 100, one thread"));
     for row in &demo.rows {
         let work = demo.choose(row, &Overrides::default()).work;

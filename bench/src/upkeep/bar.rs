@@ -1,4 +1,4 @@
-//! The bars: what is measured, and the most that it may be; and how a figure stands to its bar.
+//! The bars: the measured quantities and their limits; and the result of a figure against its bar.
 
 use crate::{
     report::{
@@ -9,71 +9,71 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 
-/// A figure that is held to a bar.
+/// A figure with a limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Bar {
     /// A stable id, such as `flushes/time`.
     pub id: &'static str,
-    /// What is measured, in words.
+    /// The measured quantity, in words.
     pub about: &'static str,
-    /// What it counts.
+    /// Its unit.
     pub unit: Unit,
-    /// The most that it may be.
+    /// Its limit.
     pub most: f64,
 }
 
-/// What a figure counts. Less is better.
+/// The unit of a figure. Less is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Unit {
     /// Nanoseconds.
     Ns,
-    /// Things.
+    /// A number of things.
     Count,
-    /// How many times as much.
+    /// A factor.
     Ratio,
     /// Bytes.
     Bytes,
 }
 
-/// What came of a bar.
+/// The result of a bar.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "status", rename_all = "snake_case")]
 pub enum Outcome {
-    /// Measured at its full size; so many entries were read back and right.
+    /// Measured at its full size; `checked` entries were read back and right.
     Measured {
         /// The figure.
         value: f64,
         /// Entries compared.
         checked: u64,
-        /// What else was seen.
+        /// Further observations.
         note: String,
     },
-    /// Cut off by the time limit: missed, whatever the figure so far is.
+    /// Cut off by the time limit, and missed with any figure.
     CutOff {
-        /// The figure of what was done, if there is one.
+        /// The figure of the finished work, if there is one.
         value: Option<f64>,
-        /// How far it was.
+        /// The progress.
         note: String,
     },
-    /// An error, a crash, or other contents than were written.
+    /// An error, a crash, or wrong contents.
     Failed {
-        /// What happened.
+        /// The message.
         note: String,
     },
-    /// Something that it needs is missing on this machine.
+    /// The machine lacks something that it needs.
     NotMeasured {
-        /// What is missing.
+        /// The missing thing.
         note: String,
     },
 }
 
-/// A bar and what came of it.
+/// A bar and its result.
 #[derive(Clone, Debug)]
 pub struct Judged {
     /// The bar.
     pub bar: Bar,
-    /// What came of it.
+    /// Its result.
     pub outcome: Outcome,
 }
 
@@ -138,7 +138,7 @@ pub fn are_met(judged: &[Judged]) -> bool {
     judged.iter().all(|one| one.is_met() != Some(false))
 }
 
-/// Whether every part ran to its end with the contents that were written.
+/// Whether every part ran to its end and read back the written contents.
 #[must_use]
 pub fn are_right(judged: &[Judged]) -> bool {
     judged.iter().all(|one| !matches!(one.outcome, Outcome::Failed { .. }))
@@ -168,7 +168,7 @@ pub fn table(judged: &[Judged], width: u16) -> String {
     format!("{table}\n{met} bars met, {missed} missed, {unknown} not measured\n")
 }
 
-/// The same for programs.
+/// The same as JSON.
 #[must_use]
 pub fn json(judged: &[Judged], machine: &Machine, created: u64) -> String {
     let row = |one: &Judged| {

@@ -1,4 +1,4 @@
-//! Runs parts as processes of their own, hears what they tell, and ends those that take too long.
+//! Runs parts as processes of their own, reads their output, and ends those that take too long.
 
 use crate::{
     suite::known_or_nearest,
@@ -21,30 +21,30 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What is beyond a part's own time before it is killed: it ends its loops by itself, and a single
-/// call of the engine may take long.
+/// Time beyond a part's own limit before it is killed. The part ends its loops by itself, but a
+/// single call of the engine may take long.
 const GRACE: Duration = Duration::from_secs(10);
-/// How often an interrupt is looked for.
+/// Interval between two checks for an interrupt.
 const TICK: Duration = Duration::from_millis(50);
-/// How much of what a part complains about is kept.
+/// This much of a part's standard error is kept.
 const COMPLAINT_BYTES_MAX: u64 = 4096;
 
-/// What is asked for.
+/// The request of a run.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The program whose parts are run.
     pub program: PathBuf,
-    /// Where databases lie while they are measured.
+    /// Directory of the databases while they are measured.
     pub dir: PathBuf,
-    /// Ids of bars, or what stands before their slash; all if there are none.
+    /// Ids of bars, or their part before the slash; all if there are none.
     pub rows: Vec<String>,
 }
 
 impl Request {
-    /// Of this program.
+    /// Runs parts of this program.
     ///
     /// # Errors
-    /// If the system does not say what it is, or a row is unknown.
+    /// If the system does not give the program's path, or a row is unknown.
     pub fn new(dir: PathBuf, rows: Vec<String>) -> Result<Self, String> {
         let program = env::current_exe().map_err(|error| error.to_string())?;
         let request = Self { program, dir, rows };
@@ -61,13 +61,13 @@ impl Request {
         self.rows.is_empty() || self.rows.iter().any(|row| is_meant(id, row))
     }
 
-    /// The parts with a bar that is meant.
+    /// The parts with a requested bar.
     fn parts(&self) -> Vec<&'static Part> {
         let has_meant = |part: &&Part| part.bars.iter().any(|bar| self.means(bar.id));
         PARTS.iter().filter(has_meant).collect()
     }
 
-    /// The most that it may take.
+    /// The limit of the total time.
     #[must_use]
     pub fn seconds(&self) -> u64 {
         let seconds = |kind: Kind| {
@@ -83,8 +83,8 @@ fn is_meant(id: &str, row: &str) -> bool {
     id == row || id.strip_prefix(row).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Runs what is asked for: what is timed one after another, then what waits at once. What is
-/// finished when it is interrupted is returned.
+/// Runs the request: timed parts one after another, then waiting parts in parallel. An interrupt
+/// returns the results finished by then.
 pub fn run(
     request: &Request,
     interrupted: &AtomicBool,
@@ -116,7 +116,7 @@ pub fn run(
     all.filter(|judged| request.means(judged.bar.id)).collect()
 }
 
-/// A part in a process of its own, in a directory that goes with it.
+/// Runs a part in a process and a temporary directory of its own.
 fn run_part(
     part: &Part,
     request: &Request,
@@ -131,7 +131,7 @@ fn run_part(
     part.bars.iter().map(|&bar| Judged { bar, outcome: heard.outcome(bar.id) }).collect()
 }
 
-/// What a part told until its end.
+/// The output of a part until its end.
 #[derive(Debug, Default)]
 struct Heard {
     figures: Vec<(String, Outcome)>,
@@ -180,7 +180,7 @@ impl Heard {
         Ok(heard)
     }
 
-    /// What came of a bar.
+    /// The result of a bar.
     fn outcome(&self, bar: &str) -> Outcome {
         let told = self.figures.iter().find(|(id, _)| id == bar);
         match (told, &self.failure) {
@@ -189,7 +189,7 @@ impl Heard {
             (None, None) if self.is_cut_off => {
                 Outcome::CutOff { value: None, note: self.doing.clone() }
             }
-            (None, None) => Outcome::Failed { note: "it told no figure".to_owned() },
+            (None, None) => Outcome::Failed { note: "it reported no figure".to_owned() },
         }
     }
 }
@@ -201,7 +201,7 @@ fn start(part: &Part, program: &Path, dir: &Path) -> std::io::Result<Child> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()
 }
 
-/// The lines of a part as they come, and what it complains about once it is gone.
+/// The lines of a part as they come, and its standard error after its end.
 fn listen(child: &mut Child) -> (Receiver<String>, thread::JoinHandle<String>) {
     let (send, lines) = mpsc::channel();
     if let Some(out) = child.stdout.take() {
@@ -217,7 +217,7 @@ fn listen(child: &mut Child) -> (Receiver<String>, thread::JoinHandle<String>) {
     let complaints = thread::spawn(move || {
         let mut text = Vec::new();
         if let Some(mut errors) = errors {
-            // What cannot be read was not said.
+            // Unreadable output counts as none.
             let _ = errors.by_ref().take(COMPLAINT_BYTES_MAX).read_to_end(&mut text);
             let _ = std::io::copy(&mut errors, &mut std::io::sink());
         }

@@ -1,4 +1,4 @@
-//! The entries of all parts: made from a number, and compared in full when they are read back.
+//! The entries of all parts: derived from a number, and compared in full when they are read back.
 
 use crate::{
     engine::{Failure, Result},
@@ -12,16 +12,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Writes of a batch where single puts are not what is measured.
+/// Number of writes in a batch, where single puts are not measured.
 pub const BATCH: u64 = 1000;
 
-/// A key: numbers in order.
+/// The key of a number; keys are in the order of numbers.
 #[must_use]
 pub fn key(number: u64) -> [u8; 8] {
     number.to_be_bytes()
 }
 
-/// A value that does not compress, of a version of a key.
+/// The value of a key in a version, which does not compress.
 #[must_use]
 pub fn value(number: u64, version: u64, length: usize) -> Vec<u8> {
     let words = (0_u64..).map(|word| splitmix64(splitmix64(number ^ version << 48) ^ word));
@@ -31,7 +31,7 @@ pub fn value(number: u64, version: u64, length: usize) -> Vec<u8> {
 /// Writes a version of the keys of `numbers`.
 ///
 /// # Errors
-/// The engine's.
+/// Errors of the engine.
 pub fn fill(db: &Db, numbers: std::ops::Range<u64>, version: u64, length: usize) -> Result<()> {
     let family = db.default_family();
     let mut batch = WriteBatch::new();
@@ -45,10 +45,10 @@ pub fn fill(db: &Db, numbers: std::ops::Range<u64>, version: u64, length: usize)
     Ok(db.write(&batch)?)
 }
 
-/// Compares all that a database or a family shows with what it must hold, in order.
+/// Compares the whole contents of a database or a family with the expected ones, in order.
 ///
 /// # Errors
-/// `Verification`, with the first difference; the engine's.
+/// `Verification`, with the first difference; errors of the engine.
 pub fn compare(
     source: &impl Read,
     mut wanted: impl Iterator<Item = (Vec<u8>, Vec<u8>)>,
@@ -76,14 +76,14 @@ pub fn compare(
     Ok(())
 }
 
-/// How long something takes, and what it returns.
+/// Runs `body`; returns its result and its duration.
 pub fn timed<T>(body: impl FnOnce() -> Result<T>) -> Result<(T, Duration)> {
     let start = Instant::now();
     let outcome = body()?;
     Ok((outcome, start.elapsed()))
 }
 
-/// The middle of some times, in nanoseconds; 0 of none.
+/// The median of some times, in nanoseconds; 0 for none.
 #[must_use]
 pub fn median_ns(times: &[Duration]) -> f64 {
     let mut sorted = times.to_vec();
@@ -91,19 +91,19 @@ pub fn median_ns(times: &[Duration]) -> f64 {
     sorted.get(sorted.len() / 2).map_or(0.0, |time| time.as_nanos() as f64)
 }
 
-/// Files in the directory of a database.
+/// Number of files in the directory of a database.
 ///
 /// # Errors
-/// The system's.
+/// Errors of the system.
 pub fn files(dir: &Path) -> Result<usize> {
     Ok(fs::read_dir(dir)?.collect::<std::result::Result<Vec<_>, _>>()?.len())
 }
 
-/// Bytes of all files of a database but its log, whose segments are set up ahead and hold no data
-/// that is not in tables, too, once it is flushed.
+/// Bytes of all files of a database but its log. Log segments are preallocated, and after a flush
+/// they hold no data that is not in tables.
 ///
 /// # Errors
-/// The system's.
+/// Errors of the system.
 pub fn data_bytes(dir: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(dir)? {
@@ -111,7 +111,7 @@ pub fn data_bytes(dir: &Path) -> Result<u64> {
         if path.extension().is_some_and(|extension| extension == "log") {
             continue;
         }
-        // A file that goes meanwhile takes no bytes.
+        // A file that is removed meanwhile takes no bytes.
         bytes += fs::metadata(&path).map_or(0, |metadata| metadata.len());
     }
     Ok(bytes)

@@ -1,4 +1,4 @@
-//! Many families, few keys: what a compaction, a flush and an opening cost beside them.
+//! Many families with few keys: the cost of a compaction, a flush and an opening beside them.
 
 use crate::{
     engine::{Failure, Result},
@@ -16,23 +16,23 @@ use std::{
 
 /// Keys of each family that is compacted.
 const KEYS: u64 = 3;
-/// Each family of this many holds a key, where families are only counted.
+/// One family in this many holds a key, where families are only counted.
 const HOLDS_KEY: usize = 100;
 /// Flushes of which the median is taken.
 const FLUSHES: usize = 30;
 /// Length of values.
 const LENGTH: usize = 16;
 
-/// How many families there are when something is measured.
+/// The numbers of families at which something is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Counts {
-    /// The fewest at which a flush is timed.
+    /// The smaller number for flushes.
     pub flush_few: usize,
-    /// The fewest at which an opening is timed.
+    /// The smaller number for openings.
     pub open_few: usize,
-    /// The most at which an opening is timed.
+    /// The larger number for openings.
     pub open_many: usize,
-    /// The most at which a flush is timed.
+    /// The larger number for flushes.
     pub flush_many: usize,
 }
 
@@ -43,7 +43,7 @@ fn name(index: usize) -> String {
 /// Compacts `count` families with some keys each.
 ///
 /// # Errors
-/// The engine's; if something else is read back.
+/// Errors of the engine; `Verification`.
 pub fn compaction(dir: &Path, count: usize, teller: &Teller<'_>) -> Result<()> {
     let db = Options::new().open(dir)?;
     let start = Instant::now();
@@ -68,10 +68,10 @@ pub fn compaction(dir: &Path, count: usize, teller: &Teller<'_>) -> Result<()> {
     Ok(db.close()?)
 }
 
-/// Times flushes of one family beside few and many others, and openings of few and many.
+/// Times flushes of one family beside few and many others, and openings with few and many.
 ///
 /// # Errors
-/// The engine's; if something else is read back.
+/// Errors of the engine; `Verification`.
 pub fn beside(dir: &Path, counts: Counts, teller: &Teller<'_>) -> Result<()> {
     let flush_few = {
         let db = Options::new().open(dir)?;
@@ -101,7 +101,7 @@ pub fn beside(dir: &Path, counts: Counts, teller: &Teller<'_>) -> Result<()> {
     teller.figure("families/flush", flush_many / flush_few.max(1.0), done, note)
 }
 
-/// Creates families up to `count`, or until the time is over; says how many there are.
+/// Creates families up to `count`, or until the time is over; returns their number.
 fn grow(db: &Db, count: usize, teller: &Teller<'_>) -> Result<usize> {
     teller.doing(format!("creates families up to {count}"));
     let mut there = db.families().len() - 1;
@@ -122,7 +122,7 @@ fn grown(dir: &Path, count: usize, teller: &Teller<'_>) -> Result<usize> {
     Ok(there)
 }
 
-/// How long a flush of one put takes, after `before` puts: the median, in nanoseconds.
+/// The duration of a flush of one put, after `before` puts: the median, in nanoseconds.
 fn flush_ns(db: &Db, before: usize) -> Result<f64> {
     let mut times: Vec<Duration> = Vec::new();
     for number in before..before + FLUSHES {

@@ -1,5 +1,4 @@
-//! What a part of the work tells the process that started it, a line of JSON each, and how much
-//! time it has.
+//! The messages of a part to the process that started it, a line of JSON each, and its time limit.
 
 use crate::{
     engine::{Failure, Result},
@@ -15,22 +14,22 @@ use std::{
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Line {
-    /// What it does now, for people.
+    /// The present work, for display.
     Doing(String),
-    /// What came of a bar.
+    /// The result of a bar.
     Figure {
         /// The bar's id.
         bar: String,
-        /// What came of it.
+        /// The result.
         outcome: Outcome,
     },
-    /// It cannot go on.
+    /// The part cannot continue.
     Failed(String),
-    /// It has done all.
+    /// The part is complete.
     Done,
 }
 
-/// How a part tells what it does, and when it must come to an end.
+/// Sends the messages of a part, and knows its time limit.
 pub struct Teller<'a> {
     say: &'a dyn Fn(&Line),
     start: Instant,
@@ -39,32 +38,32 @@ pub struct Teller<'a> {
 }
 
 impl<'a> Teller<'a> {
-    /// Tells by `say`; the work may take `most`.
+    /// Sends messages through `say`; the work may take `most`.
     #[must_use]
     pub fn new(say: &'a dyn Fn(&Line), most: Duration) -> Self {
         Self { say, start: Instant::now(), most, checked: Cell::new(0) }
     }
 
-    /// Says what is done now.
+    /// Reports the present work.
     pub fn doing(&self, what: impl Into<String>) {
         (self.say)(&Line::Doing(what.into()));
     }
 
-    /// Whether the time is over: loops end then, and what they did is told as cut off.
+    /// Whether the time is over. Loops end then, and report their work as cut off.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.start.elapsed() >= self.most
     }
 
-    /// So many entries were read back and are as they were written.
+    /// Notes that `entries` entries were read back and are right.
     pub fn compared(&self, entries: u64) {
         self.checked.set(self.checked.get() + entries);
     }
 
-    /// A figure of `done` steps of `asked`; fewer are told as cut off.
+    /// Reports a figure of `done` steps out of `asked`; fewer are reported as cut off.
     ///
     /// # Errors
-    /// If nothing was compared since the last figure that would show that the work was done.
+    /// If no comparison since the last figure shows that the work was done.
     pub fn figure(
         &self,
         bar: &str,
@@ -86,7 +85,7 @@ impl<'a> Teller<'a> {
         Ok(())
     }
 
-    /// A bar that cannot be measured here.
+    /// Reports a bar that cannot be measured here.
     pub fn lacks(&self, bar: &str, what: impl Into<String>) {
         self.outcome(bar, Outcome::NotMeasured { note: what.into() });
     }

@@ -1,4 +1,4 @@
-//! All parts: what each measures, its bars, and how long it may take.
+//! All parts: their measurements, their bars, and their time limits.
 
 use crate::{
     engine::{Failure, Result},
@@ -18,9 +18,9 @@ use std::{path::Path, time::Duration};
 pub struct Part {
     /// Its id.
     pub id: &'static str,
-    /// What it tells figures for.
+    /// The bars that it reports figures for.
     pub bars: &'static [Bar],
-    /// How long it may take.
+    /// Its time limit.
     pub seconds: u64,
     /// Whether its figures are times.
     pub kind: Kind,
@@ -30,26 +30,26 @@ pub struct Part {
 /// Whether a part may run beside others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// It measures times, and has the machine for itself.
+    /// It measures times, and runs alone on the machine.
     Timed,
-    /// It measures bytes after a wait, beside others that do.
+    /// It measures bytes after a wait, in parallel with others of this kind.
     Waiting,
 }
 
-/// What may be left where nothing is alive: a log file that is prepared for the next write, 64 KiB,
+/// Bytes that may remain without live data: a log file that is prepared for the next write, 64 KiB,
 /// and the manifest.
 const LEFT_BYTES_MAX: f64 = 73_728.0;
-/// What may be left of what is alive.
+/// Bytes that may remain, as a factor of the live data.
 const LEFT_RATIO_MAX: f64 = 1.3;
 /// 100 MB in values of 2,000 bytes.
 const LARGE: Amount = Amount { entries: 50_000, length: 2_000 };
-/// What is deleted of it, where some stays.
+/// Deleted entries of it, if some stay.
 const LARGE_DELETED: u64 = 45_000;
 /// 8 MB in values of 200 bytes.
 const SMALL: Amount = Amount { entries: 40_000, length: 200 };
-/// A value that a few processes hold at once, in bytes.
+/// A value that some processes hold at once, in bytes.
 const LARGE_VALUE_BYTES: usize = 300_000_000;
-/// Families when openings and flushes are timed.
+/// Numbers of families when openings and flushes are timed.
 const FAMILIES: Counts =
     Counts { flush_few: 10, open_few: 1_000, open_many: 8_000, flush_many: 10_000 };
 
@@ -127,7 +127,8 @@ const MERGES: [Bar; 2] = [
     bar(
         "flushes/merged",
         Unit::Ratio,
-        // An operator that combines two at a time gets each byte log2(20,000) = 14.3 times.
+        // An operator that combines two operands at a time copies each byte log2(20,000) = 14.3
+        // times.
         16.0,
         "bytes handed to the operator by their flush, to theirs",
     ),
@@ -160,7 +161,7 @@ const SNAPSHOT: [Bar; 1] = [bar(
 )];
 
 impl Part {
-    /// Does the part in `dir`, tells by `say`, and says how it ended.
+    /// Runs the part in `dir`, reports through `say`, and reports its end.
     pub fn work(&self, dir: &Path, seconds: u64, say: &dyn Fn(&Line)) {
         let teller = Teller::new(say, Duration::from_secs(seconds));
         match (self.run)(dir, &teller) {
@@ -170,7 +171,7 @@ impl Part {
     }
 }
 
-/// Serves the part called `id`, or what it traces.
+/// Serves the part `id`, or the traced part.
 ///
 /// # Errors
 /// If there is none.

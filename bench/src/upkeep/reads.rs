@@ -1,4 +1,4 @@
-//! Reads that have much to pass or to fold, and the memory of a large write.
+//! Reads that skip or fold many entries, and the memory of a large write.
 
 use crate::{
     engine::{Failure, Result},
@@ -18,7 +18,7 @@ use std::{
     time::Duration,
 };
 
-/// Holds the puts and deletes of a million keys without a flush.
+/// Large enough for the puts and deletes of a million keys without a flush.
 const MEMTABLE_BYTES: usize = 512 << 20;
 /// Gets of which the median is taken.
 const GETS: usize = 5;
@@ -28,7 +28,7 @@ const OPERAND_BYTES: usize = 4;
 /// Seeks twice across `count` keys that were put and deleted and are in no table.
 ///
 /// # Errors
-/// The engine's; if the seeks end elsewhere than at the one key that is left.
+/// Errors of the engine; `Verification`, if a seek ends elsewhere than at the one remaining key.
 pub fn deleted(dir: &Path, count: u64, teller: &Teller<'_>) -> Result<()> {
     let options = Options::new().memtable_bytes(MEMTABLE_BYTES);
     let db = options.memory_budget(4 * MEMTABLE_BYTES).open(dir)?;
@@ -55,7 +55,7 @@ pub fn deleted(dir: &Path, count: u64, teller: &Teller<'_>) -> Result<()> {
     }
     compare(&db, [(key(count).to_vec(), b"left".to_vec())].into_iter(), teller)?;
     if flushes > 0 {
-        return Err(Failure::error(format!("{flushes} flushes took what was to be in memory")));
+        return Err(Failure::error(format!("{flushes} flushes moved entries out of memory")));
     }
     let [first, second] = [times[0], times[1]].map(|time| time.as_nanos() as f64);
     let note = format!("{:.2} ms, then {:.2} ms", first / 1e6, second / 1e6);
@@ -64,7 +64,7 @@ pub fn deleted(dir: &Path, count: u64, teller: &Teller<'_>) -> Result<()> {
     Ok(db.close()?)
 }
 
-/// Appends operands, and counts the bytes that it is handed.
+/// Appends operands, and counts the bytes that it gets.
 #[derive(Debug, Default)]
 struct Append {
     handed: AtomicU64,
@@ -74,7 +74,7 @@ impl Append {
     fn join<'a>(&self, parts: impl Iterator<Item = &'a [u8]>) -> Vec<u8> {
         let parts: Vec<&[u8]> = parts.collect();
         let joined = parts.concat();
-        // Relaxed: a count that is read when nothing merges.
+        // Relaxed: the count is read when nothing merges.
         self.handed.fetch_add(joined.len() as u64, Ordering::Relaxed);
         joined
     }
@@ -97,13 +97,13 @@ impl MergeOperator for Append {
 /// Merges `count` operands into one key; gets it, and flushes it.
 ///
 /// # Errors
-/// The engine's; if something else is read back.
+/// Errors of the engine; `Verification`.
 pub fn merges(dir: &Path, count: u64, teller: &Teller<'_>) -> Result<()> {
     let operator = Arc::new(Append::default());
     let options = FamilyOptions::new().merge_operator(operator.clone());
     let db = Options::new().merge_operator(operator.clone()).open(dir)?;
     let family = db.create_family("merged", options)?;
-    // The value that they apply to lies in a table: a flush can only fold them among themselves.
+    // The base value lies in a table, so a flush can only fold the operands among themselves.
     let mut wanted = b"base".to_vec();
     family.put(key(0), &wanted)?;
     db.flush()?;
@@ -141,10 +141,10 @@ pub fn merges(dir: &Path, count: u64, teller: &Teller<'_>) -> Result<()> {
     Ok(db.close()?)
 }
 
-/// Puts one value of `length` bytes: what the process holds at most.
+/// Puts one value of `length` bytes, and measures the process's peak of memory.
 ///
 /// # Errors
-/// The engine's; if something else is read back.
+/// Errors of the engine; `Verification`.
 pub fn large_value(dir: &Path, length: usize, teller: &Teller<'_>) -> Result<()> {
     let large = value(1, 0, length);
     let db = Db::open(dir)?;

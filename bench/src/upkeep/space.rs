@@ -1,6 +1,6 @@
-//! Space that removed data takes: after range deletes, after expiry, after a dropped snapshot.
+//! Space of removed data: after range deletes, after expiry, after a dropped snapshot.
 //!
-//! After the removal reaches the tables, nothing is asked of the engine any more; it has a minute.
+//! After the removal has reached the tables, the engine gets no more calls and has a minute.
 
 use crate::{
     engine::Result,
@@ -17,15 +17,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long the engine has to give space back.
+/// The engine must free space within this time.
 const MINUTE: Duration = Duration::from_secs(60);
-/// How often the directory is looked at.
+/// Interval between two checks of the directory.
 const LOOK: Duration = Duration::from_millis(200);
-/// Bytes that a key has.
+/// Bytes of a key.
 const KEY_BYTES: u64 = 8;
-/// A moment that is no time of the machine: 2023-11-14, in milliseconds.
+/// A wall clock independent of the machine: 2023-11-14, in milliseconds.
 const NOW_MS: u64 = 1_700_000_000_000;
-/// How long entries live, and how long after their last write they are looked for.
+/// The expiry of entries, and the time after their last write at which they are checked.
 const TIME_TO_LIVE: Duration = Duration::from_secs(60);
 const LATER: Duration = Duration::from_secs(3600);
 
@@ -38,12 +38,12 @@ pub struct Amount {
     pub length: usize,
 }
 
-/// The most that may be left.
+/// The limit of the remaining bytes.
 #[derive(Clone, Copy, Debug)]
 pub enum Most {
-    /// Bytes, where nothing is alive.
+    /// Bytes, if no data is live.
     Bytes(f64),
-    /// Times the live bytes.
+    /// A factor of the live bytes.
     Ratio(f64),
 }
 
@@ -53,7 +53,7 @@ impl Amount {
     }
 }
 
-/// What is left after a minute, or less where that is enough.
+/// The bytes that remain after a minute, or earlier once the limit is met.
 struct Waited {
     figure: f64,
     /// 0 if the time of the part was over before.
@@ -67,7 +67,7 @@ impl Waited {
     }
 }
 
-/// Waits until at most `most` of `live` bytes lies in `dir`, for a minute; tells what does.
+/// Waits up to a minute until at most `most` of `live` bytes lies in `dir`; reports the rest.
 fn wait(
     bar: &str,
     (dir, live): (&Path, f64),
@@ -94,10 +94,10 @@ fn wait(
     }
 }
 
-/// Deletes the first `deleted` entries by one range, and flushes that.
+/// Deletes the first `deleted` entries by one range delete, and flushes it.
 ///
 /// # Errors
-/// The engine's; if something else is read back.
+/// Errors of the engine; `Verification`.
 pub fn range_delete(
     (bar, most): (&str, Most),
     dir: &Path,
@@ -115,16 +115,16 @@ pub fn range_delete(
     let waited = wait(bar, (dir, live), most, teller, |_| ())?;
     let left = (deleted..amount.entries).map(|i| (key(i).to_vec(), value(i, 0, amount.length)));
     compare(&db, left, teller)?;
-    // That nothing is left was compared as well.
+    // The absence of the deleted entries was compared, too.
     teller.compared(deleted);
     waited.tell(bar, teller)?;
     Ok(db.close()?)
 }
 
-/// Puts entries that live for a minute, and looks an hour later, after one more write.
+/// Puts entries that expire after a minute, and checks an hour later, after one more write.
 ///
 /// # Errors
-/// The engine's; if something else is read back.
+/// Errors of the engine; `Verification`.
 pub fn expiry(
     (bar, most): (&str, Most),
     dir: &Path,
@@ -151,7 +151,7 @@ pub fn expiry(
 /// Overwrites all entries under a snapshot, compacts, drops the snapshot, and writes once more.
 ///
 /// # Errors
-/// The engine's; if something else is read back.
+/// Errors of the engine; `Verification`.
 pub fn snapshot(
     (bar, most): (&str, Most),
     dir: &Path,

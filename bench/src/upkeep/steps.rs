@@ -10,11 +10,11 @@ use crate::{
 use siltdb::{Db, Options};
 use std::path::Path;
 
-/// So many of the last steps are those at the end.
+/// The last steps of a loop: this many of them give the figure at the end.
 const LAST: usize = 50;
 /// Openings of which the median is taken.
 const OPENINGS: usize = 3;
-/// After how many steps the time is looked at.
+/// The time limit is checked after this many steps.
 const LOOK: usize = 10;
 
 /// Whether a loop ends here because the time is over; it takes some steps in any case.
@@ -25,7 +25,7 @@ fn ends(steps: usize, teller: &Teller<'_>) -> bool {
 /// Puts a small value with rising keys and flushes, `count` times.
 ///
 /// # Errors
-/// The engine's; if something else is read back.
+/// Errors of the engine; `Verification`.
 pub fn flushes(dir: &Path, count: usize, teller: &Teller<'_>) -> Result<()> {
     let wanted = |count: usize| (0..count as u64).map(|i| (key(i).to_vec(), b"x".to_vec()));
     let db = Options::new().open(dir)?;
@@ -59,7 +59,7 @@ pub fn flushes(dir: &Path, count: usize, teller: &Teller<'_>) -> Result<()> {
 /// Opens a database, puts a small value and closes it, `count` times.
 ///
 /// # Errors
-/// The engine's; if something else is read back.
+/// Errors of the engine; `Verification`.
 pub fn openings(dir: &Path, count: usize, teller: &Teller<'_>) -> Result<()> {
     let name = |i: usize| format!("k{i}").into_bytes();
     let mut times = Vec::new();
@@ -85,10 +85,10 @@ pub fn openings(dir: &Path, count: usize, teller: &Teller<'_>) -> Result<()> {
     teller.figure("openings/time", opening, done, note)
 }
 
-/// How long a database takes to open, in nanoseconds: the median of some times.
+/// The duration of an opening, in nanoseconds: a median.
 ///
 /// # Errors
-/// The engine's.
+/// Errors of the engine.
 pub fn opening_ns(dir: &Path) -> Result<f64> {
     let mut times = Vec::new();
     for _ in 0..OPENINGS {

@@ -1,6 +1,7 @@
-//! What opening, one put and closing sync: counted by `strace` at a process that does only this.
+//! The syncs of an opening, one put and a close, counted by `strace` in a process that does only
+//! this.
 //!
-//! Counting at the border to the system is the only way that sees every sync, whatever made it.
+//! Only a count at the system call border sees every sync, whatever its source.
 
 use crate::{
     engine::{Failure, Result},
@@ -15,19 +16,19 @@ use std::{
 
 /// Rounds over which syncs are averaged.
 const ROUNDS: usize = 50;
-/// What makes something durable.
+/// The system calls that make data durable.
 const CALLS: &str = "trace=fsync,fdatasync,msync,sync,syncfs,sync_file_range";
-/// The part that is traced.
+/// The traced part.
 pub const TRACED: &str = "syncs-traced";
 
 fn name(round: usize) -> Vec<u8> {
     format!("k{round:04}").into_bytes()
 }
 
-/// Opens, puts and closes once for the database to be there, and then under `strace`.
+/// Opens, puts and closes once to create the database, and then under `strace`.
 ///
 /// # Errors
-/// The engine's; if the traced process fails, or something else is read back.
+/// Errors of the engine; if the traced process fails; `Verification`.
 pub fn syncs(dir: &Path, teller: &Teller<'_>) -> Result<()> {
     let version = Command::new("strace").arg("--version").stdout(Stdio::null()).status();
     if !version.is_ok_and(|status| status.success()) {
@@ -61,10 +62,10 @@ pub fn syncs(dir: &Path, teller: &Teller<'_>) -> Result<()> {
     teller.figure("openings/syncs", calls as f64 / ROUNDS as f64, (ROUNDS, ROUNDS), note)
 }
 
-/// What is traced.
+/// The traced work.
 ///
 /// # Errors
-/// The engine's.
+/// Errors of the engine.
 pub fn traced(dir: &Path) -> Result<()> {
     for round in 1..=ROUNDS {
         let db = Db::open(dir)?;
@@ -74,7 +75,7 @@ pub fn traced(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The sum of the calls of a summary of `strace -c`: the fourth column of each call.
+/// The sum of calls in a summary of `strace -c`: the fourth column of each call.
 fn calls(summary: &str) -> Result<u64> {
     let line = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -82,7 +83,7 @@ fn calls(summary: &str) -> Result<u64> {
         (is_sync && words.len() >= 5).then(|| words[3].parse::<u64>().ok()).flatten()
     };
     if !summary.contains("syscall") {
-        // Without a single call there is no table at all.
+        // Without a single call `strace` prints no table.
         return Err(Failure::error("strace counted no sync at all"));
     }
     Ok(summary.lines().filter_map(line).sum())

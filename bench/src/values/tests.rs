@@ -1,4 +1,4 @@
-//! Tests of values: they say what they are, and compress as asked.
+//! Tests of values: they identify themselves, and compress by the requested share.
 
 use super::{Shape, ValueMaker, ValueStyle, fold};
 
@@ -28,7 +28,7 @@ fn a_ramp_counts_up() {
     assert_eq!((value[0], value[1], value[2], value[255], value[299]), (254, 255, 0, 253, 41));
 }
 
-/// Bytes that repeat the one before.
+/// Bytes that repeat the previous one.
 fn repeats(bytes: &[u8]) -> usize {
     bytes.windows(2).filter(|pair| pair[0] == pair[1]).count()
 }
@@ -48,7 +48,7 @@ fn values_have_nothing_in_common() {
     let mut seen = std::collections::HashSet::new();
     let mut count = 0;
     for id in 0..600 {
-        // What is not a repeated byte, in pieces that a compressor would find again.
+        // The bytes that are not repeated, in pieces that a compressor would find again.
         for piece in maker.value(id, 1).windows(16).filter(|piece| repeats(piece) == 0) {
             seen.insert(piece.to_vec());
             count += 1;

@@ -1,4 +1,4 @@
-//! Arguments as people type them.
+//! Parsing of arguments.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Bounds from prefixes, froms and tos.
+//! Ranges from `--prefix`, `--from` and `--to`.
 
 use super::*;
 use proptest::prelude::*;

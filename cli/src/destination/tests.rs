@@ -1,10 +1,10 @@
-//! What lies in a directory while a file is written, after it, and after a failure.
+//! The files of a directory while a destination is written, after it, and after a failure.
 
 use super::*;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use tempfile::TempDir;
 
-/// What may lie in a directory before `out` is written there.
+/// The files of a directory before `out` is written.
 const OLD: [&[(&str, &str)]; 2] = [&[], &[("out", "old")]];
 
 fn directory_with(files: &[(&str, &str)]) -> TempDir {

@@ -1,6 +1,6 @@
-//! The format *json*: an array of objects, or objects one after another, over any number of lines.
+//! The format *json*: an array of objects, or a sequence of objects, over any number of lines.
 //!
-//! The value is the object as it is written, without white space between its tokens. It holds one
+//! The value is the text of the object without white space between its tokens. The reader holds one
 //! object in memory, never the array.
 
 use super::input::too_long;
@@ -12,7 +12,7 @@ use std::io::{self, BufRead, BufReader, Read};
 #[cfg(test)]
 mod tests;
 
-/// Bytes read from the input at once.
+/// Size of a read of the input, in bytes.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// Reads the format *json*.
@@ -21,9 +21,9 @@ pub struct Reader {
     rule: KeyRule,
     record_bytes_max: u64,
     place: Place,
-    /// Where the next byte stands.
+    /// Position of the next byte.
     next: Position,
-    /// Where the value last read begins.
+    /// Position of the first byte of the last value.
     start: Position,
     /// Values read so far.
     values: u64,
@@ -48,7 +48,7 @@ impl Position {
     }
 }
 
-/// What may come next.
+/// What the grammar permits next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// An array or a first value.
@@ -64,8 +64,8 @@ enum Place {
 }
 
 impl Reader {
-    /// Reads objects whose key `rule` tells; the line of a record is its number here, for several
-    /// may stand on one line.
+    /// Reads objects with keys by `rule`. Since a line may hold several records, the line number in
+    /// a key is the number of the record.
     pub fn new(input: Box<dyn Read>, rule: KeyRule, record_bytes_max: u64) -> Self {
         Self {
             input: BufReader::with_capacity(BUFFER_BYTES, input),
@@ -78,7 +78,7 @@ impl Reader {
         }
     }
 
-    /// The line on which the record last read begins, from 1.
+    /// Returns the line on which the last record begins, from 1.
     pub fn line(&self) -> u64 {
         self.start.line
     }
@@ -87,7 +87,7 @@ impl Reader {
     ///
     /// # Errors
     /// [`ReadError::Bad`] for a value that is no object or has no key; [`ReadError::Broken`] where
-    /// there should be a value, a comma or the end.
+    /// the grammar requires a value, a comma or the end.
     pub fn read(&mut self, record: &mut Record) -> Result<bool, ReadError> {
         if !self.find_value()? {
             return Ok(false);
@@ -120,7 +120,7 @@ impl Reader {
         Ok(true)
     }
 
-    /// Goes to the first byte of the next value; false if there is none.
+    /// Moves to the first byte of the next value; false if there is none.
     fn find_value(&mut self) -> Result<bool, ReadError> {
         loop {
             let Some(byte) = self.peek()? else {
@@ -156,7 +156,7 @@ impl Reader {
         }
     }
 
-    /// Goes to the value after a comma, where one must be.
+    /// Moves to the value that must follow a comma.
     fn find_element(&mut self) -> Result<bool, ReadError> {
         loop {
             match self.peek()? {
@@ -168,7 +168,7 @@ impl Reader {
         }
     }
 
-    /// Reads a value of any kind into `value`, up to its last byte.
+    /// Reads a value of any kind into `value`, to its last byte.
     fn read_value(&mut self, value: &mut Vec<u8>) -> Result<(), ReadError> {
         value.clear();
         let mut scan = Scan::default();
@@ -208,7 +208,7 @@ impl Reader {
     }
 }
 
-/// Looks for the end of a value, whose bytes come in pieces.
+/// Finds the end of a value whose bytes arrive in pieces.
 #[derive(Default)]
 struct Scan {
     has_begun: bool,
@@ -218,7 +218,7 @@ struct Scan {
 }
 
 impl Scan {
-    /// A number or a word, which ends where something else begins.
+    /// Returns whether the value is a number or a word, which has no closing character.
     fn is_scalar(&self) -> bool {
         self.has_begun && self.depth == 0 && !self.in_string
     }
@@ -255,7 +255,7 @@ impl Scan {
     }
 }
 
-/// Takes the white space between the tokens of `json` out.
+/// Removes the white space between the tokens of `json`.
 fn squeeze(json: &mut Vec<u8>) {
     let (mut in_string, mut after_backslash) = (false, false);
     json.retain(|byte| {

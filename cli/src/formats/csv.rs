@@ -1,8 +1,8 @@
 //! The formats *csv* and *tsv*: a header, then one record a line, with quotes as in RFC 4180.
 //!
-//! Read, a record becomes a JSON object of strings, in the order of its columns. Written, objects
-//! become columns again; other values stand in the two columns `key` and `value`. It does not guess
-//! types.
+//! The reader converts a record to a JSON object of strings, in the order of its columns. The
+//! writer converts objects to columns; other values go to the two columns `key` and `value`. It
+//! does not guess types.
 
 use super::delimiter::Delimiter;
 use super::fields::{FieldReader, Fields};
@@ -18,19 +18,19 @@ use std::io::{self, Read, Write};
 #[cfg(test)]
 mod tests;
 
-/// Most columns a written file has.
+/// Most columns of a written file.
 pub const COLUMNS_MAX: usize = 10_000;
 
-/// Most names of columns that a message lists.
+/// Most column names that a message lists.
 const NAMES_LISTED_MAX: usize = 20;
 
-/// What becomes of a record with fewer fields than the header.
+/// The treatment of a record with fewer fields than the header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ShortRecord {
-    /// It is bad.
+    /// The record is bad.
     #[default]
     Refuse,
-    /// It is taken; the fields that are missing are left out of its value.
+    /// The record is good; its value leaves out the missing fields.
     Take,
 }
 
@@ -44,14 +44,14 @@ pub struct Reader {
 }
 
 struct Header {
-    /// Per column, its name as JSON, with the colon.
+    /// For each column, its name as JSON, with the colon.
     names: Vec<Vec<u8>>,
-    /// The indexes of the columns that make the key.
+    /// Indexes of the columns that make the key.
     key: Vec<usize>,
 }
 
 impl Reader {
-    /// Reads records whose key `rule` tells.
+    /// Reads records with keys by `rule`.
     pub fn new(
         input: Box<dyn Read>,
         delimiter: Delimiter,
@@ -63,7 +63,7 @@ impl Reader {
         Self { records, rule, short_record, header: None, fields: Fields::default() }
     }
 
-    /// The line of the record last read, from 1.
+    /// Returns the line of the last record, from 1.
     pub fn line(&self) -> u64 {
         self.fields.line().max(1)
     }
@@ -71,8 +71,8 @@ impl Reader {
     /// Reads the next record into `record`; false at the end of the input.
     ///
     /// # Errors
-    /// [`ReadError::Broken`] for a bad header; [`ReadError::Bad`] for another number of fields than
-    /// the header has, text after a closing quotation mark, or text that is not UTF-8.
+    /// [`ReadError::Broken`] for a bad header. [`ReadError::Bad`] for a different number of fields
+    /// than the header, text after a closing quotation mark, or text that is not UTF-8.
     pub fn read(&mut self, record: &mut Record) -> Result<bool, ReadError> {
         if self.header.is_none() {
             if !self.records.read(&mut self.fields)? {
@@ -138,7 +138,7 @@ impl Reader {
         Ok(Header { names, key })
     }
 
-    /// The number of fields of the record, if it may have so many.
+    /// Returns the number of fields of the record, if that number is permitted.
     fn count(&self, header: &Header) -> Result<usize, BadRecord> {
         let (expected, found) = (header.names.len(), self.fields.len());
         let key_end = header.key.iter().max().map_or(0, |last| last + 1);
@@ -178,7 +178,7 @@ impl Reader {
     }
 }
 
-/// Names as a message lists them: the file is untrusted, and may have very many.
+/// Formats names for a message. Their number is bounded, because the file is untrusted.
 fn listed(names: &[&str]) -> String {
     let shown: Vec<String> = names.iter().take(NAMES_LISTED_MAX).map(|n| shortened(n)).collect();
     let left = names.len() - shown.len();
@@ -190,21 +190,21 @@ fn push_json(text: &str, json: &mut Vec<u8>) {
     serde_json::to_writer(json, text).expect("a string is JSON, and a Vec takes any bytes");
 }
 
-/// The columns that a set of records needs; found by showing it each of them once.
+/// The columns of a set of records, found by one call for each record.
 #[derive(Default)]
 pub struct Columns {
     names: Vec<String>,
     known: HashSet<String>,
     kind: ColumnsKind,
-    /// The name of a field that some object has twice.
+    /// A field name that occurs twice in one object.
     repeated: Option<String>,
 }
 
-/// What the columns hold. Each kind is the one to fall back to from those above it.
+/// The layout of the columns. Each variant is the fallback of those above it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum ColumnsKind {
-    /// The fields of the values, which hold the keys too: in the column that is named, or in the
-    /// first one, where import looks for them.
+    /// The fields of the values. One of them holds the keys: the named one, or the first one, where
+    /// an import looks for keys.
     #[default]
     Fields,
     /// The key, and the fields of the values.
@@ -214,7 +214,7 @@ enum ColumnsKind {
 }
 
 impl Columns {
-    /// Makes room for one record, whose key may be its field `key_field`, or its first.
+    /// Adjusts the columns to one record, whose key may be its field `key_field`, or its first.
     ///
     /// # Errors
     /// [`WriteError::Unfit`] if there are too many columns.
@@ -252,8 +252,8 @@ impl Columns {
         Ok(())
     }
 
-    /// Whether `key` is found again in the column for `key_field`. Without one that is the first
-    /// column of the file, which need not be the first field of every object.
+    /// Returns whether an import would find `key` in the column for `key_field`. By default that is
+    /// the file's first column, which may differ from the first field of the object.
     fn holds_key(&self, key_field: Option<&str>, key: &[u8], object: &Object<'_>) -> bool {
         let first = object.fields().first().map(|(name, _)| name);
         let is_in_first_column = self.names.is_empty() || self.names.first() == first;
@@ -274,7 +274,7 @@ impl<'w> Writer<'w> {
     /// Writes the header for `columns`.
     ///
     /// # Errors
-    /// [`WriteError::Unfit`] if an object has two fields of one name; those of `out`.
+    /// [`WriteError::Unfit`] if an object has two fields of one name; errors of `out`.
     pub fn new(
         out: &'w mut dyn Write,
         delimiter: Delimiter,
@@ -298,7 +298,7 @@ impl<'w> Writer<'w> {
         };
         let mut row = Row::default();
         for name in header {
-            // In quotes, so that no character of a name is taken for the delimiter of the file.
+            // The quotes keep a delimiter within a name from splitting it.
             let quotes = if looks_delimited(name) { Quotes::Always } else { Quotes::IfNeeded };
             row.push(delimiter, name, quotes);
         }
@@ -306,7 +306,7 @@ impl<'w> Writer<'w> {
         Ok(Self { out, delimiter, columns, row })
     }
 
-    /// Writes one of the records that the columns were made for.
+    /// Writes one of the records for which the columns were determined.
     ///
     /// # Errors
     /// [`WriteError::Unfit`] for bytes that are not UTF-8.
@@ -336,7 +336,7 @@ impl<'w> Writer<'w> {
     }
 }
 
-/// Whether a field stands in quotes.
+/// Whether to quote a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Quotes {
     Always,
@@ -371,7 +371,7 @@ impl Row {
 
     /// Writes the line and begins the next one.
     fn write(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        // A line without a character would be a blank one, and no record.
+        // An empty line would be skipped as blank, so it gets quotes.
         self.text.extend_from_slice(if self.text.is_empty() { b"\"\"\n" } else { b"\n" });
         let written = out.write_all(&self.text);
         self.text.clear();
@@ -380,7 +380,7 @@ impl Row {
     }
 }
 
-/// Whether `name` holds what separates fields in some file, or begins with a byte order mark.
+/// Returns whether `name` has a possible delimiter, or begins with a byte order mark.
 fn looks_delimited(name: &str) -> bool {
     let delimiters = Delimiter::FOUND_OUT.map(|delimiter| char::from(delimiter.byte()));
     name.contains(delimiters) || name.as_bytes().starts_with(BYTE_ORDER_MARK)
@@ -393,7 +393,7 @@ fn utf8<'a>(bytes: &'a [u8], what: &str) -> Result<&'a str, WriteError> {
     })
 }
 
-/// `name`, with underscores before it until no column has that name.
+/// Prefixes `name` with underscores until no column has the same name.
 fn free_name(name: &str, columns: &Columns) -> String {
     let mut name = name.to_owned();
     while columns.known.contains(&name) {

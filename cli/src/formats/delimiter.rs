@@ -1,34 +1,34 @@
-//! What stands between the fields of csv and tsv, given or found out.
+//! The delimiter of the fields in csv and tsv, given or detected.
 //!
-//! It reads no fields itself; see `fields`.
+//! It does not split fields itself; see `fields`.
 
 use super::fields::{Fields, Splitter};
 
 #[cfg(test)]
 mod tests;
 
-/// How much of an input is looked at, in bytes.
+/// Size of the sample for detection, in bytes.
 pub const SAMPLE_BYTES: u64 = 16 << 10;
 
-/// How many records of an input are looked at.
+/// Most records of the sample that are examined.
 const SAMPLE_RECORDS: usize = 10;
 
-/// What stands between the fields of a record.
+/// The character that separates the fields of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delimiter(u8);
 
 impl Delimiter {
-    /// That of csv.
+    /// The delimiter of csv.
     pub const COMMA: Self = Self(b',');
-    /// That of tsv.
+    /// The delimiter of tsv.
     pub const TAB: Self = Self(b'\t');
-    /// Those that are found out, in the order in which they are tried.
+    /// Candidates for detection, in order of preference.
     pub const FOUND_OUT: [Self; 4] = [Self::COMMA, Self::TAB, Self(b';'), Self(b'|')];
 
-    /// The delimiter that `text` names: an ASCII character, or `tab` or `\t`.
+    /// Parses a delimiter: an ASCII character, `tab` or `\t`.
     ///
     /// # Errors
-    /// What it must be.
+    /// A message that says what was expected.
     pub fn parse(text: &str) -> Result<Self, String> {
         match text.as_bytes() {
             b"tab" | b"\\t" => Ok(Self::TAB),
@@ -40,23 +40,24 @@ impl Delimiter {
         }
     }
 
-    /// The byte.
+    /// Returns the delimiter as a byte.
     pub fn byte(self) -> u8 {
         self.0
     }
 
-    /// Its name in a message.
+    /// Returns the name of the delimiter in messages.
     pub fn name(self) -> String {
         if self == Self::TAB { "tab".to_owned() } else { format!("`{}`", char::from(self.0)) }
     }
 
-    /// The delimiter of the input that begins with `sample`, which may be cut anywhere:
+    /// Detects the delimiter of the input that begins with `sample`, which may end anywhere:
     ///
-    /// 1. The header and at most nine records after it are split by each candidate.
-    /// 2. The candidate that gives the most fields wins, at least two, and the same number in each
-    ///    record; the first in the order of [`Delimiter::FOUND_OUT`] if several do.
-    /// 3. Without one, the same is asked of those that give no record more fields than the header.
-    /// 4. Without one it is a comma.
+    /// 1. Each candidate splits the header and at most nine records after it.
+    /// 2. The candidate with the most fields wins, if it has at least two, and the same number in
+    ///    each record. Among equals, the first in [`Delimiter::FOUND_OUT`] wins.
+    /// 3. Otherwise the same rule applies to candidates that give no record more fields than the
+    ///    header.
+    /// 4. Otherwise it is a comma.
     pub fn find(sample: &[u8]) -> Self {
         let is_whole = (sample.len() as u64) < SAMPLE_BYTES;
         let counts: Vec<(Self, Vec<usize>)> = Self::FOUND_OUT
@@ -79,7 +80,7 @@ impl Delimiter {
     }
 }
 
-/// The number of fields of the first records in `sample`.
+/// Counts the fields of the first records in `sample`.
 fn field_counts(delimiter: Delimiter, sample: &[u8], is_whole: bool) -> Vec<usize> {
     let mut splitter = Splitter::new(delimiter.byte());
     let (mut rest, mut counts, mut record) = (sample, Vec::new(), Fields::default());

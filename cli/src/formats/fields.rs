@@ -1,8 +1,8 @@
 //! Records and their fields in a csv or tsv input, by the rules of RFC 4180.
 //!
-//! A quotation mark opens quotes only at the start of a field, and a closing one must end its
-//! field; elsewhere in a field without quotes it is text. `\n`, `\r` and `\r\n` end a line, and
-//! blank lines are no records. It does not know what the fields mean.
+//! A quotation mark opens quotes only at the start of a field, and the closing one must end the
+//! field. Elsewhere in an unquoted field it is text. `\n`, `\r` and `\r\n` end a line, and blank
+//! lines are skipped. This module does not interpret fields.
 
 use super::input::too_long;
 use std::io::{self, BufRead, BufReader, Read};
@@ -10,56 +10,56 @@ use std::io::{self, BufRead, BufReader, Read};
 #[cfg(test)]
 mod tests;
 
-/// Bytes read from the input at once.
+/// Size of a read of the input, in bytes.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// A record as its fields. Readers refill it, so that its memory is reused.
+/// The fields of a record. Readers refill it to reuse its memory.
 #[derive(Debug, Default)]
 pub struct Fields {
     bytes: Vec<u8>,
-    /// Per field, the end of its bytes in `bytes`.
+    /// For each field, the end of its bytes in `bytes`.
     ends: Vec<usize>,
     line: u64,
     fault: Option<Fault>,
 }
 
-/// What is wrong with a record.
+/// The fault of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault {
-    /// The index of the field.
+    /// Index of the field.
     pub index: usize,
-    /// What is wrong with it.
+    /// The reason.
     pub reason: &'static str,
 }
 
 impl Fields {
-    /// The number of fields.
+    /// Returns the number of fields.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// The bytes of the field `index`, without quotes.
+    /// Returns the bytes of field `index`, without quotes.
     pub fn get(&self, index: usize) -> &[u8] {
         let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
         &self.bytes[start..self.ends[index]]
     }
 
-    /// The line on which the record begins, from 1.
+    /// Returns the line on which the record begins, from 1.
     pub fn line(&self) -> u64 {
         self.line
     }
 
-    /// The first thing that is wrong with the record, if anything is.
+    /// Returns the first fault of the record.
     pub fn fault(&self) -> Option<Fault> {
         self.fault
     }
 
-    /// What it takes in memory: an empty field takes some, too.
+    /// Returns the memory of the record, which includes some for each empty field.
     fn memory_bytes(&self) -> u64 {
         (self.bytes.len() + self.ends.len() * size_of::<usize>()) as u64
     }
 
-    /// Makes it empty.
+    /// Removes all fields and keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
@@ -79,18 +79,18 @@ pub struct FieldReader {
 }
 
 impl FieldReader {
-    /// Reads the records of `input`, whose fields stand between `delimiter`, each of at most
+    /// Reads the records of `input`, with fields separated by `delimiter`, each of at most
     /// `record_bytes_max` bytes.
     pub fn new(input: Box<dyn Read>, delimiter: u8, record_bytes_max: u64) -> Self {
         let input = BufReader::with_capacity(BUFFER_BYTES, input);
         Self { input, record_bytes_max, splitter: Splitter::new(delimiter) }
     }
 
-    /// Reads the next record into `record`; false at the end of the input. A record with a fault is
-    /// read to its end, so that the next one can be read.
+    /// Reads the next record into `record`; false at the end of the input. It reads a record with a
+    /// fault to its end, so that the next one can be read.
     ///
     /// # Errors
-    /// Those of the input, and `InvalidData` for a record that is too long.
+    /// Errors of the input, and `InvalidData` for a record that is too long.
     pub fn read(&mut self, record: &mut Fields) -> io::Result<bool> {
         record.clear();
         loop {
@@ -110,7 +110,7 @@ impl FieldReader {
     }
 }
 
-/// Where the next byte stands.
+/// The state of the splitter before the next byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     /// Before a record; line ends here are blank lines.
@@ -125,12 +125,12 @@ enum Place {
     QuoteInQuotes,
 }
 
-/// Splits the bytes of an input, which come in pieces, into records and fields.
+/// Splits the bytes of an input, which arrive in pieces, into records and fields.
 #[derive(Debug)]
 pub struct Splitter {
     delimiter: u8,
     place: Place,
-    /// The line of the next byte, from 1.
+    /// Line of the next byte, from 1.
     line: u64,
     after_return: bool,
 }
@@ -141,8 +141,8 @@ impl Splitter {
         Self { delimiter, place: Place::RecordStart, line: 1, after_return: false }
     }
 
-    /// Appends the fields in `buffer` to `record`, up to the end of the record. Returns how many
-    /// bytes that took, and whether the record ended.
+    /// Appends the fields in `buffer` to `record`, up to the end of the record. Returns the number
+    /// of bytes taken, and whether the record ended.
     pub fn split(&mut self, buffer: &[u8], record: &mut Fields) -> (usize, bool) {
         let mut index = 0;
         while let Some(&byte) = buffer.get(index) {
@@ -183,7 +183,7 @@ impl Splitter {
         (index, false)
     }
 
-    /// The input has ended: ends the record, if one has begun, and says whether one had.
+    /// Ends the last record at the end of the input, and returns whether there was one.
     pub fn finish(&mut self, record: &mut Fields) -> bool {
         match self.place {
             Place::RecordStart => return false,
@@ -195,7 +195,7 @@ impl Splitter {
         true
     }
 
-    /// Takes one byte anywhere but inside quotes; true if it ends the record.
+    /// Processes one byte outside quotes; true if it ends the record.
     fn step(&mut self, byte: u8, record: &mut Fields) -> bool {
         let line = self.line;
         self.count_line(byte);
@@ -229,7 +229,7 @@ impl Splitter {
         false
     }
 
-    /// Counts the line that `byte` ends, if it ends one; `\r\n` ends one.
+    /// Counts lines at `byte`; `\r\n` counts once.
     fn count_line(&mut self, byte: u8) {
         if byte == b'\r' || (byte == b'\n' && !self.after_return) {
             self.line += 1;

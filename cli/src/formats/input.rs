@@ -1,19 +1,19 @@
-//! Lines and records of bounded length from an input of any length.
+//! Lines and records of bounded length, read from an input of any length.
 //!
 //! It does not interpret what it reads.
 
 use std::io::{self, BufRead, BufReader, Read};
 
-/// Longest record that is read, in bytes: what a missing line end or quote can cost in memory.
+/// Longest record, in bytes. It bounds the memory that a missing line end or quote can take.
 pub const RECORD_BYTES_MAX: u64 = 256 << 20;
 
-/// What programs of one vendor put before UTF-8 text; it is no part of the text.
+/// The byte order mark that some programs write before UTF-8 text; it is not part of the text.
 pub const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
-/// Bytes read from the input at once.
+/// Size of a read of the input, in bytes.
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// Reads lines, counting them.
+/// Reads and counts lines.
 pub struct LineReader {
     input: BufReader<Box<dyn Read>>,
     record_bytes_max: u64,
@@ -26,7 +26,7 @@ impl LineReader {
         Self { input: BufReader::with_capacity(BUFFER_BYTES, input), record_bytes_max, line: 0 }
     }
 
-    /// The number of the line last read, from 1.
+    /// Returns the number of the last line, from 1.
     pub fn line(&self) -> u64 {
         self.line
     }
@@ -34,7 +34,7 @@ impl LineReader {
     /// Reads the next line into `line`, without its end; false at the end of the input.
     ///
     /// # Errors
-    /// Those of the input, and `InvalidData` for a line that is too long.
+    /// Errors of the input, and `InvalidData` for a line that is too long.
     pub fn read(&mut self, line: &mut Vec<u8>) -> io::Result<bool> {
         let more = read_line(&mut self.input, self.record_bytes_max, line)?;
         self.line += u64::from(more);
@@ -42,11 +42,11 @@ impl LineReader {
     }
 }
 
-/// Reads a line of at most `line_bytes_max` bytes from `input` over the contents of `line`, without
-/// its end; false at the end of the input.
+/// Replaces `line` by the next line of `input`, of at most `line_bytes_max` bytes, without its end;
+/// false at the end of the input.
 ///
 /// # Errors
-/// Those of the input, and `InvalidData` for a line that is too long.
+/// Errors of the input, and `InvalidData` for a line that is too long.
 pub fn read_line(input: impl BufRead, line_bytes_max: u64, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
     let limit = line_bytes_max + 1;
@@ -59,10 +59,11 @@ pub fn read_line(input: impl BufRead, line_bytes_max: u64, line: &mut Vec<u8>) -
     Ok(count > 0)
 }
 
-/// The first bytes of `input`, at most `bytes_max`, and an input that begins with them again.
+/// Returns the first bytes of `input`, at most `bytes_max`, and an input that begins with them
+/// again.
 ///
 /// # Errors
-/// Those of the input.
+/// Errors of the input.
 pub fn peek(mut input: Box<dyn Read>, bytes_max: u64) -> io::Result<(Vec<u8>, Box<dyn Read>)> {
     let mut first = Vec::new();
     input.by_ref().take(bytes_max).read_to_end(&mut first)?;
@@ -70,10 +71,10 @@ pub fn peek(mut input: Box<dyn Read>, bytes_max: u64) -> io::Result<(Vec<u8>, Bo
     Ok((first, Box::new(whole)))
 }
 
-/// `input`, which is text, without the byte order mark that it may begin with.
+/// Removes the byte order mark from the start of `input`, which is text.
 ///
 /// # Errors
-/// Those of the input, and `InvalidData` if the mark is that of UTF-16.
+/// Errors of the input, and `InvalidData` if the mark is that of UTF-16.
 pub fn without_mark(mut input: Box<dyn Read>) -> io::Result<Box<dyn Read>> {
     let mut first = Vec::new();
     input.by_ref().take(BYTE_ORDER_MARK.len() as u64).read_to_end(&mut first)?;
@@ -87,7 +88,7 @@ pub fn without_mark(mut input: Box<dyn Read>) -> io::Result<Box<dyn Read>> {
     Ok(Box::new(io::Cursor::new(first).chain(input)))
 }
 
-/// An error that names the bound of a record.
+/// The error for a record above its bound.
 pub fn too_long(record_bytes_max: u64) -> io::Error {
     let message = format!("a record is longer than {record_bytes_max} bytes");
     io::Error::new(io::ErrorKind::InvalidData, message)

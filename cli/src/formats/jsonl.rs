@@ -1,7 +1,7 @@
-//! The format *jsonl*: one JSON object a line; the value is the object as it is written.
+//! The format *jsonl*: one JSON object a line. The value is the text of the object.
 //!
-//! The key is the text of one of its fields, the first if none is named. It does not re-encode what
-//! it reads.
+//! The key is the text of one of its fields, by default the first. The reader does not re-encode
+//! the object.
 
 use super::input::LineReader;
 use super::key::KeyRule;
@@ -21,12 +21,12 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Reads objects whose key `rule` tells.
+    /// Reads objects with keys by `rule`.
     pub fn new(input: Box<dyn Read>, rule: KeyRule, record_bytes_max: u64) -> Self {
         Self { lines: LineReader::new(input, record_bytes_max), rule }
     }
 
-    /// The line of the record last read, from 1.
+    /// Returns the line of the last record, from 1.
     pub fn line(&self) -> u64 {
         self.lines.line()
     }
@@ -34,7 +34,7 @@ impl Reader {
     /// Reads the next record into `record`; false at the end of the input. Blank lines are skipped.
     ///
     /// # Errors
-    /// [`ReadError::Bad`] for a line that is no JSON object or has no key.
+    /// [`ReadError::Bad`] for a line that is not a JSON object or has no key.
     pub fn read(&mut self, record: &mut Record) -> Result<bool, ReadError> {
         let indent = loop {
             if !self.lines.read(&mut record.value)? {
@@ -60,7 +60,7 @@ impl Reader {
     }
 }
 
-/// Takes white space off both ends; returns how much of it stood before the text, in bytes.
+/// Trims white space from both ends, and returns the number of bytes trimmed at the start.
 fn trim(line: &mut Vec<u8>) -> u64 {
     line.truncate(line.trim_ascii_end().len());
     let indent = line.len() - line.trim_ascii_start().len();
@@ -68,11 +68,11 @@ fn trim(line: &mut Vec<u8>) -> u64 {
     indent as u64
 }
 
-/// Writes one record: the value itself if reading it would give `key`, else an object of both. No
-/// line end follows.
+/// Writes one record without a line end: the value itself if its key would be `key`, else an object
+/// of both.
 ///
 /// # Errors
-/// Those of `out`.
+/// Errors of `out`.
 pub fn write(
     out: &mut dyn Write,
     key_field: Option<&str>,
@@ -94,7 +94,7 @@ pub fn write(
     out.write_all(b"}")
 }
 
-/// Writes JSON on one line: inside JSON a line end is white space between tokens, never content.
+/// Writes JSON on one line. In JSON a line end is always white space between tokens.
 fn write_inline(out: &mut dyn Write, value: &[u8]) -> io::Result<()> {
     for (number, part) in value.split(|byte| matches!(byte, b'\n' | b'\r')).enumerate() {
         if number > 0 {

@@ -1,22 +1,22 @@
-//! Which part of a record is its key.
+//! The rule by which a record gets its key.
 //!
-//! It reads no record.
+//! It reads no records.
 
 use crate::text::shortened;
 
 #[cfg(test)]
 mod tests;
 
-/// Digits of a line number that is a key: with zeros before it, such keys sort as numbers do.
+/// Digits of a line number in a key. Leading zeros make such keys sort by number.
 const LINE_DIGITS: usize = 10;
 
-/// Which part of a record is its key.
+/// The part of a record that is its key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum KeyRule {
-    /// The first column or field; in *lines*, what stands before the tab.
+    /// The first column or field; in *lines*, the text before the tab.
     #[default]
     First,
-    /// The column or field of this name, or several with a separator between them.
+    /// The column or field of this name, or several, joined by a separator.
     Named(KeyFields),
     /// The number of the line on which the record begins.
     Line,
@@ -30,11 +30,11 @@ pub struct KeyFields {
 }
 
 impl KeyFields {
-    /// The fields that `list` names, between commas; `\,` is a comma in a name and `\\` a
-    /// backslash. `separator` stands between their values in the key.
+    /// Parses a list of field names between commas; `\,` is a comma in a name and `\\` a backslash.
+    /// In the key, `separator` stands between the values.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// A message about the fault.
     pub fn parse(list: &str, separator: Vec<u8>) -> Result<Self, String> {
         let (mut names, mut name) = (Vec::new(), String::new());
         let mut characters = list.chars().peekable();
@@ -52,20 +52,21 @@ impl KeyFields {
             }
         }
         if names.len() > 1 && separator.is_empty() {
-            return Err("an empty --key-separator makes one key of different records".to_owned());
+            return Err("an empty --key-separator could give different records one key".to_owned());
         }
         Ok(Self { names, separator })
     }
 
-    /// The names of the fields, in the order of the key.
+    /// Returns the names of the fields, in the order of the key.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Appends `part`, the value of field `index` of these, to `key`.
+    /// Appends `part`, the value of the field `index`, to `key`.
     ///
     /// # Errors
-    /// The reason, if the part holds the separator: other records could give the same key.
+    /// The reason, if the part contains the separator, because different records could then get one
+    /// key.
     pub fn push(&self, key: &mut Vec<u8>, index: usize, part: &[u8]) -> Result<(), String> {
         if self.names.len() == 1 {
             key.extend_from_slice(part);
@@ -88,7 +89,7 @@ impl KeyFields {
     }
 }
 
-/// The key that a line number is.
+/// Returns the key for a line number.
 pub fn of_line(line: u64) -> Vec<u8> {
     format!("{line:0LINE_DIGITS$}").into_bytes()
 }

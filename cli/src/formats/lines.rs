@@ -1,7 +1,7 @@
 //! The format *lines*: key, tab, value, one record a line, split at the first tab.
 //!
-//! In the plain form bytes are taken as they are, so a key can hold neither tab nor line end and a
-//! value no line end; the escape and hex forms hold everything.
+//! The plain form takes bytes unchanged. So a key can hold neither tab nor line end, and a value no
+//! line end. The forms escape and hex hold any bytes.
 
 use super::input::LineReader;
 use super::key::{KeyRule, of_line};
@@ -21,13 +21,13 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Reads records whose keys and values are in `form`. By the rule [`KeyRule::Line`] the whole
-    /// line is the value.
+    /// Reads records with keys and values in `form`. With [`KeyRule::Line`] the whole line is the
+    /// value.
     pub fn new(input: Box<dyn Read>, form: Form, rule: KeyRule, record_bytes_max: u64) -> Self {
         Self { lines: LineReader::new(input, record_bytes_max), form, rule, buffer: Vec::new() }
     }
 
-    /// The line of the record last read, from 1.
+    /// Returns the line of the last record, from 1.
     pub fn line(&self) -> u64 {
         self.lines.line()
     }
@@ -35,7 +35,7 @@ impl Reader {
     /// Reads the next record into `record`; false at the end of the input.
     ///
     /// # Errors
-    /// [`ReadError::Bad`] for a line without a tab or text that is not in the form.
+    /// [`ReadError::Bad`] for a line without a tab, or text that is not in the form.
     pub fn read(&mut self, record: &mut Record) -> Result<bool, ReadError> {
         if !self.lines.read(&mut self.buffer)? {
             return Ok(false);

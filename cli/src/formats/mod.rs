@@ -23,12 +23,12 @@ use std::{
     path::Path,
 };
 
-/// A format that records are read from and written to.
+/// A format of records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// One JSON object a line.
     Jsonl,
-    /// A JSON array of objects; import takes objects one after another as well.
+    /// A JSON array of objects; import also accepts a sequence of objects.
     Json,
     /// Comma-separated, with a header.
     Csv,
@@ -39,7 +39,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The format that the extension of `path` names; that before `.gz` counts.
+    /// Returns the format for the extension of `path`; in `.gz` files, for the extension before it.
     pub fn of_path(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.to_ascii_lowercase();
         let name = Path::new(name.strip_suffix(".gz").unwrap_or(&name));
@@ -54,23 +54,23 @@ impl Format {
     }
 }
 
-/// How records are read.
+/// Options of a reader.
 #[derive(Clone, Debug)]
 pub struct ReaderOptions {
     /// The format.
     pub format: Format,
-    /// Where the key is.
+    /// The rule for keys.
     pub rule: KeyRule,
     /// The form of keys and values in *lines*.
     pub form: Form,
-    /// What stands between the fields of csv and tsv; if none is given, tabs in tsv, and in csv
-    /// what [`Delimiter::find`] finds.
+    /// The delimiter of csv and tsv. By default it is a tab in tsv, and that of [`Delimiter::find`]
+    /// in csv.
     pub delimiter: Option<Delimiter>,
-    /// What becomes of records with too few fields in csv and tsv.
+    /// The treatment of records with too few fields in csv and tsv.
     pub short_record: csv::ShortRecord,
 }
 
-/// Reads records in one of the formats.
+/// A reader of any format.
 pub enum Reader {
     /// One JSON object a line.
     Jsonl(jsonl::Reader),
@@ -83,10 +83,10 @@ pub enum Reader {
 }
 
 impl Reader {
-    /// Reads `input`; also returns the delimiter if it was found out.
+    /// Opens a reader of `input`, and returns the delimiter if it was detected.
     ///
     /// # Errors
-    /// Those of the input, whose first bytes are read.
+    /// Errors of the input, whose first bytes are read.
     pub fn new(
         input: Box<dyn Read>,
         options: ReaderOptions,
@@ -94,7 +94,7 @@ impl Reader {
         let limit = input::RECORD_BYTES_MAX;
         let ReaderOptions { format, rule, form, delimiter, short_record } = options;
         if format == Format::Lines {
-            // Any bytes may begin a line.
+            // No byte order mark is removed, because a line may begin with any bytes.
             return Ok((Self::Lines(lines::Reader::new(input, form, rule, limit)), None));
         }
         let mut input = input::without_mark(input)?;
@@ -121,7 +121,7 @@ impl Reader {
     /// Reads the next record into `record`; false at the end of the input.
     ///
     /// # Errors
-    /// [`ReadError::Bad`] with line and column for what the format does not allow.
+    /// [`ReadError::Bad`] with line and column for a record that violates the format.
     pub fn read(&mut self, record: &mut Record) -> Result<bool, ReadError> {
         match self {
             Self::Jsonl(reader) => reader.read(record),
@@ -131,7 +131,7 @@ impl Reader {
         }
     }
 
-    /// The line of the record last read, from 1.
+    /// Returns the line of the last record, from 1.
     pub fn line(&self) -> u64 {
         match self {
             Self::Jsonl(reader) => reader.line(),

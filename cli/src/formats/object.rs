@@ -1,6 +1,6 @@
-//! A JSON object with its fields in their order and its values as they were written.
+//! A JSON object whose fields keep their order and whose values keep their text.
 //!
-//! It does not interpret values beyond the text of a field: numbers keep their digits.
+//! It interprets only the text of a field, so numbers keep their digits.
 
 use super::key::{KeyRule, of_line};
 use crate::text::shortened;
@@ -16,14 +16,14 @@ pub struct Object<'a> {
 /// Text that is not a JSON object.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BadObject {
-    /// Where, as a byte of the text, from 1.
+    /// Position of the fault, as a byte of the text, from 1.
     pub column: u64,
-    /// What is wrong.
+    /// The fault.
     pub reason: String,
 }
 
 impl<'a> Object<'a> {
-    /// Reads `text`, which is one JSON object and nothing more.
+    /// Parses `text`, which must be exactly one JSON object.
     ///
     /// # Errors
     /// [`BadObject`] with the place, if it is not.
@@ -38,20 +38,20 @@ impl<'a> Object<'a> {
         })
     }
 
-    /// Its fields, in their order.
+    /// Returns the fields in their order.
     pub fn fields(&self) -> &[(String, &'a RawValue)] {
         &self.fields
     }
 
-    /// The value of the field `name`, as it was written.
+    /// Returns the text of the value of the field `name`.
     pub fn field(&self, name: &str) -> Option<&'a RawValue> {
         self.fields.iter().find(|(field, _)| field == name).map(|(_, value)| *value)
     }
 
-    /// Appends the key that this object has by `rule` to `key`; `line` is where it stands.
+    /// Appends the object's key by `rule` to `key`; `line` is the object's line number.
     ///
     /// # Errors
-    /// The reason, if it has none.
+    /// The reason, if the object has no key.
     pub fn push_key(&self, rule: &KeyRule, line: u64, key: &mut Vec<u8>) -> Result<(), String> {
         match rule {
             KeyRule::Line => key.extend(of_line(line)),
@@ -65,10 +65,10 @@ impl<'a> Object<'a> {
         Ok(())
     }
 
-    /// The key this object gives: the text of the field `name`, or of the first field.
+    /// Returns the object's key: the text of the field `name`, or of the first field.
     ///
     /// # Errors
-    /// The reason, if there is no such field or it is neither a string nor a number.
+    /// The reason, if the field is missing, or is neither a string nor a number.
     pub fn key(&self, name: Option<&str>) -> Result<Cow<'a, str>, String> {
         let (name, value) = match name {
             Some(name) => match self.field(name) {
@@ -99,8 +99,7 @@ impl<'a> Object<'a> {
     }
 }
 
-/// A value as a person would write it in a cell: strings without quotes, null as nothing, anything
-/// else as JSON.
+/// Formats a value for a cell: strings without quotes, null as nothing, other values as JSON.
 ///
 /// # Errors
 /// For a string with half of a surrogate pair, which no cell can hold.

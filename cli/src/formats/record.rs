@@ -1,10 +1,10 @@
-//! What the formats read and write: a record, and how one can be bad.
+//! Records, and the faults of records.
 //!
 //! It knows no format.
 
 use std::{fmt, io};
 
-/// A key and its value. Readers refill it, so that its memory is reused.
+/// A key and its value. Readers refill it to reuse its memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// The key.
@@ -13,14 +13,14 @@ pub struct Record {
     pub value: Vec<u8>,
 }
 
-/// Where a record is not what its format asks for, and why.
+/// Position and reason of a bad record.
 #[derive(Debug, PartialEq, Eq)]
 pub struct BadRecord {
     /// The line, from 1.
     pub line: u64,
     /// The column, from 1: a field in csv and tsv, a byte in jsonl and lines.
     pub column: u64,
-    /// What is wrong.
+    /// The fault.
     pub reason: String,
 }
 
@@ -30,12 +30,12 @@ impl fmt::Display for BadRecord {
     }
 }
 
-/// Why there is no next record.
+/// The reason why there is no next record.
 #[derive(Debug)]
 pub enum ReadError {
-    /// The record is not what its format asks for; the one after it can be read.
+    /// The record violates the format; the next one can be read.
     Bad(BadRecord),
-    /// The input is not what its format asks for, and nothing after this can be read.
+    /// The input violates the format, and nothing after this can be read.
     Broken(BadRecord),
     /// The input cannot be read.
     Io(io::Error),
@@ -53,10 +53,10 @@ impl From<BadRecord> for ReadError {
     }
 }
 
-/// Why a record cannot be written.
+/// The reason why a record cannot be written.
 #[derive(Debug)]
 pub enum WriteError {
-    /// The format cannot hold it.
+    /// The format cannot represent it.
     Unfit(String),
     /// The output cannot be written.
     Io(io::Error),

@@ -1,4 +1,4 @@
-//! The bounds are those of the library.
+//! The limits equal those of the library.
 
 use super::*;
 use siltdb::{Db, WriteBatch};

@@ -1,4 +1,4 @@
-//! What a bar shows.
+//! The text of a progress bar.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The forms of keys and values, and back.
+//! The forms of keys and values, in both directions.
 
 use super::*;
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Names, and which transaction is current.
+//! Names of transactions, and which one is current.
 
 use super::*;
 use siltdb::Db;
@@ -19,7 +19,7 @@ fn the_current_one_is_the_one_that_began_last_or_was_switched_to() {
     begin(&mut transactions, "a");
     assert_eq!(transactions.free_name(), "t2");
     assert_eq!(transactions.current(), Some("a"));
-    // A command in another one leaves it current, unless it ended there.
+    // A command in another transaction leaves the current one current, unless it ends it.
     transactions.switch(Some("t1")).unwrap();
     transactions.go_back("t1", Some("a".to_owned()));
     assert_eq!(transactions.current(), Some("a"));

@@ -1,9 +1,9 @@
-//! The verb batch: operations from a file, all or none.
+//! The verb batch: applies the operations of a file atomically.
 //!
-//! One operation a line, `put KEY VALUE` or `delete KEY`, keys and values in escape form (hex with
-//! `--hex`). After the word comes a tab, and then the fields stand between tabs; or a space, and
-//! then the key ends at the next space and the value is the rest. Blank lines and lines that begin
-//! with `#` are skipped. It does not open the database.
+//! A line has one operation, `put KEY VALUE` or `delete KEY`, with key and value in escape form
+//! (hex with `--hex`). After a tab behind the word, tabs separate the fields. After a space, the
+//! key ends at the next space, and the value is the rest of the line. Blank lines and lines that
+//! begin with `#` are skipped. The verb does not open the database.
 
 use crate::argument::{DurabilityArguments, FamilyArguments};
 use crate::failure::{Failure, Result};
@@ -25,11 +25,11 @@ use std::{fmt, path::PathBuf};
 #[cfg(test)]
 mod tests;
 
-/// Most memory that the operations of a batch take before they are handed to the database, in
-/// bytes; a batch has a bound of the same size in the bytes of the log.
+/// Most memory of the operations before they are handed to the database, in bytes. The size of a
+/// batch in the log has the same bound.
 const OPERATIONS_BYTES_MAX: usize = u32::MAX as usize;
 
-/// What `batch` is told.
+/// Arguments of `batch`.
 #[derive(Args, Debug)]
 pub struct Arguments {
     /// The file of operations; `-` is stdin.
@@ -41,12 +41,12 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// What to do where there is no database.
+    /// Decides whether the verb creates a missing database.
     pub fn opening(&self) -> Opening {
         self.family.opening()
     }
 
-    /// Reads the operations, in the form that `settings` say, before a database is made for them.
+    /// Reads the operations in the form of `settings`, before a database is created for them.
     ///
     /// # Errors
     /// [`Failure::File`]; [`Failure::Usage`] with line and column for a bad line.
@@ -59,21 +59,21 @@ impl Arguments {
     }
 }
 
-/// The operations of a file, none of which is bad.
+/// The operations of a file, all of them valid.
 #[derive(Debug)]
 pub struct Operations {
     name: String,
     placed: Vec<Placed>,
 }
 
-/// An operation and the line that says so.
+/// An operation and its line.
 #[derive(Debug)]
 struct Placed {
     line: u64,
     operation: Operation,
 }
 
-/// Reads operations that take at most `bytes_max` in memory.
+/// Reads operations that take at most `bytes_max` bytes of memory.
 fn read(source: Source, form: Form, bytes_max: usize) -> Result<Operations> {
     let progress = Progress::bytes("reading", source.bytes_total);
     let mut lines = LineReader::new(source.input, RECORD_BYTES_MAX);
@@ -107,16 +107,16 @@ fn read(source: Source, form: Form, bytes_max: usize) -> Result<Operations> {
     }
 }
 
-/// What is wrong with a line, at the byte `index` of it.
+/// The failure of a line at its byte `index`.
 fn bad_line(name: &str, line: u64, index: usize, reason: &dyn fmt::Display) -> Failure {
     let bad = BadRecord { line, column: index as u64 + 1, reason: reason.to_string() };
     Failure::Usage(format!("{name}: {bad}; nothing was written"))
 }
 
-/// Applies `operations`, all or none.
+/// Applies `operations` atomically.
 ///
 /// # Errors
-/// [`Failure::Usage`] with its line for an operation that the database does not take; those of the
+/// [`Failure::Usage`] with the line of an operation that the database refuses; errors of the
 /// database.
 pub fn run(session: &mut Session, arguments: &Arguments, operations: Operations) -> Result<()> {
     let count = operations.placed.len();
@@ -165,7 +165,7 @@ enum Operation {
 }
 
 impl Operation {
-    /// Its key and value; that of a deletion is empty.
+    /// Returns key and value; the value of a deletion is empty.
     fn entry(&self) -> (&[u8], &[u8]) {
         match self {
             Self::Put { key, value } => (key.as_slice(), value.as_slice()),
@@ -174,7 +174,7 @@ impl Operation {
     }
 }
 
-/// A line that is no operation.
+/// A line that is not an operation.
 #[derive(Debug, PartialEq, Eq)]
 struct BadLine {
     index: usize,

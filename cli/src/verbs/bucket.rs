@@ -1,4 +1,4 @@
-//! The verbs on buckets: create, list, move, delete. And data verbs within one.
+//! The verbs on buckets: create, list, move, delete. Also the base of data verbs within a bucket.
 //!
 //! They do not open the database.
 
@@ -11,11 +11,11 @@ use serde_json::json;
 use siltdb::{Bucket, Durability, Transaction, UpdateOptions};
 use std::ffi::OsString;
 
-/// The end of the help of the verbs.
+/// Text at the end of the `--help` of the verbs.
 pub const HELP: &str = "\
-A path is the names from the root to the bucket, with / between: at most 16, each of 1 to 255 \
-bytes. get, put, delete, scan and count take it as --bucket. Moving and deleting cost the same \
-whatever is in the bucket; the keys of buckets in a deleted one are deleted after it.
+A path is the names from the root to the bucket, separated by /: at most 16, each of 1 to 255 \
+bytes. get, put, delete, scan and count take it as --bucket. The cost of moving and deleting does \
+not depend on the contents of the bucket. The keys of buckets in a deleted one are deleted later.
 
 Example:
   silt bucket create demo.db ada/inbox
@@ -25,39 +25,39 @@ Example:
   silt bucket move demo.db ada/inbox ada/read
   silt bucket delete demo.db ada";
 
-/// What `bucket create` and `bucket delete` are told.
+/// Arguments of `bucket create` and `bucket delete`.
 #[derive(Args, Debug)]
 pub struct PathArguments {
-    /// The names from the root to the bucket, as a/b.
+    /// The path of the bucket, such as a/b.
     path: OsString,
     #[command(flatten)]
     family: FamilyArguments,
 }
 
-/// What `bucket list` is told.
+/// Arguments of `bucket list`.
 #[derive(Args, Debug)]
 pub struct ListArguments {
-    /// The bucket, as a/b [default: the root]
+    /// The bucket, such as a/b [default: the root]
     path: Option<OsString>,
     #[command(flatten)]
     family: FamilyArguments,
 }
 
-/// What `bucket move` is told.
+/// Arguments of `bucket move`.
 #[derive(Args, Debug)]
 pub struct MoveArguments {
-    /// The path it has.
+    /// The present path.
     from: OsString,
-    /// The path it gets.
+    /// The new path.
     to: OsString,
     #[command(flatten)]
     family: FamilyArguments,
 }
 
-/// Makes a bucket, and those it lies in as far as they are missing.
+/// Creates a bucket and the missing ones on its path.
 ///
 /// # Errors
-/// Those of the database: the bucket exists, or its path is not allowed.
+/// Errors of the database: the bucket exists, or its path is not permitted.
 pub fn create(session: &mut Session, arguments: &PathArguments) -> Result<()> {
     let path = argument::bucket_path(&arguments.path, session.output.settings().form)?;
     write(session, (&arguments.family, DurabilityArguments::default()), |tx| {
@@ -72,7 +72,7 @@ pub fn create(session: &mut Session, arguments: &PathArguments) -> Result<()> {
 /// Prints the names of the buckets in a bucket.
 ///
 /// # Errors
-/// Those of the database and of stdout.
+/// Errors of the database and of stdout.
 pub fn list(session: &mut Session, arguments: &ListArguments) -> Result<()> {
     let form = session.output.settings().form;
     let path = arguments.path.as_ref().map(|path| argument::bucket_path(path, form)).transpose()?;
@@ -81,10 +81,10 @@ pub fn list(session: &mut Session, arguments: &ListArguments) -> Result<()> {
     names.iter().try_for_each(|name| session.output.key(name))
 }
 
-/// Gives a bucket another path, with everything in it.
+/// Moves a bucket with everything in it to another path.
 ///
 /// # Errors
-/// Those of the database: there is no such bucket, or the new path is taken or not allowed.
+/// Errors of the database: the bucket is missing, or the new path is taken or not permitted.
 pub fn rename(session: &mut Session, arguments: &MoveArguments) -> Result<()> {
     let form = session.output.settings().form;
     let from = argument::bucket_path(&arguments.from, form)?;
@@ -99,7 +99,7 @@ pub fn rename(session: &mut Session, arguments: &MoveArguments) -> Result<()> {
 /// Deletes a bucket with everything in it.
 ///
 /// # Errors
-/// Those of the database: there is no such bucket.
+/// Errors of the database: the bucket is missing.
 pub fn delete(session: &mut Session, arguments: &PathArguments) -> Result<()> {
     let path = argument::bucket_path(&arguments.path, session.output.settings().form)?;
     write(session, (&arguments.family, DurabilityArguments::default()), |tx| {
@@ -111,10 +111,10 @@ pub fn delete(session: &mut Session, arguments: &PathArguments) -> Result<()> {
     session.output.result("", &json!({ "deleted": arguments.path.to_string_lossy() }))
 }
 
-/// Runs `change` in the current transaction, or in one of its own that lasts as `durability` says.
+/// Runs `change` in the current transaction, or in one of its own with `durability`.
 ///
 /// # Errors
-/// Those of the database and of `change`.
+/// Errors of the database and of `change`.
 pub fn write<T>(
     session: &Session,
     (family, durability): (&FamilyArguments, DurabilityArguments),
@@ -134,7 +134,7 @@ pub fn write<T>(
     Ok(value)
 }
 
-/// As [`write()`], in the bucket that a data verb names.
+/// Runs `change` as [`write()`] does, in the bucket that a data verb names.
 ///
 /// # Errors
 /// As [`write()`].

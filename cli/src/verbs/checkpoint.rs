@@ -1,4 +1,4 @@
-//! The verb checkpoint: a second database beside the one that is open.
+//! The verb checkpoint: makes a second database beside the open one.
 
 use crate::failure::Result;
 use crate::session::Session;
@@ -8,26 +8,26 @@ use serde_json::json;
 use siltdb::Checkpoint;
 use std::path::PathBuf;
 
-/// What `silt checkpoint --help` says at its end.
+/// Text at the end of `silt checkpoint --help`.
 pub const HELP: &str = "\
-Files of tables are linked, not copied, where the file system can: a checkpoint takes a moment and \
-hardly any space, and shares the fate of the disk it is on. It is whole or not there: until it is \
-whole it is called DIR.partial.
+Table files are linked instead of copied where the file system supports it. So a checkpoint is \
+fast and takes little space, but is no backup on the same disk. It is called DIR.partial until it \
+is complete.
 
 Example:
   silt checkpoint demo.db demo-before.db";
 
-/// What `checkpoint` is told.
+/// Arguments of `checkpoint`.
 #[derive(Args, Debug)]
 pub struct Arguments {
     /// The directory of the new database, which must not exist or be empty.
     dir: PathBuf,
 }
 
-/// Makes a database of what the open one holds.
+/// Makes a database with the contents of the open one.
 ///
 /// # Errors
-/// Those of the database.
+/// Errors of the database.
 pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     let (db, dir) = (session.db().clone(), arguments.dir.clone());
     let made = aside("making the checkpoint", move || db.checkpoint(dir))??;

@@ -1,4 +1,4 @@
-//! The verb completions: a script that teaches a shell the verbs and options of `silt`.
+//! The verb completions: prints a script that completes verbs and options of `silt` in a shell.
 //!
 //! It does not install the script.
 
@@ -8,7 +8,7 @@ use clap::{Args, Command};
 use clap_complete::Shell;
 use serde_json::json;
 
-/// What `completions` is told.
+/// Arguments of `completions`.
 #[derive(Args, Debug)]
 pub struct Arguments {
     /// The shell.
@@ -18,7 +18,7 @@ pub struct Arguments {
 /// Prints the script for `command`.
 ///
 /// # Errors
-/// Those of stdout.
+/// Errors of stdout.
 pub fn run(output: &mut Output, arguments: &Arguments, mut command: Command) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut command, "silt", &mut script);

@@ -1,4 +1,4 @@
-//! The verb destroy: it removes a database, after asking.
+//! The verb destroy: removes a database after a question.
 //!
 //! It does not open the database.
 
@@ -11,7 +11,7 @@ use siltdb::Options;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
-/// What `destroy` is told.
+/// Arguments of `destroy`.
 #[derive(Args, Debug)]
 pub struct Arguments {
     /// The directory of the database.
@@ -21,10 +21,10 @@ pub struct Arguments {
     yes: bool,
 }
 
-/// Removes the database, and its directory if nothing else lies there.
+/// Removes the database, and its directory if no other file lies in it.
 ///
 /// # Errors
-/// [`Failure::Missing`] if there is none; [`Failure::Usage`] if it was not agreed to; those of the
+/// [`Failure::Missing`] if there is none; [`Failure::Usage`] without consent; errors of the
 /// database.
 pub fn run(output: &mut Output, options: Options, arguments: &Arguments) -> Result<()> {
     let path = &arguments.db;
@@ -32,7 +32,7 @@ pub fn run(output: &mut Output, options: Options, arguments: &Arguments) -> Resu
         return Err(Failure::no_database(path));
     }
     let options = options.lock_wait(output.settings().wait);
-    // What is not ours is refused before anything is asked.
+    // The question comes only after the check that this is a database.
     let families = options.list_families(path)?;
     if !arguments.yes && !agrees(&format!("{} with {} families", path.display(), families.len()))? {
         return Err(Failure::Usage("nothing was removed".to_owned()));
@@ -41,10 +41,10 @@ pub fn run(output: &mut Output, options: Options, arguments: &Arguments) -> Resu
     output.result("", &json!({ "destroyed": path.display().to_string() }))
 }
 
-/// Whether the answer on the terminal is yes.
+/// Asks on the terminal, and returns whether the answer is yes.
 fn agrees(what: &str) -> Result<bool> {
     if !io::stdin().is_terminal() {
-        let reason = "destroy asks first, and stdin is no terminal; --yes removes it unasked";
+        let reason = "destroy asks first, but stdin is not a terminal; --yes skips the question";
         return Err(Failure::Usage(reason.to_owned()));
     }
     let mut stderr = io::stderr();

@@ -1,4 +1,4 @@
-//! The verb export: entries become records of a file; the inverse of import where there is one.
+//! The verb export: writes entries as records of a file, the inverse of import where possible.
 //!
 //! It does not open the database.
 
@@ -22,7 +22,7 @@ use std::io::{self, Write};
 use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
 
-/// What `export` is told.
+/// Arguments of `export`.
 #[derive(Args, Debug)]
 pub struct Arguments {
     /// The file to write, compressed by gzip if its name ends in .gz; `-` is stdout.
@@ -34,7 +34,7 @@ pub struct Arguments {
     /// The field of the values that holds the key [default: the first]
     #[arg(long, value_name = "NAME")]
     key: Option<String>,
-    /// Leave out keys that cannot be read, and say which; the exit code is 3 then.
+    /// Leave out keys that cannot be read, and list them; the exit code is then 3.
     #[arg(long)]
     skip_damaged: bool,
     #[command(flatten)]
@@ -46,7 +46,8 @@ pub struct Arguments {
 /// Writes the entries of a range to a file.
 ///
 /// # Errors
-/// [`Failure::Usage`] for entries the format cannot hold; those of the database and the file.
+/// [`Failure::Usage`] for entries that the format cannot represent; errors of the database and the
+/// file.
 pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     let format = format(session, arguments)?;
     let scope = session.scope(arguments.family.name())?;
@@ -83,8 +84,8 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
         return left_out(&skipped);
     }
     destination::refuse_inside(&arguments.file, session.path())?;
-    // An export may be the only copy, and so may be the one it replaces: it takes the name when it
-    // is complete, and is on the device before it is reported.
+    // An export may be the only copy, and so may the file that it replaces. So the new file gets
+    // the name only when it is complete, and is durable before it is reported.
     let out = Destination::create(&arguments.file);
     let mut out = out.map_err(|error| Failure::file("create", &name, error))?;
     let is_gzip = arguments.file.extension().is_some_and(|extension| extension == "gz");
@@ -97,7 +98,7 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
         exporter.export(&mut out, &fail)
     };
     written.map_err(|failure| match failure {
-        Failure::Interrupted => failure.with_note(format!("{name} is as it was")),
+        Failure::Interrupted => failure.with_note(format!("{name} is unchanged")),
         failure => failure,
     })?;
     out.finish().map_err(|error| fail(error.into()))?;
@@ -107,7 +108,7 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     left_out(&skipped)
 }
 
-/// What of `family` cannot be read. Reads and verifies all tables of the database.
+/// Returns the unreadable keys of `family`, after reading and verifying all tables.
 fn damage(session: &Session, family: &Family) -> Result<Vec<Lost>> {
     let progress = Progress::bytes("checking", Some(0));
     let report = session.db().check(&mut |done| {
@@ -115,7 +116,7 @@ fn damage(session: &Session, family: &Family) -> Result<Vec<Lost>> {
         progress.set(done.bytes_done);
     })?;
     let is_of = |lost: &Lost| lost.family.as_deref().is_none_or(|name| name == family.name());
-    // A damaged filter keeps no entry from being walked over.
+    // A damaged filter does not hide entries from a scan.
     let has_entries = |lost: &Lost| lost.entries_max != Some(0);
     let damage = report.damage.into_iter();
     let mut damage: Vec<_> = damage.filter(|lost| is_of(lost) && has_entries(lost)).collect();
@@ -123,7 +124,7 @@ fn damage(session: &Session, family: &Family) -> Result<Vec<Lost>> {
     Ok(damage)
 }
 
-/// The parts of `range` between what is `skipped`, which is in order.
+/// Returns the parts of `range` between the `skipped` ones, which are in order.
 fn around(range: KeyRange, skipped: &[Lost]) -> Vec<KeyRange> {
     let (mut lower, upper) = range;
     let mut parts = Vec::new();
@@ -139,7 +140,7 @@ fn around(range: KeyRange, skipped: &[Lost]) -> Vec<KeyRange> {
     parts
 }
 
-/// The upper bound that comes first; `bound` excludes its key.
+/// Returns the smaller of two upper bounds; `bound` excludes its key.
 fn earlier(upper: &Bound<Vec<u8>>, bound: Bound<Vec<u8>>) -> Bound<Vec<u8>> {
     match (upper, &bound) {
         (Bound::Included(key), Bound::Excluded(other)) if key < other => upper.clone(),
@@ -148,7 +149,7 @@ fn earlier(upper: &Bound<Vec<u8>>, bound: Bound<Vec<u8>>) -> Bound<Vec<u8>> {
     }
 }
 
-/// The lower bound that comes last; `bound` excludes its key.
+/// Returns the greater of two lower bounds; `bound` excludes its key.
 fn later(lower: &Bound<Vec<u8>>, bound: Bound<Vec<u8>>) -> Bound<Vec<u8>> {
     match (lower, &bound) {
         (Bound::Included(key), Bound::Excluded(other)) if key > other => lower.clone(),
@@ -166,7 +167,7 @@ fn is_empty((lower, upper): &KeyRange) -> bool {
     }
 }
 
-/// Says what was left out.
+/// Fails with a list of what was left out.
 fn left_out(skipped: &[Lost]) -> Result<()> {
     if skipped.is_empty() {
         return Ok(());
@@ -191,12 +192,12 @@ fn format(session: &Session, arguments: &Arguments) -> Result<Format> {
     Ok(format)
 }
 
-/// What is shown each key and value of a pass.
+/// A callback for each key and value of a pass.
 type OnRecord<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
 
 struct Exporter {
     scope: Scope,
-    /// In order, apart from each other.
+    /// In order, and disjoint.
     ranges: Vec<KeyRange>,
     format: Format,
     key: Option<String>,
@@ -211,8 +212,8 @@ impl Exporter {
             Format::Tsv => Delimiter::TAB,
             Format::Jsonl | Format::Json | Format::Lines => return self.stream(out, fail),
         };
-        // Two passes: the header needs the columns of all values. Nobody writes between them, for
-        // this process holds the database.
+        // Two passes, because the header needs the columns of all values. Nothing is written
+        // between them, since this process holds the database.
         let mut columns = csv::Columns::default();
         let key_field = self.key.clone();
         self.pass("reading", &mut |key, value| {
@@ -242,7 +243,7 @@ impl Exporter {
         if format == Format::Json { out.write_all(b"\n]\n").map_err(io) } else { Ok(()) }
     }
 
-    /// Shows `on_entry` every entry of the range.
+    /// Calls `on_entry` with every entry of the range.
     fn pass(&mut self, verb: &'static str, on_entry: &mut OnRecord<'_>) -> Result<()> {
         let progress = Progress::bytes(verb, None);
         let mut bytes = 0;

@@ -1,4 +1,4 @@
-//! The verb families: list, create, drop, rename.
+//! The verb families: lists, creates, drops and renames families, and changes their options.
 //!
 //! It does not open the database.
 
@@ -10,23 +10,23 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use siltdb::FamilyOptions;
 
-/// What `families create` and `families drop` are told.
+/// Arguments of `families create` and `families drop`.
 #[derive(Args, Debug)]
 pub struct NameArguments {
     /// The name of the family.
     name: String,
 }
 
-/// What `families rename` is told.
+/// Arguments of `families rename`.
 #[derive(Args, Debug)]
 pub struct RenameArguments {
-    /// The name it has.
+    /// The present name.
     from: String,
-    /// The name it gets.
+    /// The new name.
     to: String,
 }
 
-/// What `families options` is told.
+/// Arguments of `families options`.
 #[derive(Args, Debug)]
 pub struct OptionsArguments {
     /// The name of the family.
@@ -37,7 +37,7 @@ pub struct OptionsArguments {
 }
 
 impl OptionsArguments {
-    /// What the database is opened for.
+    /// Returns the purpose of the opening.
     pub fn opening(&self) -> Opening {
         if self.changes.is_empty() { Opening::Read } else { Opening::Write }
     }
@@ -46,7 +46,7 @@ impl OptionsArguments {
 /// Changes options of a family, or prints them all.
 ///
 /// # Errors
-/// [`Failure::Usage`] for an unknown name or a bad value; [`Failure::Missing`]; those of the
+/// [`Failure::Usage`] for an unknown name or a bad value; [`Failure::Missing`]; errors of the
 /// database.
 pub fn options(session: &mut Session, arguments: &OptionsArguments) -> Result<()> {
     let family = session.family(Some(&arguments.name))?;
@@ -68,7 +68,7 @@ pub fn options(session: &mut Session, arguments: &OptionsArguments) -> Result<()
 /// Prints the names of the families, in order.
 ///
 /// # Errors
-/// Those of stdout.
+/// Errors of stdout.
 pub fn list(session: &mut Session) -> Result<()> {
     let names = session.db().families();
     if session.output.settings().style == Style::Json {
@@ -77,10 +77,10 @@ pub fn list(session: &mut Session) -> Result<()> {
     names.iter().try_for_each(|name| session.output.bytes(name.as_bytes()))
 }
 
-/// Makes a family.
+/// Creates a family.
 ///
 /// # Errors
-/// Those of the database: a family of this name exists, or the name is not allowed.
+/// Errors of the database: a family of this name exists, or the name is not permitted.
 pub fn create(session: &mut Session, arguments: &NameArguments) -> Result<()> {
     session.db().create_family(&arguments.name, FamilyOptions::new())?;
     session.output.result("", &json!({ "created": arguments.name }))
@@ -89,11 +89,11 @@ pub fn create(session: &mut Session, arguments: &NameArguments) -> Result<()> {
 /// Drops a family and everything in it.
 ///
 /// # Errors
-/// [`Failure::Usage`] if it is in use; those of the database: there is no such family, or it cannot
-/// be dropped.
+/// [`Failure::Usage`] if the family is in use; errors of the database: it is missing, or cannot be
+/// dropped.
 pub fn drop(session: &mut Session, arguments: &NameArguments) -> Result<()> {
     session.family(Some(&arguments.name))?;
-    // Commands after this one would go on in another family. The default one cannot be dropped.
+    // Later commands would run in another family. The default family cannot be dropped anyway.
     if session.family_in_use() == arguments.name && arguments.name != DEFAULT_FAMILY {
         let reason = format!("the family `{}` is in use", arguments.name);
         return Err(Failure::Usage(format!("{reason}; `use {DEFAULT_FAMILY}` first")));
@@ -102,10 +102,10 @@ pub fn drop(session: &mut Session, arguments: &NameArguments) -> Result<()> {
     session.output.result("", &json!({ "dropped": arguments.name }))
 }
 
-/// Gives a family another name.
+/// Renames a family.
 ///
 /// # Errors
-/// Those of the database: there is no such family, or the new name is taken or not allowed.
+/// Errors of the database: the family is missing, or the new name is taken or not permitted.
 pub fn rename(session: &mut Session, arguments: &RenameArguments) -> Result<()> {
     let RenameArguments { from, to } = arguments;
     session.family(Some(from))?;

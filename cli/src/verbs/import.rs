@@ -1,7 +1,7 @@
-//! The verb import: records of a file become entries, chunk by chunk.
+//! The verb import: writes the records of a file as entries, chunk by chunk.
 //!
-//! Memory is bounded by one chunk, however long the input. The first chunk is read before there is
-//! a database: nothing is made for what is bad from the start. It does not open the database.
+//! Memory is bounded by one chunk, whatever the length of the input. The verb reads the first chunk
+//! before a database is created, so that bad input creates none. It does not open the database.
 
 mod tally;
 mod known;
@@ -31,25 +31,25 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use tally::Tally;
 
-/// A chunk is committed at this size at the latest, in bytes, however few its records.
+/// Largest chunk, in bytes: it is committed at this size, however few its records.
 const CHUNK_BYTES_MAX: usize = 64 << 20;
 
-/// What stands between the parts of a key, if nothing else is given.
+/// Default separator between the parts of a key.
 const KEY_SEPARATOR: &str = "/";
 
-/// What becomes of a record whose key is there already.
+/// The treatment of a record whose key exists already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum OnDuplicate {
-    /// Its value replaces the one that is there.
+    /// Its value replaces the existing one.
     #[default]
     Replace,
-    /// The value that is there stays.
+    /// The existing value stays.
     Keep,
     /// It ends the import.
     Fail,
 }
 
-/// What `import` is told.
+/// Arguments of `import`.
 #[derive(Args, Debug)]
 pub struct Arguments {
     /// The file to read, also compressed by gzip; `-` is stdin.
@@ -61,26 +61,26 @@ pub struct Arguments {
     /// [default: the first]
     #[arg(long, value_name = "NAMES")]
     key: Option<String>,
-    /// What stands between the parts of a key of several columns, in escape form [default: /]
+    /// The separator between the parts of a key of several columns, in escape form [default: /]
     #[arg(long, value_name = "TEXT", requires = "key")]
     key_separator: Option<String>,
-    /// The key is the number of the line on which a record begins, in ten digits; in json that of
+    /// Take the number of a record's first line as its key, in ten digits; in json the number of
     /// the record.
     #[arg(long, conflicts_with = "key")]
     key_line: bool,
-    /// csv: what stands between fields, a character or `tab` [default: found in the first records]
+    /// csv: the delimiter of fields, a character or `tab` [default: detected in the first records]
     #[arg(long, value_name = "CHARACTER", value_parser = Delimiter::parse)]
     delimiter: Option<Delimiter>,
-    /// csv, tsv: take records with fewer fields than the header, their last ones left out.
+    /// csv, tsv: accept records with fewer fields than the header, without the missing ones.
     #[arg(long)]
     allow_short: bool,
-    /// What becomes of a record whose key is there already.
+    /// What to do with a record whose key exists already.
     #[arg(long, value_name = "ACTION", value_enum, default_value_t)]
     on_duplicate: OnDuplicate,
     /// Leave bad records out and count them, instead of ending at the first.
     #[arg(long)]
     skip_bad: bool,
-    /// Leave out the first N records of the file, as an import that stopped says.
+    /// Leave out the first N records of the file; an import that stops reports this number.
     #[arg(long, value_name = "N", default_value = "0", hide_default_value = true)]
     skip: u64,
     /// Commit this many records at once, from 1; each commit is atomic.
@@ -104,14 +104,14 @@ fn parse_chunk(text: &str) -> std::result::Result<usize, String> {
     }
 }
 
-/// An import with its files open and its first chunk read, before a database is made for it.
+/// An import with open files and its first chunk read, before the database is created.
 pub struct Job {
     reader: Reader,
     name: String,
-    /// The records that are read and not committed.
+    /// Records that are read and not committed.
     chunk: Chunk,
     has_ended: bool,
-    /// Records read, bad ones and those that were skipped included.
+    /// Records read, including bad and skipped ones.
     taken: u64,
     tally: Tally,
     acknowledge: Acknowledge,
@@ -125,7 +125,7 @@ pub struct Job {
     durability: Durability,
 }
 
-/// What becomes of a bad record.
+/// The treatment of a bad record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OnBad {
     Stop,
@@ -133,11 +133,11 @@ enum OnBad {
 }
 
 impl Arguments {
-    /// Opens the input and the file for acknowledgements, and reads the first chunk; `db` is the
+    /// Opens the input and the file for acknowledgements, and reads the first chunk. `db` is the
     /// directory of the database.
     ///
     /// # Errors
-    /// [`Failure::Usage`] if the format is not known, or a record of the first chunk is bad;
+    /// [`Failure::Usage`] if the format is unknown, or a record of the first chunk is bad;
     /// [`Failure::File`] if a file cannot be opened or read.
     pub fn job(&self, db: &Path, settings: Settings) -> Result<Job> {
         if db.is_file() {
@@ -226,17 +226,17 @@ impl Arguments {
     }
 }
 
-/// Does `job`.
+/// Runs `job`.
 ///
 /// # Errors
-/// [`Failure::Usage`] with line and column for a bad record; [`Failure::Interrupted`]; those of the
-/// database. What was committed before it stays, and the failure says how to go on.
+/// [`Failure::Usage`] with line and column of a bad record; [`Failure::Interrupted`]; errors of the
+/// database. Earlier commits stay, and the failure says how to continue.
 pub fn run(session: &mut Session, mut job: Job) -> Result<()> {
     let family = open_family(session, job.family.as_deref())?;
     let mut known = Known::of(&family)?;
     let before = known.before();
     let outcome = job.transfer(session, &family, &mut known);
-    // What was committed before a bad record is as safe as after a good end.
+    // After a bad record, earlier commits are made as safe as at a regular end.
     let synced = match job.durability {
         Durability::Volatile => session.db().flush(),
         _ => session.db().sync_wal(),
@@ -256,7 +256,7 @@ pub fn run(session: &mut Session, mut job: Job) -> Result<()> {
     session.output.result(&tally.to_string(), &tally.json())
 }
 
-/// The family to fill; an import into a new one makes it.
+/// Returns the family to fill, and creates it if it is missing.
 fn open_family(session: &Session, name: Option<&str>) -> Result<Family> {
     let Some(name) = name else { return session.family(None) };
     match session.family(Some(name)) {
@@ -269,7 +269,7 @@ fn open_family(session: &Session, name: Option<&str>) -> Result<Family> {
 }
 
 impl Job {
-    /// Reads what the next commit takes.
+    /// Reads the records of the next commit.
     fn fill(&mut self) -> Result<()> {
         self.chunk.clear();
         while self.chunk.records().len() < self.chunk_records
@@ -282,7 +282,7 @@ impl Job {
             let bad = match read {
                 Ok(false) => {
                     self.has_ended = true;
-                    // Ctrl-C also ends the program at the other end of a pipe.
+                    // Ctrl-C also ends the program at the other end of a pipe, and so the input.
                     return interrupt::check().map_err(|failure| self.stopped(failure));
                 }
                 Ok(true) => check_entry(&slot.record.key, &slot.record.value).err().map(|error| {
@@ -324,7 +324,7 @@ impl Job {
                     }
                     (Presence::Present, _) => committed.overwritten += 1,
                 }
-                // What is too long was found when it was read.
+                // A record that is too long was refused when it was read.
                 let put = batch.put(family, &record.key, &record.value);
                 put.map_err(|error| self.stopped(error.into()))?;
             }
@@ -358,7 +358,7 @@ impl Job {
         self.stopped(Failure::Usage(format!("{}: {bad}", self.name)))
     }
 
-    /// A key that is there already, where that is not allowed.
+    /// The failure for a key that exists, if that is not permitted.
     fn duplicate(&self, placed: &Placed) -> Failure {
         let (name, line) = (&self.name, placed.line);
         let key = shortened_bytes(&placed.record.key);
@@ -366,7 +366,7 @@ impl Job {
         self.stopped(Failure::Usage(reason))
     }
 
-    /// The import stops because of `failure`.
+    /// The failure of an import that stops because of `failure`.
     fn stopped(&self, failure: Failure) -> Failure {
         let imported = counted(self.tally.new + self.tally.overwritten, "record");
         let were = if imported == "1 record" { "was" } else { "were" };
@@ -379,7 +379,7 @@ impl Job {
     }
 }
 
-/// Tells a file how many records are done.
+/// The file to which acknowledgements are appended.
 struct Acknowledge(Option<(File, String)>);
 
 impl Acknowledge {
@@ -392,7 +392,7 @@ impl Acknowledge {
         Ok(Self(Some((file, name))))
     }
 
-    /// One write per commit, straight to the operating system: a kill leaves no half line.
+    /// Appends one write for each commit, unbuffered: a kill leaves no partial line.
     fn append(&mut self, done: u64) -> Result<()> {
         let Some((file, name)) = &mut self.0 else { return Ok(()) };
         let line = format!("{done}\n");

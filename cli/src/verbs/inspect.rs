@@ -1,6 +1,6 @@
-//! The verb inspect: what lies in a log, a manifest or a table, line by line.
+//! The verb inspect: prints the contents of a log, a manifest or a table, line by line.
 //!
-//! It reads files as they are and opens no database.
+//! It reads files in place, and opens no database.
 
 use crate::failure::{Failure, Result};
 use crate::json;
@@ -16,7 +16,7 @@ use siltdb::{
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// What is looked into.
+/// The part of a database to inspect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Part {
     /// The records of the write-ahead log.
@@ -27,7 +27,7 @@ pub enum Part {
     Table,
 }
 
-/// What `inspect` is told.
+/// Arguments of `inspect`.
 #[derive(Args, Debug)]
 pub struct Arguments {
     /// What to look into: `wal`, `manifest` or `table`.
@@ -40,8 +40,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// The part and its path, which may also stand the other way round; the file of a table alone
-    /// says what it is.
+    /// Returns the part and its path, given in either order. For a table, its file alone is enough.
     fn subject(&self) -> Result<(Part, &Path)> {
         let part = |text: &OsStr| Part::from_str(text.to_str()?, true).ok();
         let first = Path::new(&self.part);
@@ -68,7 +67,7 @@ fn no_subject(found: &Path) -> Failure {
 /// Prints the records of a part, as `name=value` pairs or as objects.
 ///
 /// # Errors
-/// Those of the files and of stdout.
+/// Errors of the files and of stdout.
 pub fn run(output: &mut Output, arguments: &Arguments) -> Result<()> {
     let (part, path) = arguments.subject()?;
     if !exists(path)? {
@@ -88,7 +87,7 @@ pub fn run(output: &mut Output, arguments: &Arguments) -> Result<()> {
         }
         (Part::Table, false) | (Part::Wal | Part::Manifest, true) => {}
     }
-    // A failure of stdout has its own kind: it ends the report and is what is told.
+    // A failure of stdout has its own kind: it ends the report and becomes the result.
     let mut outcome = Ok(());
     let mut on_line = |line: Line| {
         outcome = print(output, &line);
@@ -127,8 +126,8 @@ fn print(output: &mut Output, line: &Line) -> Result<()> {
     output.result("", &Value::Object(object))
 }
 
-/// The fields of `line`, its bytes in `form`; in the plain one as the library shows them, which can
-/// be told again.
+/// Formats the fields of `line` with bytes in `form`. The plain form is that of the library, which
+/// is reversible.
 fn text_of(line: &Line, form: Form) -> String {
     if form == Form::Plain {
         return line.to_string();
@@ -140,7 +139,7 @@ fn text_of(line: &Line, form: Form) -> String {
         let mut text = String::new();
         form.render(bytes, &mut text);
         match form {
-            // A quotation mark inside could be taken for the closing one.
+            // A quotation mark inside could be mistaken for the closing one.
             Form::Escape => format!("{}=\"{}\"", field.name(), text.replace('"', "\\x22")),
             Form::Plain | Form::Hex => format!("{}={text}", field.name()),
         }

@@ -1,7 +1,6 @@
-//! The verbs, one module each or one for a group.
+//! The verbs, in one module for each verb or group.
 //!
-//! A verb works on an open session; which database that is, and what the words of the command line
-//! are, `command_line` decides.
+//! A verb works on an open session; `command_line` parses the words and opens the database.
 
 pub mod bucket;
 pub mod step;

@@ -22,7 +22,7 @@ use std::{ffi::OsString, path::PathBuf};
 #[cfg(test)]
 mod tests;
 
-/// What `get` is told.
+/// Arguments of `get`.
 #[derive(Args, Debug)]
 pub struct GetArguments {
     /// The key to look up.
@@ -83,7 +83,7 @@ pub fn get(session: &mut Session, arguments: &GetArguments) -> Result<()> {
     if arguments.raw { session.output.raw(&value) } else { session.output.value(&key, &value) }
 }
 
-/// What `put` is told.
+/// Arguments of `put`.
 #[derive(Args, Debug)]
 pub struct PutArguments {
     /// The key to write.
@@ -103,23 +103,23 @@ pub struct PutArguments {
     durability: DurabilityArguments,
 }
 
-/// A key and its value, as `put` was told.
+/// A key and its value, read from the arguments of `put`.
 pub struct Entry {
     key: Vec<u8>,
     value: Vec<u8>,
 }
 
 impl PutArguments {
-    /// What to do where there is no database.
+    /// Decides whether the verb creates a missing database.
     pub fn opening(&self) -> Opening {
-        // A new database has no bucket.
+        // A new database has no buckets.
         if self.bucket.is_given() { Opening::Write } else { self.family.opening() }
     }
 
-    /// The entry to write; found before a database is made for it.
+    /// Reads the entry to write, before a database is created for it.
     ///
     /// # Errors
-    /// [`Failure::Usage`] and [`Failure::File`]; `InvalidArgument` for what is too long.
+    /// [`Failure::Usage`] and [`Failure::File`]; `InvalidArgument` for an entry above a limit.
     pub fn entry(&self, form: Form) -> Result<Entry> {
         let key = argument::bytes(&self.key, form)?;
         let value = match (&self.value, &self.file) {
@@ -132,13 +132,13 @@ impl PutArguments {
     }
 }
 
-/// Reads all of `source`, which may have no end, if it is not longer than `bytes_max`.
+/// Reads all of `source`, which may be endless, up to `bytes_max` bytes.
 fn read_value(source: Source, bytes_max: usize) -> Result<Vec<u8>> {
     let message = "value is too long";
     if let Some(bytes) = source.bytes_total.filter(|bytes| *bytes > bytes_max as u64) {
         return Err(too_long(message, bytes_max, bytes).into());
     }
-    // A growing vector may have twice the memory it needs.
+    // A vector that grows may take twice the memory it needs.
     let expected = source.bytes_total.and_then(|bytes| usize::try_from(bytes).ok());
     let mut value = Vec::new();
     value
@@ -152,10 +152,10 @@ fn read_value(source: Source, bytes_max: usize) -> Result<Vec<u8>> {
     Ok(value)
 }
 
-/// Writes `entry`, from where it lies: it may be a large part of the memory.
+/// Writes `entry` without a copy, because it may be a large part of the memory.
 ///
 /// # Errors
-/// Those of the database.
+/// Errors of the database.
 pub fn put(session: &mut Session, arguments: &PutArguments, entry: Entry) -> Result<()> {
     if let Some(path) = arguments.bucket.path(session.output.settings().form)? {
         let how = (&arguments.family, arguments.durability);
@@ -171,7 +171,7 @@ pub fn put(session: &mut Session, arguments: &PutArguments, entry: Entry) -> Res
             let durability = arguments.durability.or(Durability::Synced);
             let options = WriteOptions::new().durability(durability);
             family.put_with(&entry.key, &entry.value, &options)?;
-            // Before a flush reads the table back that it has written.
+            // The memory is freed before a flush reads its new table back.
             drop(entry);
             session.finish_once(durability)?;
         }
@@ -179,7 +179,7 @@ pub fn put(session: &mut Session, arguments: &PutArguments, entry: Entry) -> Res
     session.output.result("", &json!({ "operations": 1 }))
 }
 
-/// What `delete` is told.
+/// Arguments of `delete`.
 #[derive(Args, Debug)]
 pub struct DeleteArguments {
     /// The key to delete; it need not exist.
@@ -200,7 +200,7 @@ pub struct DeleteArguments {
 /// Deletes a key, or all keys of a range.
 ///
 /// # Errors
-/// Those of the database.
+/// Errors of the database.
 pub fn delete(session: &mut Session, arguments: &DeleteArguments) -> Result<()> {
     let form = session.output.settings().form;
     let key = arguments.key.as_deref().map(|key| argument::bytes(key, form)).transpose()?;
@@ -220,7 +220,7 @@ pub fn delete(session: &mut Session, arguments: &DeleteArguments) -> Result<()> 
             match (key, range) {
                 (Some(key), _) => transaction.delete(key)?,
                 (None, Some(range)) => transaction.delete_range(range)?,
-                // No key can be in it.
+                // An empty range holds no key.
                 (None, None) => {}
             }
         }

@@ -1,6 +1,6 @@
-//! The verb recover: what verifies of a damaged database, written into a new one.
+//! The verb recover: writes what verifies of a damaged database into a new one.
 //!
-//! It reads the old one and writes nothing there.
+//! It never writes to the old one.
 
 use crate::failure::{Failure, Result};
 use crate::json;
@@ -16,7 +16,7 @@ use siltdb::{
 };
 use std::path::PathBuf;
 
-/// What `recover` is told.
+/// Arguments of `recover`.
 #[derive(Args, Debug)]
 pub struct Arguments {
     /// The directory of the damaged database; it is not written to.
@@ -25,11 +25,11 @@ pub struct Arguments {
     new: PathBuf,
 }
 
-/// Writes what verifies of a database into a new one, and says what may be lost.
+/// Writes what verifies of a database into a new one, and prints what may be lost.
 ///
 /// # Errors
-/// [`Failure::Missing`] if there is none; [`Failure::Lost`] after the report if something may be
-/// lost; those of both databases.
+/// [`Failure::Missing`] if there is no database; [`Failure::Lost`] after the report if something
+/// may be lost; errors of both databases.
 pub fn run(output: &mut Output, arguments: &Arguments) -> Result<()> {
     if !exists(&arguments.old)? {
         return Err(Failure::no_database(&arguments.old));
@@ -91,7 +91,7 @@ fn object_of(report: &SalvageReport, form: Form) -> Value {
     })
 }
 
-/// What may be lost, as an object; what is not known of it is null.
+/// Returns a loss as an object; unknown fields are null.
 pub fn lost_object(lost: &Lost, form: Form) -> Value {
     let key = |key: &Option<Vec<u8>>| key.as_ref().map(|key| json::of_bytes(key, form));
     json!({

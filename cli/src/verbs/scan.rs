@@ -11,10 +11,10 @@ use clap::Args;
 use serde_json::json;
 use std::ops::ControlFlow;
 
-/// How many entries pass between two looks at the progress bar.
+/// Entries between two updates of the progress bar.
 const PROGRESS_ENTRIES: u64 = 4096;
 
-/// What `scan` is told.
+/// Arguments of `scan`.
 #[derive(Args, Debug)]
 pub struct ScanArguments {
     #[command(flatten)]
@@ -37,7 +37,7 @@ pub struct ScanArguments {
 /// Prints the entries of a range, in the order of their keys.
 ///
 /// # Errors
-/// Those of the database and of stdout.
+/// Errors of the database and of stdout.
 pub fn scan(session: &mut Session, arguments: &ScanArguments) -> Result<()> {
     let scope = session.scope(arguments.family.name())?;
     let path = arguments.bucket.path(session.output.settings().form)?;
@@ -70,7 +70,7 @@ pub fn scan(session: &mut Session, arguments: &ScanArguments) -> Result<()> {
         None => visit(&scope, range, (direction, wanted), on_entry)?,
     }
     if let Some(shown) = shown.filter(|_| has_more) {
-        // The terminal shows both: the message comes after the entries.
+        // A terminal shows stdout and stderr, and the message must follow the entries.
         output.flush()?;
         let text = format!("the first {shown} entries; `--limit all` shows the others too");
         message(output.settings().style, &text);
@@ -78,10 +78,10 @@ pub fn scan(session: &mut Session, arguments: &ScanArguments) -> Result<()> {
     Ok(())
 }
 
-/// The number of entries that `text` names.
+/// Parses a number of entries.
 ///
 /// # Errors
-/// What it must be.
+/// A message that says what was expected.
 fn parse_limit(text: &str) -> std::result::Result<u64, String> {
     match text.parse() {
         Ok(limit) => Ok(limit),
@@ -90,13 +90,13 @@ fn parse_limit(text: &str) -> std::result::Result<u64, String> {
     }
 }
 
-/// What `count` is told.
+/// Arguments of `count`.
 #[derive(Args, Debug)]
 pub struct CountArguments {
     #[command(flatten)]
     bounds: BoundsArguments,
-    /// Estimate by what is stored, at once: old versions and deletions count until a compaction
-    /// comes by, and writes of an open transaction do not. With --json the bytes, too.
+    /// Estimate from what is stored, without reading it: old versions and deletions count until a
+    /// compaction, and writes of an open transaction do not. With --json the bytes, too.
     #[arg(long, conflicts_with = "bucket")]
     estimate: bool,
     #[command(flatten)]
@@ -108,7 +108,7 @@ pub struct CountArguments {
 /// Prints the number of entries in a range.
 ///
 /// # Errors
-/// Those of the database and of stdout.
+/// Errors of the database and of stdout.
 pub fn count(session: &mut Session, arguments: &CountArguments) -> Result<()> {
     if arguments.estimate {
         let family = session.family(arguments.family.name())?;

@@ -1,8 +1,8 @@
-//! The verb shell: the other verbs on one open database, command by command.
+//! The verb shell: runs the other verbs on one open database, command by command.
 //!
-//! Commands come from a terminal, with history and completion, and a failed one is reported and
-//! forgotten; or from the command line, a file or a pipe, and then the first failure ends the
-//! shell. It opens nothing.
+//! Commands from a terminal have history and completion, and a failure of one does not end the
+//! shell. Commands from arguments, a file or a pipe end the shell at the first failure. It does not
+//! open the database.
 
 mod completion;
 
@@ -28,51 +28,52 @@ use std::path::PathBuf;
 #[cfg(test)]
 mod tests;
 
-/// Longest command of a script, in bytes; longer values come from files.
+/// Longest command of a script, in bytes; longer values can come from files.
 const COMMAND_BYTES_MAX: u64 = 16 << 20;
 
-/// Entries that `scan` shows in a terminal if it is told no other number.
+/// Default limit of `scan` in a terminal, in entries.
 const ENTRIES_SHOWN: u64 = 100;
 
-/// The end of its help.
+/// Text at the end of its `--help`.
 pub const HELP: &str = "\
-Verbs are those of the command line, without the database, in small letters or capitals; `use \
-NAME` works on another family. A command ends at the line end, and one that begins with # is a \
-remark. `help` lists the verbs; `quit` or Ctrl-D ends the shell.
+Verbs are those of the command line without the database, in lower or upper case. `use NAME` \
+selects another family. A command ends at the line end; a line that begins with # is a remark. \
+`help` lists the verbs; `quit` or Ctrl-D ends the shell.
 
 `begin [NAME] [LEVEL]` opens a transaction: get, put, delete, scan, count, cas, incr, bucket, \
 batch, txn and export then read and write in it until `commit` or `rollback`. `savepoint S`, \
-`rollback to S` and `release S` mark parts of it. Several may be open: `transactions` lists \
-them, `switch NAME` goes on in another, `switch` in none, and `NAME: VERB …` runs one verb in \
-it. The prompt names the current one. What is open at the end is rolled back.
+`rollback to S` and `release S` handle its savepoints. Several transactions may be open: \
+`transactions` lists them, and the prompt names the current one. `switch NAME` makes another one \
+current, `switch` none. `NAME: VERB …` runs one verb in the transaction NAME. The end of the shell \
+rolls back open transactions.
 
-Words stand between white space. A word that begins with a quotation mark, double or single, ends \
-at the next one and holds anything, line ends too. Inside double ones \\\" is a quotation mark \
-and \\\\ a backslash. Anything else stands for itself: {\"a\":1} needs no quotes.
+White space separates words. A word that begins with a single or double quotation mark ends at the \
+next one, and may hold anything, also line ends. Inside double marks \\\" is a quotation mark and \
+\\\\ a backslash. Any other character stands for itself: {\"a\":1} needs no quotes.
 
-In a terminal, pasted lines run one after another, a failure does not end the shell, Ctrl-C ends \
-the command that runs, Tab completes verbs, options, families and keys, and scan prints 100 \
-entries. Commands can also come from -c, a file or a pipe, each of at most 16 MiB, and then the \
-first failure ends the shell. If the reader of its output goes away, it ends with exit code 1.
+In a terminal, pasted lines run one after another, and a failure does not end the shell. Ctrl-C \
+ends the running command. Tab completes verbs, options, families and keys. A scan prints 100 \
+entries. Commands from -c, a file or a pipe have at most 16 MiB each, and the first failure ends \
+the shell. If the reader of the output goes away, the shell ends with exit code 1.
 
 Example:
   silt shell demo.db
   silt shell demo.db -c 'count --prefix S'
   silt shell demo.db < commands";
 
-/// What `shell` is told.
+/// Arguments of `shell`.
 #[derive(Args, Debug)]
 pub struct Arguments {
     /// Run this command instead of those of stdin; may be given several times.
     #[arg(short, long, value_name = "COMMAND")]
     command: Vec<String>,
-    /// Make the database if there is none.
+    /// Create the database if it is missing.
     #[arg(long)]
     create: bool,
 }
 
 impl Arguments {
-    /// What to do where there is no database.
+    /// Decides whether the verb creates a missing database.
     pub fn opening(&self) -> Opening {
         if self.create { Opening::Create } else { Opening::WriteIfAllowed }
     }
@@ -106,17 +107,17 @@ enum Verb {
     Batch(batch::Arguments),
     /// Run a script of operations and conditions, all or none
     Txn(txn::Arguments),
-    /// Begin a transaction, in which data verbs read and write from now on
+    /// Begin a transaction, to which data verbs belong from now on
     Begin(transactions::BeginArguments),
     /// Commit a transaction
     Commit(transactions::NameArguments),
     /// Roll a transaction back, or go back `to` a savepoint of it
     Rollback(transactions::RollbackArguments),
-    /// Mark what the transaction has written, to go back to
+    /// Set a savepoint to which the transaction can roll back
     Savepoint(transactions::SavepointArguments),
-    /// Forget a savepoint; what was written stays
+    /// Release a savepoint; its writes stay
     Release(transactions::SavepointArguments),
-    /// Go on in another transaction, or in none; `NAME: VERB …` runs one verb in it
+    /// Make another transaction current, or none; `NAME: VERB …` runs one verb in it
     Switch(transactions::NameArguments),
     /// List the open transactions
     Transactions,
@@ -134,23 +135,23 @@ enum Verb {
         #[command(subcommand)]
         verb: BucketVerb,
     },
-    /// Give a key a new value if it has the expected one
+    /// Replace the value of a key if it equals the expected one
     Cas(step::CasArguments),
-    /// Add to a counter
+    /// Add to a counter and print its new value
     Incr(step::IncrArguments),
-    /// Work on a family from now on
+    /// Use a family in later commands
     Use(UseArguments),
-    /// Print what the database counts
+    /// Print counts and sizes of the database
     Stats(upkeep::StatsArguments),
-    /// Verify everything
+    /// Read and verify everything
     Check,
-    /// Make a second database of what this one holds
+    /// Make a second database with the same contents
     Checkpoint(checkpoint::Arguments),
     /// Print the commits that the log still has
     Watch(watch::Arguments),
     /// Merge tables: all, those of a family or those of a range
     Compact(upkeep::CompactArguments),
-    /// Write what is in memory to tables
+    /// Write the data in memory to tables
     Flush(upkeep::FlushArguments),
     /// End the shell
     #[command(visible_alias = "exit")]
@@ -166,7 +167,7 @@ enum FamiliesVerb {
     Create(families::NameArguments),
     /// Drop a family with everything in it
     Drop(families::NameArguments),
-    /// Give a family another name
+    /// Rename a family
     Rename(families::RenameArguments),
     /// Print or change the options of a family
     Options(families::OptionsArguments),
@@ -179,13 +180,13 @@ enum BucketVerb {
     Create(bucket::PathArguments),
     /// List the buckets in a bucket
     List(bucket::ListArguments),
-    /// Give a bucket another path
+    /// Move a bucket to another path
     Move(bucket::MoveArguments),
     /// Delete a bucket with everything in it
     Delete(bucket::PathArguments),
 }
 
-/// What `use` is told.
+/// Arguments of `use`.
 #[derive(Args)]
 struct UseArguments {
     /// The name of the family.
@@ -199,10 +200,10 @@ enum Next {
     End,
 }
 
-/// Reads and runs commands until their end.
+/// Reads and runs commands until the input ends.
 ///
 /// # Errors
-/// Those of a verb if the commands do not come from a terminal; those of stdin and stdout.
+/// The failure of a verb, unless commands come from a terminal; failures of stdin and stdout.
 pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     let outcome = run_all(session, arguments);
     if let Some(text) = session.transactions.roll_back_all() {
@@ -234,12 +235,12 @@ fn run_arguments(session: &mut Session, texts: &[String]) -> Result<()> {
 fn run_script(session: &mut Session) -> Result<()> {
     let (mut bytes, mut line) = (Vec::new(), 0);
     let mut splitter = Splitter::default();
-    // The line on which a command begins that goes on, and its length so far.
+    // The line on which the present command begins, and the command's length so far.
     let (mut start, mut command_bytes) = (1, 0);
     let bad = |line: u64, reason: String| Failure::Usage(format!("stdin: line {line}{reason}"));
     loop {
         line += 1;
-        // Stdin is not held between lines: a verb may read the rest of it (`batch -`).
+        // Stdin is not locked between lines, so that a verb may read the rest of it (`batch -`).
         let more = read_line(io::stdin().lock(), COMMAND_BYTES_MAX, &mut bytes);
         let more = more.map_err(|error| match error.kind() {
             io::ErrorKind::InvalidData => bad(line, format!(": {error}")),
@@ -268,7 +269,7 @@ fn run_script(session: &mut Session) -> Result<()> {
             match run_command(session, command) {
                 Ok(Next::Command) => {}
                 Ok(Next::End) => return Ok(()),
-                // Writes may be among the lines that are left: that they did not run is no success.
+                // The remaining lines may hold writes, so leaving them out is a failure.
                 Err(failure) if failure.is_closed_pipe() => {
                     return Err(Failure::ScriptStopped { line });
                 }
@@ -298,7 +299,7 @@ fn run_terminal(session: &mut Session) -> Result<()> {
     editor.set_helper(Some(Completion::new(Line::command())));
     let history = history_file();
     if let Some(file) = &history {
-        // A first session has none yet.
+        // The first session has no history yet.
         let _ = editor.load_history(file);
     }
     if io::stdout().is_terminal() {
@@ -324,11 +325,11 @@ fn run_terminal(session: &mut Session) -> Result<()> {
             Err(error) => return Err(terminal(error)),
         };
         if !text.trim().is_empty() {
-            // A history that cannot be kept is no reason to fail.
+            // A history that cannot be kept must not fail the shell.
             let _ = editor.add_history_entry(&text);
         }
         if let Some(completion) = editor.helper_mut() {
-            // A family that is held could not be dropped for good.
+            // A family handle would keep the files of a dropped family.
             completion.family = None;
         }
         if run_typed(session, &text)? == Next::End {
@@ -342,8 +343,8 @@ fn run_terminal(session: &mut Session) -> Result<()> {
     Ok(())
 }
 
-/// Runs the commands of `text`, which is what was typed or pasted up to a press of Enter. Failures
-/// are reported, and Ctrl-C ends all of it.
+/// Runs the commands of `text`, typed or pasted before Enter. Failures are reported, and Ctrl-C
+/// ends all of them.
 fn run_typed(session: &mut Session, text: &str) -> Result<Next> {
     let style = session.output.settings().style;
     let script = Script::parse(text);
@@ -369,7 +370,7 @@ fn run_typed(session: &mut Session, text: &str) -> Result<Next> {
     Ok(Next::Command)
 }
 
-/// The last part of the path of the database, for the prompt.
+/// Returns the last part of the database's path, for the prompt.
 fn database_name(session: &Session) -> String {
     let path = session.path();
     let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
@@ -377,7 +378,7 @@ fn database_name(session: &Session) -> String {
     printable(&name.to_string_lossy())
 }
 
-/// Where the lines of earlier sessions are kept.
+/// Returns the file with the lines of earlier sessions.
 fn history_file() -> Option<PathBuf> {
     let state = match std::env::var_os("XDG_STATE_HOME") {
         Some(state) if !state.is_empty() => PathBuf::from(state),
@@ -386,7 +387,7 @@ fn history_file() -> Option<PathBuf> {
     Some(state.join("silt/history"))
 }
 
-/// Runs one command; its settings hold for this command only.
+/// Runs one command, with settings of its own.
 fn run_command(session: &mut Session, command: Command) -> Result<Next> {
     let Command { mut words, glued } = command;
     if let Some(text) = glued {
@@ -404,7 +405,7 @@ fn run_command(session: &mut Session, command: Command) -> Result<Next> {
     outcome
 }
 
-/// Runs the command of `words` in the current transaction, if there is one.
+/// Runs the command `words`, in the current transaction if there is one.
 fn run_words(session: &mut Session, mut words: Vec<String>) -> Result<Next> {
     lower_verbs(&mut words);
     let line = match Line::try_parse_from(&words) {
@@ -423,7 +424,7 @@ fn run_words(session: &mut Session, mut words: Vec<String>) -> Result<Next> {
     outcome.and_then(|next| flushed.map(|()| next))
 }
 
-/// Writes the verbs at the start of `words` in small letters, as the command line knows them.
+/// Converts the verbs at the start of `words` to lower case.
 fn lower_verbs(words: &mut [String]) {
     let command = Line::command();
     let verbs = words.iter_mut().skip_while(|word| word.starts_with('-'));

@@ -1,4 +1,4 @@
-//! The verbs that read and write a key in one step: cas, incr.
+//! The verbs that read and write a key atomically: cas, incr.
 //!
 //! They do not open the database.
 
@@ -12,25 +12,24 @@ use serde_json::json;
 use siltdb::{Error, Read, Swap};
 use std::ffi::OsString;
 
-/// The end of the help of `cas`.
+/// Text at the end of `silt cas --help`.
 pub const CAS_HELP: &str = "\
-Compares and swaps in one step, whatever other writers do. Ends with exit code 6 if the key has \
-another value, and then writes nothing.
+Compares and swaps atomically. If the key has another value, it writes nothing and ends with exit \
+code 6.
 
 Example:
   silt cas demo.db lock --absent --new mine
   silt cas demo.db lock --expect mine --delete";
 
-/// The end of the help of `incr`.
+/// Text at the end of `silt incr --help`.
 pub const INCR_HELP: &str = "\
-The value is a decimal number, of 64 bits with a sign. Adding is one step, whatever other writers \
-do.
+The value is a decimal number: 64 bits, signed. The addition is atomic.
 
 Example:
   silt incr demo.db visits
   silt incr demo.db stock -3";
 
-/// What `cas` is told.
+/// Arguments of `cas`.
 #[derive(Args, Debug)]
 pub struct CasArguments {
     /// The key whose value is compared and swapped.
@@ -57,16 +56,16 @@ pub struct CasArguments {
 }
 
 impl CasArguments {
-    /// What to do where there is no database.
+    /// Decides whether the verb creates a missing database.
     pub fn opening(&self) -> Opening {
         self.family.opening()
     }
 }
 
-/// Gives a key a new value if it has the expected one.
+/// Replaces the value of a key if it equals the expected one.
 ///
 /// # Errors
-/// [`Failure::Condition`], if it has another; those of the database.
+/// [`Failure::Condition`] if the key has another value; errors of the database.
 pub fn cas(session: &mut Session, arguments: &CasArguments) -> Result<()> {
     let form = session.output.settings().form;
     let value = |text: &Option<OsString>| {
@@ -86,13 +85,13 @@ pub fn cas(session: &mut Session, arguments: &CasArguments) -> Result<()> {
     Err(Failure::Condition(message))
 }
 
-/// What `incr` is told.
+/// Arguments of `incr`.
 #[derive(Args, Debug)]
 pub struct IncrArguments {
-    /// The key of the counter: a decimal number; without a value it is 0.
+    /// The key of the counter; a missing value counts as 0.
     #[arg(allow_negative_numbers = true)]
     key: OsString,
-    /// What is added.
+    /// The number to add; it may be negative.
     #[arg(default_value_t = 1, allow_negative_numbers = true)]
     by: i64,
     #[command(flatten)]
@@ -102,16 +101,17 @@ pub struct IncrArguments {
 }
 
 impl IncrArguments {
-    /// What to do where there is no database.
+    /// Decides whether the verb creates a missing database.
     pub fn opening(&self) -> Opening {
         self.family.opening()
     }
 }
 
-/// Adds to a counter and prints what it is then.
+/// Adds to a counter and prints its new value.
 ///
 /// # Errors
-/// `InvalidArgument`, if the value is no number or would be too large; those of the database.
+/// `InvalidArgument`, if the value is not a number, or the sum leaves the range; errors of the
+/// database.
 pub fn incr(session: &mut Session, arguments: &IncrArguments) -> Result<()> {
     let key = argument::bytes(&arguments.key, session.output.settings().form)?;
     let count = write(session, (&arguments.family, arguments.durability), |tx| {
@@ -131,7 +131,7 @@ pub fn incr(session: &mut Session, arguments: &IncrArguments) -> Result<()> {
 fn parse_count(value: &[u8]) -> siltdb::Result<i64> {
     let number = std::str::from_utf8(value).ok().and_then(|text| text.parse().ok());
     number.ok_or_else(|| {
-        Error::invalid("the value of the key is no counter")
+        Error::invalid("the value of the key is not a counter")
             .with_mismatch("a decimal number of 64 bits", shortened_bytes(value))
     })
 }

@@ -1,6 +1,6 @@
 //! The verbs of the shell that begin, end and list transactions, and mark savepoints in them.
 //!
-//! The data verbs find the current transaction by themselves, see `Session::scope`.
+//! Data verbs find the current transaction through `Session::scope`.
 
 use crate::argument::DurabilityArguments;
 use crate::failure::{Failure, Result};
@@ -12,7 +12,7 @@ use clap::Args;
 use serde_json::json;
 use siltdb::{Durability, Isolation, TransactionOptions};
 
-/// What `begin` is told.
+/// Arguments of `begin`.
 #[derive(Args, Debug)]
 pub struct BeginArguments {
     /// Its name [default: the first of t1, t2, … that is free], and its isolation level:
@@ -24,14 +24,14 @@ pub struct BeginArguments {
     durability: DurabilityArguments,
 }
 
-/// What `commit` and `switch` are told.
+/// Arguments of `commit` and `switch`.
 #[derive(Args, Debug)]
 pub struct NameArguments {
     /// The name of the transaction.
     name: Option<String>,
 }
 
-/// What `rollback` is told.
+/// Arguments of `rollback`.
 #[derive(Args, Debug)]
 pub struct RollbackArguments {
     /// The name of the transaction [default: the current one], or `to` and the name of a savepoint.
@@ -39,7 +39,7 @@ pub struct RollbackArguments {
     words: Vec<String>,
 }
 
-/// What `savepoint` and `release` are told.
+/// Arguments of `savepoint` and `release`.
 #[derive(Args, Debug)]
 pub struct SavepointArguments {
     /// The name of the savepoint.
@@ -47,7 +47,7 @@ pub struct SavepointArguments {
 }
 
 impl BeginArguments {
-    /// The name, if one was given, and the level.
+    /// Returns the name, if one was given, and the level.
     fn parse(&self) -> Result<(Option<&str>, Isolation)> {
         let (mut name, mut level) = (None, None);
         for word in &self.words {
@@ -62,7 +62,7 @@ impl BeginArguments {
     }
 }
 
-/// Begins a transaction, which becomes the current one.
+/// Begins a transaction and makes it the current one.
 ///
 /// # Errors
 /// [`Failure::Usage`] for a bad name or level.
@@ -80,10 +80,10 @@ pub fn begin(session: &mut Session, arguments: &BeginArguments) -> Result<()> {
     session.output.result(&text, &object)
 }
 
-/// Commits the current transaction, or the one named. It has ended then, either way.
+/// Commits the current transaction, or the one named. It has ended then, also after a failure.
 ///
 /// # Errors
-/// `Conflict`, with the key and the family; [`Failure::Missing`]; those of the database.
+/// `Conflict`, with the key and the family; [`Failure::Missing`]; errors of the database.
 pub fn commit(session: &mut Session, arguments: &NameArguments) -> Result<()> {
     let taken = session.transactions.take(arguments.name.as_deref())?;
     let Open { name, transaction, durability } = taken;
@@ -91,7 +91,7 @@ pub fn commit(session: &mut Session, arguments: &NameArguments) -> Result<()> {
     let committed = transaction.commit().map_err(|error| {
         Failure::from(error).with_note(format!("the transaction `{name}` was rolled back"))
     })?;
-    // A volatile commit is in no log; as with other writes of the tool, it goes to a table.
+    // A volatile commit is not in the log, so it is flushed like other writes of the tool.
     if operations > 0 {
         session.finish_once(durability)?;
     }
@@ -101,10 +101,10 @@ pub fn commit(session: &mut Session, arguments: &NameArguments) -> Result<()> {
     session.output.result(&text, &object)
 }
 
-/// Rolls back the current transaction, the one named, or the current one to a savepoint.
+/// Rolls back the current transaction, the one named, or a part of the current one.
 ///
 /// # Errors
-/// [`Failure::Missing`]; those of the database: there is no such savepoint.
+/// [`Failure::Missing`]; errors of the database: the savepoint is missing.
 pub fn rollback(session: &mut Session, arguments: &RollbackArguments) -> Result<()> {
     let name = match arguments.words.as_slice() {
         [to, savepoint] if to.eq_ignore_ascii_case(TO) => {
@@ -128,7 +128,7 @@ pub fn rollback(session: &mut Session, arguments: &RollbackArguments) -> Result<
     session.output.result(&text, &json!({ "rolled_back": name, "operations": operations }))
 }
 
-/// Marks a savepoint in the current transaction.
+/// Sets a savepoint in the current transaction.
 ///
 /// # Errors
 /// [`Failure::Missing`] if there is none.
@@ -137,7 +137,7 @@ pub fn savepoint(session: &mut Session, arguments: &SavepointArguments) -> Resul
     session.output.result("", &json!({ "savepoint": arguments.name }))
 }
 
-/// Forgets a savepoint of the current transaction; what was written since stays.
+/// Releases a savepoint of the current transaction; its writes stay.
 ///
 /// # Errors
 /// [`Failure::Missing`] if there is no transaction; `NotFound` if there is no such savepoint.
@@ -146,7 +146,7 @@ pub fn release(session: &mut Session, arguments: &SavepointArguments) -> Result<
     session.output.result("", &json!({ "released": arguments.name }))
 }
 
-/// Makes another transaction the current one, or none, so that each write is a commit again.
+/// Makes another transaction current, or none, so that each write commits by itself again.
 ///
 /// # Errors
 /// [`Failure::Missing`] if there is no such transaction.
@@ -155,10 +155,10 @@ pub fn switch(session: &mut Session, arguments: &NameArguments) -> Result<()> {
     session.output.result("", &json!({ "current": arguments.name }))
 }
 
-/// Prints the open transactions, the oldest first: name, level, operations.
+/// Prints the open transactions, oldest first: name, level, operations.
 ///
 /// # Errors
-/// Those of stdout.
+/// Errors of stdout.
 pub fn list(session: &mut Session) -> Result<()> {
     let Session { transactions, output, .. } = session;
     for Open { name, transaction, .. } in transactions.open() {

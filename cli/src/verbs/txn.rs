@@ -1,7 +1,7 @@
-//! The verb txn: a script of operations and conditions in one transaction, all or none.
+//! The verb txn: runs a script of operations and conditions in one transaction, atomically.
 //!
-//! The words of a line are those of the shell. All lines are read before the first one runs, and
-//! each sees what those above it wrote. It does not open the database.
+//! The words of a line are those of the shell. The verb parses all lines before it runs the first.
+//! Each line sees the writes of those above it. The verb does not open the database.
 
 use crate::argument::{self, BoundsArguments, DurabilityArguments, FamilyArguments};
 use crate::failure::{Failure, Result};
@@ -23,37 +23,37 @@ use std::{ffi::OsString, fmt, path::PathBuf};
 #[cfg(test)]
 mod tests;
 
-/// Longest script, in bytes: a transaction holds as much.
+/// Longest script, in bytes: the default memory bound of a transaction.
 const SCRIPT_BYTES_MAX: u64 = 64 << 20;
 
-/// The end of its help.
+/// Text at the end of its `--help`.
 pub const HELP: &str = "\
-One operation or condition a line, with words and quotes as in the shell; # begins a remark. Each \
-sees what those above it wrote. The keys and values are in escape form with --escape, and \
-hexadecimal with --hex. All of it happens, or nothing:
+One operation or condition a line, with words and quotes as in the shell; # begins a remark. A \
+line sees the writes of those above it. Keys and values are in escape form with --escape, and \
+hexadecimal with --hex. The script is atomic:
 
-  check KEY = VALUE    the value is this one; != is any other, or none
-  check KEY >= NUMBER  the value is such a number; also >, <= and <
-  check KEY absent     there is no value; `present` is the opposite
+  check KEY = VALUE    require this value; != requires another one, or none
+  check KEY >= NUMBER  require such a number; also >, <= and <
+  check KEY absent     require that there is no value; `present` is the opposite
   put KEY VALUE        write a value
-  delete KEY           delete a key; it need not exist
+  delete KEY           delete a key, which may be missing
   delete-range         delete the keys of a range: --prefix, --from, --to
-  incr KEY [BY]        add to a decimal number, 1 unless told; an absent one is 0
+  incr KEY [BY]        add BY, by default 1, to a decimal number; a missing one is 0
 
 Each takes --family NAME. A condition that does not hold ends the script with exit code 6, a bad \
-line with 2, and nothing is written. There must be a database.
+line with 2. Then nothing is written. The database must exist.
 
 Example:
   printf 'incr alice -10\\ncheck alice >= 0\\nincr bob 10\\n' | silt txn demo.db -
   silt txn demo.db rename-user --durability buffered";
 
-/// What `txn` is told.
+/// Arguments of `txn`.
 #[derive(Args, Debug)]
 pub struct Arguments {
     /// The file of operations and conditions; `-` is stdin.
     file: PathBuf,
-    /// How far the transaction is kept apart from others: read-uncommitted, read-committed,
-    /// repeatable-read, snapshot or serializable [default: serializable]
+    /// Isolation level of the transaction: read-uncommitted, read-committed, repeatable-read,
+    /// snapshot or serializable [default: serializable]
     #[arg(long, value_name = "LEVEL", value_parser = parse_isolation)]
     isolation: Option<Isolation>,
     #[command(flatten)]
@@ -62,7 +62,7 @@ pub struct Arguments {
     durability: DurabilityArguments,
 }
 
-/// The lines of a script, none of which is bad.
+/// The lines of a script, all of them valid.
 #[derive(Debug)]
 pub struct Script {
     name: String,
@@ -142,7 +142,7 @@ struct CheckArguments {
     family: FamilyArguments,
 }
 
-/// What a condition asks of a value.
+/// The comparison of a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Comparison {
     Absent,
@@ -155,7 +155,7 @@ enum Comparison {
     AtLeast,
 }
 
-/// The comparisons, as a script names them.
+/// The comparisons by their names in a script.
 const COMPARISONS: [(&str, Comparison); 8] = [
     ("=", Comparison::Equal),
     ("!=", Comparison::NotEqual),
@@ -175,7 +175,7 @@ impl fmt::Display for Comparison {
 }
 
 impl Comparison {
-    /// Whether it compares with nothing.
+    /// Returns whether the comparison takes no value.
     fn is_alone(self) -> bool {
         matches!(self, Self::Absent | Self::Present)
     }
@@ -242,7 +242,7 @@ fn read(source: Source, form: Form) -> Result<Script> {
     }
 }
 
-/// The operation that the words of `command` stand for, its keys and values checked.
+/// Parses the words of `command`, and checks its keys and values.
 fn parse(command: Command, form: Form) -> Result<Operation> {
     let Command { mut words, glued } = command;
     if let Some(text) = glued {
@@ -273,16 +273,16 @@ fn parse(command: Command, form: Form) -> Result<Operation> {
     Ok(line.operation)
 }
 
-/// What is wrong with a line.
+/// The failure of a line.
 fn bad_line(name: &str, line: u64, reason: &dyn fmt::Display) -> Failure {
     Failure::Usage(format!("{name}: line {line}: {reason}; nothing was written"))
 }
 
-/// Runs `script`, all or none: in a transaction of its own, or as part of the current one.
+/// Runs `script` atomically, in a transaction of its own or as a part of the current one.
 ///
 /// # Errors
-/// [`Failure::Condition`]; [`Failure::Usage`] with its line for an operation that the database does
-/// not take, and for options that are those of the current transaction; those of the database.
+/// [`Failure::Condition`]. [`Failure::Usage`], with its line, for an operation that the database
+/// refuses, and for options that belong to the current transaction. Errors of the database.
 pub fn run(session: &mut Session, arguments: &Arguments, script: Script) -> Result<()> {
     let is_condition = |step: &&Step| matches!(step.operation, Operation::Check(_));
     let conditions = script.steps.iter().filter(is_condition).count();
@@ -357,7 +357,7 @@ impl Operation {
             }
             Self::Delete(delete) => transaction.delete(argument::bytes(&delete.key, form)?)?,
             Self::DeleteRange(delete) => {
-                // No key can be in an empty one.
+                // An empty range holds no key.
                 if let Some(range) = delete.bounds.range(form)? {
                     transaction.delete_range(range)?;
                 }
@@ -386,7 +386,7 @@ impl IncrArguments {
 }
 
 impl CheckArguments {
-    /// Passes if it can be asked.
+    /// Checks that the condition is valid.
     fn check(&self, form: Form) -> Result<()> {
         let Self { key, comparison, value, .. } = self;
         let bytes = argument::bytes(key, form)?;
@@ -436,7 +436,7 @@ impl CheckArguments {
     }
 }
 
-/// The decimal number that `value`, at `key` or compared with that, is.
+/// Parses `value` as a decimal number; `key` is for the message.
 fn number(key: &[u8], value: &[u8]) -> Result<i64> {
     let text = std::str::from_utf8(value).ok();
     text.and_then(|text| text.parse().ok()).ok_or_else(|| {

@@ -1,4 +1,4 @@
-//! The verbs that look after a database: stats, check, compact, flush, upgrade.
+//! The verbs that maintain a database: stats, check, compact, flush, upgrade.
 //!
 //! `check` also takes a database that does not open; the others do not open it.
 
@@ -17,17 +17,17 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-/// How often a verb that waits looks for Ctrl-C.
+/// Interval at which a verb that waits checks for Ctrl-C.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// What `stats` is told.
+/// Arguments of `stats`.
 #[derive(Args, Debug)]
 pub struct StatsArguments {
     #[command(flatten)]
     family: FamilyArguments,
 }
 
-/// Prints what the database counts, in whole or for one family.
+/// Prints counts and sizes of the whole database or of one family.
 ///
 /// # Errors
 /// [`Failure::Missing`] if there is no such family.
@@ -41,18 +41,18 @@ pub fn stats(session: &mut Session, arguments: &StatsArguments) -> Result<()> {
     session.output.result(stats.to_string().trim_end(), &Value::Object(object))
 }
 
-/// What `flush` is told.
+/// Arguments of `flush`.
 #[derive(Args, Debug)]
 pub struct FlushArguments {
-    /// Only if this family has anything in memory; what others have there is written, too
+    /// Only if this family has data in memory; families that share its memtables are written, too
     #[arg(long, value_name = "NAME")]
     family: Option<String>,
 }
 
-/// Writes what is in memory to tables.
+/// Writes the data in memory to tables.
 ///
 /// # Errors
-/// [`Failure::Missing`] if there is no such family; those of the database.
+/// [`Failure::Missing`] if there is no such family; errors of the database.
 pub fn flush(session: &mut Session, arguments: &FlushArguments) -> Result<()> {
     let db = session.db().clone();
     let family = arguments.family.as_deref().map(|name| session.family(Some(name))).transpose()?;
@@ -60,7 +60,7 @@ pub fn flush(session: &mut Session, arguments: &FlushArguments) -> Result<()> {
     session.output.result("", &json!({ "flushed": true }))
 }
 
-/// What `compact` is told.
+/// Arguments of `compact`.
 #[derive(Args, Debug)]
 pub struct CompactArguments {
     /// The family to compact [default: all; with a range, the one in use]
@@ -70,11 +70,11 @@ pub struct CompactArguments {
     bounds: BoundsArguments,
 }
 
-/// Merges tables, so that nothing deleted or overwritten takes space: all, those of a family, or
+/// Merges tables, so that deleted and overwritten data takes no space: all, those of a family, or
 /// those with keys of a range.
 ///
 /// # Errors
-/// [`Failure::Missing`] if there is no such family; those of the database.
+/// [`Failure::Missing`] if there is no such family; errors of the database.
 pub fn compact(session: &mut Session, arguments: &CompactArguments) -> Result<()> {
     let name = arguments.family.as_deref();
     if arguments.bounds.is_given() {
@@ -92,7 +92,7 @@ pub fn compact(session: &mut Session, arguments: &CompactArguments) -> Result<()
     session.output.result("", &json!({ "compacted": true }))
 }
 
-/// Reads and verifies everything of the database that is open.
+/// Reads and verifies the open database.
 ///
 /// # Errors
 /// [`Failure::CheckFailed`] after the report if there is damage.
@@ -102,12 +102,11 @@ pub fn check(session: &mut Session) -> Result<()> {
     print_report(&mut session.output, &report)
 }
 
-/// Does `work`, which cannot be cancelled, on a thread of its own, so that Ctrl-C ends the wait for
-/// it.
+/// Runs `work`, which cannot be cancelled, on a thread of its own, so that Ctrl-C ends the wait.
 ///
 /// # Errors
-/// [`Failure::Interrupted`] with a note that the work goes on; [`Failure::File`] if the system has
-/// no thread.
+/// [`Failure::Interrupted`] with a note that the work continues; [`Failure::File`] if the system
+/// refuses a thread.
 pub fn aside<T: Send + 'static>(
     verb: &'static str,
     work: impl FnOnce() -> T + Send + 'static,
@@ -115,7 +114,7 @@ pub fn aside<T: Send + 'static>(
     let progress = Progress::time(verb);
     let (sender, receiver) = mpsc::sync_channel(1);
     let thread = thread::Builder::new().name(verb.to_owned()).spawn(move || {
-        // The result of work that is no longer waited for is dropped.
+        // After Ctrl-C the result is dropped.
         let _ = sender.send(work());
     });
     let thread = thread.map_err(|error| Failure::file("start", "a thread", error))?;
@@ -129,12 +128,12 @@ pub fn aside<T: Send + 'static>(
             },
         }
         interrupt::check().map_err(|failure| {
-            failure.with_note(format!("{verb} goes on in the background until it is done"))
+            failure.with_note(format!("{verb} continues in the background until it is done"))
         })?;
     }
 }
 
-/// Reads and verifies everything of the database at `path`, which need not be fit to open.
+/// Reads and verifies the database at `path`, which need not be fit to open.
 ///
 /// # Errors
 /// [`Failure::Missing`] if there is none; [`Failure::CheckFailed`] after the report if there is
@@ -178,10 +177,10 @@ fn check_followed(
     }
 }
 
-/// Prints the format of the database at `path`, brought to the newest version.
+/// Prints the format of the database at `path`, after an upgrade to the newest version.
 ///
 /// # Errors
-/// [`Failure::Missing`] if there is none; those of the database.
+/// [`Failure::Missing`] if there is none; errors of the database.
 pub fn upgrade(path: &Path, output: &mut Output) -> Result<()> {
     if !exists(path)? {
         return Err(Failure::no_database(path));
@@ -208,15 +207,15 @@ impl CheckBar {
     }
 }
 
-/// The keys that a damage concerns.
+/// Formats the keys that a loss concerns.
 fn range_of(lost: &Lost) -> String {
     let key = |key: &Option<Vec<u8>>| key.as_deref().unwrap_or_default().escape_ascii().to_string();
     let (first, last) = (key(&lost.first), key(&lost.last));
     let family = lost.family.as_deref().unwrap_or("?");
     match lost.entries_max {
-        Some(0) => format!("range \"{first}\"..=\"{last}\" of family {family}, no entry of it"),
+        Some(0) => format!("range \"{first}\"..=\"{last}\" of family {family}, no entries"),
         Some(most) => {
-            format!("range \"{first}\"..=\"{last}\" of family {family}, {most} entries at most")
+            format!("range \"{first}\"..=\"{last}\" of family {family}, at most {most} entries")
         }
         None => format!("range \"{first}\"..=\"{last}\" of family {family}"),
     }
@@ -258,6 +257,6 @@ fn print_report(output: &mut Output, report: &CheckReport) -> Result<()> {
         "errors": errors,
     });
     let printed = output.result(&text, &object);
-    // A program that does not read the report must not take a damaged database for a sound one.
+    // A program that does not read the report must still see the exit code for damage.
     if ok { printed } else { Err(Failure::CheckFailed) }
 }

@@ -1,6 +1,6 @@
-//! The verb watch: the commits that the log of the database still has, in their order.
+//! The verb watch: prints the commits in the log of the database, in order.
 //!
-//! It does not wait for further ones, as `follow` does.
+//! It does not wait for later commits, as `follow` does.
 
 use crate::argument::bytes;
 use crate::failure::{Failure, Result};
@@ -14,35 +14,35 @@ use serde_json::{Map, Value, json};
 use siltdb::{Action, Commit, Db, Event, FamilyChange, FamilyId, KeyChange, SubscribeOptions};
 use std::ffi::OsString;
 
-/// What `silt watch --help` says at its end.
+/// Text at the end of `silt watch --help`.
 pub const HELP: &str = "\
-A line is: sequence number, action, family, key and value or end, between tabs; with --json a \
-commit. The log has what is not flushed yet, and what retain_log_bytes and retain_log_for keep of \
-it. These options are not stored: an opening that writes without them gives up what they kept. \
-It ends with the newest commit; `silt follow` goes on with what another process writes, and in \
+A line has sequence number, action, family, key, and value or end, separated by tabs; with --json \
+it is a commit. The log has the commits that are not flushed yet, and those that retain_log_bytes \
+and retain_log_for keep. These options are not stored: an opening for writing without them drops \
+what they kept. It ends at the newest commit; `silt follow` continues with later ones. In \
 `silt shell`, `watch --from N` prints what the shell has written since.
 
 Example:
   silt watch demo.db --prefix user: --from 1000 --json";
 
-/// What `watch` is told.
+/// Arguments of `watch`.
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// Only changes of this family [default: of all]
+    /// Print only changes of this family [default: of all]
     #[arg(long, value_name = "NAME")]
     family: Option<String>,
-    /// Only changes of keys that begin with this.
+    /// Print only changes of keys that begin with this.
     #[arg(long, value_name = "KEY")]
     prefix: Option<OsString>,
-    /// From this sequence number on [default: the oldest that the log has]
+    /// Start at this sequence number [default: the oldest in the log]
     #[arg(long, value_name = "N")]
     from: Option<u64>,
 }
 
-/// Prints the commits that the log has.
+/// Prints the commits in the log.
 ///
 /// # Errors
-/// [`Failure::Missing`] if there is no such family; those of the database and of stdout.
+/// [`Failure::Missing`] if there is no such family; errors of the database and of stdout.
 pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     let mut options = SubscribeOptions::new();
     options = match arguments.from {
@@ -74,7 +74,7 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// The name of a family, or its number if it was dropped.
+/// Returns the name of a family, or its id if it was dropped.
 fn family_name(db: &Db, id: FamilyId) -> String {
     db.family_by_id(id).map_or_else(|_| id.to_string(), |family| family.name())
 }
@@ -116,7 +116,7 @@ pub fn print(db: &Db, event: &Event, output: &mut Output) -> Result<()> {
     Ok(())
 }
 
-/// The word for an action, and what it has besides a key.
+/// Returns the word for an action, and its operand besides the key.
 fn action<'a>(action: &Action<'a>) -> (&'static str, Option<&'a [u8]>) {
     match *action {
         Action::Put(value) => ("put", Some(value)),
@@ -129,7 +129,7 @@ fn action<'a>(action: &Action<'a>) -> (&'static str, Option<&'a [u8]>) {
     }
 }
 
-/// An event as one object: a commit with its operations.
+/// Converts an event to one object: a commit with its operations.
 pub fn object(db: &Db, event: &Event, form: Form) -> Value {
     match event {
         Event::Commit(commit) => commit_object(db, commit, form),

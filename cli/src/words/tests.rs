@@ -1,4 +1,4 @@
-//! Words, commands, and text that is not complete.
+//! Words, commands, and incomplete text.
 
 use super::*;
 use proptest::prelude::*;
@@ -27,15 +27,15 @@ fn quotes_hold_words_together() {
 
 #[test]
 fn what_is_typed_is_what_is_meant_or_it_is_refused() {
-    // As a system shell takes it.
+    // As in a system shell.
     assert_eq!(words(r#"put k "{\"a\":1}""#)[2], r#"{"a":1}"#);
     assert_eq!(words(r#"put k "C:\\dir\n""#)[2], r"C:\dir\n");
     assert_eq!(words(r"put k 'a\b'")[2], r"a\b");
-    // As it is.
+    // Unchanged.
     assert_eq!(words(r#"put k {"a":1}"#)[2], r#"{"a":1}"#);
     assert_eq!(words(r"put C:\data \x41 \\"), ["put", r"C:\data", r"\x41", r"\\"]);
     assert_eq!(words("put k it's")[2], "it's");
-    // In neither way.
+    // Neither rule applies.
     for text in [r#"put k "a"b"#, r#"put k 'a'b'c'"#, r#"put k ""a"""#] {
         assert!(Script::parse(text).commands[0].glued.is_some(), "{text}");
     }

@@ -1,4 +1,4 @@
-//! bucket, --bucket, cas, incr.
+//! The verb bucket, the option --bucket, and the verbs cas and incr.
 
 use crate::place::Place;
 use serde_json::json;
@@ -75,7 +75,7 @@ fn a_counter_counts() {
     assert_eq!(place.run(&["incr", "db", "visits", "--json"], 0).json(), [json!({ "value": -7 })]);
     assert_eq!(place.ok(&["get", "db", "visits"]), "-7\n");
     place.ok(&["put", "db", "name", "Ada"]);
-    place.run(&["incr", "db", "name"], 2).says(&["no counter"]);
+    place.run(&["incr", "db", "name"], 2).says(&["not a counter"]);
     place.ok(&["put", "db", "visits", &i64::MAX.to_string()]);
     place.run(&["incr", "db", "visits"], 2).says(&["range"]);
     place.run(&["incr", "db", "visits", "much"], 2);

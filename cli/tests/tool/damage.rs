@@ -1,4 +1,4 @@
-//! A database with damage: what check says of it, and the ways out.
+//! A damaged database: the report of check, and the ways to recover.
 
 use crate::place::Place;
 use serde_json::json;
@@ -22,7 +22,8 @@ fn flip(path: &Path, offset: usize) {
     fs::write(path, bytes).expect("the files of a test are there");
 }
 
-/// A table of several blocks, with keys from `key000` to `key499`, and `late` in the log.
+/// A database with a table of several blocks, with keys from `key000` to `key499`, and `late` in
+/// the log.
 fn filled() -> Place {
     let place = Place::new();
     let lines: Vec<_> = (0..500).map(|n| format!("key{n:03}\tvalue of {n} {}\n", n * n)).collect();
@@ -33,7 +34,7 @@ fn filled() -> Place {
     place
 }
 
-/// The same with its first block damaged.
+/// The same database with its first block damaged.
 fn damaged() -> Place {
     let place = filled();
     flip(&file(&place, "table"), 30);
@@ -129,11 +130,11 @@ fn a_damaged_log_opens_in_time_and_recovers_behind_the_damage() {
     let opened = place.run(&["scan", "db", "--recovery", "point-in-time"], 0).stdout;
     let saved = place.ok(&["scan", "new"]);
     assert!(saved.len() >= opened.len(), "{saved}{opened}");
-    // It is open for good now.
+    // It opens without the option from now on.
     place.ok(&["scan", "db"]);
 }
 
-/// Names after `silt` and options in backticks, in everything that people are told.
+/// The names after `silt` and the options in backticks, in all texts for people.
 fn named(text: &str, before: &str) -> Vec<String> {
     let word = |rest: &str| {
         let end = rest.find(|c: char| !(c.is_ascii_lowercase() || c == '-')).unwrap_or(rest.len());

@@ -1,11 +1,11 @@
-//! The tool on the databases that released versions wrote, as they lie in `testing/golden`.
+//! The tool on databases that released versions wrote, from `testing/golden`.
 
 use crate::place::Place;
 use std::{fs, path::Path};
 
 const STORED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../testing/golden");
 
-/// The lines of a family in the text beside a database, without its name.
+/// The expected lines of a family in the text beside a database, without the family's name.
 fn expected(text: &str, family: &str) -> Vec<String> {
     let of_family = |line: &str| {
         let (name, entry) = line.split_once('\t')?;
@@ -37,7 +37,7 @@ fn stored_databases_are_read_checked_and_looked_into() {
         assert!(place.ok(&["check", "db"]).starts_with("ok: "));
         place.ok(&["upgrade", "db"]);
         let families = place.ok(&["families", "db"]);
-        // Those without a merge operator: the tool has none.
+        // The families without a merge operator, since the tool has none.
         for family in ["default", "plain: ünïcode"] {
             assert!(families.contains(family), "{families}");
             let mut entries = expected(&text, family);

@@ -1,4 +1,4 @@
-//! What an import counts, leaves out and says, and how it goes on after it stopped.
+//! The counts, omissions and messages of an import, and how it continues after it stopped.
 
 use crate::place::Place;
 use serde_json::json;
@@ -11,7 +11,7 @@ fn import(place: &Place, more: &[&str], input: &str, exit_code: i32) -> crate::p
     place.run_with(&arguments, input.as_bytes(), exit_code)
 }
 
-/// One row stays of a table whose first column is the same everywhere: that is not passed over.
+/// If the first column of a table is the same everywhere, one row remains. The import must warn.
 #[test]
 fn an_import_that_overwrites_says_so() {
     let place = Place::new();
@@ -29,7 +29,7 @@ fn an_import_that_overwrites_says_so() {
     let run = import(&place, &["--json", "--key", "n", "--family", "f"], &rows, 0);
     assert_eq!(run.json()[0]["new"], 5000);
     assert!(!run.stderr.contains("warning"), "{}", run.stderr);
-    // The same again: all there, also those in other chunks and in tables.
+    // A second import finds every key, also those in other chunks and in tables.
     place.ok(&["flush", "db"]);
     let run = import(&place, &["--json", "--key", "n", "--family", "f", "--chunk", "7"], &rows, 0);
     let counts = json!({
@@ -62,7 +62,7 @@ fn a_duplicate_replaces_is_kept_out_or_ends_the_import() {
     assert!(place.ok(&["get", "db", "a"]).contains("\"n\":\"1\""));
     let run = import(&place, &["--on-duplicate", "replace"], "id,n\na,9\n", 0);
     assert_eq!(run.stdout, "imported 1 record: 0 keys new, 1 overwritten\n");
-    // Of a chunk with a duplicate nothing is written.
+    // A chunk with a duplicate is not written.
     let run = import(
         &place,
         &["--on-duplicate", "fail", "--chunk", "2"],
@@ -90,7 +90,7 @@ fn bad_records_are_left_out_and_told_if_asked_for() {
     let key = "k".repeat((64 << 10) + 1);
     let run = import(&place, &["--skip-bad"], &format!("id\n{key}\nz\n"), 0);
     run.says(&["left out: line 2, column 1: invalid argument: key is too long"]);
-    // A header is no record.
+    // A header is not a record.
     import(&place, &["--skip-bad", "--key", "x"], "id\n1\n", 2).says(&["no column `x`"]);
     let lines = "a\t1\nb\nc\t3\n";
     let arguments = ["import", "db", "-", "--format", "lines", "--skip-bad", "--json"];
@@ -112,7 +112,7 @@ fn an_import_that_stopped_goes_on_where_it_was() {
     let run = import(&place, &[&more[..], &["--skip", "3"]].concat(), &rows.join("\n"), 0);
     assert_eq!(run.stdout, "imported 7 records: 7 keys new\n");
     assert_eq!(place.read("acks"), "3\n6\n9\n10\n");
-    // A bad record counts, so that those after it are not done twice or never.
+    // A bad record counts, so that `--skip` neither repeats nor omits later ones.
     let run = import(
         &place,
         &["--skip-bad", "--chunk", "2", "--family", "f"],
@@ -186,7 +186,7 @@ fn compressed_input_is_read_from_files_and_pipes() {
     for arguments in [["import", "file", "out.csv.gz"], ["import", "file", "out.csv"]] {
         place.run(&arguments, 0);
     }
-    // Two files one after another are one: the header of the second is bad or a record.
+    // Two concatenated files are one input; the header of the second is bad, or a record.
     let run = place.run_with(&["import", "pipe", "-", "--format", "csv"], &compressed, 0);
     assert!(run.stdout.starts_with("imported 3,376 records"), "{}", run.stdout);
     assert_eq!(place.ok(&["scan", "pipe"]), place.ok(&["scan", "db"]));
@@ -227,7 +227,7 @@ fn no_file_of_the_database_is_written_over() {
     assert!(place.ok(&["check", "db"]).starts_with("ok: "));
 }
 
-/// Waits until the file has a line, or half a minute has passed.
+/// Waits up to 30 s until the file has a line.
 fn wait_for(place: &Place, file: &str, line: &str) {
     for _ in 0..600 {
         let text = std::fs::read_to_string(place.path(file)).unwrap_or_default();
@@ -262,7 +262,7 @@ fn an_interrupted_import_says_what_is_in_and_how_to_go_on() {
         let sent = Command::new("kill").args(["-INT", &id]).status().expect("kill is there");
         assert!(sent.success());
         if input_ends {
-            // The program that writes the pipe gets the signal, too.
+            // The program at the other end of the pipe gets the signal, too.
             std::thread::sleep(std::time::Duration::from_millis(100));
             drop(stdin);
         }
@@ -278,12 +278,12 @@ fn an_interrupted_import_says_what_is_in_and_how_to_go_on() {
     }
 }
 
-/// A limit on the size of files stands in for a full disk.
+/// A limit on the size of files simulates a full disk.
 #[test]
 fn an_import_that_meets_a_full_disk_says_what_is_in_and_how_to_go_on() {
     let place = Place::new();
     let mut lines = String::new();
-    // Values that do not compress and outgrow what a log file holds before it is written to.
+    // Values that do not compress, and exceed what a log file has before it is written to.
     let mut state = 1_u64;
     for n in 0..200_000 {
         write!(lines, "{n:07}\t").unwrap();

@@ -1,6 +1,6 @@
-//! The tool as a person meets it: each test runs the built `silt` in processes of their own.
+//! The tool from outside: each test runs the built `silt` in separate processes.
 //!
-//! It does not look into the library.
+//! Only `opening` uses the library, to hold a database open.
 
 mod place;
 mod opening;

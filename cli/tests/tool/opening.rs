@@ -1,4 +1,4 @@
-//! Who may open a database beside whom, and what reading leaves behind: nothing.
+//! Concurrent openings of a database, and that reading changes nothing.
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use crate::place::Place;
@@ -29,7 +29,7 @@ fn filled() -> Place {
     place
 }
 
-/// The files of a directory with what is in them and when they were changed.
+/// The files of a directory with their contents and times of change.
 fn picture(dir: &Path) -> BTreeMap<String, (Vec<u8>, SystemTime)> {
     let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
     entries
@@ -102,7 +102,8 @@ fn a_verb_waits_for_the_lock_as_long_as_it_is_told() {
         waiting.join().unwrap();
     });
     assert_eq!(place.ok(&["get", "db", "a"]), "2\n");
-    // Verbs that only lock it wait as well, and one that does not even do that says so.
+    // Verbs that only lock the database wait as well. A verb that does not lock it refuses the
+    // option.
     let writer = Db::open(place.path("db")).unwrap();
     for (verb, code) in [(&["check", "db"][..], 0), (&["recover", "db", "saved"], 4)] {
         let before = std::time::Instant::now();

@@ -1,4 +1,4 @@
-//! Options by name, upkeep of one family or range, neighbours of keys, estimates, destroy.
+//! Options by name, maintenance of one family or range, neighbours of keys, estimates, destroy.
 
 use crate::place::Place;
 use serde_json::json;
@@ -21,7 +21,7 @@ fn options_are_taken_by_name_and_unknown_ones_refused_with_the_names() {
     place.run(&["count", "db", "--option", "memory=1GiB"], 2).says(&["memory_budget", "workers"]);
     place.run(&["count", "db", "--option", "workers=many"], 2).says(&["a number"]);
     place.run(&["count", "db", "--option", "workers"], 2).says(&["NAME=VALUE"]);
-    // What depends on each other is looked at when the database is opened.
+    // The opening checks options that depend on each other.
     place.run(&["count", "db", "--option", "memory_budget=1MiB"], 2).says(&["memory_budget"]);
     place.run(&["put", "db", "k", "v", "--option", "read_only=true"], 1).says(&["read-only"]);
     assert_eq!(place.ok(&["count", "db"]), "3\n");
@@ -117,7 +117,7 @@ fn an_estimate_counts_what_is_stored() {
 #[test]
 fn destroy_asks_first_and_leaves_what_is_no_database() {
     let place = filled();
-    // Stdin is no terminal.
+    // Stdin is not a terminal.
     place.run_with(&["destroy", "db"], b"y\n", 2).says(&["--yes"]);
     assert_eq!(place.ok(&["count", "db"]), "3\n");
     place.write("db/notes.txt", "mine");

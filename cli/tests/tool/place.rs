@@ -1,17 +1,17 @@
-//! A directory for one test, and `silt` run in it.
+//! A directory for one test, in which `silt` runs.
 //!
-//! It asserts nothing beyond the exit code it is told.
+//! It asserts only the exit code that the test gives.
 
 use assert_cmd::Command;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// A directory that is removed at the end; the database in it is `db`.
+/// A directory that is removed at the end. Its database is called `db`.
 pub struct Place {
     directory: TempDir,
 }
 
-/// What a run of `silt` printed.
+/// The output of a run of `silt`.
 pub struct Run {
     pub stdout: String,
     pub stderr: String,
@@ -24,7 +24,7 @@ impl Run {
         self.stdout.lines().map(parse).collect()
     }
 
-    /// Asserts that stderr holds each of `parts`.
+    /// Asserts that stderr contains each of `parts`.
     pub fn says(&self, parts: &[&str]) {
         for part in parts {
             assert!(self.stderr.contains(part), "no `{part}` in: {}", self.stderr);
@@ -72,8 +72,7 @@ impl Place {
         self.run_with(arguments, b"", exit_code)
     }
 
-    /// Runs `silt`, asserts success and a stderr that is silent but for a database that was made,
-    /// and returns stdout.
+    /// Runs `silt`, asserts success, and returns stdout. Stderr may only report a new database.
     pub fn ok(&self, arguments: &[&str]) -> String {
         let run = self.run(arguments, 0);
         let mut lines = run.stderr.lines().filter(|line| !line.starts_with("created the database"));

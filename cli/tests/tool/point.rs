@@ -1,4 +1,4 @@
-//! put, get, delete, batch, and what all verbs share: forms, JSON, exit codes.
+//! The verbs put, get, delete and batch, and what all verbs share: forms, JSON, exit codes.
 
 use crate::place::Place;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! scan, count and families.
+//! The verbs scan, count and families.
 
 use crate::place::Place;
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! The shell, fed from a pipe.
+//! The shell with commands from a pipe.
 
 use crate::place::Place;
 use std::io::Write;
@@ -110,7 +110,7 @@ fn a_bad_line_of_a_script_is_bad_input() {
     assert_eq!(place.ok(&["scan", "db", "--keys-only"]), "a\nb\n");
 }
 
-/// Runs a script whose output nobody reads; returns the exit code and stderr.
+/// Runs a script whose output is not read; returns the exit code and stderr.
 fn run_unread(place: &Place, script: &str) -> (Option<i32>, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_silt"))
         .current_dir(place.path(""))
@@ -148,7 +148,7 @@ fn a_typo_in_the_name_makes_no_database() {
     assert!(!place.path("demo.bd").exists());
     place.run_with(&["shell", "demo.bd", "--create"], b"put a 1\n", 0);
     assert_eq!(place.run_with(&["shell", "demo.bd"], b"get a\n", 0).stdout, "1\n");
-    // What makes one says so.
+    // A verb that creates a database reports it.
     for (number, verb) in [
         &["put", "new", "a", "1"][..],
         &["batch", "new", "-"],
@@ -207,7 +207,7 @@ fn the_family_in_use_is_not_dropped_and_nothing_goes_elsewhere() {
     assert_eq!(place.run_with(&["shell", "db"], script.as_bytes(), 0).stdout, "default\n");
 }
 
-/// Each line is looked at once, however long the quote is open.
+/// Each line is read once, however long the quote is open.
 #[test]
 fn a_quote_that_is_never_closed_runs_nothing_and_ends_soon() {
     let place = Place::new();

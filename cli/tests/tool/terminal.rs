@@ -1,6 +1,6 @@
-//! The shell in a terminal, as a person meets it: pastes, Ctrl-C, completion, pages.
+//! The shell in a terminal: pastes, Ctrl-C, completion, pages.
 //!
-//! Each test runs the built `silt` on a pseudo-terminal. What scripts do is in `shell`.
+//! Each test runs the built `silt` on a pseudo-terminal. Scripts are tested in `shell`.
 
 use crate::place::Place;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,17 +13,17 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Longer than any answer takes on a slow machine.
+/// Longer than any answer on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How a terminal marks what is pasted.
+/// Marks of a terminal around pasted text.
 const PASTE: [&str; 2] = ["\x1b[200~", "\x1b[201~"];
 
 /// `silt shell db` on a terminal.
 struct Terminal {
     controller: File,
     child: Child,
-    /// What was printed and not yet expected.
+    /// Output that was not expected yet.
     printed: String,
 }
 
@@ -58,7 +58,7 @@ impl Terminal {
         terminal
     }
 
-    /// Types `text`, and reads on meanwhile: a terminal that is not read does not take more.
+    /// Types `text` and reads meanwhile, because a terminal that is not read accepts no more.
     fn send(&mut self, text: &str) {
         let mut left = text.as_bytes();
         let started = Instant::now();
@@ -75,14 +75,14 @@ impl Terminal {
         }
     }
 
-    /// Waits a moment until the terminal is ready for one of `events`.
+    /// Waits briefly until the terminal is ready for one of `events`.
     fn wait(&self, events: PollFlags) {
         let mut waits = [PollFd::new(&self.controller, events)];
         let moment = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
         poll(&mut waits, Some(&moment)).expect("a terminal can be waited for");
     }
 
-    /// Takes what is printed; false once the shell has ended.
+    /// Reads available output; false once the shell has ended.
     fn read(&mut self) -> bool {
         let mut bytes = [0; 4096];
         match self.controller.read(&mut bytes) {
@@ -92,7 +92,7 @@ impl Terminal {
         true
     }
 
-    /// Waits until `text` is printed, and returns what stood before it.
+    /// Waits until `text` is printed, and returns the output before it.
     fn expect(&mut self, text: &str) -> String {
         let started = Instant::now();
         loop {
@@ -106,7 +106,7 @@ impl Terminal {
         }
     }
 
-    /// As much of what is printed as a message should hold.
+    /// The end of the output, of bounded length, for a message.
     fn end_of_printed(&self) -> String {
         let count = self.printed.chars().count();
         format!("{:?}", self.printed.chars().skip(count.saturating_sub(500)).collect::<String>())
@@ -131,7 +131,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // It is over either way.
+        // The shell may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -179,8 +179,8 @@ fn a_failure_in_a_paste_is_told_and_the_lines_after_it_run() {
     terminal.end();
 }
 
-/// A shell whose terminal is that of its session, so that Ctrl-C reaches it as a signal; none if
-/// the machine has no `setsid` that can.
+/// A shell with a controlling terminal, so that Ctrl-C reaches it as a signal; `None` if `setsid`
+/// is missing or cannot set it.
 fn controlled(place: &Place) -> Option<Terminal> {
     let probe = Command::new("setsid").args(["--ctty", "true"]).stdin(Stdio::null()).output();
     if !probe.is_ok_and(|output| !String::from_utf8_lossy(&output.stderr).contains("option")) {
@@ -196,10 +196,10 @@ fn controlled(place: &Place) -> Option<Terminal> {
 fn ctrl_c_cancels_a_command_and_keeps_the_shell() {
     let place = Place::new();
     let Some(mut terminal) = controlled(&place) else { return };
-    // At the prompt it drops the line.
+    // At the prompt Ctrl-C drops the line.
     terminal.send("put dropped 1\x03");
     terminal.expect("db:default> ");
-    // A command that would read for ever; what is pasted after it does not run.
+    // A command that would read without end; commands pasted after it must not run.
     let paste = "put a 1\nget a\nimport - --format lines\nput b 2";
     terminal.send(&format!("{}{paste}{}\r", PASTE[0], PASTE[1]));
     terminal.expect("\n1\r\n");
@@ -218,7 +218,7 @@ fn ctrl_c_ends_a_scan_that_is_printed() {
     let lines: String = (0..50_000).map(|number| format!("{number:06}\tvalue\n")).collect();
     place.run_with(&["import", "db", "-", "--format", "lines"], lines.as_bytes(), 0);
     let Some(mut terminal) = controlled(&place) else { return };
-    // The terminal does not hold all of it, and what it does not hold is not read before Ctrl-C.
+    // The output exceeds the terminal's buffer, and the rest is not read before Ctrl-C.
     terminal.send("scan --limit all\r");
     terminal.expect("000000\tvalue");
     terminal.send("\x03");
@@ -262,7 +262,7 @@ fn keys_and_verbs_are_completed_and_the_prompt_names_database_and_family() {
     terminal.end_with("\x04");
 }
 
-/// Lines with a prompt are typed; those between them are what must be printed, and no error else.
+/// Lines with a prompt are typed. Those between must be printed, without other errors.
 #[test]
 fn the_sessions_of_the_documents_are_what_the_shell_prints() {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/shell.md"));
@@ -279,7 +279,7 @@ fn the_sessions_of_the_documents_are_what_the_shell_prints() {
             Some((prompt, command)) => (format!("{prompt}> "), Some(command)),
             None => (format!("\n{line}\r\n"), None),
         };
-        // The first prompt was waited for when the shell started.
+        // The start of the shell already waited for the first prompt.
         if !std::mem::take(&mut is_first) {
             let passed_over = terminal.expect(&wanted);
             let passed_over = &passed_over[..passed_over.len() - wanted.len()];
@@ -291,7 +291,7 @@ fn the_sessions_of_the_documents_are_what_the_shell_prints() {
                 typed += 1;
             }
             None => {
-                // The line end is also what the next line is looked for after.
+                // The line end is put back: the search for the next line starts with it.
                 terminal.printed.insert(0, '\n');
                 printed += 1;
             }

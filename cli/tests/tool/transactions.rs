@@ -1,4 +1,4 @@
-//! Transactions of the shell, fed from a pipe, and the verb txn.
+//! Transactions of the shell with commands from a pipe, and the verb txn.
 
 use crate::place::{Place, Run};
 use serde_json::json;
@@ -215,7 +215,7 @@ put 1 \"alice to bob\n10\" --family log
     assert_eq!(txn(&place, script, 0).stdout, "applied 5 operations, 5 conditions held\n");
     assert_eq!(place.ok(&["scan", "db"]), "alice\t5\nbob\t10\nvisits\t1\n");
     assert_eq!(place.ok(&["scan", "db", "--family", "log"]), "1\talice to bob\\x0a10\n");
-    // A second time, its second condition does not hold.
+    // The second time, the second condition does not hold.
     let run = txn(&place, script, 6);
     run.says(&["condition failed: stdin: line 4: `alice` is `-5`, expected >= `0`"]);
     assert_eq!(place.ok(&["scan", "db"]), "alice\t5\nbob\t10\nvisits\t1\n");

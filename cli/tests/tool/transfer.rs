@@ -1,4 +1,4 @@
-//! import and export, also with the real data set.
+//! The verbs import and export, also with the real data set.
 
 use crate::place::{AIRPORTS, Place};
 use serde_json::json;
@@ -61,7 +61,7 @@ fn any_bytes_survive_escaped_lines() {
     place.run_with(&["batch", "db", "-", "--hex"], b"put\t\t\nput 00090a5c 0d0aff\n", 0);
     let run = place.run(&["export", "db", "--format", "lines"], 2);
     run.says(&["a key holds a tab or a line end", "--escape"]);
-    // What is recommended is what comes back.
+    // The format that the message recommends restores the records.
     let run = place.run(&["export", "db", "--format", "csv"], 2);
     run.says(&["not UTF-8", "lines with --escape or --hex"]);
     assert!(!run.stderr.contains("jsonl"), "{}", run.stderr);
@@ -213,7 +213,7 @@ fn an_export_that_fails_leaves_the_one_before_it() {
     let place = Place::new();
     place.run_with(&["batch", "db", "-"], b"put a 1\n", 0);
     place.ok(&["export", "db", "out.lines"]);
-    // The second record is the one that lines cannot hold.
+    // The second record does not fit the format *lines*.
     place.run_with(&["batch", "db", "-"], b"put b \\n\n", 0);
     place.run(&["export", "db", "out.lines"], 2).says(&["a value holds a line end"]);
     assert_eq!(place.read("out.lines"), "a\t1\n");

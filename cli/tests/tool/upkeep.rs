@@ -1,4 +1,4 @@
-//! stats, check, checkpoint, compact, flush, inspect, completions.
+//! The verbs stats, check, checkpoint, compact, flush, inspect and completions.
 
 use crate::place::Place;
 use serde_json::json;

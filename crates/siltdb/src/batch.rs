@@ -1,6 +1,6 @@
-//! Many operations that happen together or not at all.
+//! Write batches: operations that commit atomically.
 //!
-//! A batch holds the bytes that the log stores, so committing copies them once.
+//! A batch holds the bytes that the log stores, so a commit copies them once.
 
 use crate::{
     deletion::Deletion,
@@ -22,8 +22,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// Operations over any number of families of one open database, applied atomically and in order by
-/// [`Db::write`](crate::Db::write).
+/// Operations over any number of families of one open database. [`Db::write`](crate::Db::write)
+/// applies them atomically and in order.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -40,20 +40,20 @@ use std::{
 #[derive(Clone, Debug, Default)]
 pub struct WriteBatch {
     pub(crate) bytes: BatchBytes,
-    /// Whose families it names, if it holds anything.
+    /// The open database whose families the batch names; `None` if the batch is empty.
     pub(crate) open_id: Option<OpenId>,
-    /// The families that it creates and drops.
+    /// The families that the batch creates and drops.
     pub(crate) changes: FamilyChanges,
 }
 
 impl WriteBatch {
-    /// An empty batch.
+    /// Creates an empty batch, which allocates nothing before its first operation.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Notes whose families the batch names, and says which one this is there.
+    /// Records the open database of `family`, and returns the family's id there.
     #[inline]
     fn id_of(&mut self, family: &Family) -> Result<FamilyId> {
         let open_id = Some(family.place.open_id);
@@ -69,8 +69,8 @@ impl WriteBatch {
     /// Sets the value of a key.
     ///
     /// # Errors
-    /// `InvalidArgument`, if key, value or batch get too long, or if the family is of another open
-    /// database than those that the batch names; the batch is then as before.
+    /// `InvalidArgument`, if key, value or batch are too long, or if the family belongs to another
+    /// open database than the families before. The batch is then unchanged.
     pub fn put(
         &mut self,
         family: &Family,
@@ -81,8 +81,9 @@ impl WriteBatch {
         self.bytes.put(id, key.as_ref(), value.as_ref())
     }
 
-    /// Sets the value of a key for a time, counted from now by the clock of the family's database,
-    /// in whole milliseconds. After it the key reads as deleted; see [`WriteBatch::put_until`].
+    /// Sets the value of a key, which expires after `time`. The time counts from this call, by the
+    /// clock of the family's database, in whole milliseconds. An expired key reads as deleted; see
+    /// [`WriteBatch::put_until`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -99,7 +100,7 @@ impl WriteBatch {
     /// ```
     ///
     /// # Errors
-    /// As [`WriteBatch::put`]; a value may be 8 bytes shorter than one that does not expire.
+    /// As [`WriteBatch::put`]. The longest value is 8 bytes shorter than one without expiry.
     pub fn put_for(
         &mut self,
         family: &Family,
@@ -111,9 +112,10 @@ impl WriteBatch {
         self.put_expiring(family, key.as_ref(), value.as_ref(), expiry_ms)
     }
 
-    /// Sets the value of a key until `expiry`, in whole milliseconds. From then on the key reads as
-    /// deleted, also if the clock goes back. An iterator judges when it comes to the key. Operands
-    /// that are merged into the value do not expire with it.
+    /// Sets the value of a key, which expires at `expiry`, in whole milliseconds. From then on the
+    /// key reads as deleted, also if the clock is set back. An iterator compares the expiry with
+    /// the time at which it reaches the key. Operands that are merged into the value do not expire
+    /// with it.
     ///
     /// # Errors
     /// As [`WriteBatch::put_for`].
@@ -124,7 +126,7 @@ impl WriteBatch {
         value: impl AsRef<[u8]>,
         expiry: SystemTime,
     ) -> Result<()> {
-        // Before 1970 is as good as at its begin.
+        // A time before 1970 expires the value at once, as 0 does.
         let since_1970 = expiry.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         self.put_expiring(family, key.as_ref(), value.as_ref(), whole_ms(since_1970))
     }
@@ -149,9 +151,9 @@ impl WriteBatch {
         self.bytes.delete(id, key.as_ref())
     }
 
-    /// Deletes a key that was put exactly once since its last single delete, or ever, and neither
-    /// deleted, merged nor put with an expiry; the two vanish together at the next compaction that
-    /// meets both. On any other key an older value may come back.
+    /// Deletes a key that was put exactly once since its last single delete, or ever. The key must
+    /// not have been deleted, merged or put with an expiry. The next compaction that has both
+    /// entries drops them together. On any other key an older value may reappear.
     ///
     /// # Errors
     /// As [`WriteBatch::put`].
@@ -160,9 +162,9 @@ impl WriteBatch {
         self.bytes.single_delete(id, key.as_ref())
     }
 
-    /// Deletes every key of a range, with bounds of any kind. Costs the same for any number of
-    /// keys: one operation, but two and 128 KiB for a range without an end. A range without keys
-    /// adds nothing.
+    /// Deletes every key of a range with bounds of any kind. The cost does not depend on the number
+    /// of keys: it is one operation. A range without an end takes two operations and 128 KiB. An
+    /// empty range adds nothing.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -187,8 +189,8 @@ impl WriteBatch {
         self.delete_all(family, &Deletion::of(&range))
     }
 
-    /// Deletes every key that begins with `prefix`. Costs as [`WriteBatch::delete_range`]; only a
-    /// prefix that is empty or holds nothing but bytes 0xff has no end.
+    /// Deletes every key that begins with `prefix`. Costs as [`WriteBatch::delete_range`]. Only a
+    /// prefix that is empty or all 0xff bytes makes a range without an end.
     ///
     /// # Errors
     /// As [`WriteBatch::put`].
@@ -196,12 +198,12 @@ impl WriteBatch {
         self.delete_all(family, &Deletion::of_prefix(prefix.as_ref()))
     }
 
-    /// How many bytes and operations it has, so that it can be cut to that again.
+    /// Returns the bytes and the operation count, for [`WriteBatch::truncate`].
     pub(crate) fn mark(&self) -> (usize, u32) {
         (self.bytes(), self.bytes.count())
     }
 
-    /// Drops what was added since it had `bytes` bytes and `count` operations.
+    /// Removes the operations added since the batch had `bytes` bytes and `count` operations.
     pub(crate) fn truncate(&mut self, bytes: usize, count: u32) {
         self.bytes.truncate(bytes, count);
     }
@@ -211,8 +213,9 @@ impl WriteBatch {
         deletion.add_to(&mut self.bytes, id)
     }
 
-    /// Hands `operand` to the family's merge operator, which combines it with the value when the
-    /// key is read or compacted. Writing the batch fails if the family has none.
+    /// Writes a merge operand for a key. The family's merge operator combines it with the value
+    /// when the key is read or compacted. Writing the batch fails if the family has no merge
+    /// operator.
     ///
     /// # Errors
     /// As [`WriteBatch::put`].
@@ -226,14 +229,15 @@ impl WriteBatch {
         self.bytes.merge(id, key.as_ref(), operand.as_ref())
     }
 
-    /// Creates a family that [`Db::prepare_family`](crate::Db::prepare_family) has prepared, when
-    /// the batch is written: after a crash both the family and the operations of the batch are
-    /// there, or neither. The batch may write to the family, also before this call.
+    /// Creates a prepared family when the batch is written; see
+    /// [`Db::prepare_family`](crate::Db::prepare_family). After a crash, both the family and the
+    /// operations of the batch are there, or neither. The batch may write to the family before this
+    /// call, too.
     ///
-    /// A batch with changes of families is durable as with
-    /// [`Durability::Synced`](crate::Durability::Synced), whatever is asked for: a dropped family's
-    /// files are removed, and nothing may bring it back. Beyond that sync, writing it costs one
-    /// edit of the manifest. It can be written once.
+    /// A batch that creates or drops families commits as with
+    /// [`Durability::Synced`](crate::Durability::Synced), whatever its options say. Because the
+    /// files of a dropped family are removed, no power loss may bring the family back. Besides the
+    /// sync, the write costs one edit of the manifest. The batch can be written once.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -257,8 +261,8 @@ impl WriteBatch {
     /// ```
     ///
     /// # Errors
-    /// `AlreadyExists`, if the family, or another of its name, is among those that the batch
-    /// creates, or if it was created before; as [`WriteBatch::put`].
+    /// `AlreadyExists`, if the batch already creates the family or another of its name, or if the
+    /// family was created before; as [`WriteBatch::put`].
     pub fn create_family(&mut self, family: &Family) -> Result<()> {
         self.id_of(family)?;
         let name = family.name();
@@ -272,14 +276,14 @@ impl WriteBatch {
         Ok(())
     }
 
-    /// Drops a family when the batch is written, after its operations: after a crash both the drop
-    /// and the operations have happened, or neither. What then holds of the family is said at
-    /// [`Db::drop_family`](crate::Db::drop_family). A batch may drop a family and create one of the
-    /// same name.
+    /// Drops a family when the batch is written, after its operations. After a crash, both the drop
+    /// and the operations have happened, or neither. [`Db::drop_family`](crate::Db::drop_family)
+    /// describes the effect on handles and iterators. A batch may drop a family and create one of
+    /// the same name.
     ///
     /// # Errors
-    /// `NotFound`, if the family was dropped before, also by the batch, or was not created;
-    /// `InvalidArgument`, for the default family; as [`WriteBatch::put`].
+    /// `NotFound`, if the family was dropped before, by this batch or otherwise, or was never
+    /// created; `InvalidArgument`, for the default family; as [`WriteBatch::put`].
     pub fn drop_family(&mut self, family: &Family) -> Result<()> {
         let id = self.id_of(family)?;
         family.place.family.check()?;
@@ -293,8 +297,7 @@ impl WriteBatch {
         Ok(())
     }
 
-    /// Its operations, in the order in which they are applied; changes of families are not among
-    /// them.
+    /// Returns the operations in the order in which they apply, without the changes of families.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -314,40 +317,40 @@ impl WriteBatch {
         Operations::new(self.bytes.operations())
     }
 
-    /// Its operations as bytes, for [`Db::batch_from_bytes`](crate::Db::batch_from_bytes), without
-    /// changes of families. They name families by their ids, and hold no checksum: what stores or
-    /// sends them has to notice damage.
+    /// Returns the operations as bytes, for [`Db::batch_from_bytes`](crate::Db::batch_from_bytes),
+    /// without the changes of families. The bytes name families by id and have no checksum: their
+    /// storage or transport has to detect damage.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         self.bytes.as_bytes()
     }
 
-    /// How many operations it holds; changes of families are not counted.
+    /// Returns the number of operations; changes of families do not count.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.count() as usize
     }
 
-    /// Whether it holds neither operations nor changes of families.
+    /// Returns whether the batch has neither operations nor changes of families.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty() && self.changes.is_empty()
     }
 
-    /// The size of its operations in the log, in bytes.
+    /// Returns the size of the operations in the log, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes.as_bytes().len()
     }
 
-    /// Removes all operations and changes of families, and keeps the memory.
+    /// Removes all operations and changes of families. The allocated memory stays.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.changes = FamilyChanges::default();
     }
 }
 
-/// What a batch is told that does not belong where it is used.
+/// The error for families, transactions or batches of another open database.
 pub(crate) fn other_database() -> Error {
     Error::invalid("a batch names families of another open database")
         .with_hint("a batch is made for one database, from when it is opened to when it is closed")

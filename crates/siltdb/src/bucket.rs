@@ -1,7 +1,7 @@
-//! Buckets: maps with names within a family, which may hold others; a directory tree of maps.
+//! Buckets: named maps within a family that may hold other buckets, like directories.
 //!
-//! They are keys of the family, written by its transactions; docs/buckets.md has their form. A
-//! bucket is found by its path each time, and what is found counts as read: so no write goes to a
+//! Buckets are keys of the family, written by its transactions; docs/buckets.md has their form.
+//! Each call finds its bucket by its path, and this lookup counts as a read. So no write goes to a
 //! bucket that another transaction deletes.
 
 mod path;
@@ -31,17 +31,17 @@ use siltdb_base::{
 };
 use std::fmt;
 
-/// Buckets in deleted ones that a deletion looks at: bounds its cost.
+/// Buckets below deleted ones that a deletion reclaims at most, which bounds its cost.
 const RECLAIMED_AT_ONCE: usize = 256;
 
-/// Name of the savepoint that takes back half a change.
+/// Name of the savepoint to which a failed change goes back.
 const SAVEPOINT: &str = "siltdb bucket";
 
 /// A bucket of a family, named by its path. It need not exist yet.
 ///
-/// Over a [`Family`] each call is a transaction of its own, atomic against all others. Over a
-/// [`Transaction`] the calls belong to that, which must be [`Isolation::RepeatableRead`] or
-/// [`Isolation::Serializable`] to write. Over a [`Snapshot`] it is read only.
+/// On a [`Family`], each call is a transaction of its own, atomic against all others. On a
+/// [`Transaction`], the calls belong to it; writing requires [`Isolation::RepeatableRead`] or
+/// [`Isolation::Serializable`]. On a [`Snapshot`] a bucket is read only.
 ///
 /// Each call follows the path, at the cost of a [`get`](Read::get) for each name.
 ///
@@ -72,19 +72,19 @@ impl<S> fmt::Debug for Bucket<S> {
     }
 }
 
-/// What buckets can be written through.
+/// Targets through which buckets can be written.
 pub trait BucketTarget: ReadSource + Clone {
-    /// Runs `change` in a transaction, which may take several attempts.
+    /// Runs `change` in a transaction, repeatedly after conflicts.
     #[doc(hidden)]
     fn change<T>(&self, change: impl FnMut(&Transaction) -> Result<T>) -> Result<T>;
 
-    /// As `change`, for one that must not be half done when it fails.
+    /// Runs `change` like [`change`](Self::change), and undoes a part of it that precedes an error.
     #[doc(hidden)]
     fn change_all<T>(&self, change: impl FnMut(&Transaction) -> Result<T>) -> Result<T> {
         self.change(change)
     }
 
-    /// How many buckets in deleted ones a deletion reclaims.
+    /// Returns the number of buckets below deleted ones that a deletion reclaims.
     #[doc(hidden)]
     fn reclaims() -> usize;
 }
@@ -131,25 +131,25 @@ impl<S: ReadSource> Bucket<S> {
         Ok(Self { source, path: Path::new(path)? })
     }
 
-    /// The names from the root to it.
+    /// Returns the names from the root to the bucket.
     pub fn path(&self) -> impl Iterator<Item = &[u8]> {
         self.path.names().iter().map(Vec::as_slice)
     }
 
-    /// A moment, and the bucket in it.
+    /// Pins the present state and finds the bucket in it.
     fn find(&self) -> Result<(Pinned, u64)> {
         let pinned = self.source.pin()?;
         let way = tree::follow(self.path.names(), |key| pinned.get(key))?;
         Ok((pinned, tree::last_id(&way)))
     }
 
-    /// As `find`, for data, which the root has none of.
+    /// Finds the bucket for a read of data; an error for the root, which has none.
     fn find_data(&self) -> Result<(Pinned, u64)> {
         self.path.split_last()?;
         self.find()
     }
 
-    /// Whether it is there.
+    /// Returns whether the bucket exists.
     ///
     /// # Errors
     /// As [`Read::get`].
@@ -160,10 +160,10 @@ impl<S: ReadSource> Bucket<S> {
         }
     }
 
-    /// The names of the buckets in it, in order.
+    /// Returns the names of the buckets in it, in order.
     ///
     /// # Errors
-    /// `NotFound`, if it is not there; as [`Read::get`].
+    /// `NotFound`, if the bucket is missing; as [`Read::get`].
     pub fn children(&self) -> Result<Vec<Vec<u8>>> {
         let (pinned, id) = self.find()?;
         let prefix = key(id, Part::Child, b"");
@@ -172,16 +172,16 @@ impl<S: ReadSource> Bucket<S> {
         names.map(|name| Ok(name?[prefix.len()..].to_vec())).collect()
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     ///
     /// # Errors
-    /// `NotFound`, if the bucket is not there; `InvalidArgument` for the root; as [`Read::get`].
+    /// `NotFound`, if the bucket is missing; `InvalidArgument` for the root; as [`Read::get`].
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         let (pinned, id) = self.find_data()?;
         pinned.get(&path::key(id, Part::Data, key.as_ref()))
     }
 
-    /// Whether a key has a value.
+    /// Returns whether a key has a value.
     ///
     /// # Errors
     /// As [`Bucket::get`].
@@ -189,7 +189,7 @@ impl<S: ReadSource> Bucket<S> {
         Ok(self.get(key)?.is_some())
     }
 
-    /// The first key and its value.
+    /// Returns the first key and its value.
     ///
     /// # Errors
     /// As [`Bucket::get`].
@@ -197,7 +197,7 @@ impl<S: ReadSource> Bucket<S> {
         self.range(..)?.next().transpose()
     }
 
-    /// The last key and its value.
+    /// Returns the last key and its value.
     ///
     /// # Errors
     /// As [`Bucket::get`].
@@ -205,7 +205,7 @@ impl<S: ReadSource> Bucket<S> {
         self.range(..)?.next_back().transpose()
     }
 
-    /// The keys and values of a range, in order, from either end.
+    /// Creates an iterator over the keys and values of a range in order, from both ends.
     ///
     /// # Errors
     /// As [`Bucket::get`].
@@ -213,7 +213,7 @@ impl<S: ReadSource> Bucket<S> {
         self.walk(&range, Fetch::Values)
     }
 
-    /// The number of keys in a range, by walking over them.
+    /// Counts the keys in a range by iterating over them.
     ///
     /// # Errors
     /// As [`Bucket::get`].
@@ -227,7 +227,7 @@ impl<S: ReadSource> Bucket<S> {
         Ok(BucketIter { iter, prefix_bytes: key(id, Part::Data, b"").len() })
     }
 
-    /// A cursor over its keys as they are now; it stands nowhere yet.
+    /// Creates a cursor over the present keys. It has no position before its first seek.
     ///
     /// # Errors
     /// As [`Bucket::get`].
@@ -243,46 +243,47 @@ impl<S: ReadSource> Bucket<S> {
 }
 
 impl<S: BucketTarget> Bucket<S> {
-    /// Makes it; the bucket that it lies in must be there.
+    /// Creates the bucket. Its parent must exist.
     ///
     /// # Errors
-    /// `AlreadyExists`; `NotFound`, if a bucket before the last name is missing; `InvalidArgument`
-    /// for the root, or in a transaction of another level than this needs; `Conflict`; as
+    /// `AlreadyExists`; `NotFound`, if a bucket on the path is missing; `InvalidArgument` for the
+    /// root, or in a transaction of another isolation level than writing requires; `Conflict`; as
     /// [`Transaction::put`].
     pub fn create(&self) -> Result<()> {
         self.source.change_all(|transaction| tree::create(transaction, &self.path))
     }
 
-    /// Makes it and the buckets that it lies in, as far as they are missing.
+    /// Creates the bucket and the missing buckets on its path.
     ///
     /// # Errors
-    /// As [`Bucket::create`], but for `AlreadyExists` and `NotFound`.
+    /// As [`Bucket::create`], except `AlreadyExists` and `NotFound`.
     pub fn create_if_missing(&self) -> Result<()> {
         self.source.change_all(|transaction| tree::create_if_missing(transaction, &self.path))
     }
 
-    /// Gives it another path, with everything in it. The cost does not depend on what that is. This
-    /// handle keeps the old path; returns one with the new.
+    /// Moves the bucket with everything in it to another path. The cost does not depend on its
+    /// contents. This handle keeps the old path; the returned one has the new path.
     ///
     /// # Errors
-    /// `NotFound`, if it or the bucket it is to lie in is missing; `AlreadyExists`;
-    /// `InvalidArgument`, if it would lie in itself, or something in it, even if deleted since,
-    /// deeper than [`BUCKET_DEPTH_MAX`]; as [`Bucket::create`].
+    /// `NotFound`, if the bucket or the new parent is missing; `AlreadyExists`; as
+    /// [`Bucket::create`]. `InvalidArgument`, if the new path leads into the bucket itself, or if
+    /// something in it would be deeper than [`BUCKET_DEPTH_MAX`]. Buckets in it that were deleted
+    /// since count, too.
     pub fn rename(&self, to: impl IntoIterator<Item: AsRef<[u8]>>) -> Result<Self> {
         let to = Self::new(self.source.clone(), to)?;
         self.source.change_all(|step| tree::rename(step, &self.path, &to.path))?;
         Ok(to)
     }
 
-    /// Deletes it with everything in it, also buckets, in one step whose cost does not depend on
-    /// what that is.
+    /// Deletes the bucket with everything in it, buckets included. The deletion is atomic, and its
+    /// cost does not depend on the contents.
     ///
-    /// The keys of buckets in it are deleted afterwards: up to 256 such buckets by this call, the
-    /// others by the next ones, or by [`Family::reclaim_buckets`]. In a transaction the call leaves
-    /// them all.
+    /// The keys of buckets in it are deleted afterwards. This call reclaims up to 256 such buckets;
+    /// later calls or [`Family::reclaim_buckets`] reclaim the rest. In a transaction the call
+    /// reclaims none.
     ///
     /// # Errors
-    /// `NotFound`; as [`Bucket::create`].
+    /// `NotFound`, if the bucket is missing; as [`Bucket::create`].
     pub fn remove(&self) -> Result<()> {
         self.source.change_all(|transaction| {
             tree::remove(transaction, &self.path)?;
@@ -298,10 +299,11 @@ impl<S: BucketTarget> Bucket<S> {
         })
     }
 
-    /// Gives a key a value.
+    /// Sets the value of a key.
     ///
     /// # Errors
-    /// As [`Bucket::get`] and [`Transaction::put`]; a key may be 12 bytes shorter than otherwise.
+    /// As [`Bucket::get`] and [`Transaction::put`]. The longest key is 12 bytes shorter than
+    /// outside of buckets.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
         self.change(|transaction, id| transaction.put(path::key(id, Part::Data, key), value))
@@ -315,7 +317,7 @@ impl<S: BucketTarget> Bucket<S> {
         self.change(|step, id| step.delete(path::key(id, Part::Data, key.as_ref())))
     }
 
-    /// Deletes the keys of a range, at the cost of one write.
+    /// Deletes every key of a range, at the cost of one write.
     ///
     /// # Errors
     /// As [`Bucket::put`].
@@ -323,7 +325,7 @@ impl<S: BucketTarget> Bucket<S> {
         self.change(|transaction, id| transaction.delete_range(data_range(id, &range)))
     }
 
-    /// Deletes a key and returns the value that it had, in one step.
+    /// Deletes a key and returns the value that it had, atomically.
     ///
     /// # Errors
     /// As [`Bucket::put`].
@@ -331,7 +333,7 @@ impl<S: BucketTarget> Bucket<S> {
         self.change(|step, id| step.take(path::key(id, Part::Data, key.as_ref())))
     }
 
-    /// Gives a key a new value if it has the expected one; see [`Family::compare_and_swap`].
+    /// Replaces the value of a key if it equals the expected one; see [`Family::compare_and_swap`].
     ///
     /// # Errors
     /// As [`Bucket::put`].
@@ -347,7 +349,8 @@ impl<S: BucketTarget> Bucket<S> {
         })
     }
 
-    /// The next number of the bucket, from 1 on, each given once. It goes with the bucket.
+    /// Returns the next number of the bucket's counter, from 1 on, each at most once. The counter
+    /// is deleted with the bucket.
     ///
     /// # Errors
     /// As [`Bucket::put`].
@@ -357,7 +360,7 @@ impl<S: BucketTarget> Bucket<S> {
 }
 
 impl<S: BucketTarget> BucketCursor<S> {
-    /// Deletes the key that it stands on. It goes on standing there, at its moment.
+    /// Deletes the key under the cursor. The cursor keeps its position and its state of the bucket.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -373,9 +376,8 @@ impl<S: BucketTarget> BucketCursor<S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// # Errors
-    /// `InvalidArgument`, if it stands on no key; `NotFound`, if the bucket was deleted, also if
-    /// another is there instead; as [`Bucket::put`].
+    /// `InvalidArgument`, if the cursor is not on a key. `NotFound`, if the bucket was deleted,
+    /// also if another has its path now; as [`Bucket::put`].
     pub fn delete(&mut self) -> Result<()> {
         let on = self.cursor.key().ok_or_else(|| Error::invalid("the cursor is on no key"))?;
         self.bucket.change(|transaction, id| {
@@ -388,17 +390,18 @@ impl<S: BucketTarget> BucketCursor<S> {
 }
 
 impl Family {
-    /// A bucket of the family; see [`Bucket`]. An empty path names the root, which holds the
-    /// others. Only the names are checked: at most 16, each of 1 to 255 bytes of any kind.
+    /// Returns a handle on a bucket of the family; see [`Bucket`]. An empty path is the root, which
+    /// holds the other buckets. A path has at most 16 names, each of 1 to 255 bytes of any kind.
+    /// The call checks the names and reads nothing.
     ///
     /// # Errors
-    /// `InvalidArgument`, if the path is too deep, or a name empty or too long.
+    /// `InvalidArgument`, if the path is too deep, or a name is empty or too long.
     pub fn bucket(&self, path: impl IntoIterator<Item: AsRef<[u8]>>) -> Result<Bucket<Self>> {
         Bucket::new(self.clone(), path)
     }
 
-    /// Deletes the keys of buckets that lay in deleted ones; returns how many steps that took, one
-    /// or two for each bucket. Without it [`Bucket::remove`] does so bit by bit.
+    /// Deletes the keys of buckets below deleted ones, and returns the number of steps: one or two
+    /// for each bucket. Without this call, each [`Bucket::remove`] reclaims a part.
     ///
     /// # Errors
     /// As [`Bucket::create`].
@@ -414,7 +417,7 @@ impl Family {
 }
 
 impl Transaction {
-    /// A bucket of the transaction's family; see [`Family::bucket`].
+    /// Returns a handle on a bucket of the transaction's family; see [`Family::bucket`].
     ///
     /// # Errors
     /// As [`Family::bucket`].
@@ -424,7 +427,7 @@ impl Transaction {
 }
 
 impl Snapshot {
-    /// A bucket as it was at this moment; see [`Family::bucket`].
+    /// Returns a handle on a bucket in this snapshot; see [`Family::bucket`].
     ///
     /// # Errors
     /// As [`Family::bucket`].

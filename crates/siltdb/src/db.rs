@@ -1,4 +1,4 @@
-//! The database: opening it, its families, writing, and looking after it.
+//! The database handle: opening, families, maintenance and closing.
 
 use crate::{
     family::Family,
@@ -24,13 +24,13 @@ use siltdb_engine::{
 };
 use std::{fmt, path::Path};
 
-/// An open database. Cheap to clone; may be used from any thread.
+/// An open database. Cloning is cheap, and any thread may use it.
 ///
-/// Reading and writing it directly uses the family `default`.
+/// Its methods that read and write keys use the family `default`.
 ///
-/// It is closed when the last clone is dropped and nothing holds it open any more: every
-/// [`Family`], [`Snapshot`] and clone does, and until then the directory stays locked. Dropping
-/// waits as [`Db::close`] does, which also tells of errors, where dropping can only log them.
+/// Every [`Family`], [`Snapshot`] and clone keeps the database open and its directory locked. The
+/// database closes when the last of them is dropped. That drop blocks as [`Db::close`] does, but
+/// can only log an error that `close` would return.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -55,8 +55,8 @@ impl fmt::Debug for Db {
 }
 
 impl Db {
-    /// Opens the database in the directory `path` with the default options; creates it if there is
-    /// none.
+    /// Opens the database in the directory `path` with the default options, and creates it if it is
+    /// missing.
     ///
     /// # Errors
     /// As [`Options::open`].
@@ -79,8 +79,8 @@ impl Db {
         &self.default.place.engine
     }
 
-    /// Changes how much memory the block cache may take, in bytes, until the database is closed; 0
-    /// keeps no blocks. Blocks beyond that are dropped before it returns.
+    /// Sets the memory of the block cache, in bytes, until the database is closed; 0 caches no
+    /// blocks. A smaller cache drops the blocks in excess before the call returns.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -91,7 +91,7 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument`, if that is more than [`Options::memory_budget`].
+    /// `InvalidArgument`, if `bytes` exceeds [`Options::memory_budget`].
     pub fn set_cache_bytes(&self, bytes: usize) -> Result<()> {
         let budget = self.engine().options.memory_budget;
         if bytes > budget {
@@ -102,22 +102,22 @@ impl Db {
         Ok(())
     }
 
-    /// Begins a transaction; see [`Isolation`] for what the levels promise.
+    /// Begins a transaction at a level of [`Isolation`].
     ///
-    /// Costs a lock and, from [`Isolation::RepeatableRead`] on, the registration of a snapshot.
+    /// Takes one lock and, from [`Isolation::RepeatableRead`] on, registers a snapshot.
     #[must_use]
     pub fn begin(&self, isolation: Isolation) -> Transaction {
         self.begin_with(&TransactionOptions::new().isolation(isolation))
     }
 
-    /// Begins a transaction with options of its own.
+    /// Begins a transaction with `options`.
     #[must_use]
     pub fn begin_with(&self, options: &TransactionOptions) -> Transaction {
         Transaction::begin(&self.default, *options)
     }
 
-    /// Returns once everything up to `sequence`, of a [`CommitInfo`](crate::CommitInfo) or a
-    /// snapshot, is durable.
+    /// Blocks until everything up to `sequence` is durable. The number is that of a
+    /// [`CommitInfo`](crate::CommitInfo) or of a snapshot.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -134,7 +134,7 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument`, if nothing has this number yet; as [`Db::sync_wal`].
+    /// `InvalidArgument`, if no operation has this number yet; as [`Db::sync_wal`].
     pub fn wait_durable(&self, sequence: u64) -> Result<()> {
         let published = self.engine().published().0;
         if sequence > published {
@@ -144,32 +144,33 @@ impl Db {
         self.sync_wal()
     }
 
-    /// The family `default`, which every database has.
+    /// Returns the family `default`, which every database has.
     #[must_use]
     pub fn default_family(&self) -> Family {
         self.default.clone()
     }
 
-    /// The family called `name`.
+    /// Returns the family called `name`.
     ///
     /// # Errors
-    /// `NotFound`.
+    /// `NotFound`, if no family has this name.
     pub fn family(&self, name: &str) -> Result<Family> {
         let family = self.engine().catalog.families.named(name)?;
         Ok(Family { place: ReadPlace { family, ..self.default.place.clone() } })
     }
 
-    /// The family with this number, as [`Family::id`] and [`Operation`](crate::Operation) name it.
+    /// Returns the family with this id, which [`Family::id`] and [`Operation`](crate::Operation)
+    /// give.
     ///
     /// # Errors
-    /// `NotFound`.
+    /// `NotFound`, if no family has this id.
     pub fn family_by_id(&self, id: FamilyId) -> Result<Family> {
         let family = self.engine().family_by_id(id)?;
         Ok(Family { place: ReadPlace { family, ..self.default.place.clone() } })
     }
 
-    /// Creates a family. It is durable on return. A name has 1 to 255 bytes and no control
-    /// characters; there are at most 65,536 families.
+    /// Creates a family, durably on return. A name has 1 to 255 bytes and no control characters. A
+    /// database has at most 65,536 families.
     ///
     /// # Errors
     /// `AlreadyExists`; `InvalidArgument`, for a bad name, bad options or too many families; as
@@ -179,14 +180,14 @@ impl Db {
         Ok(Family { place: ReadPlace { family, ..self.default.place.clone() } })
     }
 
-    /// A family that a batch can create together with data: see
-    /// [`WriteBatch::create_family`](crate::WriteBatch::create_family). Until that batch is written
-    /// the family has no name that others could find or be in the way of, and reading or writing it
-    /// by itself fails with `NotFound`.
+    /// Prepares a family that a batch creates together with data; see
+    /// [`WriteBatch::create_family`](crate::WriteBatch::create_family). Until that batch is
+    /// written, no lookup finds the family and its name stays free. Reading or writing it by itself
+    /// fails with `NotFound`.
     ///
-    /// Costs a little memory and writes nothing: a family that is never created goes with its last
-    /// handle. Names and limits are those of [`Db::create_family`]; whether the name is free is
-    /// asked when the batch is written.
+    /// Takes a little memory and writes nothing. A family that is never created is freed with its
+    /// last handle. Names and limits are those of [`Db::create_family`]. The write of the batch
+    /// checks whether the name is free.
     ///
     /// # Errors
     /// `InvalidArgument`, for a bad name or bad options; `ReadOnly`, `Poisoned`, `Closed`.
@@ -195,7 +196,8 @@ impl Db {
         Ok(Family { place: ReadPlace { family, ..self.default.place.clone() } })
     }
 
-    /// The family called `name`, which is created if there is none; `options` count only then.
+    /// Returns the family called `name`, and creates it with `options` if it is missing. A family
+    /// that exists keeps its own options.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -210,7 +212,7 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// As [`Db::create_family`], but for `AlreadyExists`.
+    /// As [`Db::create_family`], except `AlreadyExists`.
     pub fn family_or_create(&self, name: &str, options: FamilyOptions) -> Result<Family> {
         let is = |error: &Error, kind: ErrorKind| error.kind() == kind;
         match self.family(name) {
@@ -218,15 +220,15 @@ impl Db {
             found => return found,
         }
         match self.create_family(name, options) {
-            // Another thread was faster.
+            // Another thread created the family first.
             Err(error) if is(&error, ErrorKind::AlreadyExists) => self.family(name),
             created => created,
         }
     }
 
-    /// Drops a family and all it holds. It is durable on return. Its handles fail with `NotFound`
-    /// from then on; open iterators, and snapshots of it taken with [`Snapshot::family`], finish on
-    /// what they have. The files go when the last of all these is gone.
+    /// Drops a family and all its data, durably on return. Calls on its handles fail with
+    /// `NotFound` from then on. Open iterators, and snapshots taken with [`Snapshot::family`], can
+    /// still read what they hold. The files are removed when the last of all these is dropped.
     ///
     /// # Errors
     /// `NotFound`; `InvalidArgument`, for the default family; as [`Family::put`].
@@ -234,64 +236,65 @@ impl Db {
         self.engine().drop_family(name)
     }
 
-    /// Renames a family. It is durable on return; handles stay valid.
+    /// Renames a family, durably on return. Its handles stay valid.
     ///
     /// # Errors
-    /// `NotFound`; `AlreadyExists`; `InvalidArgument`, for a bad name or the default family.
+    /// `NotFound`; `AlreadyExists`; `InvalidArgument`, for a bad name or the default family; as
+    /// [`Family::put`].
     pub fn rename_family(&self, name: &str, to: &str) -> Result<()> {
         self.engine().rename_family(name, to)
     }
 
-    /// The names of all families, sorted.
+    /// Returns the names of all families, sorted.
     #[must_use]
     pub fn families(&self) -> Vec<String> {
         self.engine().family_names()
     }
 
-    /// This moment, to be read later.
+    /// Takes a snapshot of all families: the state after the last published commit.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::new(&self.default.place, self.engine().snapshot())
     }
 
-    /// Makes every commit that was acknowledged so far survive a power loss, `Volatile` ones
-    /// excepted: these need [`Db::flush`].
+    /// Syncs the log, so that every acknowledged commit survives a power loss. `Volatile` commits
+    /// are not in the log; [`Db::flush`] makes these durable.
     ///
     /// # Errors
-    /// `Poisoned`, if the sync fails or anything failed before.
+    /// `Poisoned`, if the sync fails, or if an earlier write or sync of the log failed.
     pub fn sync_wal(&self) -> Result<()> {
         self.engine().sync_wal()
     }
 
-    /// Writes everything in memory to tables; returns when they are durable.
+    /// Writes all memtables to tables, and returns when these are durable.
     ///
-    /// This is not a sync, as `flush` is elsewhere: what was committed survives a power loss after
-    /// [`Db::sync_wal`] as well, for far less. A flush frees memory and log, and makes `Volatile`
-    /// commits durable.
+    /// A flush is not needed for durability: [`Db::sync_wal`] makes commits survive a power loss at
+    /// far less cost. It frees memory and log, and makes `Volatile` commits durable.
     ///
     /// # Errors
-    /// `NoSpace`, `Poisoned`, `Closed`; the system's.
+    /// `NoSpace`, `Poisoned`, `Closed`, `Io`.
     pub fn flush(&self) -> Result<()> {
         self.engine().flush()
     }
 
-    /// Makes a second database of what this one holds, in the directory `dir`, which must not exist
-    /// or be empty. It has every commit that was acknowledged before the call; readers and writers
-    /// go on meanwhile, and neither database sees what is written to the other later. On return it
-    /// is durable.
+    /// Makes a second database with the contents of this one in the directory `dir`, which must be
+    /// missing or empty. It has every commit that was acknowledged before the call, and is durable
+    /// on return. Reads and writes go on meanwhile. Later writes to one database do not appear in
+    /// the other.
     ///
-    /// Cost: a hard link for each table file, or a copy of it where the file system cannot link, as
-    /// to another disk; a copy of the part of the log that is not flushed; a few syncs. A linked
-    /// file takes space once, as long as either database needs it, and its damage is that of both:
-    /// a checkpoint on the same disk is no backup.
+    /// Cost: a hard link for each table file, or a copy where the file system cannot link, as to
+    /// another disk. The part of the log that is not flushed is copied, and a few files are synced.
+    /// A linked file takes its space once, as long as either database uses it. Damage to it affects
+    /// both: a checkpoint on the same disk is no backup.
     ///
-    /// While it is made, it is called `DIR.partial`; a killed checkpoint leaves that name behind,
-    /// and the next checkpoint in `dir` replaces it.
+    /// Until it is complete, the directory is called `DIR.partial`. A killed checkpoint leaves that
+    /// directory behind, and the next checkpoint in `dir` replaces it.
     ///
     /// # Errors
-    /// `AlreadyExists`, if something is there; `Locked`, while another checkpoint is made there;
-    /// `NoSpace`, `ReadOnly`, `Poisoned`, `Closed`; the system's. This database is as before, and
-    /// `dir` does not exist, unless the last step alone failed, the sync of its name.
+    /// `AlreadyExists`, if `dir` is not free; `Locked`, while another checkpoint is made there;
+    /// `NoSpace`, `ReadOnly`, `Poisoned`, `Closed`, `Io`. After an error this database is
+    /// unchanged, and `dir` does not exist. Only if the last step fails, the sync of the
+    /// directory's name, `dir` may exist.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -317,24 +320,25 @@ impl Db {
         self.engine().compact_all()
     }
 
-    /// Returns once nothing is left to flush or compact for the shape that the data has now. What
-    /// is in memory and not full stays there; under steady writing it may take for ever.
+    /// Blocks until no flush or compaction is due. A memtable that is not full stays in memory.
+    /// Under steady writing this may block without end.
     ///
     /// # Errors
-    /// `NoSpace`, `Poisoned`, `Closed`; the system's.
+    /// `NoSpace`, `Poisoned`, `Closed`, `Io`.
     pub fn settle(&self) -> Result<()> {
         self.engine().settle()
     }
 
-    /// Why background work fails, if it does: a flush, or the compaction of a family. It is tried
-    /// again until it succeeds, and logged when it fails first; writers are told once they have to
-    /// wait for it.
+    /// Returns the error of background work that currently fails: a flush, or the compaction of a
+    /// family. Failed work is retried until it succeeds. The first failure is logged. A write gets
+    /// the error once it has to wait for that work.
     #[must_use]
     pub fn background_error(&self) -> Option<Error> {
         self.engine().background_error()
     }
 
-    /// How it was opened, merge operators included: opening it again so gives the same.
+    /// Returns the options that the database was opened with, merge operators included. They open
+    /// it again in the same way.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -346,47 +350,48 @@ impl Db {
     /// ```
     #[must_use]
     pub fn options(&self) -> Options {
-        // Of a temporary one: another that is opened so is not to remove itself.
+        // Another database opened with the options of a temporary one must not remove itself.
         let lifetime = Lifetime::Lasting;
         Options { engine: EngineOptions { lifetime, ..self.engine().options.clone() } }
     }
 
-    /// What the database holds and does, counted now.
+    /// Returns counts and sizes of the database, computed by this call.
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.engine().stats()
     }
 
-    /// Reads and verifies every table that this database refers to: every block, order, filters
-    /// and counts, and that they fit together. `on_progress` is called between blocks. The manifest
-    /// and the log were verified when the database was opened; [`check`] does so again.
+    /// Reads and verifies every table of this database: blocks, order, filters and counts, and that
+    /// they agree. The check calls `on_progress` between blocks. Opening the database has verified
+    /// the manifest and the log; [`check`] verifies them again.
     ///
     /// # Errors
-    /// None at present. Damage, and what cannot be read, is in the report.
+    /// None at present. The report has the damage, and what could not be read.
     pub fn check(&self, on_progress: &mut dyn FnMut(CheckProgress)) -> Result<CheckReport> {
         self.engine().check(on_progress)
     }
 
-    /// Runs one background job, if one is due, on this thread; for databases opened with
-    /// [`Options::workers`]`(0)`. Says whether there was one.
+    /// Runs one background job on this thread if one is due, and returns whether it did. For
+    /// databases opened with [`Options::workers`]`(0)`.
     ///
     /// # Errors
-    /// What the job failed with.
+    /// The error of the job.
     pub fn run_job(&self) -> Result<bool> {
         self.engine().run_job()
     }
 
     /// Closes the database for all clones: waits for running commits and jobs, syncs the log, ends
-    /// the threads and releases the lock. What is in memory is flushed first, if some of it was
-    /// written `Volatile`, or if it is more than a MiB, so that the next opening has little to
-    /// replay. Whatever still holds the database gets `Closed` when it reads or writes; iterators
-    /// and values that it has go on, but an iterator that comes to a file that somebody else has
-    /// removed meanwhile gets `Closed`.
+    /// the threads and releases the lock. It first flushes the memtables if they hold `Volatile`
+    /// writes or more than 1 MiB, so that the next opening has little to replay.
     ///
-    /// Closing another clone returns when the first has been closed, with the same result.
+    /// Reads and writes through remaining handles fail with `Closed`. Existing iterators and values
+    /// stay usable. An iterator that reaches a file which was removed meanwhile fails with
+    /// `Closed`.
+    ///
+    /// Closing another clone blocks until the first close is complete, and returns its result.
     ///
     /// # Errors
-    /// What syncing the log fails with, or the first failure of the database's life; what keeps
+    /// The error of the final sync, or the first failure since the opening; the error that keeps
     /// `Volatile` commits from being flushed.
     pub fn close(self) -> Result<()> {
         self.engine().close()
@@ -396,15 +401,18 @@ impl Db {
 impl Options {
     /// Opens the database in the directory `path`.
     ///
-    /// Reads the manifest and the log; what the log holds is back in memory on return.
+    /// Reads the manifest and replays the log into memory.
     ///
     /// # Errors
-    /// `Locked`, if anybody has it open; `NotFound` or `AlreadyExists`, as
-    /// [`Options::create`] says; `Corruption`, with file and offset; `Unsupported`, if a newer
-    /// version wrote it; `InvalidArgument`, if an option is out of its range, if a family's merge
-    /// operator is not given, if the default family has another, if the path is a file, or if the
-    /// directory holds other files and no database; `ReadOnly`, if it may not be written; the
-    /// system's.
+    /// - `Locked`, if the database is open, in this process or another.
+    /// - `NotFound` or `AlreadyExists`, by [`Options::create`].
+    /// - `Corruption`, with file and offset.
+    /// - `Unsupported`, if a newer version wrote it.
+    /// - `InvalidArgument`, if an option is out of range or the path is a file. Also if the
+    ///   directory holds other files and no database.
+    /// - `InvalidArgument`, if the merge operator of a family is not given, or the default family
+    ///   has another one.
+    /// - `ReadOnly`, if the directory cannot be written; `Io`.
     pub fn open(self, path: impl AsRef<Path>) -> Result<Db> {
         Db::open_with(path.as_ref(), self)
     }
@@ -436,15 +444,15 @@ impl ReadSource for Db {
 
 impl Read for Db {}
 
-/// Checks a database that nobody has open, without changing it: what [`Db::check`] looks at, and
-/// the log.
+/// Checks a database that is not open, without changing it: its tables as [`Db::check`] does, its
+/// manifest and its log.
 ///
-/// It need not be fit to open. A damaged log ends the look at the log, and the tables are verified
-/// all the same; without `CURRENT` and the manifest, which name everything else, nothing else can
-/// be. [`CheckReport::not_verified`] says what was left out.
+/// The database need not be fit to open. Damage in the log ends the check of the log; the tables
+/// are verified all the same. Without `CURRENT` and the manifest, which name all other files, no
+/// more can be verified. [`CheckReport::not_verified`] names what was left out.
 ///
 /// # Errors
-/// `NotFound`, `Locked`; the system's. Damage is in the report.
+/// `NotFound`, `Locked`, `Io`. The report has the damage.
 pub fn check(
     path: impl AsRef<Path>,
     on_progress: &mut dyn FnMut(CheckProgress),

@@ -1,4 +1,4 @@
-//! Updates and views of a database, and the steps on one key of its default family.
+//! Updates and views of a database, and atomic operations on one key of its default family.
 
 use crate::{
     db::Db,
@@ -10,13 +10,13 @@ use crate::{
 use siltdb_base::{error::Result, slice::Slice};
 
 impl Db {
-    /// Runs `run` in a serializable transaction and commits it; after a conflict with another
-    /// commit it runs again, up to 1000 times.
+    /// Runs `run` in a serializable transaction and commits it. After a conflict `run` runs again,
+    /// up to 1000 times.
     ///
-    /// An error of `run` rolls the transaction back and is returned. `run` must not do anything
-    /// else than read and write the transaction that it would be wrong to do twice. Between
-    /// attempts it pauses for up to 2 ms; after three conflicts it waits up to 50 ms for others
-    /// that conflicted as often, so that they go one after the other.
+    /// An error of `run` rolls the transaction back and is returned. `run` may run many times, so
+    /// effects other than those on the transaction must bear repetition. Between attempts the
+    /// update pauses for up to 2 ms. After three conflicts it waits up to 50 ms for its turn, so
+    /// that updates which conflict often run one after the other.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -36,13 +36,13 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// Those of `run`; `Conflict` after the last attempt, with their number; as
+    /// The error of `run`; `Conflict` after the last attempt, with the number of attempts; as
     /// [`Transaction::commit`].
     pub fn update<T>(&self, run: impl FnMut(&Transaction) -> Result<T>) -> Result<T> {
         self.update_with(&UpdateOptions::new(), run)
     }
 
-    /// As [`Db::update`], with options of its own.
+    /// Updates as [`Db::update`], with `options`.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -67,7 +67,7 @@ impl Db {
         update(&self.default, options, run)
     }
 
-    /// Runs `look` on a snapshot of this moment. It has nothing to write with.
+    /// Runs `look` on a snapshot of the present state. A snapshot cannot write.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -80,12 +80,13 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// Those of `look`.
+    /// The error of `look`.
     pub fn view<T>(&self, look: impl FnOnce(&Snapshot) -> Result<T>) -> Result<T> {
         look(&self.snapshot())
     }
 
-    /// Swaps the value of a key of the default family; see
+    /// Replaces the value of a key of the default family if it equals the expected one; see
+    /// [`Family::compare_and_swap`](crate::Family::compare_and_swap).
     /// [`Family::compare_and_swap`](crate::Family::compare_and_swap).
     ///
     /// # Errors
@@ -99,7 +100,8 @@ impl Db {
         self.default.compare_and_swap(key, expected, new)
     }
 
-    /// Gives a key of the default family a value unless it has one; see
+    /// Sets the value of a key of the default family unless it has one; see
+    /// [`Family::put_if_absent`](crate::Family::put_if_absent).
     /// [`Family::put_if_absent`](crate::Family::put_if_absent).
     ///
     /// # Errors
@@ -165,7 +167,8 @@ impl Db {
         self.default.pop_last()
     }
 
-    /// The next number of a counter in the default family; see
+    /// Returns the next number of a counter in the default family; see
+    /// [`Family::next_id`](crate::Family::next_id).
     /// [`Family::next_id`](crate::Family::next_id).
     ///
     /// # Errors

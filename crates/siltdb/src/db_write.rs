@@ -1,6 +1,6 @@
-//! Writing to the default family, and batches.
+//! Writes to the default family, and batches over any families.
 //!
-//! Each verb on the default family is that of [`Family`](crate::Family).
+//! A method for the default family does what the method of [`Family`](crate::Family) does.
 
 use crate::{
     batch::{WriteBatch, other_database},
@@ -24,7 +24,7 @@ impl Db {
         self.default.put(key, value)
     }
 
-    /// As [`Db::put`], with options of its own.
+    /// Writes as [`Db::put`], with `options`.
     ///
     /// # Errors
     /// As [`Family::put`](crate::Family::put).
@@ -37,7 +37,7 @@ impl Db {
         self.default.put_with(key, value, options)
     }
 
-    /// Sets the value of a key of the default family for a time; see
+    /// Sets the value of a key of the default family, which expires after a time; see
     /// [`WriteBatch::put_for`].
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl Db {
         self.default.put_for(key, value, time)
     }
 
-    /// As [`Db::put_for`], with options of its own.
+    /// Writes as [`Db::put_for`], with `options`.
     ///
     /// # Errors
     /// As [`Family::put`](crate::Family::put).
@@ -73,7 +73,7 @@ impl Db {
         self.default.delete(key)
     }
 
-    /// As [`Db::delete`], with options of its own.
+    /// Writes as [`Db::delete`], with `options`.
     ///
     /// # Errors
     /// As [`Family::put`](crate::Family::put).
@@ -90,7 +90,7 @@ impl Db {
         self.default.delete_range(range)
     }
 
-    /// As [`Db::delete_range`], with options of its own.
+    /// Writes as [`Db::delete_range`], with `options`.
     ///
     /// # Errors
     /// As [`Family::put`](crate::Family::put).
@@ -107,7 +107,7 @@ impl Db {
         self.default.delete_prefix(prefix)
     }
 
-    /// As [`Db::delete_prefix`], with options of its own.
+    /// Writes as [`Db::delete_prefix`], with `options`.
     ///
     /// # Errors
     /// As [`Family::put`](crate::Family::put).
@@ -119,7 +119,7 @@ impl Db {
         self.default.delete_prefix_with(prefix, options)
     }
 
-    /// Hands `operand` to the default family's merge operator; see [`WriteBatch::merge`].
+    /// Writes a merge operand for a key of the default family; see [`WriteBatch::merge`].
     ///
     /// # Errors
     /// As [`Family::merge`](crate::Family::merge).
@@ -127,7 +127,7 @@ impl Db {
         self.default.merge(key, operand)
     }
 
-    /// As [`Db::merge`], with options of its own.
+    /// Writes as [`Db::merge`], with `options`.
     ///
     /// # Errors
     /// As [`Family::merge`](crate::Family::merge).
@@ -140,20 +140,21 @@ impl Db {
         self.default.merge_with(key, operand, options)
     }
 
-    /// Applies a batch: all of it or nothing, also across a crash. Durable as the database was
-    /// opened for. The batch can be used again, unless it creates or drops families.
+    /// Commits a batch atomically: after a crash, all of it is there or nothing. Its durability is
+    /// that of [`Options::durability`](crate::Options::durability). The batch can be written again,
+    /// unless it creates or drops families.
     ///
     /// # Errors
-    /// As [`Family::put`](crate::Family::put); `InvalidArgument`, if it merges in a family without
-    /// a merge operator, or names families of another open database; `AlreadyExists`, if it creates
-    /// a family of a name that another has, or that was created before: nothing of it was written
-    /// then; after `Poisoned` too the batch is there as a whole or not at all.
+    /// As [`Family::put`](crate::Family::put). `InvalidArgument`, if the batch merges in a family
+    /// without a merge operator, or names families of another open database. `AlreadyExists`, if it
+    /// creates a family whose name is taken, or that was created before. In these cases nothing was
+    /// written. After `Poisoned`, too, the batch is there as a whole or not at all.
     pub fn write(&self, batch: &WriteBatch) -> Result<()> {
         self.write_with(batch, &WriteOptions::new())
     }
 
-    /// Applies a batch with options of its own. An empty one that asks to be synced does what
-    /// [`Db::sync_wal`] does.
+    /// Commits a batch with `options`. An empty batch with
+    /// [`Durability::Synced`](crate::Durability::Synced) does what [`Db::sync_wal`] does.
     ///
     /// # Errors
     /// As [`Db::write`].
@@ -167,10 +168,10 @@ impl Db {
         self.engine().commit(&Payload::batch(&batch.bytes), options.durability)
     }
 
-    /// The batch of bytes that [`WriteBatch::as_bytes`] gave, to be written to this database:
-    /// the one it was made for, or one whose families have the same ids, as those of a copy do.
+    /// Returns the batch whose bytes [`WriteBatch::as_bytes`] gave. This database must be the one
+    /// that the batch was made for, or one whose families have the same ids, such as a copy.
     ///
-    /// The bytes may come from anywhere: they are checked in one pass, and copied.
+    /// The bytes are not trusted: they are checked in one pass, and copied.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -187,9 +188,9 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// `Corruption`, if they are no batch; `NotFound`, if they name a family that this database
-    /// does not have; `InvalidArgument`, if they exceed a limit; `Unsupported`, if they refer to a
-    /// value that lies in a file.
+    /// `Corruption`, if the bytes are not a batch; `NotFound`, if they name a family that this
+    /// database lacks; `InvalidArgument`, if they exceed a limit. `Unsupported`, if they refer to a
+    /// value in a separate file.
     pub fn batch_from_bytes(&self, bytes: &[u8]) -> Result<WriteBatch> {
         let bytes = BatchBytes::decode(bytes)?;
         let mut last = None;

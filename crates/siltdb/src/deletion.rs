@@ -1,6 +1,6 @@
-//! Ranges of keys to delete, as the log stores them: a first key and the first key that stays.
+//! Ranges to delete in the form that the log stores: a first key and an exclusive end.
 //!
-//! It deletes nothing. No key follows the greatest one, so a range without an end takes two
+//! It deletes nothing. No key follows the greatest key, so a range without an end takes two
 //! operations: a range up to that key, and the key itself.
 
 use crate::key_range::{KeyRange, read_range};
@@ -9,32 +9,32 @@ use siltdb_disk::batch::BatchBytes;
 use siltdb_engine::read::ReadRange;
 use std::ops::Bound;
 
-/// The greatest key that there can be.
+/// The greatest possible key: the longest, of 0xff bytes alone.
 static GREATEST: [u8; KEY_BYTES_MAX] = [u8::MAX; KEY_BYTES_MAX];
 
-/// What a range of keys comes to when it is deleted.
+/// The operations that delete a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Deletion {
-    /// No key.
+    /// None: the range is empty.
     Nothing,
-    /// The keys from `start` up to, but not including, `end`, which is greater.
+    /// A range: the keys from `start` up to the exclusive `end`, which is greater.
     Before { start: Slice, end: Slice },
-    /// The keys from `start` up to `end`, which is the greatest there can be, and that one.
+    /// A range and a key: the keys from `start` up to `end`, the greatest possible key, and `end`.
     Through { start: Slice, end: Slice },
 }
 
 impl Deletion {
-    /// Of a range whose bounds may be of any kind.
+    /// The deletion of a range with bounds of any kind.
     pub(crate) fn of(range: &impl KeyRange) -> Self {
         Self::between(read_range(range))
     }
 
-    /// Of all keys that begin with `prefix`.
+    /// The deletion of all keys that begin with `prefix`.
     pub(crate) fn of_prefix(prefix: &[u8]) -> Self {
         Self::between(ReadRange::prefix(prefix))
     }
 
-    /// Adds what it takes to a batch, whole or not at all.
+    /// Adds the operations to a batch, all or none.
     ///
     /// # Errors
     /// As [`BatchBytes::delete_range`].
@@ -71,8 +71,8 @@ impl Deletion {
     }
 }
 
-/// The least key that is greater; `None` if there is none. A key of the greatest length cannot be
-/// made longer. Of one that is too long the caller is told when the operation is encoded.
+/// Returns the least key that is greater; `None` if there is none. A key of the greatest length
+/// cannot be extended. The encoding of the operation refuses a longer one.
 fn next_key(key: &[u8]) -> Option<Slice> {
     if key.len() != KEY_BYTES_MAX {
         return Some([key, &[0]].concat().into());

@@ -1,6 +1,6 @@
-//! A family: a named ordered map inside a database.
+//! Families: named ordered maps inside a database.
 //!
-//! A handle is cheap to clone and stays valid when the family is renamed.
+//! A handle is cheap to clone, and stays valid when the family is renamed.
 
 use crate::{
     deletion::Deletion,
@@ -20,8 +20,8 @@ use siltdb_engine::{
 use siltdb_tree::{options::TreeOptions, read::range_size::RangeSize};
 use std::{fmt, time::Duration};
 
-/// A handle on a family. It keeps the database open, and its directory locked; after the family was
-/// dropped it keeps the files of the family, and its calls fail with `NotFound`.
+/// A handle on a family. It keeps the database open and its directory locked. After the family was
+/// dropped, its calls fail with `NotFound`, and it keeps the files of the family.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -46,42 +46,46 @@ impl fmt::Debug for Family {
 }
 
 impl Family {
-    /// The number that names the family for good, also when it is renamed; no other family of the
+    /// Returns the id of the family. It survives renames and reopens, and no other family of the
     /// database ever gets it. 0 is the default family.
     #[must_use]
     pub fn id(&self) -> FamilyId {
         self.place.family.id
     }
 
-    /// What it is called now.
+    /// Returns the present name, which [`Db::rename_family`](crate::Db::rename_family) may change.
     #[must_use]
     pub fn name(&self) -> String {
         self.place.family.name().to_string()
     }
 
-    /// Sets the value of a key. Durable as the database was opened for.
+    /// Sets the value of a key, with the durability of
+    /// [`Options::durability`](crate::Options::durability).
     ///
-    /// A buffered put costs a copy into the log and an insert into memory; as a rule it makes no
-    /// system call where the log can be mapped (see [`LogIo`](crate::LogIo)).
+    /// A buffered put costs a copy into the log and an insert into a memtable. Where the log is
+    /// mapped (see [`LogIo`](crate::LogIo)), most puts make no system call.
     ///
-    /// # When writes wait
-    /// Writers that are faster than flushes and compactions are slowed down, by naps of up to
-    /// 30 ms, and wait where memory or the levels are full until there is room;
-    /// [`Stats`](crate::Stats) tells how often and for how long. Without
-    /// [`Options::workers`](crate::Options::workers) whoever has to wait runs a job instead.
+    /// # Write stalls
+    /// Writers that are faster than flushes and compactions are delayed by up to 30 ms at a time.
+    /// If memory or the levels are full, a write blocks until there is room.
+    /// [`Stats`](crate::Stats) counts the stalls and their time. Without
+    /// [`Options::workers`](crate::Options::workers), a write that would block runs a job instead.
     ///
     /// # Errors
-    /// `InvalidArgument`, if key or value are too long; `NotFound`, if the family was dropped;
-    /// `NoSpace`, `Poisoned`, `Closed`; the system's; where there is no room, what the job failed
-    /// with that would have made some, such as `Corruption` of a table. Nothing was then written,
-    /// except that after `Poisoned` it may be visible, and found or not when the database is
-    /// reopened.
+    /// - `InvalidArgument`, if key or value are too long.
+    /// - `NotFound`, if the family was dropped.
+    /// - `NoSpace`, `Poisoned`, `Closed`, `Io`.
+    /// - If a write blocks for room: the error of the job that should make it, such as `Corruption`
+    ///   of a table.
+    ///
+    /// After an error nothing was written, except after `Poisoned`. The write may then be visible,
+    /// and a reopen may find it or not.
     #[inline]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.apply(EntryKind::Put, key.as_ref(), value.as_ref())
     }
 
-    /// Sets the value of a key with options of its own.
+    /// Sets the value of a key, with `options`.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -105,7 +109,8 @@ impl Family {
         self.apply_with(EntryKind::Put, key.as_ref(), value.as_ref(), options.durability)
     }
 
-    /// Sets the value of a key for a time; see [`WriteBatch::put_for`](crate::WriteBatch::put_for).
+    /// Sets the value of a key, which expires after `time`; see
+    /// [`WriteBatch::put_for`](crate::WriteBatch::put_for).
     ///
     /// # Errors
     /// As [`Family::put`].
@@ -118,7 +123,7 @@ impl Family {
         self.put_for_with(key, value, time, &WriteOptions::new())
     }
 
-    /// Sets the value of a key for a time with options of its own.
+    /// Sets the value of a key, which expires after `time`, with `options`.
     ///
     /// # Errors
     /// As [`Family::put`].
@@ -134,7 +139,8 @@ impl Family {
         self.apply_with(EntryKind::PutExpiring, key.as_ref(), &payload, options.durability)
     }
 
-    /// Deletes a key, whether it exists or not. Durable as the database was opened for.
+    /// Deletes a key, whether it exists or not, with the durability of
+    /// [`Options::durability`](crate::Options::durability).
     ///
     /// # Errors
     /// As [`Family::put`].
@@ -142,7 +148,7 @@ impl Family {
         self.apply(EntryKind::Delete, key.as_ref(), b"")
     }
 
-    /// Deletes a key with options of its own.
+    /// Deletes a key, with `options`.
     ///
     /// # Errors
     /// As [`Family::put`].
@@ -150,9 +156,9 @@ impl Family {
         self.apply_with(EntryKind::Delete, key.as_ref(), b"", options.durability)
     }
 
-    /// Deletes every key of a range, with bounds of any kind, at the cost of one write; one without
-    /// an end writes 128 KiB. A range without keys writes nothing. The space comes back as
-    /// compactions come by; tables that lie within the range go unread.
+    /// Deletes every key of a range with bounds of any kind, at the cost of one write. A range
+    /// without an end writes 128 KiB. An empty range writes nothing. Compactions reclaim the space
+    /// later; they drop tables within the range without reading them.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -174,7 +180,7 @@ impl Family {
         self.delete_all(&Deletion::of(&range), &WriteOptions::new())
     }
 
-    /// Deletes every key of a range with options of its own.
+    /// Deletes every key of a range, with `options`.
     ///
     /// # Errors
     /// As [`Family::put`].
@@ -182,8 +188,8 @@ impl Family {
         self.delete_all(&Deletion::of(&range), options)
     }
 
-    /// Deletes every key that begins with `prefix`. Costs as [`Family::delete_range`]; only a
-    /// prefix that is empty or holds nothing but bytes 0xff has no end.
+    /// Deletes every key that begins with `prefix`. Costs as [`Family::delete_range`]. Only a
+    /// prefix that is empty or all 0xff bytes makes a range without an end.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -203,7 +209,7 @@ impl Family {
         self.delete_prefix_with(prefix, &WriteOptions::new())
     }
 
-    /// Deletes every key that begins with `prefix` with options of its own.
+    /// Deletes every key that begins with `prefix`, with `options`.
     ///
     /// # Errors
     /// As [`Family::put`].
@@ -215,10 +221,10 @@ impl Family {
         self.delete_all(&Deletion::of_prefix(prefix.as_ref()), options)
     }
 
-    /// Deletes every key of the family, in one write, as [`Family::delete_range`] does without
-    /// bounds: snapshots still see them, and other writes come before or after it. What is to go
-    /// for good, with its options and its name, [`Db::drop_family`](crate::Db::drop_family) drops
-    /// for less.
+    /// Deletes every key of the family in one write, as [`Family::delete_range`] without bounds.
+    /// Snapshots still see the keys, and the write has its place in the order of all writes.
+    /// [`Db::drop_family`](crate::Db::drop_family) costs less if the family's name and options are
+    /// not needed again.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -252,7 +258,7 @@ impl Family {
         }
     }
 
-    /// Hands `operand` to the family's merge operator; see
+    /// Writes a merge operand for a key; see [`WriteBatch::merge`](crate::WriteBatch::merge).
     /// [`WriteBatch::merge`](crate::WriteBatch::merge).
     ///
     /// # Errors
@@ -261,7 +267,7 @@ impl Family {
         self.apply(EntryKind::Merge, key.as_ref(), operand.as_ref())
     }
 
-    /// Hands `operand` to the family's merge operator with options of its own.
+    /// Writes a merge operand for a key, with `options`.
     ///
     /// # Errors
     /// As [`Family::merge`].
@@ -274,12 +280,12 @@ impl Family {
         self.apply_with(EntryKind::Merge, key.as_ref(), operand.as_ref(), options.durability)
     }
 
-    /// When a value expires that is to be there for `time` from now on.
+    /// Returns the expiry of a value that lasts for `time` from now on, in ms since 1970.
     pub(crate) fn expiry_ms(&self, time: Duration) -> u64 {
         self.place.engine.options.clock.wall_ms().saturating_add(whole_ms(time))
     }
 
-    /// Its options as they are now. [`FamilyOptions::entries`] lists them.
+    /// Returns the present options of the family. [`FamilyOptions::entries`] lists them.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -295,12 +301,13 @@ impl Family {
         FamilyOptions { tree: TreeOptions::clone(&self.place.family.tree.options()) }
     }
 
-    /// Gives the family other options, durably on return, while it is in use. What is written to
-    /// tables from then on follows them. Tables that are there stay as they are until a compaction
-    /// takes them, and blocks that it copies unread keep their size and compression.
+    /// Changes the options of the family while it is in use, durably on return. Tables written from
+    /// then on use them. Existing tables stay until a compaction rewrites them. A block that it
+    /// copies without reading keeps its size and compression.
     ///
-    /// All of [`FamilyOptions`] can change but the merge operator: a family without one may get one
-    /// here, and keeps it; without one in `options` it keeps its own.
+    /// Every option of [`FamilyOptions`] can change except the merge operator. A family without an
+    /// operator gets that of `options`, and keeps it. If `options` has none, the family keeps its
+    /// own.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -314,19 +321,19 @@ impl Family {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument`, if an option is out of its range, or for another merge operator than the
-    /// family has; as [`Family::put`].
+    /// `InvalidArgument`, if an option is out of range, or if `options` has another merge operator
+    /// than the family; as [`Family::put`].
     pub fn set_options(&self, options: &FamilyOptions) -> Result<()> {
         self.place.engine.change_options(&self.place.family, options.tree.clone())
     }
 
-    /// About how much a range of keys takes, in tables and in memory.
+    /// Estimates the size of a range of keys, in tables and in memory.
     ///
-    /// It counts what is stored: versions that no reader sees any more and deletions too, and what
-    /// a deleted range covers until a compaction has come by. A table that lies within the range
-    /// counts as the manifest says; of one that reaches beyond, blocks count as its index says,
-    /// those at the ends of the range as halves. Memory is walked over. Costs no block read, but
-    /// opens the tables at the ends of the range.
+    /// The estimate counts stored entries: also deletions, versions that no reader sees, and
+    /// deleted ranges that compactions have not reached yet. A table within the range counts in
+    /// full, by the manifest. For a table that extends beyond it, blocks count by the table's
+    /// index, those at the ends of the range as halves. Memtables are walked. Reads no data block,
+    /// but opens the tables at the ends of the range.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -342,26 +349,26 @@ impl Family {
     ///
     /// # Errors
     /// `NotFound`, if the family was dropped; `Closed`; `Corruption`, if a table cannot be opened;
-    /// the system's.
+    /// `Io`.
     pub fn size_of(&self, range: impl KeyRange) -> Result<RangeSize> {
         self.place.engine.range_size(&self.place.family, read_range(&range))
     }
 
-    /// Writes what the family has in memory to tables; returns when they are durable. Families
-    /// share memtables that are frozen together, so that what others have there is written, too. If
-    /// this one has nothing there, nothing is written.
+    /// Writes the family's memtables to tables, and returns when these are durable. The memtables
+    /// of all families are frozen together, so those of others are written, too. If this family has
+    /// nothing in memory, nothing is written.
     ///
-    /// This is not a sync: what was committed survives a power loss after
-    /// [`Db::sync_wal`](crate::Db::sync_wal) as well, for far less.
+    /// A flush is not needed for durability: [`Db::sync_wal`](crate::Db::sync_wal) makes commits
+    /// survive a power loss at far less cost.
     ///
     /// # Errors
-    /// `NotFound`, if it was dropped; as [`Db::flush`](crate::Db::flush).
+    /// `NotFound`, if the family was dropped; as [`Db::flush`](crate::Db::flush).
     pub fn flush(&self) -> Result<()> {
         self.place.engine.flush_family(&self.place.family)
     }
 
-    /// As [`Family::compact`], for the tables that hold keys of a range; they are merged whole,
-    /// also where they reach beyond. Compactions that run already are waited for.
+    /// Compacts as [`Family::compact`], but only tables with keys of a range. These are merged
+    /// whole, also beyond the range. The call waits for compactions that already run.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -379,7 +386,7 @@ impl Family {
         self.place.engine.compact_range(&self.place.family, read_range(&range))
     }
 
-    /// What the family holds, counted now.
+    /// Returns counts and sizes of the family, computed by this call.
     #[must_use]
     pub fn stats(&self) -> Stats {
         family_stats(&self.place.family)
@@ -402,15 +409,16 @@ impl Family {
         self.place.engine.commit(&operation, durability)
     }
 
-    /// Merges all tables of the family into the deepest level and forgets what nobody can see.
-    /// Writes what is in memory first; the other families stay as they are. A compaction that runs
-    /// already, and whose tables would be merged again, is given up. What is written to the
-    /// family meanwhile need not get there. Tables of which the same would be written again stay as
-    /// they are, and are not read: [`check`](crate::check) is what looks for damage.
+    /// Merges all tables of the family into the deepest level, and drops the versions that no
+    /// reader can see. It flushes the family first, and leaves other families alone. Running
+    /// compactions whose output it would merge again are cancelled. Writes during the call need not
+    /// be included.
     ///
+    /// Tables that a rewrite would not change stay, and are not read: [`check`](crate::check) is
+    /// the call that looks for damage.
     /// # Errors
-    /// `NotFound`, if it was dropped; `NoSpace`, `Poisoned`, `Closed`; `Corruption`, if a table is
-    /// damaged; the system's.
+    /// `NotFound`, if the family was dropped; `NoSpace`, `Poisoned`, `Closed`; `Corruption`, if a
+    /// table is damaged; `Io`.
     pub fn compact(&self) -> Result<()> {
         self.place.engine.compact(&self.place.family)
     }
@@ -429,7 +437,7 @@ impl ReadSource for Family {
 
 impl Read for Family {}
 
-/// Whole milliseconds, rounded up.
+/// Converts to milliseconds, rounded up.
 pub(crate) fn whole_ms(time: Duration) -> u64 {
     u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }

@@ -1,8 +1,7 @@
-//! Shows what the files of a database say, for tools and for people who look for a fault.
+//! Reports of the files of a database, for tools and for the search for a fault.
 //!
-//! Nothing is opened, locked, changed or mended. A running database may be inspected as well; what
-//! is being written or removed at that moment is reported as it is met. The fields may change from
-//! version to version.
+//! They open, lock and change nothing. They also work on a running database; files that are being
+//! written or removed are reported as found. The fields may change with any version.
 //!
 //! ```
 //! # let dir = tempfile::tempdir()?;
@@ -25,14 +24,14 @@ use std::path::Path;
 
 pub use siltdb_engine::inspect::line::{Detail, Field, Line, quoted};
 
-/// Reports the log of the database in the directory `path`, or the one log file `path`: segments in
-/// order, their records and operations, and where each segment stops and why.
+/// Reports the log of the database in the directory `path`, or the one log file `path`. The report
+/// has the segments in order, their records and operations, and where and why each segment stops.
 ///
-/// A segment that stops is not an error. Reads every record, in pieces of 1 MiB.
+/// A segment that stops early is not an error. Reads every record, in pieces of 1 MiB.
 ///
 /// # Errors
-/// `NotFound`; `Unsupported` and `Corruption`, with file and offset; the system's; what `on_line`
-/// fails with, which ends the report.
+/// `NotFound`; `Unsupported` and `Corruption`, with file and offset; `Io`. An error of `on_line`
+/// ends the report and is returned.
 pub fn wal(
     path: impl AsRef<Path>,
     detail: Detail,
@@ -54,12 +53,12 @@ pub fn manifest(
     inspect_manifest(&OsFs, path.as_ref(), detail, on_line)
 }
 
-/// Reports every table in the table file `path`: its summary, its blocks and its entries.
+/// Reports every table in the table file `path`: its table meta, its blocks and its entries.
 ///
 /// With [`Detail::Operations`], every block is read and verified.
 ///
 /// # Errors
-/// As [`wal`]. What lies before and behind the damage is reported as far as it can be told.
+/// As [`wal`]. The report still has what can be read before and behind the damage.
 pub fn table(
     path: impl AsRef<Path>,
     detail: Detail,

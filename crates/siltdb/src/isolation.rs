@@ -1,38 +1,41 @@
-//! How far transactions are kept apart, and what one transaction may decide for itself.
+//! Isolation levels, and the options of one transaction.
 
 use siltdb_engine::options::{Durability, LOCK_TIMEOUT};
 use std::time::Duration;
 
-/// Bytes of writes and notes that a transaction may hold, unless told otherwise.
+/// Default bound of the memory of a transaction: its writes and its footprint, in bytes.
 const MEMORY_BYTES: usize = 64 << 20;
 
-/// How far a transaction is kept apart from others, from the weakest level on. Snapshot permits a
-/// write skew on keys that RepeatableRead forbids, and is the only one to refuse blind writes;
-/// otherwise each level forbids what the one before it forbids.
+/// How far a transaction is isolated from others, weakest level first.
 ///
-/// At every level a transaction happens as a whole or not at all, no other reads what it has not
-/// committed, and it reads its own writes. docs/isolation.md has the table of anomalies, with the
-/// test for each.
+/// Each level forbids what the one before it forbids, with two exceptions. Snapshot permits write
+/// skew on keys, which RepeatableRead forbids. Serializable permits two blind writes of one key,
+/// which only Snapshot refuses.
+///
+/// At every level a transaction is atomic, sees its own writes, and never sees uncommitted writes
+/// of others. The page docs/isolation.md has the table of anomalies, with the test for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Isolation {
-    /// The same as [`Isolation::ReadCommitted`], which is stronger than the name asks for: nothing
-    /// uncommitted is ever read.
+    /// The same as [`Isolation::ReadCommitted`], which is stronger than the standard requires: no
+    /// read sees uncommitted data.
     ReadUncommitted,
-    /// Each read sees the newest commit. Nothing is checked, so a commit never conflicts; two
-    /// transactions that read a value and write it back may lose one of the updates.
+    /// Each read sees the newest commit. A commit checks nothing and never conflicts. If two
+    /// transactions read a value and write it back, one update may be lost.
     ReadCommitted,
-    /// All reads see the moment at which the transaction began. A transaction that writes commits
-    /// only if no key that it read has changed since, so no update is lost; keys that appear in a
-    /// range it read may escape it (*phantoms*).
+    /// All reads see the state at the start of the transaction. A transaction that writes commits
+    /// only if no key that it read has changed since. So no update is lost. New keys in a range
+    /// that it read do not conflict (*phantoms*).
     RepeatableRead,
-    /// All reads see the moment at which the transaction began. Of two that write the same key, or
-    /// a range that holds it, the first to commit wins, blind writes included. Two that read what
-    /// the other writes may both commit (*write skew*).
+    /// All reads see the state at the start of the transaction. Of two transactions that write the
+    /// same key, or a range with it, the first to commit wins, blind writes included. Two that each
+    /// read what the other writes may both commit (*write skew*).
     Snapshot,
-    /// As if transactions had run one after the other: those that write in the order in which they
-    /// committed, those that only read when they began. A transaction that writes commits only if
-    /// no key and no range that it read has changed since it began. One that only reads always
-    /// commits. Two that write a key without having read it both commit, in this order.
+    /// Transactions are equivalent to some serial order. Those that write are ordered by their
+    /// commits, those that only read by their start.
+    ///
+    /// A transaction that writes commits only if no key and no range that it read has changed since
+    /// its start. A transaction that only reads always commits. Two that write a key without
+    /// reading it both commit, in the order of their commits.
     #[default]
     Serializable,
 }
@@ -47,7 +50,7 @@ impl Isolation {
         Self::Serializable,
     ];
 
-    /// The name of the level, as the tool takes it.
+    /// Returns the name of the level, as the tool `silt` accepts it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -59,7 +62,7 @@ impl Isolation {
         }
     }
 
-    /// Whether all reads see one moment.
+    /// Returns whether all reads of a transaction see one state.
     pub(crate) fn has_snapshot(self) -> bool {
         self >= Self::RepeatableRead
     }
@@ -78,7 +81,7 @@ impl std::str::FromStr for Isolation {
     }
 }
 
-/// How one transaction differs from others.
+/// Options of one transaction.
 #[derive(Clone, Copy, Debug)]
 pub struct TransactionOptions {
     pub(crate) isolation: Isolation,
@@ -94,28 +97,28 @@ impl Default for TransactionOptions {
 }
 
 impl TransactionOptions {
-    /// A serializable transaction, as durable as the database was opened.
+    /// A serializable transaction with the durability of the database.
     #[must_use]
     pub fn new() -> Self {
         let (isolation, memory_bytes) = (Isolation::default(), MEMORY_BYTES);
         Self { isolation, durability: None, memory_bytes, lock_timeout: LOCK_TIMEOUT }
     }
 
-    /// How far it is kept apart from others. Default: [`Isolation::Serializable`].
+    /// The isolation level. Default: [`Isolation::Serializable`].
     #[must_use]
     pub fn isolation(mut self, isolation: Isolation) -> Self {
         self.isolation = isolation;
         self
     }
 
-    /// When its commit counts as done. Default: as the database was opened.
+    /// The durability of the commit. Default: that of the database's options.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);
         self
     }
 
-    /// Most bytes that its writes and the notes of what it read may take. Beyond that, reads and
+    /// Bound of the memory of the writes and of the record of reads, in bytes. Beyond it, reads and
     /// writes fail with `InvalidArgument`. Default: 64 MiB.
     #[must_use]
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
@@ -123,8 +126,9 @@ impl TransactionOptions {
         self
     }
 
-    /// How long it waits for a lock that another transaction holds, and its commit for those on
-    /// what it writes, before they fail with `Busy`. Zero does not wait. Default: 1 s.
+    /// How long the transaction waits for a lock of another transaction before it fails with
+    /// `Busy`. The same bound holds for its commit, which waits for locks on what it writes. Zero
+    /// does not wait. Default: 1 s.
     #[must_use]
     pub fn lock_timeout(mut self, timeout: Duration) -> Self {
         self.lock_timeout = timeout;

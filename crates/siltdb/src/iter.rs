@@ -1,6 +1,6 @@
-//! Walking a family: a cursor that borrows, and an iterator that owns.
+//! Cursors, which borrow keys and values, and iterators, which own them.
 //!
-//! What is visible was decided below; here is only the shape that callers like.
+//! The layers below decide visibility; this file only gives it a public shape.
 
 use crate::{
     reads::{Move, Track},
@@ -17,13 +17,14 @@ use std::{fmt, iter::FusedIterator, ops::ControlFlow};
 /// A key and its value, borrowed from a [`Cursor`].
 pub type Pair<'a> = (&'a [u8], &'a [u8]);
 
-/// A position in a family at one moment: the fastest way to walk, both ways, without copying.
+/// A position in a family at one sequence number. It walks in both directions without copies, and
+/// is the fastest way to do so.
 ///
-/// A new cursor stands nowhere. Later writes are not seen. It holds the memtables and tables it
-/// walks, so dropped data stays on disk until the cursor is dropped.
+/// A new cursor has no position. It does not see later writes. It pins the memtables and tables
+/// that it reads, so dropped data stays on disk until the cursor is dropped.
 ///
-/// After an error it stands nowhere. Where only one key is at fault, as when the family's merge
-/// operator fails for it, those behind it can be read still: seek past that key.
+/// After an error the cursor has no position. If the error concerns one key, as when the family's
+/// merge operator fails, a seek past that key continues.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -43,19 +44,20 @@ pub type Pair<'a> = (&'a [u8], &'a [u8]);
 pub struct Cursor {
     inner: ReadCursor,
     fetch: Fetch,
-    /// Is told what was read. Boxed: few cursors have one, and cursors are moved about.
+    /// Records what was read. Boxed, because few cursors have one, and a cursor should be cheap to
+    /// move.
     track: Option<Box<Track>>,
 }
 
 impl Cursor {
-    /// A cursor over a range of what is pinned; it stands nowhere yet.
+    /// Opens a cursor over a range of a pinned state, without a position.
     pub(crate) fn open(pinned: &Pinned, range: ReadRange, fetch: Fetch) -> Result<Self> {
         let track = pinned.reads.as_ref().map(|reads| Box::new(reads.track(range.clone())));
         let inner = pinned.reader.clone().fetching(fetch).cursor(range)?;
         Ok(Self { inner, fetch, track })
     }
 
-    /// Notes a movement that led here.
+    /// Records the movement that led to the present position.
     #[inline]
     fn noted(&mut self, moved: Result<()>, way: Move<'_>) -> Result<()> {
         match &mut self.track {
@@ -64,7 +66,8 @@ impl Cursor {
         }
     }
 
-    /// `value`, if values are wanted: below, some are shown and some are not.
+    /// Returns `value`, or an empty one if only keys are wanted: the cursor below shows some values
+    /// then.
     #[inline]
     fn wanted<'a>(&self, value: &'a [u8]) -> &'a [u8] {
         match self.fetch {
@@ -114,38 +117,39 @@ impl Cursor {
         Ok(shown)
     }
 
-    /// The key and value under the cursor; `None` past either end of what it walks over. The value
-    /// is empty if only keys were asked for.
+    /// Returns the key and value under the cursor; `None` past either end of its range. The value
+    /// is empty if the cursor reads only keys.
     #[inline]
     #[must_use]
     pub fn entry(&self) -> Option<Pair<'_>> {
         self.inner.entry().map(|(key, value)| (key, self.wanted(value)))
     }
 
-    /// The key under the cursor.
+    /// Returns the key under the cursor; `None` past either end of its range.
     #[inline]
     #[must_use]
     pub fn key(&self) -> Option<&[u8]> {
         self.inner.key()
     }
 
-    /// The value under the cursor; empty if only keys were asked for.
+    /// Returns the value under the cursor; empty if the cursor reads only keys.
     #[inline]
     #[must_use]
     pub fn value(&self) -> Option<&[u8]> {
         self.inner.value().map(|value| self.wanted(value))
     }
 
-    /// Goes to the first key of those it walks over.
+    /// Moves to the first key of the range.
     ///
     /// # Errors
-    /// What reading fails with, or the family's merge operator; the cursor then stands nowhere.
+    /// `Corruption` with file and offset, `Io`, or the error of the merge operator. The cursor then
+    /// has no position.
     pub fn seek_to_first(&mut self) -> Result<()> {
         let moved = self.inner.seek_to_first();
         self.noted(moved, Move::First)
     }
 
-    /// Goes to the last key of those it walks over.
+    /// Moves to the last key of the range.
     ///
     /// # Errors
     /// As [`Cursor::seek_to_first`].
@@ -154,7 +158,7 @@ impl Cursor {
         self.noted(moved, Move::Last)
     }
 
-    /// Goes to the first key at or after `key`.
+    /// Moves to the first key at or after `key`.
     ///
     /// # Errors
     /// As [`Cursor::seek_to_first`].
@@ -164,7 +168,7 @@ impl Cursor {
         self.noted(moved, Move::From(key))
     }
 
-    /// Goes to the last key at or before `key`.
+    /// Moves to the last key at or before `key`.
     ///
     /// # Errors
     /// As [`Cursor::seek_to_first`].
@@ -174,7 +178,7 @@ impl Cursor {
         self.noted(moved, Move::BackFrom(key))
     }
 
-    /// Goes to the next key; stays nowhere if it stands nowhere.
+    /// Moves to the next key. Without a position it does nothing.
     ///
     /// # Errors
     /// As [`Cursor::seek_to_first`].
@@ -185,15 +189,15 @@ impl Cursor {
         self.noted(moved, Move::On)
     }
 
-    /// Shows the key under the cursor and those after it, with their values, until `limit` were
-    /// shown or `seen` breaks; the cursor then stands on the first that was not shown. Returns how
-    /// many were shown.
+    /// Calls `seen` with the key and value under the cursor and those after it, until `limit` pairs
+    /// were passed or `seen` breaks. The cursor then stands on the first pair that was not passed.
+    /// Returns the number of pairs passed.
     ///
-    /// The same as [`entry`](Self::entry) and [`next`](Self::next) in turns, at half the cost or
-    /// less.
+    /// Does the same as [`entry`](Self::entry) and [`next`](Self::next) in turns, at half the cost
+    /// or less.
     ///
     /// # Errors
-    /// As [`Cursor::seek_to_first`]; what was shown before was right.
+    /// As [`Cursor::seek_to_first`]; pairs passed before the error are valid.
     ///
     /// ```
     /// use siltdb::{Db, Read};
@@ -223,7 +227,7 @@ impl Cursor {
         self.walk_along(Direction::Forward, limit, seen)
     }
 
-    /// As [`Cursor::walk`], but to earlier keys: the same as [`entry`](Self::entry) and
+    /// Walks as [`Cursor::walk`], but to smaller keys: the same as [`entry`](Self::entry) and
     /// [`prev`](Self::prev) in turns.
     ///
     /// # Errors
@@ -258,7 +262,7 @@ impl Cursor {
         self.walk_along(Direction::Backward, limit, seen)
     }
 
-    /// Goes to the previous key; stays nowhere if it stands nowhere.
+    /// Moves to the previous key. Without a position it does nothing.
     ///
     /// # Errors
     /// As [`Cursor::seek_to_first`].
@@ -275,11 +279,10 @@ impl fmt::Debug for Cursor {
     }
 }
 
-/// The keys and values of a range, from both ends, owned by the caller.
+/// Iterates over the keys and values of a range from both ends, as owned copies.
 ///
-/// It sees the state at its creation. After an error it yields nothing more, not even keys that
-/// could be read: a merge operator that fails for one key ends it. A [`Cursor`] can go on from
-/// behind that key.
+/// It sees the state at its creation. It ends with the first error, also if a merge operator fails
+/// for one key only. A [`Cursor`] can continue behind that key.
 pub struct Iter {
     pinned: Pinned,
     range: ReadRange,
@@ -291,9 +294,9 @@ pub struct Iter {
 
 /// One end of an [`Iter`].
 enum Side {
-    /// Not asked for yet.
+    /// Not used yet.
     Unused,
-    /// On the last pair it yielded, which it owns the key of.
+    /// On the last pair that it yielded, with an owned copy of the key.
     On { cursor: Box<Cursor>, key: Slice },
 }
 
@@ -303,8 +306,9 @@ impl Iter {
         Self { pinned, range, fetch, front, back, finished: false }
     }
 
-    /// The keys alone, of what is left: values are neither copied, merged nor, where they have a
-    /// block of their own, read; see [`ReadOptions::keys_only`](crate::ReadOptions::keys_only).
+    /// Converts to an iterator over the keys that are left. Values are neither copied nor merged,
+    /// and those with a block of their own are not read; see
+    /// [`ReadOptions::keys_only`](crate::ReadOptions::keys_only).
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -322,7 +326,7 @@ impl Iter {
         Keys { iter: Self { fetch, ..self } }
     }
 
-    /// A cursor at an end of the range.
+    /// Opens a cursor at one end of the range.
     fn open(&self, direction: Direction) -> Result<Box<Cursor>> {
         let mut cursor = Box::new(Cursor::open(&self.pinned, self.range.clone(), self.fetch)?);
         match direction {
@@ -405,7 +409,7 @@ impl fmt::Debug for Iter {
     }
 }
 
-/// The keys of a range, from both ends; made by [`Iter::keys`], and as that otherwise.
+/// Iterates over the keys of a range from both ends, like [`Iter`]; made by [`Iter::keys`].
 #[derive(Debug)]
 pub struct Keys {
     iter: Iter,

@@ -1,15 +1,15 @@
-//! Ranges of keys, as callers write them.
+//! Ranges of keys in the arguments of public methods.
 //!
-//! It is a trait of its own and not `RangeBounds`, because that is implemented for a range of
-//! references twice, so that the compiler could not tell which is meant by `&start..&end` or `..`.
+//! `KeyRange` is a trait of its own because `RangeBounds` has two implementations for a range of
+//! references. With it the compiler could not infer the type of `&start..&end` or `..`.
 
 use siltdb_base::slice::Slice;
 use siltdb_engine::read::ReadRange;
 use std::ops::{Bound, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
-/// A range of keys: any range of the language over anything that is bytes, or a pair of bounds.
+/// A range of keys: any Rust range over a type that is bytes, or a pair of bounds.
 ///
-/// One whose start lies behind its end holds no key, and is no error.
+/// A range whose start is greater than its end is empty, and is not an error.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -29,10 +29,10 @@ use std::ops::{Bound, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, Rang
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait KeyRange {
-    /// Where it starts.
+    /// The lower bound.
     fn start(&self) -> Bound<&[u8]>;
 
-    /// Where it ends.
+    /// The upper bound.
     fn end(&self) -> Bound<&[u8]>;
 }
 
@@ -88,7 +88,7 @@ impl<R: KeyRange + ?Sized> KeyRange for &R {
     }
 }
 
-/// A range, as the engine takes it.
+/// Converts a range to the form that the engine reads.
 pub(crate) fn read_range(range: &impl KeyRange) -> ReadRange {
     ReadRange { start: range.start().map(Slice::copy_from), end: range.end().map(Slice::copy_from) }
 }

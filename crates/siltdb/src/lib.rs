@@ -1,8 +1,8 @@
 //! SiltDB: an embedded, ordered key-value storage engine.
 //!
 //! A database is a directory. It holds *families*, each an ordered map from byte strings to byte
-//! strings; a batch over any number of families happens as a whole or not at all, also when the
-//! process is killed. Readers never wait for writers and see one consistent state.
+//! strings. A batch over any number of families is atomic, also when the process is killed. Readers
+//! never wait for writers, and each read sees one consistent state.
 //!
 //! ```
 //! # let dir = tempfile::tempdir()?;
@@ -15,15 +15,15 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What was written survives a process that is killed; a power cut it survives if it was synced
+//! Committed writes survive a killed process. They survive a power loss once they are synced
 //! ([`Durability`]).
 //!
 //! # The verbs
 //!
-//! A verb is called the same wherever it stands. `_with` takes options; without it the defaults
-//! hold. Reading is the trait [`Read`]; writing directly to a [`Db`] writes to its family
-//! `default`. What else stands at [`Db`] is about the whole database, at [`Family`] about one
-//! family.
+//! A verb has the same name on every type. Its form with `_with` takes options; the plain form uses
+//! the defaults. The trait [`Read`] has the verbs that read. A write directly to a [`Db`] goes to
+//! its family `default`. The other methods of [`Db`] concern the whole database, those of
+//! [`Family`] one family.
 //!
 //! | verbs | [`Db`] | [`Family`] | [`Snapshot`] | [`WriteBatch`] |
 //! |---|:-:|:-:|:-:|:-:|
@@ -42,7 +42,7 @@
 //! | *with data* `prepare_family`, then `create_family` `drop_family` | ✓ | | | ✓ |
 //! | *find them* `family` `family_by_id` `default_family` `families` | ✓ | | | |
 //! | *locks*, of a [`Transaction`] `get_for_update` `lock_key` `lock_range` | | | | |
-//! | *a moment* `snapshot`, of a family `family` | all | | ✓ | |
+//! | *a fixed state* `snapshot`, of a family `family` | all | | ✓ | |
 //! | *transactions* `begin` `begin_with` `wait_durable`, of one [`Transaction`] | all | | | |
 //! | *options* `options` | all | ✓ | | |
 //! | *while in use* `set_options` | | ✓ | | |
@@ -62,17 +62,17 @@
 //! | *beside a writer* `open_follower`, of a [`Follower`] `catch_up` `wait_for` `db` | all | | | |
 //! | *places* `open` `temporary` `destroy` `list_families` `path` | all | | | |
 //!
-//! A [`Transaction`] reads as a [`Snapshot`] and writes as a [`WriteBatch`]: it has their verbs for
-//! keys and ranges, and `commit` `rollback` `reset` `savepoint` `rollback_to` `release` `family`.
-//! [`Isolation`] says what it may notice of others.
+//! A [`Transaction`] reads like a [`Snapshot`] and writes like a [`WriteBatch`]: it has their verbs
+//! for keys and ranges. It adds `commit` `rollback` `reset` `savepoint` `rollback_to` `release`
+//! `family`. [`Isolation`] defines which effects of other transactions it may see.
 //!
-//! *default*: of the default family. *all*: of the whole database. Ranges are anything that is a
-//! [`KeyRange`]. [`Options::set`] and [`FamilyOptions::set`] take options by name, and
-//! [`merge`] makes merge operators from functions. An [`ErrorKind`] says what to do about an
-//! error, and has a number that stays.
+//! *default*: of the default family. *all*: of the whole database. A range is anything that
+//! implements [`KeyRange`]. [`Options::set`] and [`FamilyOptions::set`] take options by name, and
+//! [`merge`] makes merge operators from functions. An [`ErrorKind`] says how a caller can react to
+//! an error, and has a stable number.
 //!
-//! Limits: keys up to 64 KiB ([`KEY_BYTES_MAX`]), values up to 4 GiB - 1 MiB - 1
-//! ([`VALUE_BYTES_MAX`]), both may be empty; batches up to 4 GiB - 5; 65,536 families.
+//! Limits: keys up to 64 KiB ([`KEY_BYTES_MAX`]) and values up to 4 GiB - 1 MiB - 1
+//! ([`VALUE_BYTES_MAX`]). Both may be empty. Batches up to 4 GiB - 5; at most 65,536 families.
 #![forbid(unsafe_code)]
 
 mod reads;
@@ -106,12 +106,12 @@ pub mod salvage;
 mod upgrade;
 pub mod testing;
 
-/// The examples of the project's front page are compiled with those of the library.
+/// Compiles the examples of the README with those of the library.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 pub struct Readme;
 
-/// So are those of the pages for users.
+/// Compiles the examples of the pages for users.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/tuning.md")]
 #[doc = include_str!("../../../docs/change-feed.md")]

@@ -1,14 +1,15 @@
-//! Merge operators from functions.
+//! Merge operators made from functions.
 //!
-//! They are operators as any other: named, stored by name, and given again at each open.
+//! They follow the rules of all merge operators: the database stores the name, and each opening
+//! provides the function.
 
 use siltdb_base::error::Result;
 use siltdb_tree::merge_operator::MergeOperator;
 use std::{fmt, sync::Arc};
 
-/// The operator called `name` that makes a value of a key, its value before, and the operands,
-/// oldest first: [`MergeOperator::full`]. Compactions keep operands as they are until they meet the
-/// value; where operands can be combined with each other, [`associative`] costs less.
+/// Makes an operator called `name` from a function of a key, its previous value and the operands,
+/// oldest first: [`MergeOperator::full`]. Compactions keep the operands until they reach the value.
+/// Where operands can be combined with each other, [`associative`] costs less.
 ///
 /// The [laws](MergeOperator) of merge operators hold for `full`, too.
 ///
@@ -36,11 +37,11 @@ where
     Arc::new(Full { name: name.into(), full })
 }
 
-/// The operator called `name` whose operands and values are of one kind, two of which `combine`
-/// makes one: the older and the newer one. A first operand is the value.
+/// Makes an operator called `name` from a function that combines two operands, the older and the
+/// newer. Operands and values are of one kind; the first operand becomes the value.
 ///
 /// `combine` must be associative: `combine(combine(a, b), c) == combine(a, combine(b, c))`. Flushes
-/// and compactions use it to make one operand of many. What it fails with reaches the reader.
+/// and compactions use it to make one operand of many. Its errors reach the reader.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -120,7 +121,7 @@ where
     }
 
     fn partial(&self, key: &[u8], older: &[u8], newer: &[u8]) -> Option<Vec<u8>> {
-        // Where it fails, the operands stay, and the reader is told.
+        // After a failure the operands stay, and the next read returns the error.
         (self.combine)(key, older, newer).ok()
     }
 }

@@ -1,7 +1,7 @@
 //! Options by name, as text: for command lines, configuration files and bindings.
 //!
-//! A name is that of the builder's method. Options that are code (merge operators, file system,
-//! clock) have none.
+//! An option has the name of its method. Options that are code (merge operators, file system,
+//! clock) have no name.
 
 use crate::options::{
     Compression, Create, Durability, FamilyOptions, LogIo, Options, ReadIo, RecoveryMode,
@@ -10,15 +10,15 @@ use siltdb_base::error::{Error, Result};
 use siltdb_engine::options::Access;
 use std::{str::FromStr, time::Duration};
 
-/// What precedes the name of an option of the default family.
+/// Prefix of the names of the default family's options.
 const DEFAULT_FAMILY: &str = "default_family.";
 
-/// An option and its text.
+/// An option that is set and read as text.
 struct Named<T> {
     name: &'static str,
-    /// The values that it takes.
+    /// The permitted values, for the message about a bad one.
     values: &'static str,
-    /// Sets it; `None` if the text is no such value.
+    /// Sets the option; `None` if the text is not a permitted value.
     set: fn(&mut T, &str) -> Option<()>,
     get: fn(&T) -> String,
 }
@@ -26,7 +26,8 @@ struct Named<T> {
 const BYTES: &str = "a number of bytes, as 4096, 64KiB, 32MiB or 1GiB";
 const NUMBER: &str = "a number";
 
-/// For each option its name, the values that it takes, where it lies, and what reads and shows it.
+/// Makes the table of options. A row has the name, the permitted values, the field, and the
+/// functions that parse and format it.
 macro_rules! options {
     ($($name:literal, $values:expr, $($field:ident).+, $read:expr, $show:expr;)*) => {
         &[$(Named {
@@ -82,13 +83,13 @@ const COMPRESSIONS: &[(&str, Compression)] =
     &[("none", Compression::None), ("lz4", Compression::Lz4)];
 
 impl Options {
-    /// Sets an option by its name and a text, as a command line or a configuration file has them.
-    /// Names are those of the methods; an option of the default family is called
-    /// `default_family.NAME`. A failure changes nothing.
+    /// Sets an option by its name from a text, for a command line or a configuration file. Names
+    /// are those of the methods. An option of the default family is called `default_family.NAME`.
+    /// After an error the options are unchanged.
     ///
-    /// Bytes are a number, with or without `KiB`, `MiB` or `GiB`; times have `ms` or `s`; variants
-    /// are written in small letters (`point_in_time`, `interval:100`). Options that
-    /// [depend on each other](Options::memory_budget) are checked when the database is opened.
+    /// Bytes are a number, with or without `KiB`, `MiB` or `GiB`. Times have `ms` or `s`. Variants
+    /// are in lower case (`point_in_time`, `interval:100`). The opening checks options that [depend
+    /// on each other](Options::memory_budget).
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -105,8 +106,8 @@ impl Options {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument`: for an unknown name it lists the names, for a bad value it says what is
-    /// permitted.
+    /// `InvalidArgument`. For an unknown name the message lists the names; for a bad value, the
+    /// permitted ones.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         match name.strip_prefix(DEFAULT_FAMILY) {
             Some(name) => self.default_family_options(|family| family.set(name, value)),
@@ -114,10 +115,10 @@ impl Options {
         }
     }
 
-    /// The value of an option as a text that [`Options::set`] takes.
+    /// Returns the value of an option as a text that [`Options::set`] accepts.
     ///
     /// # Errors
-    /// `InvalidArgument` for an unknown name; it lists the names.
+    /// `InvalidArgument` for an unknown name; the message lists the names.
     pub fn get(&self, name: &str) -> Result<String> {
         let family = FamilyOptions { tree: self.engine.tree.clone() };
         match name.strip_prefix(DEFAULT_FAMILY) {
@@ -129,7 +130,8 @@ impl Options {
         }
     }
 
-    /// Every option that has a name, and its value; those of the default family last.
+    /// Returns the names and values of all options that have a name. Those of the default family
+    /// come last.
     #[must_use]
     pub fn entries(&self) -> Vec<(String, String)> {
         let family = FamilyOptions { tree: self.engine.tree.clone() }.entries().into_iter();
@@ -150,7 +152,8 @@ impl Options {
 }
 
 impl FamilyOptions {
-    /// Sets an option by its name and a text, as [`Options::set`] does. A failure changes nothing.
+    /// Sets an option by its name from a text, as [`Options::set`] does. After an error the options
+    /// are unchanged.
     ///
     /// ```
     /// use siltdb::{ErrorKind, FamilyOptions};
@@ -166,8 +169,8 @@ impl FamilyOptions {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument`: for an unknown name it lists the names, for a bad value it says what is
-    /// permitted.
+    /// `InvalidArgument`. For an unknown name the message lists the names; for a bad value, the
+    /// permitted ones.
     pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
         let mut changed = self.clone();
         set(&mut changed, FAMILY_OPTIONS, name, value)?;
@@ -176,21 +179,21 @@ impl FamilyOptions {
         Ok(())
     }
 
-    /// The value of an option as a text that [`FamilyOptions::set`] takes.
+    /// Returns the value of an option as a text that [`FamilyOptions::set`] accepts.
     ///
     /// # Errors
-    /// `InvalidArgument` for an unknown name; it lists the names.
+    /// `InvalidArgument` for an unknown name; the message lists the names.
     pub fn get(&self, name: &str) -> Result<String> {
         find(FAMILY_OPTIONS, name).map(|named| (named.get)(self))
     }
 
-    /// Every option that has a name, and its value.
+    /// Returns the names and values of all options that have a name.
     #[must_use]
     pub fn entries(&self) -> Vec<(&'static str, String)> {
         entries(self, FAMILY_OPTIONS).collect()
     }
 
-    /// The name of the merge operator; `None` without one.
+    /// Returns the name of the merge operator; `None` without one.
     #[must_use]
     pub fn merge_operator_name(&self) -> Option<&str> {
         self.tree.merge_operator.as_ref().map(|operator| operator.name())
@@ -209,7 +212,7 @@ fn find<T>(all: &'static [Named<T>], name: &str) -> Result<&'static Named<T>> {
     })
 }
 
-/// Says how options of the default family are called, where names are listed.
+/// Adds the prefixed names of the default family's options to a message that lists names.
 fn with_family_names(error: Error) -> Error {
     match error.hint() {
         Some(names) => {
@@ -228,7 +231,7 @@ fn set<T>(of: &mut T, all: &'static [Named<T>], name: &str, value: &str) -> Resu
     })
 }
 
-/// Puts `value`, if there is one, in `place`.
+/// Stores `value` in `place`, if there is one.
 fn assign<T>(place: &mut T, value: Option<T>) -> Option<()> {
     *place = value?;
     Some(())
@@ -285,7 +288,7 @@ fn durability_text(durability: &Durability) -> String {
         Durability::Volatile => "volatile".to_owned(),
         Durability::Synced => "synced".to_owned(),
         Durability::Interval(interval) => format!("interval:{}", interval.as_millis().max(1)),
-        // Every class has a name; a test goes through them.
+        // `Buffered`; a test converts every class.
         _ => "buffered".to_owned(),
     }
 }

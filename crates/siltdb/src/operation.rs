@@ -1,6 +1,6 @@
-//! What a batch holds, one operation at a time, for programs that look into it.
+//! The operations of a batch, for programs that examine it.
 //!
-//! It changes nothing: a batch is put together by its own methods.
+//! They are read only: the methods of the batch build it.
 
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -13,21 +13,21 @@ use siltdb_disk::batch;
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Operation<'a> {
-    /// The family that it changes; [`Db::family_by_id`](crate::Db::family_by_id) finds it.
+    /// The family; [`Db::family_by_id`](crate::Db::family_by_id) finds it.
     pub family: FamilyId,
-    /// The key; of a range, the first one.
+    /// The key; for a range, its first key.
     pub key: &'a [u8],
-    /// What it does to the key.
+    /// The effect on the key.
     pub action: Action<'a>,
 }
 
-/// What an [`Operation`] does.
+/// The effect of an [`Operation`].
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action<'a> {
     /// Sets a value.
     Put(&'a [u8]),
-    /// Sets a value for a time.
+    /// Sets a value that expires.
     PutUntil {
         /// The value.
         value: &'a [u8],
@@ -36,11 +36,12 @@ pub enum Action<'a> {
     },
     /// Deletes the key.
     Delete,
-    /// Deletes a key that was put once.
+    /// Deletes a key that was put exactly once; see
+    /// [`WriteBatch::single_delete`](crate::WriteBatch::single_delete).
     SingleDelete,
-    /// Deletes every key from the operation's key up to, but not including, this one.
+    /// Deletes every key from the operation's key up to this one, which is exclusive.
     DeleteRange(&'a [u8]),
-    /// Hands an operand to the merge operator.
+    /// Writes a merge operand.
     Merge(&'a [u8]),
 }
 
@@ -70,14 +71,14 @@ impl<'a> TryFrom<batch::BatchOperation<'a>> for Operation<'a> {
     }
 }
 
-/// The operations of a batch, in the order in which they are applied.
+/// Iterates over the operations of a batch, in the order in which they apply.
 #[derive(Clone, Debug)]
 pub struct Operations<'a> {
     stored: batch::BatchOperations<'a>,
 }
 
 impl<'a> Operations<'a> {
-    /// Of a batch that was put together or checked here.
+    /// Iterates over a batch that was built or checked in this process.
     pub(crate) fn new(stored: batch::BatchOperations<'a>) -> Self {
         Self { stored }
     }

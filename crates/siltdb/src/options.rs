@@ -1,6 +1,6 @@
-//! How a database is opened and how a family is kept.
+//! Options of a database and of a family.
 //!
-//! Builders only: ranges are checked when they are used.
+//! These are builders only: the calls that use them check the ranges.
 
 use siltdb_base::{clock::Clock, fs::Fs};
 use siltdb_engine::options::{Access, EngineOptions};
@@ -12,7 +12,7 @@ pub use siltdb_disk::{log::recover::RecoveryMode, options::Compression};
 pub use siltdb_engine::options::{Create, Durability};
 pub use siltdb_tree::merge_operator::MergeOperator;
 
-/// How to open a database.
+/// Options for opening a database.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -31,43 +31,43 @@ pub struct Options {
 }
 
 impl Options {
-    /// The defaults: created if missing, `Buffered`, 512 MiB of memory.
+    /// The defaults: create if missing, `Buffered`, 512 MiB of memory.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Whether the database may or must be created. Default: [`Create::IfMissing`].
+    /// Whether the opening may or must create the database. Default: [`Create::IfMissing`].
     #[must_use]
     pub fn create(mut self, create: Create) -> Self {
         self.engine.create = create;
         self
     }
 
-    /// The durability of commits that do not choose their own. Default: [`Durability::Buffered`].
+    /// Durability of commits that do not choose their own. Default: [`Durability::Buffered`].
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.engine.durability = durability;
         self
     }
 
-    /// Memory for memtables, the block cache, and the indexes and filters of open tables together,
-    /// in bytes; at least twice [`Options::memtable_bytes`]. Default: 512 MiB.
+    /// Memory of the memtables, the block cache, and the indexes and filters of open tables
+    /// together, in bytes. At least twice [`Options::memtable_bytes`]. Default: 512 MiB.
     ///
-    /// Four memtables, which there may be where writers are faster than flushes, are set aside, but
-    /// at most three quarters: a budget of less than 5⅓ memtables may be exceeded. The rest is the
-    /// cache's, less what indexes and filters take, some 3 % of data with values of 100 bytes; but
-    /// a quarter of it stays the cache's, so that very much data exceeds the budget, too.
-    /// [`Stats`](crate::Stats) tells what each holds.
+    /// The budget reserves four memtables, since writers may be ahead of flushes, but at most three
+    /// quarters of itself. With a budget below 5⅓ memtables, memtables may exceed it. The rest is
+    /// for the cache, less the indexes and filters, about 3 % of data with values of 100 bytes. The
+    /// cache keeps at least a quarter of the rest, so a very large database exceeds the budget,
+    /// too. [`Stats`](crate::Stats) reports the size of each part.
     #[must_use]
     pub fn memory_budget(mut self, bytes: usize) -> Self {
         self.engine.memory_budget = bytes;
         self
     }
 
-    /// Memory for the block cache, in bytes, at most [`Options::memory_budget`]; 0 keeps no blocks.
-    /// Indexes and filters are then not taken from it. Default: what memtables leave of the budget,
-    /// four of them, at least a quarter, less indexes and filters.
+    /// Memory of the block cache, in bytes, at most [`Options::memory_budget`]; 0 caches no blocks.
+    /// Indexes and filters then come on top. Default: the budget less four memtables, at least a
+    /// quarter of it, less indexes and filters.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -84,9 +84,8 @@ impl Options {
         self
     }
 
-    /// Size at which the memtables of all families are frozen and written out, in bytes; at least
-    /// 4 KiB, at most 8 GiB. Larger ones mean fewer flushes, more memory and a longer recovery.
-    /// Default: 32 MiB.
+    /// Size at which the memtables of all families are frozen and flushed, in bytes, from 4 KiB to
+    /// 8 GiB. Larger ones mean fewer flushes, more memory and a longer recovery. Default: 32 MiB.
     #[must_use]
     pub fn memtable_bytes(mut self, bytes: usize) -> Self {
         self.engine.memtable_bytes = bytes;
@@ -100,29 +99,29 @@ impl Options {
         self
     }
 
-    /// Keeps flushed parts of the log, for [`Db::subscribe`](crate::Db::subscribe) to begin at,
-    /// also after a reopen: the newest log files that take so many bytes together. Looked at by
-    /// every flush. Default: 0, a log file is used again once it is flushed.
+    /// Bytes of flushed log files to keep, newest first, so that
+    /// [`Db::subscribe`](crate::Db::subscribe) can start there, also after a reopen. Every flush
+    /// applies the bound. Default: 0, a log file is reused once it is flushed.
     ///
-    /// Each file holds what fills about [`Options::memtable_bytes`]. One that alone takes more
-    /// bytes than this is not kept.
+    /// A file has about [`Options::memtable_bytes`] of data. A file larger than this bound is not
+    /// kept.
     #[must_use]
     pub fn retain_log_bytes(mut self, bytes: u64) -> Self {
         self.engine.retain_log_bytes = bytes;
         self
     }
 
-    /// Keeps flushed parts of the log for so long as well, whatever they take. Looked at by every
-    /// flush; a reopen starts the time anew. Default: not at all.
+    /// Time for which flushed log files are kept in addition, whatever their size. Every flush
+    /// applies it; a reopen restarts the time. Default: none.
     #[must_use]
     pub fn retain_log_for(mut self, time: Duration) -> Self {
         self.engine.retain_log_for = time;
         self
     }
 
-    /// How many bytes of flushed log a [`Subscription`](crate::Subscription) that does not keep up
-    /// may hold back, beyond those that are retained anyway. At the next flush above it the
-    /// subscription loses its place, and its next call fails. Default: 1 GiB.
+    /// Bytes of flushed log that a slow [`Subscription`](crate::Subscription) may keep, beyond the
+    /// log that is retained anyway. If a flush finds more, the subscription ends and its next call
+    /// fails. Default: 1 GiB.
     #[must_use]
     pub fn feed_bytes_max(mut self, bytes: u64) -> Self {
         self.engine.feed_bytes_max = bytes;
@@ -131,62 +130,61 @@ impl Options {
 
     /// How the data blocks of tables are read. Default: [`ReadIo::Read`].
     ///
-    /// [`ReadIo::Map`] gains most with [`Compression::None`], where more is read than the cache
-    /// holds and the system still has it in memory. A value that [`get`](crate::Read::get) returned
-    /// keeps its table file mapped for as long as it is held, and the file's space on disk taken
-    /// after a compaction removed it: copy what is held for long.
+    /// [`ReadIo::Map`] gains most with [`Compression::None`], if the data exceeds the cache but
+    /// fits into the memory of the system. A value returned by [`get`](crate::Read::get) keeps its
+    /// table file mapped. It also keeps the file's disk space after a compaction removed the file,
+    /// so copy values that are held for long.
     #[must_use]
     pub fn read_io(mut self, io: ReadIo) -> Self {
         self.engine.read_io = io;
         self
     }
 
-    /// Threads that compact; three more keep the log, sync it and flush. Default: one for each
-    /// core, at most 4.
+    /// Threads for compaction; three more maintain the log, sync it and flush. Default: one for
+    /// each core, at most 4.
     ///
-    /// 0: no background threads at all; whoever must wait runs a job instead, and what was
-    /// committed without asking for a sync is synced by a later commit that asks for one, by a job,
-    /// and by closing.
+    /// 0 means no background threads: a call that would have to wait runs a job instead. Commits
+    /// without a sync are then synced by a later commit with one, by a job, and by closing.
     #[must_use]
     pub fn workers(mut self, threads: usize) -> Self {
         self.engine.workers = threads;
         self
     }
 
-    /// What to do about damage in the log below its synced position. Default:
-    /// [`RecoveryMode::Strict`], which refuses to open.
+    /// Reaction to damage in the log below its synced position. Default: [`RecoveryMode::Strict`],
+    /// which refuses to open.
     #[must_use]
     pub fn recovery(mut self, mode: RecoveryMode) -> Self {
         self.engine.recovery = mode;
         self
     }
 
-    /// The options that the default family is created with, when the database is.
+    /// Options for the creation of the default family together with the database.
     ///
-    /// They are stored: a default family that exists keeps its own, whatever is given here. Only a
-    /// merge operator that it lacks is given to it, durably; another one than its own is an error
-    /// of [`Options::open`].
+    /// They are stored. A default family that exists keeps its own options. If it has no merge
+    /// operator, it gets the one given here, durably. Another operator than its own is an error of
+    /// [`Options::open`].
     #[must_use]
     pub fn default_family(mut self, options: FamilyOptions) -> Self {
         self.engine.tree = options.tree;
         self
     }
 
-    /// A merge operator that families of the database may name; one for each name, at every open.
-    /// It does not give an operator to a family that has none.
+    /// A merge operator that families of the database may name. Every opening provides one for each
+    /// name. It does not give an operator to a family without one.
     #[must_use]
     pub fn merge_operator(mut self, operator: Arc<dyn MergeOperator>) -> Self {
         self.engine.merge_operators.push(operator);
         self
     }
 
-    /// Opens for reading alone: nothing in the directory is written or created, so that it may lie
-    /// on a read-only medium, on a full disk, or belong to another user. Default: false.
+    /// Opens for reading only. Nothing in the directory is written or created, so it may be on a
+    /// read-only medium, on a full disk, or belong to another user. Default: false.
     ///
-    /// Any number of processes may read so at a time, and none may write meanwhile. Writing fails
-    /// with [`ReadOnly`](crate::ErrorKind::ReadOnly). What a process left in the log is replayed
-    /// into memory, again at each opening, and may exceed [`Options::memory_budget`] by as much.
-    /// Families whose merge operator is not given can be read, but for keys with operands.
+    /// Any number of processes may read at a time, and none may write meanwhile. Writes fail with
+    /// [`ReadOnly`](crate::ErrorKind::ReadOnly). Each opening replays the log into memory, which
+    /// may exceed [`Options::memory_budget`] by the size of the log. Families whose merge operator
+    /// is not given can be read, except keys with operands.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -206,40 +204,41 @@ impl Options {
     }
 
     /// How long [`Options::open`], [`Options::check`] and [`salvage`](crate::salvage::salvage) wait
-    /// for another process to close the database before they fail with
-    /// [`Locked`](crate::ErrorKind::Locked). They try every 20 ms. Default: not at all.
+    /// for another process to close the database. Then they fail with
+    /// [`Locked`](crate::ErrorKind::Locked). They retry every 20 ms. Default: no wait.
     #[must_use]
     pub fn lock_wait(mut self, wait: Duration) -> Self {
         self.engine.lock_wait = wait;
         self
     }
 
-    /// How long a write waits while a transaction has locked what it writes, before it fails with
-    /// [`Busy`](crate::ErrorKind::Busy). Zero does not wait. Transactions have a
-    /// [`lock_timeout`](crate::TransactionOptions::lock_timeout) of their own. Default: 1 s.
+    /// How long a write waits for a transaction's lock on what it writes. Then it fails with
+    /// [`Busy`](crate::ErrorKind::Busy). Zero does not wait. Transactions have their own
+    /// [`lock_timeout`](crate::TransactionOptions::lock_timeout). Default: 1 s.
     #[must_use]
     pub fn lock_timeout(mut self, timeout: Duration) -> Self {
         self.engine.lock_timeout = timeout;
         self
     }
 
-    /// The file system, for tests and simulators; see [`testing`](crate::testing). Default: the
-    /// operating system's.
+    /// The file system, for tests and simulators; see [`testing`](crate::testing). Default: that of
+    /// the operating system.
     #[must_use]
     pub fn fs(mut self, fs: Arc<dyn Fs>) -> Self {
         self.engine.fs = fs;
         self
     }
 
-    /// The clock, for tests and simulators; see [`testing`](crate::testing). Default: the
-    /// machine's.
+    /// The clock, for tests and simulators; see [`testing`](crate::testing). Default: that of the
+    /// machine.
     #[must_use]
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.engine.clock = clock;
         self
     }
 
-    /// The seed of everything random in the engine, for simulators. Default: from the system.
+    /// The seed of all random choices of the engine, for simulators. Default: drawn from the
+    /// system.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.engine.seed = Some(seed);
@@ -247,8 +246,8 @@ impl Options {
     }
 }
 
-/// How a family is kept. It is stored; [`Family::set_options`](crate::Family::set_options) changes
-/// it while the family is in use.
+/// Options of a family. They are stored, and [`Family::set_options`](crate::Family::set_options)
+/// changes them while the family is in use.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -271,8 +270,8 @@ impl FamilyOptions {
         Self::default()
     }
 
-    /// How blocks are compressed. A block that does not shrink by an eighth is kept as it is; so is
-    /// a value above 32 MiB, which is written from where it lies.
+    /// Compression of blocks. A block that does not shrink by an eighth is stored uncompressed. So
+    /// is a value above 32 MiB, which is written without a copy.
     #[must_use]
     pub fn compression(mut self, compression: Compression) -> Self {
         self.tree.table.compression = compression;
@@ -286,56 +285,55 @@ impl FamilyOptions {
         self
     }
 
-    /// Bits of the Bloom filter for each key, at most 32; 0 for none. Default: 10, about 1 % false
-    /// positives.
+    /// Bits of the Bloom filter for each key, at most 32; 0 writes no filter. The default is 10,
+    /// for about 1 % of false positives.
     #[must_use]
     pub fn filter_bits_per_key(mut self, bits: u32) -> Self {
         self.tree.table.filter_bits_per_key = bits;
         self
     }
 
-    /// Size of a table at which the next is begun, in bytes: 1 KiB to 4 GiB. Smaller ones mean
-    /// finer compactions and more files. Half of the files that the process may have open
-    /// (`ulimit -n`) are tables at most; those beyond are opened again when they are read. Default:
-    /// 32 MiB.
+    /// Size at which a table ends and the next begins, in bytes: 1 KiB to 4 GiB. Smaller tables
+    /// mean finer compactions and more files. At most half of the files that the process may open
+    /// (`ulimit -n`) are tables; a read reopens those beyond. Default: 32 MiB.
     #[must_use]
     pub fn table_bytes(mut self, bytes: u64) -> Self {
         self.tree.table_bytes_target = bytes;
         self
     }
 
-    /// Size of a level that needs none between itself and level 0, in bytes, at least 1 KiB: about
-    /// what level 0 brings down at once. Default: 256 MiB.
+    /// Size of a level that needs no other between itself and level 0, in bytes, at least 1 KiB. It
+    /// should be about the size of one compaction out of level 0. Default: 256 MiB.
     #[must_use]
     pub fn base_level_bytes(mut self, bytes: u64) -> Self {
         self.tree.base_level_bytes = bytes;
         self
     }
 
-    /// How many times larger a level is than the one above it: 2 to 100. Smaller ratios mean more
-    /// levels, less rewriting of each, and slower reads. Default: 10.
+    /// Size ratio of a level to the one above it: 2 to 100. Smaller ratios mean more levels, less
+    /// rewriting in each, and slower reads. Default: 10.
     #[must_use]
     pub fn level_size_ratio(mut self, ratio: u32) -> Self {
         self.tree.level_size_ratio = ratio;
         self
     }
 
-    /// Flushes that level 0 gathers before it is compacted: 1 to 1000. Default: 8.
+    /// Sorted runs in level 0 that trigger its compaction: 1 to 1000. Default: 8.
     ///
-    /// Writers that are ahead of compactions are slowed down at more than three times as many runs,
-    /// 12 at least, and stop at five times as many, 20 at least. The memtables that are in memory
-    /// then may still follow.
+    /// Above three times as many runs, at least 12, compaction debt delays writers. At five times
+    /// as many, at least 20, writers stop. The memtables that exist at that moment may still be
+    /// flushed.
     #[must_use]
     pub fn level0_runs(mut self, runs: u32) -> Self {
         self.tree.level0_runs_trigger = runs;
         self
     }
 
-    /// The operator that [`WriteBatch::merge`](crate::WriteBatch::merge) applies. Only its name is
-    /// stored: give it again at each open, with [`Options::merge_operator`].
+    /// The operator that [`WriteBatch::merge`](crate::WriteBatch::merge) uses. Only its name is
+    /// stored, so give it again at each opening, with [`Options::merge_operator`].
     ///
-    /// Without one, merging is refused. A family can be given one later, and never another: see
-    /// [`Family::set_options`](crate::Family::set_options), and for the default family
+    /// A family without an operator refuses operands. It can get an operator later, and keeps it;
+    /// see [`Family::set_options`](crate::Family::set_options) and, for the default family,
     /// [`Options::default_family`]. [`merge`](crate::merge) makes operators from functions.
     ///
     /// ```

@@ -1,4 +1,4 @@
-//! Databases as places: removing one, one that removes itself, and looking at one from outside.
+//! The directory of a database: removal, temporary databases, and families listed without opening.
 
 use crate::{
     db::Db,
@@ -12,15 +12,16 @@ use siltdb_engine::{
 };
 use std::{env, path::Path, process};
 
-/// Names that are tried for a temporary directory.
+/// Names that are tried for a temporary directory; a collision of random names is rare already.
 const ATTEMPTS_MAX: usize = 16;
 
 impl Db {
-    /// Removes the database in the directory `path`, with everything in it, and the directory if
-    /// nothing else lies there. Durable on return. There is no way back.
+    /// Removes the database in the directory `path` with all its files, durably on return and
+    /// beyond recovery. The directory is removed if no other file lies in it.
     ///
-    /// Only files with names of ours are removed, and only if `CURRENT` is ours: the directory of
-    /// another store is left alone. After a crash on the way the rest can be removed again.
+    /// Only files with names of the engine are removed, and only if `CURRENT` is valid: the
+    /// directory of another store stays as it is. After a crash in the middle, the call can be
+    /// repeated.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -41,8 +42,8 @@ impl Db {
         Options::new().destroy(path)
     }
 
-    /// Opens a new database in a directory of its own, which is removed when the database is
-    /// closed: for tests, and for data that outgrows memory and need not last.
+    /// Opens a new database in a directory of its own, and removes both when the database is
+    /// closed. For tests, and for data that outgrows memory and need not last.
     ///
     /// ```
     /// use siltdb::{Db, Read};
@@ -62,8 +63,8 @@ impl Db {
         Options::new().temporary()
     }
 
-    /// The names of the families of the database in the directory `path`, sorted, as its manifest
-    /// says. Takes no lock and writes nothing, so that another process may have it open.
+    /// Returns the names of the families of the database in the directory `path`, sorted, by its
+    /// manifest. Takes no lock and writes nothing, so another process may have the database open.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -77,12 +78,12 @@ impl Db {
     ///
     /// # Errors
     /// `NotFound`, if there is no database; `Corruption` with file and offset; `Unsupported`, if a
-    /// newer version wrote it; the system's.
+    /// newer version wrote it; `Io`.
     pub fn list_families(path: impl AsRef<Path>) -> Result<Vec<String>> {
         Options::new().list_families(path)
     }
 
-    /// The directory that it lies in, as it was given.
+    /// Returns the directory of the database, as it was given at the opening.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.engine().dir
@@ -90,19 +91,19 @@ impl Db {
 }
 
 impl Options {
-    /// Removes a database, as [`Db::destroy`] does; of the options the file system and
-    /// [`Options::lock_wait`] count.
+    /// Removes a database as [`Db::destroy`] does, with the file system and [`Options::lock_wait`]
+    /// of these options.
     ///
     /// # Errors
-    /// `NotFound`, if there is no database; `Locked`, if any process has it open; `Corruption`, if
-    /// `CURRENT` is not one of ours; `InvalidArgument`, if the path is a file; the system's. In all
-    /// cases but the last nothing was removed.
+    /// `NotFound`, if there is no database; `Locked`, if a process has it open; `Corruption`, if
+    /// `CURRENT` is not valid; `InvalidArgument`, if the path is a file; `Io`. In all cases but
+    /// `Io` nothing was removed.
     pub fn destroy(&self, path: impl AsRef<Path>) -> Result<()> {
         destroy(path.as_ref(), &self.engine)
     }
 
-    /// The names of the families of a database, as [`Db::list_families`]; of the options the file
-    /// system counts.
+    /// Returns the names of the families as [`Db::list_families`] does, with the file system of
+    /// these options.
     ///
     /// # Errors
     /// As [`Db::list_families`].
@@ -110,13 +111,13 @@ impl Options {
         family_names(&*self.engine.fs, path.as_ref())
     }
 
-    /// Opens a new database that lasts until it is closed, or until the last of its handles is
-    /// dropped: then its files and its directory are removed. The directory lies where the system
-    /// keeps temporary files ([`std::env::temp_dir`]), with the permissions that the process gives
-    /// new directories. A process that is killed leaves it behind.
+    /// Opens a new database and removes its files and its directory when it is closed, or when the
+    /// last of its handles is dropped. The directory lies where the system keeps temporary files
+    /// ([`std::env::temp_dir`]), with the permissions that the process gives new directories. A
+    /// killed process leaves it behind.
     ///
-    /// Nothing is flushed or synced when it is closed. Iterators that outlive that go on reading
-    /// the files that they have open.
+    /// The close flushes and syncs nothing. Iterators that outlive it still read the files that
+    /// they have open.
     ///
     /// # Errors
     /// As [`Options::open`].
@@ -127,7 +128,7 @@ impl Options {
         for _ in 0..ATTEMPTS_MAX {
             let name = format!("siltdb-{}-{:016x}", process::id(), random.next_u64());
             let path = env::temp_dir().join(name);
-            // What lies there already is not to be removed.
+            // A directory that exists already must not be removed.
             if self.engine.fs.metadata(&path)?.is_none() {
                 return self.open(path);
             }

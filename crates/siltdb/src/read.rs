@@ -1,7 +1,7 @@
-//! What can be read from, and how: one trait for a database, a family and a snapshot.
+//! The trait of everything that can be read: a database, a family, a snapshot, a transaction.
 //!
-//! An implementation gives two things: the value of one key, and a pinned moment. The rest
-//! follows, so a source with writes of its own on top can implement it as well.
+//! An implementation provides the value of one key and a pinned view; all methods build on these
+//! two. So a source with writes of its own on top can implement it as well.
 
 use crate::{
     iter::{Cursor, Iter},
@@ -12,11 +12,11 @@ use crate::{
 use siltdb_base::{cursor::Fetch, error::Result, slice::Slice};
 use std::ops::ControlFlow;
 
-/// Reading, from a [`Db`](crate::Db) (its default family), a [`Family`](crate::Family), or either
-/// in a [`Snapshot`](crate::Snapshot).
+/// Reads from a [`Db`](crate::Db) (its default family), a [`Family`](crate::Family), a
+/// [`Snapshot`](crate::Snapshot) or a [`Transaction`](crate::Transaction).
 ///
-/// Each call reads one consistent moment: that of the snapshot, or else the present.
-/// A key that reads as deleted, or has expired, is not there.
+/// Each call reads one consistent state: that of the snapshot, or else the present one. A deleted
+/// or expired key is absent.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -35,24 +35,24 @@ use std::ops::ControlFlow;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Read: ReadSource {
-    /// The value of a key, pinned, without a copy where it lies in a table.
+    /// Returns the value of a key, without a copy if it lies in a table.
     ///
-    /// Costs at most one block read for each level, and each run of level 0, that the filters do
-    /// not rule out; and what opening a table costs that nobody has read yet. The value keeps its
-    /// block in memory for as long as it lives.
+    /// Reads at most one block for each level and each run of level 0 that the filters do not
+    /// exclude. The first read of a table also opens it. The value pins its block in memory until
+    /// it is dropped.
     ///
     /// # Errors
-    /// `Corruption` with file and offset; `Closed`; `NotFound`, if the family was dropped; what the
-    /// merge operator fails with; the system's.
+    /// `Corruption` with file and offset; `Closed`; `NotFound`, if the family was dropped; the
+    /// error of the merge operator; `Io`.
     fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         self.look(key.as_ref(), |value| value.pin())
     }
 
-    /// Looks at the value of a key where it lies, and returns what `look` made of it; `None` if the
-    /// key has no value.
+    /// Calls `look` with the value of a key, in place, and returns its result; `None` if the key
+    /// has no value.
     ///
-    /// Costs less than [`Read::get`]: nothing is copied, and nothing pinned but for the time of
-    /// `look`. That may use the database, but what it reads then may be newer.
+    /// Costs less than [`Read::get`], because the value is neither copied nor pinned beyond the
+    /// call. `look` may use the database, but what it reads there may be newer.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -71,7 +71,7 @@ pub trait Read: ReadSource {
         self.look(key.as_ref(), |value| look(value.bytes()))
     }
 
-    /// The values of many keys, all at one moment, in the order of `keys`.
+    /// Returns the values of many keys in the order of `keys`, all from one consistent state.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -90,7 +90,7 @@ pub trait Read: ReadSource {
         keys.iter().map(|key| reader.get(key.as_ref())).collect()
     }
 
-    /// Whether a key has a value. Costs as [`Read::read`].
+    /// Returns whether a key has a value. Costs as [`Read::read`].
     ///
     /// # Errors
     /// As [`Read::get`].
@@ -98,10 +98,10 @@ pub trait Read: ReadSource {
         Ok(self.look(key.as_ref(), |_| ())?.is_some())
     }
 
-    /// The greatest key less than `key`, and its value.
+    /// Returns the greatest key less than `key`, and its value.
     ///
-    /// Costs a cursor and a seek: a look at each sorted run, in all at least a block of each that
-    /// has keys there. A [`Cursor`] makes several such steps for less.
+    /// Costs a cursor and a seek, which examines each sorted run and reads at least one block of
+    /// each that has keys there. A [`Cursor`] makes several such steps at less cost.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -128,7 +128,8 @@ pub trait Read: ReadSource {
         })
     }
 
-    /// The greatest key less than or equal to `key`, and its value. Costs as [`Read::get_lt`].
+    /// Returns the greatest key less than or equal to `key`, and its value. Costs as
+    /// [`Read::get_lt`].
     ///
     /// # Errors
     /// As [`Read::get`].
@@ -136,7 +137,7 @@ pub trait Read: ReadSource {
         beside(self, |cursor| cursor.seek_for_prev(key.as_ref()))
     }
 
-    /// The least key greater than `key`, and its value. Costs as [`Read::get_lt`].
+    /// Returns the least key greater than `key`, and its value. Costs as [`Read::get_lt`].
     ///
     /// # Errors
     /// As [`Read::get`].
@@ -148,7 +149,8 @@ pub trait Read: ReadSource {
         })
     }
 
-    /// The least key greater than or equal to `key`, and its value. Costs as [`Read::get_lt`].
+    /// Returns the least key greater than or equal to `key`, and its value. Costs as
+    /// [`Read::get_lt`].
     ///
     /// # Errors
     /// As [`Read::get`].
@@ -156,7 +158,7 @@ pub trait Read: ReadSource {
         beside(self, |cursor| cursor.seek(key.as_ref()))
     }
 
-    /// The first key and its value. Costs as [`Read::get_lt`].
+    /// Returns the first key and its value. Costs as [`Read::get_lt`].
     ///
     /// # Errors
     /// As [`Read::get`].
@@ -164,7 +166,7 @@ pub trait Read: ReadSource {
         beside(self, Cursor::seek_to_first)
     }
 
-    /// The last key and its value. Costs as [`Read::get_lt`].
+    /// Returns the last key and its value. Costs as [`Read::get_lt`].
     ///
     /// # Errors
     /// As [`Read::get`].
@@ -172,7 +174,7 @@ pub trait Read: ReadSource {
         beside(self, Cursor::seek_to_last)
     }
 
-    /// Whether there is no key. Costs as [`Read::get_lt`].
+    /// Returns whether there are no keys. Costs as [`Read::get_lt`].
     ///
     /// # Errors
     /// As [`Read::get`].
@@ -182,7 +184,7 @@ pub trait Read: ReadSource {
         Ok(cursor.key().is_none())
     }
 
-    /// A cursor over all keys; it stands nowhere yet.
+    /// Creates a cursor over all keys. It has no position before its first seek.
     ///
     /// # Errors
     /// As [`Read::get`].
@@ -190,7 +192,7 @@ pub trait Read: ReadSource {
         self.cursor_with(&ReadOptions::new())
     }
 
-    /// A cursor over the keys of a range, or over keys alone, as `options` say.
+    /// Creates a cursor over the range of `options`, with values or with keys alone.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -214,7 +216,7 @@ pub trait Read: ReadSource {
         Cursor::open(&self.pin()?, options.range.clone(), options.fetch)
     }
 
-    /// All keys and values, in order.
+    /// Creates an iterator over all keys and values in order, from both ends.
     ///
     /// # Errors
     /// As [`Read::get`].
@@ -222,8 +224,9 @@ pub trait Read: ReadSource {
         self.iter_with(&ReadOptions::new())
     }
 
-    /// The keys and values of a range, in order, from either end. A range whose start lies behind
-    /// its end is empty. [`Iter::keys`] makes it an iterator over the keys alone.
+    /// Creates an iterator over the keys and values of a range in order, from both ends. A range
+    /// whose start is greater than its end is empty. [`Iter::keys`] makes it an iterator over the
+    /// keys alone.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -243,7 +246,7 @@ pub trait Read: ReadSource {
         self.iter_with(&ReadOptions::new().range(range))
     }
 
-    /// The keys that begin with `prefix`, and their values, in order.
+    /// Creates an iterator over the keys that begin with `prefix`, and their values, in order.
     ///
     /// # Errors
     /// As [`Read::get`].
@@ -251,7 +254,7 @@ pub trait Read: ReadSource {
         self.iter_with(&ReadOptions::new().prefix(prefix))
     }
 
-    /// The keys and values that `options` ask for, in order. With
+    /// Creates an iterator over the range of `options`, in order. With
     /// [`keys_only`](ReadOptions::keys_only) the values are empty.
     ///
     /// # Errors
@@ -260,7 +263,7 @@ pub trait Read: ReadSource {
         Ok(Iter::new(self.pin()?, options.range.clone(), options.fetch))
     }
 
-    /// Counts the keys of a range by walking over them, without their values. The estimate of
+    /// Counts the keys of a range by iterating over them, without their values. The estimate of
     /// [`Family::size_of`](crate::Family::size_of) costs far less.
     ///
     /// ```
@@ -284,7 +287,7 @@ pub trait Read: ReadSource {
     }
 }
 
-/// The pair that a cursor over everything stands on after `go`, copied.
+/// Returns a copy of the entry at which a cursor over all keys stands after `go`.
 fn beside<S: ReadSource + ?Sized>(
     source: &S,
     go: impl FnOnce(&mut Cursor) -> Result<()>,

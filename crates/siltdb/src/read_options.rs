@@ -1,11 +1,11 @@
-//! What a walk over keys may decide for itself: which keys, and whether their values are wanted.
+//! Options of a cursor or iterator: its range, and whether it reads values.
 
 use crate::key_range::{KeyRange, read_range};
 use siltdb_base::cursor::Fetch;
 use siltdb_engine::read::ReadRange;
 
-/// What a [`Cursor`](crate::Cursor) or an [`Iter`](crate::Iter) walks over. The default is
-/// everything.
+/// The range of a [`Cursor`](crate::Cursor) or an [`Iter`](crate::Iter), and whether it reads
+/// values. The default is all keys with values.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -28,31 +28,31 @@ pub struct ReadOptions {
 }
 
 impl ReadOptions {
-    /// Everything, with values.
+    /// All keys, with values.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The keys of a range alone: a cursor stands nowhere beyond it, wherever it is sent. A range
-    /// whose start lies behind its end is empty. Replaces an earlier range or prefix.
+    /// Restricts reads to a range of keys: no movement of a cursor leaves it. A range whose start
+    /// is greater than its end is empty. Replaces an earlier range or prefix.
     #[must_use]
     pub fn range(mut self, range: impl KeyRange) -> Self {
         self.range = read_range(&range);
         self
     }
 
-    /// The keys alone that begin with `prefix`. Replaces an earlier range or prefix.
+    /// Restricts reads to the keys that begin with `prefix`. Replaces an earlier range or prefix.
     #[must_use]
     pub fn prefix(mut self, prefix: impl AsRef<[u8]>) -> Self {
         self.range = ReadRange::prefix(prefix.as_ref());
         self
     }
 
-    /// Whether values are left out; default: false. They are shown as empty then. No operand is
-    /// merged, and a value that has a block of its own in a table (one of about
-    /// [`block_bytes`](crate::FamilyOptions::block_bytes) or more) is not read. Damage to what is
-    /// not read is not noticed.
+    /// Whether to leave values out; default: false. Values are then empty, and no operand is
+    /// merged. A value with a block of its own in a table (about
+    /// [`block_bytes`](crate::FamilyOptions::block_bytes) or more) is not read. Damage to such a
+    /// block is not detected.
     #[must_use]
     pub fn keys_only(mut self, keys_only: bool) -> Self {
         self.fetch = if keys_only { Fetch::KeysOnly } else { Fetch::Values };

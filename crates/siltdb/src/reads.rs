@@ -1,9 +1,9 @@
-//! What a transaction reads: keys, and the ranges that its cursors covered.
+//! The reads in the footprint of a transaction: keys, and the ranges that its cursors covered.
 //!
-//! It only takes notes; what they are checked for is decided when the transaction commits.
+//! It only records. The commit of the transaction decides what to check.
 //!
-//! A cursor covers everything from where it was placed to where it stands, the key under it
-//! included: had another key been there, the cursor would have shown it.
+//! A cursor covers the range from its first position to the present one, the key under it included.
+//! A key committed in this range would have appeared in the walk.
 
 use siltdb_base::{error::Result, key::successor, slice::Slice, sync::lock};
 use siltdb_engine::{
@@ -17,16 +17,16 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// What of a walk counts as read.
+/// What a cursor's walk adds to the footprint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tracking {
-    /// The keys that it showed.
+    /// The keys that it returned.
     Keys,
-    /// Those, and that there are no others between them.
+    /// The keys that it returned, and the gaps between them.
     Ranges,
 }
 
-/// Where the reads of one family are noted.
+/// Records the reads of one family.
 #[derive(Clone)]
 pub struct Reads {
     pub(crate) footprint: Arc<Mutex<Footprint>>,
@@ -41,46 +41,46 @@ impl fmt::Debug for Reads {
 }
 
 impl Reads {
-    /// Notes that `key` was read, whether it was there or not.
+    /// Records that `key` was read, present or absent.
     pub(crate) fn key(&self, key: &[u8]) {
         lock(&self.footprint).add_key(&self.family, key);
     }
 
-    /// Takes notes of a cursor over `range`.
+    /// Creates the record of a cursor over `range`.
     pub(crate) fn track(&self, range: ReadRange) -> Track {
         Track { reads: self.clone(), bounds: range.bounds(), range: None }
     }
 }
 
-/// How a cursor came to where it stands.
+/// The movement that brought a cursor to its position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Move<'a> {
-    /// From the start of its range.
+    /// To the first key of its range.
     First,
-    /// From the end of its range.
+    /// To the last key of its range.
     Last,
-    /// From this key on.
+    /// A seek to this key or the next.
     From(&'a [u8]),
-    /// From this key back.
+    /// A seek to this key or the previous.
     BackFrom(&'a [u8]),
-    /// From where it stood, to later keys.
+    /// A step to the next key.
     On,
-    /// From where it stood, to earlier keys.
+    /// A step to the previous key.
     Back,
 }
 
-/// The notes of one cursor.
+/// The record of one cursor.
 #[derive(Debug)]
 pub(crate) struct Track {
     reads: Reads,
     bounds: Bounds,
-    /// What was covered since the cursor was placed.
+    /// The range covered since the last seek.
     range: Option<CoveredRange>,
 }
 
 impl Track {
-    /// Notes a movement that led to `at`; `None` is beyond an end. One that failed counts as a walk
-    /// over everything.
+    /// Records a movement that ended at `at`; `None` is past an end of the range. A failed movement
+    /// counts as a walk over the whole range.
     pub(crate) fn note(
         &mut self,
         at: Option<&[u8]>,
@@ -126,7 +126,7 @@ impl Track {
         moved
     }
 
-    /// Notes a key that was passed on the way.
+    /// Records a key that the walk returned and passed.
     pub(crate) fn passed(&self, key: &[u8]) {
         if self.reads.covered == Tracking::Keys {
             self.reads.key(key);

@@ -1,4 +1,4 @@
-//! A way out of damage: what verifies of a database, written into a new one.
+//! Salvage: writing what verifies of a damaged database into a new one.
 
 use crate::options::Options;
 use siltdb_base::error::Result;
@@ -9,29 +9,28 @@ pub use siltdb_engine::{
     salvage::report::{ManifestState, SalvageProgress, SalvageReport, SalvagedFamily},
 };
 
-/// Writes what verifies of the database in `old` into a new one in `new`, and says what may be
-/// lost. It is for databases that are damaged; `old` is read and never written to, and must not be
-/// open.
+/// Writes what verifies of the damaged database in `old` into a new one in `new`, and reports what
+/// may be lost. `old` must not be open, and is never written to.
 ///
-/// Every block of every table and every record of the log is read, also behind damage. Of each key
-/// the new database holds what a reader of the old one would see, as far as that can be read: where
-/// the newest entry of a key is lost, an older value may appear, or a deleted one; such keys are
-/// among those that the report names. Expired values are kept for the readers of the new one to
-/// judge. Operands of merges are kept as operands, unless [`Options::merge_operator`] gives the
-/// operator of their family.
+/// It reads every block of every table and every record of the log, also behind damage. For each
+/// key the new database has what a reader of the old one would see, as far as it can be read. If
+/// the newest entry of a key is lost, an older value may appear, also that of a deleted key. The
+/// report names the ranges of such keys. Expired values are kept, and readers of the new database
+/// compare their expiry. Merge operands stay operands, unless [`Options::merge_operator`] provides
+/// the operator of their family.
 ///
-/// A missing `CURRENT` loses nothing. Without a manifest that can be read, tables say of which
-/// family they are, which tables they replaced and which log segments were needed, and the report
-/// says [`ManifestState::Lost`]: not all that was retired can be told from what counts. So deleted
-/// keys, older values, dropped families and merge operands that were folded already may be among
-/// what is saved, and a deletion that was retired may hide a later value.
+/// A missing `CURRENT` loses nothing. Without a readable manifest, each table tells its family, the
+/// tables that it replaced, and the log segments that were needed. The report then has
+/// [`ManifestState::Lost`], because retired files cannot always be told from live ones. Deleted
+/// keys, older values, dropped families and folded merge operands may reappear. A retired deletion
+/// may hide a later value.
 ///
-/// `options` are those of the new database; its families have the options of the old ones as far as
-/// they are known. [`Options::lock_wait`] holds for the old one. When this returns `Ok` the new
-/// database is durable and closed.
+/// `options` are those of the new database. Its families keep their old options, as far as these
+/// are known. [`Options::lock_wait`] applies to the old database. On `Ok` the new database is
+/// durable and closed.
 ///
-/// Memory: a block and an index for each sorted run, and some 64 MiB of the log, besides what
-/// `options` say. Disk: the new database, and the log once more.
+/// Memory: a block and an index for each sorted run, and about 64 MiB of the log, in addition to
+/// that of `options`. Disk: the new database, and a second copy of the log.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -50,9 +49,9 @@ pub use siltdb_engine::{
 /// ```
 ///
 /// # Errors
-/// `NotFound`, if `old` holds nothing of a database; `Locked`, if it is open; `AlreadyExists` or
-/// `InvalidArgument`, if `new` is not free for a new database or lies in `old`; what writing the
-/// new one fails with, which is of no use then.
+/// `NotFound`, if `old` has no files of a database; `Locked`, if it is open; `AlreadyExists` or
+/// `InvalidArgument`, if `new` is not free or lies in `old`. An error of writing the new database,
+/// which is then unusable.
 pub fn salvage(
     old: impl AsRef<Path>,
     new: impl AsRef<Path>,

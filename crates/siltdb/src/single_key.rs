@@ -1,7 +1,8 @@
-//! Reads and writes of one key in one atomic step.
+//! Atomic read-and-write operations on one key.
 //!
-//! Each is written once, for a [`Transaction`]. That of a [`Family`] is an update with that one
-//! step, so it is atomic against all other writers: plain writes, batches and transactions.
+//! Each is written once, for a [`Transaction`]. The one of a [`Family`] is an update with that
+//! single operation, so it is atomic against all other writers: plain writes, batches and
+//! transactions.
 
 use crate::{
     family::Family,
@@ -16,21 +17,21 @@ use siltdb_base::{
     slice::Slice,
 };
 
-/// Ids that are reserved at a time, at the cost of one sync.
+/// Ids reserved at a time, at the cost of one sync; a killed process leaves out as many at most.
 const BLOCK_IDS: u64 = 4096;
 
-/// What a `compare_and_swap` came to.
+/// The outcome of a `compare_and_swap`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "whether the value was swapped is the answer"]
+#[must_use = "the result says whether the value was swapped"]
 pub enum Swap {
-    /// The key had the expected value, and has the new one.
+    /// The key had the expected value and has the new one.
     Swapped,
-    /// The key has another value than was expected, and keeps it; `None` is no value.
+    /// The key has this other value, and keeps it; `None` is no value.
     Differs(Option<Slice>),
 }
 
 impl Swap {
-    /// Whether the key has the new value.
+    /// Returns whether the key has the new value.
     #[must_use]
     pub fn is_swapped(&self) -> bool {
         *self == Self::Swapped
@@ -38,7 +39,7 @@ impl Swap {
 }
 
 impl Transaction {
-    /// As [`Family::compare_and_swap`], as one step of the transaction.
+    /// Compares and swaps as [`Family::compare_and_swap`], within the transaction.
     ///
     /// # Errors
     /// As [`Read::get`] and [`Transaction::put`].
@@ -56,7 +57,7 @@ impl Transaction {
         Ok(Swap::Swapped)
     }
 
-    /// As [`Family::put_if_absent`], as one step of the transaction.
+    /// Puts as [`Family::put_if_absent`], within the transaction.
     ///
     /// # Errors
     /// As [`Read::get`] and [`Transaction::put`].
@@ -72,7 +73,7 @@ impl Transaction {
         Ok(current)
     }
 
-    /// As [`Family::fetch_and_update`], as one step of the transaction.
+    /// Updates as [`Family::fetch_and_update`], within the transaction.
     ///
     /// # Errors
     /// As [`Read::get`] and [`Transaction::put`].
@@ -86,7 +87,7 @@ impl Transaction {
         Ok(current)
     }
 
-    /// As [`Family::update_and_fetch`], as one step of the transaction.
+    /// Updates as [`Family::update_and_fetch`], within the transaction.
     ///
     /// # Errors
     /// As [`Read::get`] and [`Transaction::put`].
@@ -101,7 +102,7 @@ impl Transaction {
         Ok(new)
     }
 
-    /// As [`Family::take`], as one step of the transaction.
+    /// Takes as [`Family::take`], within the transaction.
     ///
     /// # Errors
     /// As [`Read::get`] and [`Transaction::put`].
@@ -113,7 +114,7 @@ impl Transaction {
         Ok(current)
     }
 
-    /// As [`Family::pop_first`], as one step of the transaction.
+    /// Pops as [`Family::pop_first`], within the transaction.
     ///
     /// # Errors
     /// As [`Read::get`] and [`Transaction::put`].
@@ -121,7 +122,7 @@ impl Transaction {
         self.first().and_then(|pair| self.pop(pair))
     }
 
-    /// As [`Family::pop_last`], as one step of the transaction.
+    /// Pops as [`Family::pop_last`], within the transaction.
     ///
     /// # Errors
     /// As [`Read::get`] and [`Transaction::put`].
@@ -143,8 +144,8 @@ impl Transaction {
         }
     }
 
-    /// The next number of the counter `key`: as [`Family::next_id`], but it goes back if the
-    /// transaction does not commit, and two transactions that take one at a time conflict.
+    /// Returns the next number of the counter `key`, as [`Family::next_id`]. Without a commit the
+    /// counter keeps its old value. Two transactions that each take a number conflict.
     ///
     /// # Errors
     /// As [`Family::next_id`]; `InvalidArgument` below [`Isolation::RepeatableRead`], where two
@@ -157,7 +158,7 @@ impl Transaction {
         Ok(self.reserve_ids(key.as_ref(), 0, 1)?.start)
     }
 
-    /// Reserves `count` ids, none of them below `least`.
+    /// Reserves `count` ids, all of them at least `least`.
     fn reserve_ids(&self, key: &[u8], least: u64, count: u64) -> Result<std::ops::Range<u64>> {
         let next = match self.get(key)? {
             None => 1,
@@ -174,12 +175,11 @@ impl Transaction {
 }
 
 impl Family {
-    /// Gives a key a new value if it has the expected one, in one step. `None` is no value: as
-    /// `expected` it inserts, as `new` it deletes.
+    /// Replaces the value of a key if it equals the expected one, atomically. `None` is no value:
+    /// as `expected` it inserts, as `new` it deletes.
     ///
-    /// Costs as [`Read::get`] and [`Family::put`], and a search in memory for another commit. If
-    /// another commit changed the key meanwhile, it is compared again. Where the value differs
-    /// nothing is written.
+    /// Costs a [`Read::get`], a [`Family::put`] and a search in memory for a concurrent commit.
+    /// After such a commit the key is compared again. A value that differs costs no write.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -195,8 +195,7 @@ impl Family {
     /// ```
     ///
     /// # Errors
-    /// As [`Read::get`] and [`Family::put`]; `Conflict`, if it lost against other writers 1000
-    /// times in a row.
+    /// As [`Read::get`] and [`Family::put`]; `Conflict`, after 1000 conflicts in a row.
     pub fn compare_and_swap(
         &self,
         key: impl AsRef<[u8]>,
@@ -206,7 +205,8 @@ impl Family {
         self.step(|step| step.compare_and_swap(key.as_ref(), expected, new))
     }
 
-    /// Gives a key a value unless it has one, in one step; returns the one that it had and keeps.
+    /// Sets the value of a key unless it has one, atomically. Returns the value that the key had,
+    /// and keeps.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -226,8 +226,8 @@ impl Family {
         self.step(|step| step.put_if_absent(key.as_ref(), value.as_ref()))
     }
 
-    /// Gives a key the value that `change` makes of its value, in one step, and returns the old
-    /// one. `None` is no value. `change` runs again whenever another commit was faster.
+    /// Replaces the value of a key by the result of `change`, atomically, and returns the old
+    /// value. `None` is no value. `change` runs again after a conflict.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -248,7 +248,7 @@ impl Family {
         self.step(|step| step.fetch_and_update(key.as_ref(), &mut change))
     }
 
-    /// As [`Family::fetch_and_update`], but returns the new value.
+    /// Replaces a value as [`Family::fetch_and_update`], but returns the new value.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -269,8 +269,8 @@ impl Family {
         self.step(|step| step.update_and_fetch(key.as_ref(), &mut change))
     }
 
-    /// Deletes a key and returns the value that it had, in one step. Without a value nothing is
-    /// written.
+    /// Deletes a key and returns the value that it had, atomically. A key without a value costs no
+    /// write.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -287,8 +287,8 @@ impl Family {
         self.step(|step| step.take(key.as_ref()))
     }
 
-    /// Deletes the first key and returns it with its value, in one step: no other caller gets the
-    /// same pair, and no key before it was there. Costs as [`Read::first`] and [`Family::put`].
+    /// Deletes the first key and returns it with its value, atomically. No other caller gets the
+    /// same pair, and no smaller key existed. Costs as [`Read::first`] and [`Family::put`].
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -307,7 +307,8 @@ impl Family {
         self.step(Transaction::pop_first)
     }
 
-    /// As [`Family::pop_first`], from the other end.
+    /// Deletes the last key and returns it with its value, as [`Family::pop_first`] does with the
+    /// first.
     ///
     /// # Errors
     /// As [`Family::compare_and_swap`].
@@ -315,13 +316,15 @@ impl Family {
         self.step(Transaction::pop_last)
     }
 
-    /// The next number of a counter, from 1 on: greater than each that any thread got before, and
-    /// given once, also across crashes. Numbers may be left out.
+    /// Returns the next number of a counter, from 1 on. It is greater than every number that an
+    /// earlier call returned. No number is returned twice, also across crashes. Numbers may be
+    /// skipped.
     ///
     /// The counter is the value of `key`, an ordinary key of the family: the first number that is
-    /// not reserved, as 8 bytes, big-endian. 4096 numbers are reserved at a time, with a sync; the
-    /// others cost a lock. A process that ends leaves out what is reserved. Deleting the key starts
-    /// the counter anew at some later time, at the next opening at the latest.
+    /// not reserved, as 8 bytes, big-endian. One call in 4096 reserves that many numbers, with a
+    /// sync; the others cost a lock. A process that ends skips the rest of its reservation. After
+    /// the key is deleted, the counter restarts at some later time, at the next opening at the
+    /// latest.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -333,7 +336,8 @@ impl Family {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument`, if the value of the key is no counter; as [`Family::compare_and_swap`].
+    /// `InvalidArgument`, if the value of the key is not a counter; as
+    /// [`Family::compare_and_swap`].
     pub fn next_id(&self, key: impl AsRef<[u8]>) -> Result<u64> {
         let key = key.as_ref();
         self.place.engine.check_writable(&self.place.family)?;

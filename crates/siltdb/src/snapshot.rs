@@ -1,6 +1,6 @@
-//! A moment of the database that stays readable.
+//! Snapshots: states of the database that stay readable.
 //!
-//! It keeps old versions from being forgotten for as long as it lives; it copies nothing.
+//! A snapshot copies nothing. Compactions keep the versions that it can see.
 
 use crate::{
     family::Family,
@@ -14,10 +14,10 @@ use siltdb_base::{
 use siltdb_engine::snapshots::LiveSnapshot;
 use std::{fmt, sync::Arc};
 
-/// The state of all families at one moment.
+/// The state of all families at one sequence number.
 ///
-/// Reading from it directly reads the default family; [`Snapshot::family`] reads the others.
-/// Cloning is cheap; the moment is let go with the last clone. It keeps the database open.
+/// Its reads go to the default family; [`Snapshot::family`] gives the others. Cloning is cheap, and
+/// the last drop releases the state. A snapshot keeps the database open.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -48,7 +48,8 @@ impl Snapshot {
         Self { place, live: Arc::new(live) }
     }
 
-    /// A family at this moment. It stays readable when the family is dropped.
+    /// Returns the state of `family` in this snapshot. It stays readable when the family is
+    /// dropped.
     ///
     /// # Errors
     /// `InvalidArgument`, if the family is of another open database.
@@ -60,7 +61,8 @@ impl Snapshot {
         Ok(Self { place, live: Arc::clone(&self.live) })
     }
 
-    /// The number of operations that happened before this moment, since the database was created.
+    /// Returns the snapshot's sequence number: the number of operations before it since the
+    /// database was created.
     #[must_use]
     pub fn sequence(&self) -> u64 {
         self.live.sequence().0

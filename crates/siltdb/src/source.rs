@@ -1,7 +1,6 @@
-//! What [`Read`](crate::Read) is built on: the value of one key, and a pinned moment.
+//! The base of [`Read`](crate::Read): the value of one key, and a pinned view.
 //!
-//! A source with writes of its own on top can give both. Nothing outside can implement it, so that
-//! reading may grow.
+//! The trait is sealed, so that new methods break no implementation.
 
 use crate::reads::Reads;
 use siltdb_base::{
@@ -17,7 +16,7 @@ use siltdb_engine::{
 };
 use std::{fmt, sync::Arc};
 
-/// What can be read from.
+/// A source of reads: a database, a family, a snapshot or a transaction.
 pub trait ReadSource {
     /// Calls `look` with the value of a key, if it has one.
     ///
@@ -25,23 +24,23 @@ pub trait ReadSource {
     /// As [`Read::get`](crate::Read::get).
     fn look<R>(&self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>>;
 
-    /// All keys and values as they are now, pinned.
+    /// Pins the present state of all keys and values.
     ///
     /// # Errors
     /// As [`Read::get`](crate::Read::get).
     fn pin(&self) -> Result<Pinned>;
 }
 
-/// A family at one moment, pinned.
+/// A family at one sequence number, pinned.
 #[derive(Clone, Debug)]
 pub struct Pinned {
     pub(crate) reader: PinnedReader,
-    /// Where it is noted what is read; `None`: nowhere.
+    /// Records what is read; `None` outside of a transaction that checks reads.
     pub(crate) reads: Option<Reads>,
 }
 
 impl Pinned {
-    /// The value of a key.
+    /// Returns the value of a key.
     pub(crate) fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
         if let Some(reads) = &self.reads {
             reads.key(key);
@@ -50,14 +49,14 @@ impl Pinned {
     }
 }
 
-/// A family now, or at a moment: what a reader of a database, a family or a snapshot reads.
+/// A family at a sequence number or at the present, read by a database, a family or a snapshot.
 #[derive(Clone)]
 pub(crate) struct ReadPlace {
     pub(crate) engine: Engine,
-    /// Which of the open databases that is.
+    /// The open database that it belongs to.
     pub(crate) open_id: OpenId,
     pub(crate) family: Arc<FamilyData>,
-    /// `None`: now.
+    /// `None` reads the present.
     pub(crate) sequence: Option<SequenceNumber>,
 }
 

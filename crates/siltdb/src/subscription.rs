@@ -1,8 +1,8 @@
-//! The change feed: what was committed, in the order of the commits, each commit once.
+//! The change feed: every commit, once, in the order of the commits.
 //!
 //! A subscription reads the log behind the writers and costs them nothing. It has no thread of its
-//! own: the program pulls from it, on whichever thread it likes, and so decides what happens if it
-//! is slow or panics.
+//! own: the program pulls from it on any thread. So the program decides how to react to slow
+//! processing or a panic.
 
 use crate::{
     db::Db,
@@ -30,10 +30,11 @@ use std::{
     time::Duration,
 };
 
-/// How long the iterator waits at a time.
+/// Longest single wait of the iterator, which then waits again.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Which changes are wanted, and from where on. Default: all that come after the call.
+/// Options of a subscription: which changes, and from where on. Default: all changes after the
+/// call.
 #[derive(Clone, Debug, Default)]
 pub struct SubscribeOptions {
     start: Start,
@@ -45,7 +46,7 @@ enum Start {
     /// Behind the newest commit.
     #[default]
     Now,
-    /// At the oldest commit that the log has.
+    /// At the oldest commit in the log.
     Oldest,
     At(u64),
 }
@@ -54,25 +55,25 @@ enum Start {
 struct Filter {
     family: Option<FamilyId>,
     prefix: Vec<u8>,
-    /// The first key behind those with the prefix, if there is one.
+    /// The first key after those with the prefix; `None` if there is none.
     prefix_end: Option<Vec<u8>>,
 }
 
 impl SubscribeOptions {
-    /// All families and keys, from the next commit on.
+    /// Selects all families and keys, from the next commit on.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Only changes of this family.
+    /// Selects changes of this family only.
     #[must_use]
     pub fn family(mut self, family: &Family) -> Self {
         self.filter.family = Some(family.id());
         self
     }
 
-    /// Only changes of keys with this prefix, and deletions of ranges that may hold such keys.
+    /// Selects changes of keys with this prefix, and deletions of ranges that may have such keys.
     #[must_use]
     pub fn prefix(mut self, prefix: impl AsRef<[u8]>) -> Self {
         self.filter.prefix = prefix.as_ref().to_vec();
@@ -83,16 +84,16 @@ impl SubscribeOptions {
         self
     }
 
-    /// From this sequence number on: [`Subscription::position`] of an earlier subscription, or one
-    /// more than the last number that was worked off. A commit that it lies in the middle of is
-    /// told as a whole. 0 counts as 1, the first there is.
+    /// Starts at this sequence number: [`Subscription::position`] of an earlier subscription, or
+    /// one more than the last number that was processed. If it is in the middle of a commit, the
+    /// whole commit is returned. 0 counts as 1, the first number.
     #[must_use]
     pub fn from(mut self, sequence: u64) -> Self {
         self.start = Start::At(sequence);
         self
     }
 
-    /// From the oldest commit on that the log still has.
+    /// Starts at the oldest commit that the log still has.
     #[must_use]
     pub fn from_oldest(mut self) -> Self {
         self.start = Start::Oldest;
@@ -100,25 +101,25 @@ impl SubscribeOptions {
     }
 }
 
-/// What a subscription tells.
+/// An item of the change feed.
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// A commit.
+    /// A commit with operations or families that the subscription selects.
     Commit(Commit),
-    /// The log does not say what these sequence numbers did: commits with
-    /// [`Durability::Volatile`](crate::Durability::Volatile), or such as a loss of power took from
-    /// the log when they were in tables already. Told whatever the subscription wants; the state of
-    /// the database has them.
+    /// The log has no record of these sequence numbers; the database has their effects. They are
+    /// commits with [`Durability::Volatile`](crate::Durability::Volatile), or commits that reached
+    /// tables before a power loss took them from the log. Returned to every subscription, whatever
+    /// it selects.
     Unlogged(RangeInclusive<u64>),
 }
 
-/// A commit: what one [`WriteBatch`](crate::WriteBatch), transaction or single write did.
+/// A commit: one [`WriteBatch`](crate::WriteBatch), transaction or single write.
 #[derive(Clone)]
 pub struct Commit {
-    /// Its first sequence number.
+    /// First sequence number.
     pub first: u64,
-    /// Its last sequence number.
+    /// Last sequence number.
     pub last: u64,
     families: Vec<FamilyChange>,
     stored: FeedCommit,
@@ -139,9 +140,9 @@ impl fmt::Debug for Commit {
 /// One operation of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyChange<'a> {
-    /// Its sequence number.
+    /// Sequence number of the operation.
     pub sequence: u64,
-    /// Family, key, and what it does.
+    /// The family, the key and the effect.
     pub operation: Operation<'a>,
 }
 
@@ -151,14 +152,14 @@ pub struct KeyChange<'a> {
 pub enum FamilyChange {
     /// A family was created.
     Created {
-        /// Its number.
+        /// Id of the family.
         id: FamilyId,
-        /// Its name.
+        /// Name of the family.
         name: String,
     },
-    /// A family was dropped, with all it held.
+    /// A family was dropped with all its data.
     Dropped {
-        /// Its number.
+        /// Id of the family.
         id: FamilyId,
     },
 }
@@ -172,7 +173,7 @@ impl FamilyChange {
 }
 
 impl Commit {
-    /// The operations that the subscription wants, in the order in which they were applied.
+    /// Returns the operations that the subscription selects, in the order in which they apply.
     #[must_use]
     pub fn changes(&self) -> KeyChanges<'_> {
         let operations = Operations::new(self.stored());
@@ -180,8 +181,9 @@ impl Commit {
         KeyChanges { operations, sequence, filter: &self.filter }
     }
 
-    /// The families that the commit created or dropped, before its operations.
-    /// [`Db::create_family`], [`Db::drop_family`] and [`Db::rename_family`] are no commits.
+    /// Returns the families that the commit created or dropped, ahead of its operations.
+    /// [`Db::create_family`], [`Db::drop_family`] and [`Db::rename_family`] do not appear in the
+    /// feed.
     #[must_use]
     pub fn families(&self) -> &[FamilyChange] {
         &self.families
@@ -191,13 +193,13 @@ impl Commit {
         operations(&self.stored.operations, self.stored.count)
     }
 
-    /// Reads all of it, as bytes from disk may be anything.
+    /// Decodes the whole commit once, because bytes from disk are untrusted.
     fn check(&self) -> Result<()> {
         self.stored().try_for_each(|stored| stored.and_then(Operation::try_from).map(|_| ()))
     }
 }
 
-/// The operations of a commit; see [`Commit::changes`].
+/// Iterates over the operations of a commit; see [`Commit::changes`].
 #[derive(Clone, Debug)]
 pub struct KeyChanges<'a> {
     operations: Operations<'a>,
@@ -238,14 +240,14 @@ impl Filter {
     }
 }
 
-/// The commits of a database, one after the other.
+/// Returns the commits of a database in order.
 ///
-/// It is pulled: [`Subscription::try_next`], [`Subscription::next_within`], or the iterator, which
-/// waits for ever. It buffers one commit at most. What it has not read yet stays in the log, up to
-/// [`Options::feed_bytes_max`](crate::Options::feed_bytes_max); if that is exceeded, the log goes
-/// on without it and its next call fails.
+/// The program pulls: by [`Subscription::try_next`], [`Subscription::next_within`], or the
+/// iterator, which blocks without end. A subscription buffers at most one commit. Commits that it
+/// has not read stay in the log, up to [`Options::feed_bytes_max`](crate::Options::feed_bytes_max).
+/// Beyond that bound the log files are reused, and the next call fails.
 ///
-/// It keeps the database open. Dropping it gives the log files back with the next flush.
+/// A subscription keeps the database open. After it is dropped, the next flush frees its log files.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -266,7 +268,7 @@ impl Filter {
 pub struct Subscription {
     source: Source,
     filter: Arc<Filter>,
-    /// The iterator has failed.
+    /// The iterator has returned an error and yields no more.
     is_over: bool,
 }
 
@@ -308,19 +310,18 @@ impl SubscribeOptions {
 }
 
 impl Db {
-    /// Subscribes to what is committed: of a family, of keys with a prefix, or everything; from now
-    /// on, or from a sequence number on that the log still has. See [`Subscription`].
+    /// Subscribes to commits: of a family, of keys with a prefix, or all. The feed starts now or at
+    /// a sequence number that the log still has. See [`Subscription`].
     ///
-    /// The log has what is not flushed yet, and of what is flushed what
+    /// The log has the commits that are not flushed. It keeps flushed ones as
     /// [`Options::retain_log_bytes`](crate::Options::retain_log_bytes) and
-    /// [`Options::retain_log_for`](crate::Options::retain_log_for) keep. Commits are told once they
-    /// are visible to readers. As durable as they are, so are the sequence numbers: a loss of power
-    /// that takes the newest commits gives their numbers to others.
+    /// [`Options::retain_log_for`](crate::Options::retain_log_for) demand. The feed returns a
+    /// commit once readers see it. Sequence numbers are as durable as their commits: after a power
+    /// loss that takes the newest commits, new commits get the same numbers.
     ///
     /// # Errors
-    /// `NotFound`, if the log does not reach back that far: the error names the oldest sequence
-    /// number that it has. `InvalidArgument`, if no commit has the number yet, but for the next
-    /// one. `Closed`.
+    /// `NotFound`, if the log no longer has the start; the error names the oldest sequence number
+    /// that it has. `InvalidArgument`, if the start is beyond the next commit. `Closed`.
     pub fn subscribe(&self, options: &SubscribeOptions) -> Result<Subscription> {
         let filter = Arc::new(options.filter.clone());
         let feed = self.engine().feed(options.first(self.engine().published().next()))?;
@@ -336,16 +337,16 @@ impl Subscription {
         Self { source: Source::Log(feed), filter, is_over: false }
     }
 
-    /// The next commit, if there is one.
+    /// Returns the next commit without waiting; `None` if there is none yet.
     ///
     /// # Errors
-    /// `NotFound`, if the subscription was too slow: the error names what was lost, and a new
-    /// subscription goes on behind it. `Corruption`, with file and offset; `Closed`; the system's.
+    /// `NotFound`, if the subscription was too slow. The error names the lost numbers, and a new
+    /// subscription can continue behind them. `Corruption`, with file and offset; `Closed`; `Io`.
     pub fn try_next(&mut self) -> Result<Option<Event>> {
         self.next_within(Duration::ZERO)
     }
 
-    /// The next commit; `None` if there is none for `timeout`.
+    /// Waits up to `timeout` for the next commit; `None` if none came.
     ///
     /// # Errors
     /// As [`Subscription::try_next`].
@@ -358,13 +359,14 @@ impl Subscription {
         Ok(None)
     }
 
-    /// The sequence number to subscribe from in order to go on behind what was told so far.
+    /// Returns the sequence number from which a new subscription continues after the items returned
+    /// so far.
     #[must_use]
     pub fn position(&self) -> u64 {
         self.source.position().0
     }
 
-    /// What is told of an item, if it is wanted.
+    /// Converts an item of the log to an event; `None` if the subscription does not select it.
     fn event(&self, item: FeedItem) -> Result<Option<Event>> {
         let (first, last) = (item.first.0, item.last.0);
         let Some(mut stored) = item.commit else { return Ok(Some(Event::Unlogged(first..=last))) };
@@ -388,7 +390,7 @@ impl Subscription {
     }
 }
 
-/// Waits for the next commit, and ends only with an error.
+/// Blocks until the next commit. It yields no more after an error.
 impl Iterator for Subscription {
     type Item = Result<Event>;
 

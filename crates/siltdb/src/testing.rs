@@ -1,7 +1,7 @@
-//! What tests of programs need: a clock that shows what it is told, files in memory, which can be
-//! full, fail, and be left as a crash leaves them, and work in a forked child.
+//! Tools for tests of programs: a manual clock, files in memory with injected faults and crash
+//! states, and code that runs in a forked child.
 //!
-//! These are the tools of the engine's own tests. They may change with any release.
+//! The engine's own tests use them. They may change with any release.
 //!
 //! ```
 //! use siltdb::{Options, Read, testing::{ManualClock, MemFs}};

@@ -1,12 +1,12 @@
-//! Transactions: reads and writes over any number of families that happen together, kept apart
-//! from those of others as far as an [`Isolation`] level says.
+//! Transactions: atomic reads and writes over any number of families, isolated by an [`Isolation`]
+//! level.
 //!
-//! A transaction is optimistic: it locks nothing unless told to (`locks`), and learns at its commit
-//! whether another one was first. What the levels demand is written here, in [`Shared::commit`];
-//! how a commit finds out is the engine's business (`siltdb_engine::conditional_commit`).
+//! A transaction is optimistic. It takes locks only on request (`locks`), and its commit checks for
+//! conflicts. [`Shared::commit`] states what each level requires; the engine checks it
+//! (`siltdb_engine::conditional_commit`).
 //!
-//! Its writes are the bytes of a batch. As soon as one of them is read, they are also put into
-//! memtables of its own, which its readers lay over what is committed: so own range deletions,
+//! The writes are the bytes of a batch. The first read of one also inserts them into memtables of
+//! the transaction, which its readers merge over the committed data. So its own range deletions,
 //! merges and expiry follow the rules of all others.
 
 use crate::{
@@ -40,22 +40,22 @@ use std::{
 
 mod locks;
 
-/// A commit that happened.
+/// The result of a commit.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitInfo {
-    /// Its place in the order of the database: [`Snapshot::sequence`](crate::Snapshot::sequence) of
-    /// every later snapshot is at least this. Of a transaction that wrote nothing, the moment that
+    /// The commit's place in the order of writes. [`Snapshot::sequence`](crate::Snapshot::sequence)
+    /// of every later snapshot is at least this. For a transaction without writes, the state that
     /// it read.
     pub sequence: u64,
 }
 
-/// Reads and writes that happen as a whole or not at all.
+/// A group of reads and writes that commits atomically.
 ///
-/// Reading and writing it directly uses the family `default`; [`Transaction::family`] gives the
-/// others. All handles are of one transaction, which may be used from any thread. It ends with
-/// [`commit`](Self::commit) or [`rollback`](Self::rollback), or is rolled back when the last
-/// handle is dropped. Until then it keeps old versions of what it may read from being forgotten.
+/// Its methods that read and write keys use the family `default`; [`Transaction::family`] gives
+/// handles for the others. All handles belong to one transaction, which any thread may use. It ends
+/// with [`commit`](Self::commit) or [`rollback`](Self::rollback). Dropping the last handle rolls it
+/// back. Until it ends, the versions that it may read are kept on disk and in memory.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -89,15 +89,15 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     phase: Phase,
-    /// What it reads at, if its reads see one moment.
+    /// The state that all reads see, from [`Isolation::RepeatableRead`] on.
     snapshot: Option<LiveSnapshot>,
     writes: WriteBatch,
-    /// The writes, as far as they were read.
+    /// The part of the writes that is indexed for reads.
     indexed: IndexedWrites,
-    /// Also held by its cursors.
+    /// Shared with the cursors of the transaction.
     reads: Arc<Mutex<Footprint>>,
     savepoints: Vec<Savepoint>,
-    /// Its locks, once it has asked for one.
+    /// The locks; `None` before the first request.
     locks: Option<Arc<LockHolder>>,
 }
 
@@ -108,7 +108,7 @@ enum Phase {
     RolledBack,
 }
 
-/// A named state to go back to.
+/// A named mark in the writes.
 #[derive(Debug)]
 struct Savepoint {
     name: String,
@@ -148,7 +148,7 @@ impl State {
         self.release_locks();
     }
 
-    /// Releases its locks, also while another thread waits for one more.
+    /// Releases the locks, also while another thread of the transaction waits for one.
     fn release_locks(&mut self) {
         if let Some(locks) = self.locks.take() {
             locks.release();
@@ -170,7 +170,7 @@ impl State {
 }
 
 impl Shared {
-    /// The state of a transaction that has not ended.
+    /// Locks the state; an error if the transaction has ended.
     fn active(&self) -> Result<MutexGuard<'_, State>> {
         let state = lock(&self.state);
         state.check_active()?;
@@ -207,7 +207,7 @@ impl Shared {
             writer: Writer { holder: state.locks.as_deref(), timeout: self.options.lock_timeout },
         };
         let committed = self.engine.commit_if(&state.writes.bytes, durability, &conditions);
-        // After an error nothing was written, and what it read may be old.
+        // After an error nothing was written, and the reads may be outdated.
         let phase = if committed.is_ok() { Phase::Committed } else { Phase::RolledBack };
         state.end(phase);
         Ok(CommitInfo { sequence: committed?.0 })
@@ -221,7 +221,7 @@ impl Transaction {
         Self { place: place.clone(), shared: Arc::new(Shared { engine, options, state }) }
     }
 
-    /// The same transaction, for the keys of a family.
+    /// Returns a handle on the same transaction for the keys of `family`.
     ///
     /// # Errors
     /// `InvalidArgument`, if the family is of another open database.
@@ -233,19 +233,19 @@ impl Transaction {
         Ok(Self { place: family.clone(), shared: Arc::clone(&self.shared) })
     }
 
-    /// How far it is kept apart from others.
+    /// Returns the isolation level.
     #[must_use]
     pub fn isolation(&self) -> Isolation {
         self.shared.options.isolation
     }
 
-    /// Whether it has neither been committed nor rolled back.
+    /// Returns whether the transaction has neither committed nor rolled back.
     #[must_use]
     pub fn is_active(&self) -> bool {
         lock(&self.shared.state).phase == Phase::Active
     }
 
-    /// Operations that it has written so far, a range deletion being one or two.
+    /// Returns the number of operations written so far. A range deletion is one or two.
     #[must_use]
     pub fn written(&self) -> usize {
         lock(&self.shared.state).writes.len()
@@ -263,16 +263,15 @@ impl Transaction {
         checked
     }
 
-    /// Gives a key a value, once it commits; the transaction itself reads it at once.
+    /// Sets the value of a key. The transaction reads it at once, others after the commit.
     ///
     /// # Errors
-    /// As [`Family::put`]; `InvalidArgument`, if the transaction has ended or would take more
-    /// memory than it may.
+    /// As [`Family::put`]; `InvalidArgument`, if the transaction has ended or exceeds its memory.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.write(|writes, family| writes.put(family, key, value))
     }
 
-    /// As [`Transaction::put`], for a time from now on, as [`Family::put_for`].
+    /// Sets the value of a key, which expires after `time`; see [`Family::put_for`].
     ///
     /// # Errors
     /// As [`Transaction::put`].
@@ -285,7 +284,7 @@ impl Transaction {
         self.write(|writes, family| writes.put_for(family, key, value, time))
     }
 
-    /// Takes a key's value away.
+    /// Deletes a key, whether it exists or not.
     ///
     /// # Errors
     /// As [`Transaction::put`].
@@ -293,7 +292,7 @@ impl Transaction {
         self.write(|writes, family| writes.delete(family, key))
     }
 
-    /// Takes the values of a range of keys away; costs the same for any number.
+    /// Deletes every key of a range. The cost does not depend on their number.
     ///
     /// # Errors
     /// As [`Transaction::put`].
@@ -301,7 +300,7 @@ impl Transaction {
         self.write(|writes, family| writes.delete_range(family, range))
     }
 
-    /// As [`Transaction::delete_range`], for the keys that begin with `prefix`.
+    /// Deletes every key that begins with `prefix`; see [`Transaction::delete_range`].
     ///
     /// # Errors
     /// As [`Transaction::put`].
@@ -309,7 +308,7 @@ impl Transaction {
         self.write(|writes, family| writes.delete_prefix(family, prefix))
     }
 
-    /// Merges an operand into a key's value, as [`Family::merge`].
+    /// Writes a merge operand for a key; see [`Family::merge`].
     ///
     /// # Errors
     /// As [`Transaction::put`]; `InvalidArgument`, if the family has no merge operator.
@@ -320,31 +319,30 @@ impl Transaction {
         })
     }
 
-    /// Makes everything that it wrote part of the order of the database, or nothing of it. Either
-    /// way it has ended then.
+    /// Commits all writes atomically. The transaction has ended on return, also after an error.
     ///
-    /// Costs as a batch of the same writes, and, if others have committed since it began, a search
-    /// in memory for each key that its level checks, or a walk over the new entries of a range.
-    /// Durability on return: that of its options.
+    /// Costs as a batch of the same writes. If others have committed since it began, each key that
+    /// the level checks costs a search in memory. Each range costs a walk over its new entries.
+    /// Durable on return by the transaction's options.
     ///
     /// # Errors
-    /// `Conflict`, if another commit was first with something that the level checks; `Busy`, if
-    /// another transaction holds a lock on what it writes, after its `lock_timeout`; as
-    /// [`Db::write`](crate::Db::write); `InvalidArgument`, if it has ended.
+    /// `Conflict`, if another commit changed first what the level checks; `Busy`, if another
+    /// transaction holds a lock on a written key for longer than `lock_timeout`. As
+    /// [`Db::write`](crate::Db::write); `InvalidArgument`, if the transaction has ended.
     pub fn commit(&self) -> Result<CommitInfo> {
         self.shared.commit()
     }
 
-    /// Ends it; nothing of it is written.
+    /// Ends the transaction and discards its writes.
     ///
     /// # Errors
-    /// `InvalidArgument`, if it has ended.
+    /// `InvalidArgument`, if the transaction has ended.
     pub fn rollback(&self) -> Result<()> {
         self.shared.active()?.end(Phase::RolledBack);
         Ok(())
     }
 
-    /// Makes it a new transaction with the same options, which begins now. What it was is rolled
+    /// Begins a new transaction with the same options on this handle. The previous one is rolled
     /// back, unless it was committed.
     pub fn reset(&self) {
         let mut state = lock(&self.shared.state);
@@ -352,8 +350,8 @@ impl Transaction {
         *state = State::new(&self.shared.engine, self.shared.options.isolation);
     }
 
-    /// Names what it has written so far, so that [`rollback_to`](Self::rollback_to) can go back to
-    /// it. A second of the same name hides the first until it is released.
+    /// Marks the present writes with a name, for [`rollback_to`](Self::rollback_to). A second
+    /// savepoint of the same name hides the first until it is released.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -371,7 +369,7 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// `InvalidArgument`, if it has ended.
+    /// `InvalidArgument`, if the transaction has ended.
     pub fn savepoint(&self, name: &str) -> Result<()> {
         let mut state = self.shared.active()?;
         let (bytes, count) = state.writes.mark();
@@ -379,18 +377,18 @@ impl Transaction {
         Ok(())
     }
 
-    /// Takes back what was written since the newest savepoint of this name. It stays; those made
-    /// after it are released. What was read stays read, and locks are kept.
+    /// Discards the writes since the newest savepoint of this name. That savepoint stays; later
+    /// ones are released. Reads stay recorded, and locks are kept.
     ///
     /// # Errors
-    /// `NotFound`, if there is no such savepoint; `InvalidArgument`, if it has ended.
+    /// `NotFound`, if there is no such savepoint; `InvalidArgument`, if the transaction has ended.
     pub fn rollback_to(&self, name: &str) -> Result<()> {
         let mut state = self.shared.active()?;
         let index = state.find_savepoint(name)?;
         let Savepoint { bytes, count, .. } = state.savepoints[index];
         state.savepoints.truncate(index + 1);
         state.writes.truncate(bytes, count);
-        // The memtables of before stay as they are for the cursors that walk them.
+        // Cursors still walk the previous memtables, so these stay unchanged.
         state.indexed.clear();
         if cfg!(seeded_fault = "savepoint_forgets_reads") {
             state.reads = Arc::default();
@@ -398,7 +396,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Forgets the newest savepoint of this name and those made after it; what was written stays.
+    /// Releases the newest savepoint of this name and those after it. The writes stay.
     ///
     /// # Errors
     /// As [`Transaction::rollback_to`].
@@ -409,7 +407,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// What its reads of its family see, and where they are noted.
+    /// Returns what reads of its family see, and where they are recorded.
     fn sight(&self) -> Result<(ReadPlace, Option<OwnWrites>, Option<Reads>)> {
         let mut state = self.shared.active()?;
         let sequence = state.snapshot.as_ref().map(LiveSnapshot::sequence);

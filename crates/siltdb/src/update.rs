@@ -1,10 +1,13 @@
 //! Updates: transactions that run again until they commit.
 //!
-//! Pauses between the attempts grow and are random, so that transactions that collided once do not
-//! collide again. One that lost [`ATTEMPTS_BEFORE_TURN`] times waits for the turn of the database
-//! (`siltdb_engine::turns`): losers go one after the other, and each only competes with
-//! updates that have just begun. If it still loses, these wait for it, too. All waits are
-//! bounded, so updates may stand in updates.
+//! 1. After a conflict an update pauses. Pauses grow and are random, so that transactions that
+//!    collided once do not collide again.
+//! 2. After [`ATTEMPTS_BEFORE_TURN`] attempts it waits for the turn of the database
+//!    (`siltdb_engine::turns`). So updates that conflict often run one after the other, and each
+//!    competes with new updates only.
+//! 3. After [`ATTEMPTS_BEFORE_URGENCY`] attempts new updates wait for it, too.
+//!
+//! All waits are bounded, so an update may run within an update.
 
 use crate::{
     family::Family,
@@ -15,26 +18,26 @@ use crate::{
 use siltdb_base::error::{Error, ErrorKind, Result};
 use std::time::Duration;
 
-/// Attempts unless told otherwise: progress under contention is shared, so few updates need more
+/// Default bound of attempts. Turns share the progress under contention, so few updates need more
 /// than ten.
 const ATTEMPTS: u32 = 1000;
 
 /// Attempts after which an update waits for its turn.
 const ATTEMPTS_BEFORE_TURN: u32 = 3;
 
-/// Attempts after which an update that has the turn lets others wait before they begin.
+/// Attempts after which new updates wait for the one that has the turn.
 const ATTEMPTS_BEFORE_URGENCY: u32 = 12;
 
-/// Longest wait for the turn before an attempt. A long transaction is through in this time.
+/// Longest wait for the turn before an attempt. Most long transactions end within this time.
 const TURN_WAIT_MAX: Duration = Duration::from_millis(50);
 
-/// Bound of the first pause; each later bound is twice the one before.
+/// Bound of the first pause. Each later bound is twice the previous one.
 const FIRST_PAUSE: Duration = Duration::from_micros(20);
 
-/// Bound of all pauses.
+/// Largest bound of a pause.
 const PAUSE_MAX: Duration = Duration::from_millis(2);
 
-/// How one [`Db::update_with`](crate::Db::update_with) differs from others.
+/// Options of an update; see [`Db::update_with`](crate::Db::update_with).
 #[derive(Clone, Copy, Debug)]
 pub struct UpdateOptions {
     pub(crate) transaction: TransactionOptions,
@@ -48,36 +51,36 @@ impl Default for UpdateOptions {
 }
 
 impl UpdateOptions {
-    /// Serializable, as durable as the database was opened, up to 1000 attempts.
+    /// The defaults: serializable, the durability of the database, up to 1000 attempts.
     #[must_use]
     pub fn new() -> Self {
         Self { transaction: TransactionOptions::new(), attempts: ATTEMPTS }
     }
 
-    /// How far each attempt is kept apart from others. Default: [`Isolation::Serializable`].
+    /// The isolation level of each attempt. Default: [`Isolation::Serializable`].
     #[must_use]
     pub fn isolation(mut self, isolation: Isolation) -> Self {
         self.transaction = self.transaction.isolation(isolation);
         self
     }
 
-    /// When the commit counts as done. Default: as the database was opened.
+    /// The durability of the commit. Default: that of the database's options.
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.transaction = self.transaction.durability(durability);
         self
     }
 
-    /// Most bytes of one attempt; see
-    /// [`TransactionOptions::memory_bytes`]. Default: 64 MiB.
+    /// Bound of the memory of one attempt, in bytes; see [`TransactionOptions::memory_bytes`].
+    /// Default: 64 MiB.
     #[must_use]
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
         self.transaction = self.transaction.memory_bytes(bytes);
         self
     }
 
-    /// Most attempts, at least one. After the last one the update fails with `Conflict`. Default:
-    /// 1000.
+    /// Bound of attempts, at least one. After the last one the update fails with `Conflict`.
+    /// Default: 1000.
     #[must_use]
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts.max(1);
@@ -85,7 +88,7 @@ impl UpdateOptions {
     }
 }
 
-/// Runs `run` in a transaction, again and again, until it commits.
+/// Runs `run` in a transaction until it commits or the attempts are used up.
 pub(crate) fn update<T>(
     family: &Family,
     options: &UpdateOptions,
@@ -127,7 +130,7 @@ fn try_once<T>(
     match done {
         Ok(value) => transaction.commit().map(|_| value),
         Err(error) => {
-            // A clone of it may live on.
+            // A clone may outlive `run`, and must not go on writing.
             if transaction.is_active() {
                 transaction.rollback()?;
             }

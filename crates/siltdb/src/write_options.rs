@@ -1,21 +1,22 @@
-//! What a single write may decide for itself.
+//! Options of a single write.
 
 use siltdb_engine::options::Durability;
 
-/// How one write differs from the others.
+/// Options of one write, for the methods that end in `_with`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WriteOptions {
     pub(crate) durability: Option<Durability>,
 }
 
 impl WriteOptions {
-    /// As the database was opened.
+    /// The defaults: the durability of the database's options.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// When this write counts as done.
+    /// The durability of this write. Default: that of
+    /// [`Options::durability`](crate::Options::durability).
     #[must_use]
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);

@@ -25,7 +25,7 @@ fn what_was_put_is_read_before_and_after_everything() {
 fn tables_that_are_mapped_are_read_the_same() {
     for compression in [Compression::None, Compression::Lz4] {
         let family = FamilyOptions::new().compression(compression);
-        // As good as no cache, and one that holds all.
+        // Two sizes: far too small, and large enough for all blocks.
         for cache_bytes in [1 << 10, 4 << 20] {
             let cached = || small().cache_bytes(cache_bytes).default_family(family.clone());
             let dir = tempfile::tempdir().unwrap();
@@ -64,7 +64,7 @@ fn a_database_that_nobody_reads_holds_no_tables_in_memory() {
     let index_bytes = || db.stats().index_bytes;
     db.flush().unwrap();
     db.settle().unwrap();
-    // The second has nothing to do, and looks at the tables to see it.
+    // The second call finds nothing to do, but reads the tables to decide that.
     for _ in 0..2 {
         db.compact().unwrap();
         db.settle().unwrap();
@@ -138,7 +138,7 @@ fn a_batch_over_families_and_a_reopen_without_a_close() {
     assert_eq!(users.get(b"alice").unwrap(), None);
     let users_before = snapshot.family(&users).unwrap();
     assert_eq!(users_before.get(b"alice").unwrap().as_deref(), Some(&b"1"[..]));
-    // The files as they are now, as after a killed process.
+    // The present files, as a killed process leaves them.
     let copy = tempfile::tempdir().unwrap();
     for entry in std::fs::read_dir(dir.path()).unwrap() {
         let entry = entry.unwrap();
@@ -191,13 +191,13 @@ fn who_looks_at_a_value_may_write_meanwhile_what_makes_others_wait() {
     for workers in [0, 2] {
         let dir = tempfile::tempdir().unwrap();
         let db = small().workers(workers).open(dir.path()).unwrap();
-        // One value lies in a memtable, the other in a table.
+        // One value is in a memtable, the other in a table.
         db.put(b"table", b"old").unwrap();
         db.compact().unwrap();
         db.put(b"memory", b"old").unwrap();
         for looked_at in ["table", "memory"] {
             let seen = db.read(looked_at, |value| {
-                // Many generations: more than the memory budget, all of them flushed.
+                // Many generations: more than the memory budget, and all are flushed.
                 for number in 0..20_000 {
                     db.put(key(number), [7; 600]).unwrap();
                 }
@@ -228,7 +228,7 @@ fn statistics_of_memtables_move_with_each_small_write() {
     assert_eq!((db.stats().memtable_bytes, family.stats().memtable_bytes), (0, 0));
 }
 
-/// Calls of `write` and its kin by this thread since it started.
+/// Calls of `write` and its variants by this thread since it started.
 #[cfg(target_os = "linux")]
 fn writes_of_this_thread() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/io").unwrap();
@@ -236,7 +236,7 @@ fn writes_of_this_thread() -> u64 {
     count.unwrap().parse().unwrap()
 }
 
-/// A mapped log takes a commit without a system call; the other kind shows that calls are counted.
+/// A mapped log commits without a system call. The other kind shows that the counter works.
 #[test]
 #[cfg(target_os = "linux")]
 fn a_put_into_a_mapped_log_writes_without_a_system_call() {

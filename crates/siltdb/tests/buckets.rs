@@ -1,4 +1,4 @@
-//! Buckets against nested maps, their bounds, and against other threads.
+//! Buckets compared with nested maps, at their bounds, and under concurrent use.
 
 use siltdb::{
     BUCKET_DEPTH_MAX, BUCKET_NAME_BYTES_MAX, Bucket, BucketTarget, Db, ErrorKind, Family,
@@ -90,7 +90,7 @@ fn read_all(family: &Family, path: &[Vec<u8>]) -> Model {
     model
 }
 
-/// What the model holds, without the next ids, which are only read by giving one.
+/// The model without the next ids, which can only be read by taking one.
 fn without_ids(model: &Model) -> Model {
     let children = model.children.iter().map(|(name, child)| (name.clone(), without_ids(child)));
     let children: BTreeMap<_, _> = children.collect();
@@ -183,7 +183,7 @@ fn buckets_are_nested_maps() {
         println!("seed {seed}");
         let (_dir, db, family) = open();
         let (mut random, mut model) = (Random(seed), Model::default());
-        // Others in the same family are left alone.
+        // Keys of the family outside of buckets are left alone.
         family.put("plain", "1").unwrap();
         family.put([0xff; 20], "2").unwrap();
         for round in 0..60 {
@@ -216,7 +216,7 @@ fn buckets_are_nested_maps() {
             family.bucket([name]).unwrap().remove().unwrap();
         }
         family.reclaim_buckets().unwrap();
-        // The two plain keys, and the counter of ids: nothing is orphaned.
+        // Left are the two plain keys and the counter of ids: no key is orphaned.
         assert_eq!(family.count(..).unwrap(), 3);
     }
 }
@@ -247,7 +247,7 @@ fn a_removed_tree_is_gone_at_once_and_its_keys_are_reclaimed_in_steps() {
     let old = before.family(&family).unwrap().bucket(["top", "7", "deep"]).unwrap();
     assert_eq!(old.get("k").unwrap().unwrap(), b"v");
     assert!(family.count(..).unwrap() > 600);
-    // A new one of the same name begins empty, also before that.
+    // A new bucket of the same name starts empty, even before its predecessor is reclaimed.
     top.create().unwrap();
     assert!(top.children().unwrap().is_empty());
     assert!(family.reclaim_buckets().unwrap() >= 1200);
@@ -266,7 +266,7 @@ fn no_bucket_lies_too_deep() {
     let long = vec![b'a'; BUCKET_NAME_BYTES_MAX + 1];
     assert_eq!(kind(family.bucket([long])), ErrorKind::InvalidArgument);
     assert_eq!(kind(family.bucket([""])), ErrorKind::InvalidArgument);
-    // A tree of fourteen goes one below the top, and not two.
+    // A tree of height fourteen fits one level below the top, and not two.
     let tree = family.bucket(names(3)).unwrap();
     family.bucket(["x", "y"]).unwrap().create_if_missing().unwrap();
     let moved = tree.rename(["x", "y", "z"]).unwrap();
@@ -330,7 +330,7 @@ fn a_cursor_deletes_within_its_bucket() {
     cursor.prev().unwrap();
     cursor.seek_to_last().unwrap();
     assert_eq!(cursor.key(), Some(&b"3"[..]));
-    // Another of the same name is another one.
+    // A new bucket of the same name is a different one.
     bucket.remove().unwrap();
     bucket.create().unwrap();
     bucket.put("3", "new").unwrap();

@@ -1,4 +1,4 @@
-//! Checkpoints of a database that is written to meanwhile.
+//! Checkpoints during writes.
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
@@ -30,8 +30,8 @@ fn fill(db: &Db, value: u8) {
     }
 }
 
-/// The checkpoint is stopped before it copies the first file of the log, and all of it is flushed
-/// meanwhile: its files would be used again.
+/// The checkpoint stops before it copies the first log file. Meanwhile everything is flushed, which
+/// would let the log files be reused.
 #[test]
 fn flushes_while_the_log_is_copied_do_not_reach_the_checkpoint() {
     let fs = MemFs::new();
@@ -65,8 +65,8 @@ fn flushes_while_the_log_is_copied_do_not_reach_the_checkpoint() {
     assert!(copy.check(&mut |_| ()).unwrap().errors.is_empty());
 }
 
-/// Real threads, real files: each checkpoint holds a prefix of the commits, at least what was there
-/// when it was begun.
+/// Real threads and real files: each checkpoint is a prefix of the commits, with at least those
+/// acknowledged before it began.
 #[test]
 fn checkpoints_beside_writers_hold_a_prefix() {
     let dir = tempfile::tempdir().unwrap();

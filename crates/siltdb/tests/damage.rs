@@ -1,8 +1,8 @@
-//! No byte on disk makes a panic or a wrong answer: a small database that has every kind of file is
-//! damaged in every place, one at a time, opened again and read in every way.
+//! No byte on disk causes a panic or a wrong answer. A small database with every kind of file is
+//! damaged in every place, one at a time, reopened, and read in every way.
 //!
-//! What can be told from a crash is refused with the file's name; what cannot be, a torn tail of
-//! the log, costs the last commits at most.
+//! Damage that can be told from a crash is refused with the file's name. Damage that cannot, a torn
+//! tail of the log, costs the last commits at most.
 
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
@@ -23,10 +23,10 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-/// What a family holds.
+/// The entries of a family.
 type Content = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// What a database holds, by family.
+/// The entries of a database, by family.
 type State = BTreeMap<String, Content>;
 
 const DIR: &str = "data";
@@ -40,14 +40,14 @@ fn options(fs: &MemFs) -> Options {
         .memory_budget(1 << 20)
 }
 
-/// A database as a crash left it, and what it may hold after each of its last commits.
+/// A database as a crash left it, with its possible states after each of its last commits.
 struct Golden {
     fs: MemFs,
-    /// After each commit of the log that no flush covers, the last one last.
+    /// The state after each commit of the log that is not flushed, in order.
     states: Vec<State>,
 }
 
-/// Commits one batch, and notes what the database holds then.
+/// Commits batches, and records the state after each.
 struct Writer {
     db: Db,
     states: Vec<State>,
@@ -72,13 +72,13 @@ fn value(number: u32) -> Vec<u8> {
     format!("{number}-").repeat(number as usize % 9).into_bytes()
 }
 
-/// Tables in two families, a range tombstone in a table and in the log, a dropped family, and
-/// commits in the log of which some are synced.
+/// Tables in two families, range tombstones in a table and in the log, and a dropped family. Some
+/// of the commits in the log are synced.
 fn golden() -> Golden {
     golden_ending(|_| ())
 }
 
-/// The same, after one more step.
+/// The same database with one more step.
 fn golden_ending(end: impl FnOnce(&Db)) -> Golden {
     let fs = MemFs::new();
     let db = options(&fs).open(DIR).unwrap();
@@ -111,14 +111,14 @@ fn golden_ending(end: impl FnOnce(&Db)) -> Golden {
         writer.commit(durability, |db, batch| {
             let users = db.family("users").unwrap();
             batch.put(&users, key(300 + number), value(number + 3)).unwrap();
-            // Longer than what is zeroed at once: some record behind a synced one is whole.
+            // Longer than the zeroed part, so that a record behind a synced one stays whole.
             batch.put(&db.default_family(), key(number), [b'x'; 700]).unwrap();
             batch.delete_range(&users, key(40 + number)..key(41 + number)).unwrap();
         });
     }
     end(&writer.db);
     match read(&writer.db) {
-        // It was closed, which changes nothing that is seen.
+        // The database was closed, which changes no visible state.
         Err(error) if error.kind() == ErrorKind::Closed => {}
         state => writer.states.push(state.unwrap()),
     }
@@ -151,12 +151,12 @@ fn read(db: &Db) -> Result<State, Error> {
     Ok(state)
 }
 
-/// What became of a damaged database.
+/// The outcome of a damage.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
-    /// It holds what it held after this commit.
+    /// The state is that after this commit.
     State(usize),
-    /// It was refused, or reading was.
+    /// The opening or a read was refused.
     Refused,
 }
 
@@ -172,7 +172,7 @@ impl Golden {
         files
     }
 
-    /// Damages a copy, opens it twice, reads it, and says what it holds; panics if that is wrong.
+    /// Damages a copy, opens it twice, reads it, and returns its state; panics if that is wrong.
     fn outcome(&self, what: &str, damage: impl FnOnce(&MemFs)) -> Outcome {
         let fs = self.fs.crash_clone(Crash::Kill);
         damage(&fs);
@@ -182,7 +182,7 @@ impl Golden {
             Ok(state) => {
                 let found = self.states.iter().rposition(|known| *known == state);
                 let found = found.unwrap_or_else(|| panic!("{what}: a wrong answer"));
-                // What was seen once is there for good.
+                // A state that was seen once is final.
                 let again = open(&fs).unwrap_or_else(|error| panic!("{what}, again: {error}"));
                 assert_eq!(again, state, "{what}: the second opening shows something else");
                 Outcome::State(found)
@@ -197,22 +197,22 @@ impl Golden {
     }
 }
 
-/// A way to damage a file.
+/// A kind of damage to a file.
 #[derive(Clone, Debug)]
 enum Damage {
-    /// One bit of the byte at this offset is turned over.
+    /// One bit of the byte at this offset flips.
     Flip(u64),
     /// The file ends here.
     Cut(u64),
-    /// The file goes on with zeros up to this length.
+    /// Zeros extend the file to this length.
     Grow(u64),
-    /// From here, 512 bytes at most are zeros.
+    /// Up to 512 bytes from this offset are zeroed.
     Zero(u64),
-    /// The file is gone.
+    /// The file is missing.
     Remove,
-    /// The file holds what this one holds.
+    /// The file has the contents of this one.
     Replace(PathBuf),
-    /// There is a second file with this number, of the same kind.
+    /// A second file of the same kind has this number.
     Duplicate(u64),
 }
 
@@ -238,7 +238,7 @@ impl Damage {
     }
 }
 
-/// The end of what is not zeros, and a little more.
+/// The end of the bytes that are not zero, and a little more.
 fn used(bytes: &[u8]) -> u64 {
     let end = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     (end + 200).min(bytes.len()) as u64
@@ -248,21 +248,21 @@ fn extension(path: &Path) -> &str {
     path.extension().and_then(|extension| extension.to_str()).unwrap_or("none")
 }
 
-/// Commits of the log that were synced, as a record behind each says.
+/// Synced commits of the log, as recorded by a record behind each.
 const SYNCED: usize = 3;
 
-/// How many of the commits in the log must be there if a damage is not refused.
+/// Commits of the log that must survive a damage that is not refused.
 fn kept(path: &Path, damage: &Damage) -> usize {
     match damage {
-        // The records that say what was synced are gone as well.
+        // The records of the synced position are gone as well.
         Damage::Cut(_) | Damage::Remove | Damage::Replace(_) if extension(path) == "log" => 0,
         _ if extension(path) == "log" => SYNCED,
         _ => usize::MAX,
     }
 }
 
-/// Applies each of the damages to a copy of the database, one at a time; returns how many were
-/// refused. Panics with a list of those that made a wrong answer or a panic.
+/// Applies each damage to a copy of the database, one at a time, and returns the number of
+/// refusals. Panics with a list of those that caused a wrong answer or a panic.
 fn sweep(golden: &Golden, damages: &[(PathBuf, Damage)]) -> usize {
     assert!(!damages.is_empty());
     let last = golden.states.len() - 1;
@@ -271,7 +271,7 @@ fn sweep(golden: &Golden, damages: &[(PathBuf, Damage)]) -> usize {
         let what = format!("{} {damage:?}", path.display());
         let outcome = catch_unwind(|| golden.outcome(&what, |fs| damage.apply(fs, path)));
         match outcome {
-            // Relaxed: the threads are joined before it is read.
+            // Relaxed: the threads are joined before the count is read.
             Ok(Outcome::Refused) => drop(refused.fetch_add(1, Ordering::Relaxed)),
             Ok(Outcome::State(state)) if state == last => {}
             Ok(Outcome::State(state)) if state >= kept(path, damage) => {}
@@ -349,7 +349,7 @@ fn no_swapped_or_duplicated_file_makes_a_panic_or_a_wrong_answer() {
         for (other, _) in files.iter().filter(|(other, _)| other != path) {
             damages.push((path.clone(), Damage::Replace(other.clone())));
         }
-        // The largest number leaves none for the files to come.
+        // The largest number leaves no number for later files.
         for number in [0, 77, u64::MAX - 1, u64::MAX] {
             damages.push((path.clone(), Damage::Duplicate(number)));
         }
@@ -358,10 +358,10 @@ fn no_swapped_or_duplicated_file_makes_a_panic_or_a_wrong_answer() {
     assert!(refused > damages.len() / 3, "only {refused} of {} were refused", damages.len());
 }
 
-/// A last step of a golden database.
+/// The last step of a golden database.
 type Step = fn(&Db);
 
-/// No record behind the last edit of a manifest says that it was synced.
+/// The last edit of a manifest has no record behind it that reports it as synced.
 #[test]
 fn no_edit_of_the_manifest_is_lost_silently() {
     let ends: [(&str, Step); 6] = [
@@ -381,7 +381,7 @@ fn no_edit_of_the_manifest_is_lost_silently() {
     for (end, run) in ends {
         let golden = golden_ending(run);
         if end == "close" {
-            // Opening removes the files of the log that the last edit retired.
+            // The opening removes the log files that the last edit retired.
             read(&options(&golden.fs).open(DIR).unwrap()).unwrap();
         }
         let mut damages = Vec::new();

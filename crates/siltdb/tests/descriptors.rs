@@ -1,5 +1,5 @@
-//! A process that may have few files open. It is the only test of its process, as the limit is for
-//! all.
+//! A process with few open files. It is the only test of its process, because the limit applies to
+//! the process.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use siltdb::{Compression, FamilyOptions, Options, Read};
@@ -23,7 +23,7 @@ fn a_database_of_more_tables_than_may_be_open_is_read_and_compacted() {
         db.compact().unwrap();
         let tables: u64 = db.stats().tables.iter().sum();
         assert!(tables > 100, "{tables}");
-        // A leap for each, so that no table is read twice in a row.
+        // The stride keeps consecutive reads in different tables.
         for number in (0..1_500_u32).map(|number| number * 2_741 % 1_500) {
             let found = db.get(number.to_be_bytes()).unwrap();
             assert_eq!(found.as_deref(), Some(&value(number + round)[..]));

@@ -1,4 +1,4 @@
-//! Readers who skip what was deleted, and writers who write there.
+//! Readers that skip deleted keys, and writers into the ranges that they skip.
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{Cursor, Db, Durability, Options, Read, WriteBatch, WriteOptions};
@@ -33,7 +33,8 @@ fn last(db: &Db) -> Option<u64> {
     number(&cursor)
 }
 
-/// Keys 1000 to 2000, of which only the first and the last are left, and readers know that.
+/// Keys 1000 to 2000, all deleted but the first and the last, with the empty range known to
+/// readers.
 fn with_empty_range(fs: &MemFs) -> Db {
     let db = open(fs);
     for number in 1000..=2000 {
@@ -98,7 +99,7 @@ fn a_snapshot_from_before_the_deletions_sees_what_it_saw() {
         assert_eq!(before.iter().unwrap().count(), 500);
         assert_eq!(before.iter().unwrap().rev().count(), 500);
     }
-    // And one in between.
+    // A snapshot between the two.
     let between = db.snapshot();
     db.put(key(250), "").unwrap();
     assert_eq!(first(&db), Some(250));

@@ -15,7 +15,7 @@ fn oldest() -> SubscribeOptions {
     SubscribeOptions::new().from_oldest()
 }
 
-/// What is there to be read, as text: sequence numbers and actions, a commit in a line.
+/// Reads all available commits as text: sequence numbers and actions, one commit a line.
 fn read(subscription: &mut Subscription) -> Vec<String> {
     let mut lines = Vec::new();
     while let Some(event) = subscription.try_next().unwrap() {
@@ -53,14 +53,14 @@ fn text(event: &Event) -> String {
     }
 }
 
-/// Writes `count` keys, each with 100 bytes and its number.
+/// Writes the keys of `range`, each with a value of 100 bytes and its number.
 fn fill(db: &Db, range: std::ops::Range<u64>) {
     for number in range {
         db.put(format!("{number:06}"), [b'v'; 100]).unwrap();
     }
 }
 
-/// The first sequence numbers of single commits that are there to be read.
+/// Returns the first sequence numbers of the available commits.
 fn sequences(subscription: &mut Subscription) -> Vec<u64> {
     let mut sequences = Vec::new();
     while let Some(event) = subscription.try_next().unwrap() {

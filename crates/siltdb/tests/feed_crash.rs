@@ -1,5 +1,5 @@
-//! The change feed and crashes: what was told before is what a feed of the reopened database tells,
-//! as far as recovery has it, and what that feed tells is what the database holds.
+//! The change feed over crashes. A feed of the reopened database returns the commits returned
+//! before, as far as recovery has them. These commits make up the state of the database.
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
@@ -13,7 +13,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 const SEEDS: u64 = 150;
 
-/// The first and the last sequence number of a commit, and its keys and values.
+/// First and last sequence number of a commit, with its keys and values.
 type Told = (u64, u64, Vec<(Vec<u8>, Option<Vec<u8>>)>);
 
 fn open(fs: &MemFs, seed: u64) -> Db {
@@ -22,7 +22,7 @@ fn open(fs: &MemFs, seed: u64) -> Db {
     options.retain_log_bytes(1 << 30).open("db").unwrap()
 }
 
-/// What there is to be read, from the first commit on.
+/// Reads all available commits, from the first on.
 fn read(db: &Db) -> Vec<Told> {
     let mut feed = db.subscribe(&SubscribeOptions::new().from(1)).unwrap();
     let mut told = Vec::new();
@@ -41,7 +41,7 @@ fn read(db: &Db) -> Vec<Told> {
     told
 }
 
-/// What a database holds in which this was committed.
+/// The state of a database with these commits.
 fn applied(told: &[Told]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut model = BTreeMap::new();
     for (key, value) in told.iter().flat_map(|(_, _, changes)| changes) {
@@ -63,7 +63,7 @@ impl Random {
     }
 }
 
-/// Commits at random; returns the last sequence number that is durable.
+/// Writes random commits, and returns the last durable sequence number.
 fn write(db: &Db, random: &mut Random) -> u64 {
     let mut durable = 0;
     for _ in 0..random.below(200) + 20 {

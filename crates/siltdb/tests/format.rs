@@ -1,7 +1,7 @@
-//! The write-ahead log as `docs/format.md` describes it, read by a decoder that was written from
-//! that page alone and shares no code with the engine: what the page says is enough, and true.
+//! The write-ahead log as `docs/format.md` describes it, read by a decoder written from that page
+//! alone. It shares no code with the engine, so the page is proved complete and true.
 //!
-//! It reads one segment; which segments are needed is the manifest's business.
+//! It reads one segment; the manifest decides which segments are needed.
 
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
@@ -36,7 +36,7 @@ fn number(bytes: &[u8], offset: usize, width: usize) -> u64 {
     field.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// The varint at the front of `bytes`, which are then those behind it.
+/// Reads the varint at the front of `bytes`, and removes it.
 fn varint(bytes: &mut &[u8]) -> u64 {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
@@ -50,7 +50,7 @@ fn varint(bytes: &mut &[u8]) -> u64 {
     number
 }
 
-/// What the header of a segment says.
+/// The header of a segment.
 #[derive(Debug, PartialEq, Eq)]
 struct Segment {
     id: u64,
@@ -80,7 +80,7 @@ struct Operation {
     payload: Vec<u8>,
 }
 
-/// The segment that a file holds, if it holds one.
+/// The segment in a file, if there is one.
 fn segment(file: &[u8]) -> Option<Segment> {
     let header = file.get(..64)?;
     let is_segment = header[..8] == *b"siltlog\n"
@@ -97,7 +97,7 @@ fn segment(file: &[u8]) -> Option<Segment> {
 }
 
 /// The record of `segment` at `offset` with the sequence number `sequence`, if there is one, and
-/// where the next one would be.
+/// the offset of the next one.
 fn record(file: &[u8], segment: &Segment, offset: usize, sequence: u64) -> Option<(Record, usize)> {
     let header = file.get(offset..offset + 24)?;
     let place = (offset as u32 / 8).to_le_bytes();
@@ -114,7 +114,7 @@ fn record(file: &[u8], segment: &Segment, offset: usize, sequence: u64) -> Optio
     let synced = match (said, back) {
         (0, _) => (0, 0),
         (_, 0) => (segment.id, said),
-        // In these tests there is none between.
+        // These tests have no segment between.
         _ => (segment.previous.0, said),
     };
     let end = offset + 24 + number(header, 8, 4) as usize;
@@ -211,8 +211,8 @@ fn the_log_is_read_by_the_page_alone() {
     let volatile = WriteOptions::new().durability(Durability::Volatile);
     db.put_with(b"not in the log", b"", &volatile).unwrap();
     db.put(b"z", b"").unwrap();
-    // As a killed process leaves it: a close would flush what is not in the log, and with it all
-    // that the segment holds.
+    // The files of a killed process, since a close would flush what is not in the log, and with it
+    // the whole segment.
     let fs = fs.crash_clone(Crash::Kill);
 
     let found = segments(&fs, "data");
@@ -233,7 +233,7 @@ fn the_log_is_read_by_the_page_alone() {
     assert_eq!(operations(&records[0]), expected);
     let last = records.iter().rfind(|record| record.form == 1).unwrap();
     assert_eq!(operations(last), [operation(8, 1, 0, b"z", b"")]);
-    // The number between belongs to the volatile put.
+    // The skipped number is that of the volatile put.
     let skipped: u32 = records.iter().filter(|record| record.form == 3).map(|r| r.count).sum();
     assert_eq!(skipped, 1, "{forms:?}");
 }
@@ -257,7 +257,7 @@ fn a_log_that_was_closed_ends_with_a_mark() {
 fn a_segment_names_where_the_one_before_it_ended() {
     let fs = MemFs::new();
     options(&fs).open("data").unwrap().put(b"first", b"1").unwrap();
-    // A database that is dropped is closed.
+    // Dropping the last handle closes the database.
     let fs = fs.crash_clone(Crash::Kill);
     options(&fs).open("data").unwrap().put(b"second", b"2").unwrap();
     let found = segments(&fs, "data");
@@ -265,7 +265,7 @@ fn a_segment_names_where_the_one_before_it_ended() {
         panic!("two segments were expected: {found:?}")
     };
     let written = all_records(first_file, first);
-    // The mark of a close lies behind that place.
+    // The record of a clean close follows.
     let last = written.iter().rfind(|record| record.form != 4).unwrap();
     assert_eq!(last.form, 1, "a form without a count");
     let end = (last.offset + 24 + last.payload.len() as u64).next_multiple_of(8);
@@ -275,7 +275,7 @@ fn a_segment_names_where_the_one_before_it_ended() {
     assert_eq!(operations(&next[0]), [operation(2, 1, 0, b"second", b"2")]);
 }
 
-/// The bytes of the page's example: of each line the hexadecimal digits up to two spaces.
+/// The bytes of the page's example: the hexadecimal digits of each line, up to two spaces.
 fn example() -> Vec<u8> {
     let (_, rest) = PAGE.split_once("\n## An example\n").expect("the page has an example");
     let (_, rest) = rest.split_once("```hex\n").expect("it has bytes");
@@ -295,7 +295,7 @@ fn the_example_of_the_page_is_what_it_says() {
         [operation(1, 1, 0, b"city:SFO", b"San Francisco"), operation(2, 3, 0, b"x", b"")];
     assert_eq!(operations(&records[0]), expected);
     assert_eq!(records[1].form, 4);
-    // The engine writes the same, but for the random half of the segment id.
+    // The engine writes the same bytes, except for the random half of the segment id.
     let fs = MemFs::new();
     let db = options(&fs).open("data").unwrap();
     let mut batch = WriteBatch::new();

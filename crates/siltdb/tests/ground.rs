@@ -1,5 +1,5 @@
-//! The ground moves under an open database: the working directory, links, names, forks. Its files
-//! are touched only in the directory that it locked, and only by the process that opened it.
+//! An open database whose environment changes: the working directory, links, names, forks. Its
+//! files are changed only in the directory that it locked, and only by the process that opened it.
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::testing::run_in_fork;
@@ -21,7 +21,7 @@ fn key(number: u32) -> [u8; 4] {
     number.to_be_bytes()
 }
 
-/// Commits, synced, over several flushes.
+/// Writes synced commits over several flushes.
 fn fill(db: &Db, numbers: std::ops::Range<u32>, value: &str) -> Result<()> {
     for number in numbers {
         db.put_with(key(number), value, &WriteOptions::new().durability(Durability::Synced))?;
@@ -36,7 +36,7 @@ fn open(path: &Path) -> Result<Db> {
     Options::new().memtable_bytes(64 << 10).workers(1).open(path)
 }
 
-/// Everything in a database that opens and verifies.
+/// The contents of a database, which must open and verify.
 fn contents(path: &Path) -> Vec<(Vec<u8>, Vec<u8>)> {
     let db = open(path).unwrap();
     let report = db.check(&mut |_| ()).unwrap();
@@ -61,7 +61,7 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-/// A closed database that others must leave alone.
+/// A closed database that must stay unchanged.
 fn bystander(path: &Path) -> Vec<(Vec<u8>, Vec<u8>)> {
     let db = open(path).unwrap();
     fill(&db, 0..100, "bystander").unwrap();
@@ -69,7 +69,7 @@ fn bystander(path: &Path) -> Vec<(Vec<u8>, Vec<u8>)> {
     expected(0..100, "bystander")
 }
 
-/// The only test here that changes the working directory; all others give absolute paths.
+/// Only this test changes the working directory; all others use absolute paths.
 #[test]
 fn a_changed_working_directory_changes_nothing() {
     let dir = tempdir().unwrap();
@@ -101,7 +101,7 @@ fn a_switched_link_leads_no_open_database_astray() {
     symlink("two", path("current")).unwrap();
     fill(&db, 100..COMMITS, "mine").unwrap();
     db.compact().unwrap();
-    // The other one is free: it is another directory.
+    // The other directory is not locked.
     assert_eq!(contents(&path("current")), untouched);
     fill(&db, COMMITS..COMMITS + 1, "mine").unwrap();
     db.close().unwrap();
@@ -133,7 +133,7 @@ fn a_removed_lock_file_lets_no_second_writer_in() {
     let db = open(dir.path()).unwrap();
     fs::remove_file(dir.path().join("LOCK")).unwrap();
     assert_eq!(open(dir.path()).unwrap_err().kind(), ErrorKind::Locked);
-    // Another process is kept away as well.
+    // Another process is locked out as well.
     let code = run_in_fork(|| {
         u8::from(open(dir.path()).is_err_and(|error| error.kind() == ErrorKind::Locked))
     });
@@ -165,7 +165,7 @@ fn run_again(test: &str, path: &Path) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Only as a child of another test.
+/// Runs only as a child of another test.
 #[test]
 fn child_that_finds_it_locked() {
     let Some(path) = env::var_os("SILT_TEST_PATH").map(PathBuf::from) else { return };
@@ -174,7 +174,7 @@ fn child_that_finds_it_locked() {
     println!("{error}");
 }
 
-/// What a forked child may not do, each with its name.
+/// The calls forbidden to a forked child, by name.
 fn forbidden(db: &Db) -> Vec<(&'static str, Result<()>)> {
     let mut batch = siltdb::WriteBatch::new();
     batch.put(&db.default_family(), b"c", b"child").unwrap();
@@ -214,12 +214,12 @@ fn a_forked_child_cannot_write_to_its_parents_database() {
             };
             let results = forbidden(&db);
             let wrong = results.iter().position(|(_, result)| !refused(result));
-            // Dropping handles closes descriptors and nothing else.
+            // Dropping handles only closes descriptors.
             drop(db.clone());
             wrong.map_or(0, |index| index as u8 + 1)
         });
         assert_eq!(code, Some(0), "the number of the call that was not refused");
-        // A child that drops the last handle leaves the parent's lock, too.
+        // A child that drops the last handle keeps the parent's lock, too.
         let mut last = Some(db);
         let code = run_in_fork(|| {
             drop(last.take());
@@ -235,7 +235,7 @@ fn a_forked_child_cannot_write_to_its_parents_database() {
     }
 }
 
-/// A fork copies the one thread that called it: what other threads had locked stays locked.
+/// A fork copies only the calling thread, so locks of other threads stay locked.
 #[test]
 fn a_child_forked_while_others_write_is_refused_and_does_not_wait_for_them() {
     let dir = tempdir().unwrap();
@@ -247,7 +247,7 @@ fn a_child_forked_while_others_write_is_refused_and_does_not_wait_for_them() {
             let (db, ended) = (db.clone(), &ended);
             scope.spawn(move || {
                 let mut number = 0;
-                // Relaxed: the threads are joined before anything is compared.
+                // Relaxed: the threads are joined before the comparison.
                 while !ended.load(Ordering::Relaxed) {
                     db.put(key(2 * number + writer), [7; 100]).unwrap();
                     number += 1;
@@ -284,7 +284,7 @@ fn a_child_forked_while_others_write_is_refused_and_does_not_wait_for_them() {
     assert!(found.iter().all(|(_, value)| value == &[7; 100]));
 }
 
-/// What a child reads is what the parent had when it forked, whatever the parent does then.
+/// A child reads the parent's state at the fork, whatever the parent does later.
 #[test]
 fn a_forked_child_reads_and_its_end_takes_nothing_from_the_parent() {
     let dir = tempdir().unwrap();
@@ -311,7 +311,7 @@ fn a_forked_child_reads_and_its_end_takes_nothing_from_the_parent() {
         0
     });
     assert_eq!(code, Some(0));
-    // The child has let go of its copies alone.
+    // The child's drop affects only its own copies.
     let (snapshot, cursor) = held.take().unwrap();
     db.compact().unwrap();
     assert_eq!(snapshot.get(key(110)).unwrap().as_deref(), Some(&b"parent"[..]));

@@ -1,4 +1,4 @@
-//! What handles do once their database or family is gone, or with those of another database.
+//! Handles whose database or family is gone, and handles of another database.
 
 use siltdb::{
     Cursor, Db, Durability, Error, ErrorKind, Family, FamilyOptions, Iter, Options, Read, Slice,
@@ -42,7 +42,7 @@ fn nothing_of_one_database_is_taken_by_another() {
     assert_eq!(batch.len(), 1);
     one.write(&batch).unwrap();
     assert!(one.contains("key").unwrap() && !other.contains("key").unwrap());
-    // An empty batch is nobody's.
+    // An empty batch belongs to no database.
     batch.clear();
     other.write(&batch).unwrap();
     batch.delete(&other.default_family(), "key").unwrap();
@@ -80,11 +80,11 @@ fn a_closed_database_is_neither_read_nor_written() {
     assert_eq!(kind(snapshot.get("key")), closed);
     assert_eq!(kind(family.put("key", "other")), closed);
     assert_eq!(kind(clone.flush()), closed);
-    // Nor is nothing at all done to it.
+    // An empty synced batch is refused, too.
     let synced = WriteOptions::new().durability(Durability::Synced);
     assert_eq!(kind(clone.write_with(&WriteBatch::new(), &synced)), closed);
     assert_eq!(kind(family.delete_range("b".."a")), closed);
-    // What was begun goes on.
+    // Iterators that were created before continue.
     assert_eq!(begun.next().unwrap().unwrap().0.as_bytes(), b"key");
     cursor.seek_to_first().unwrap();
     assert_eq!(cursor.entry().unwrap(), (&b"key"[..], &b"value"[..]));
@@ -94,7 +94,7 @@ fn a_closed_database_is_neither_read_nor_written() {
 fn an_iterator_that_misses_a_file_after_the_close_is_told_of_the_close() {
     let fs = MemFs::new();
     let db = options(&fs).open("db").unwrap();
-    // More than a compaction would leave as they are.
+    // More than a compaction would leave unchanged.
     for number in 0..6 {
         db.put(format!("key-{number}"), vec![b'v'; 100]).unwrap();
         db.flush().unwrap();

@@ -1,9 +1,9 @@
-//! Random histories of transactions from eight threads, over kills and reopens, checked for the
-//! cycles that their isolation level forbids.
+//! Random histories of transactions from eight threads, over kills and reopens. They are checked
+//! for the dependency cycles that their isolation level forbids.
 //!
-//! 20,000 transactions; `HISTORIES_TRANSACTIONS=200000 cargo test -p siltdb --test histories` runs
-//! more. `HISTORIES_SEED` takes a printed seed back: it decides what each thread does, not how
-//! threads interleave.
+//! A run has 20,000 transactions; `HISTORIES_TRANSACTIONS=200000 cargo test -p siltdb --test
+//! histories` runs more. `HISTORIES_SEED` takes a printed seed. It decides the actions of each
+//! thread, not their interleaving.
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 mod histories {
@@ -31,7 +31,7 @@ mod histories {
         number("HISTORIES_TRANSACTIONS").unwrap_or(20_000) / Isolation::ALL.len() as u64
     }
 
-    /// A seed, printed.
+    /// The seed, which is printed.
     fn seed() -> u64 {
         let seed = number("HISTORIES_SEED").unwrap_or_else(|| {
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -47,7 +47,7 @@ mod histories {
         assert!(history.committed() * 10 > transactions(), "{} committed", history.committed());
         assert_eq!(history.conflicts > 0, level >= Isolation::RepeatableRead);
         let graph = history.graph();
-        // G0 and G1c at every level; G1a and G1b are found where the graph is made.
+        // G0 and G1c at every level; the construction of the graph detects G1a and G1b.
         graph.assert_no_cycle(&[Edges::Written, Edges::Read]);
         graph
     }

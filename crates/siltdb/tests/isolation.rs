@@ -2,11 +2,12 @@
 //! data. `docs/isolation.md` has the table. `cargo test -p siltdb isolation` lists them all.
 //!
 //! An anomaly is a function of a [`World`](isolation::world::World). It asserts what must not
-//! happen, what must commit, and, for levels that permit the anomaly, that it happens.
+//! happen and what must commit. For levels that permit the anomaly, it asserts that the anomaly
+//! happens.
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 mod isolation {
-    /// A module for each anomaly, with a module for each level, with a test for each state.
+    /// One module for each anomaly, in it one for each level, in it one test for each state.
     macro_rules! every_level_and_state {
         ($($anomaly:ident)+) => { $(
             mod $anomaly {

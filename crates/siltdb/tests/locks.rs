@@ -1,4 +1,4 @@
-//! Locks of transactions: what waits for what, for how long, and what a lock promises.
+//! Locks of transactions: which calls wait, for how long, and what a lock guarantees.
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
@@ -18,7 +18,7 @@ use std::{
 use LockMode::{Exclusive, Shared};
 
 const SHORT: Duration = Duration::from_millis(30);
-/// Longer than anything takes that is not stuck.
+/// Longer than any call that is not stuck.
 const LONG: Duration = Duration::from_secs(20);
 
 fn open(timeout: Duration) -> (tempfile::TempDir, Db) {
@@ -89,7 +89,7 @@ fn a_locked_range_holds_its_keys_whether_they_exist_or_not_and_no_others() {
     is_busy(b.lock_range(.., Shared));
     b.lock_range("d".., Exclusive).unwrap();
     b.lock_range(.."b", Exclusive).unwrap();
-    // The other way round: a key in the way of a range.
+    // The reverse: a locked key within a range.
     let c = begin(&db, SHORT);
     is_busy(c.lock_range("c".."f", Shared));
     // A range without keys locks nothing.
@@ -112,7 +112,7 @@ fn a_family_of_its_own_has_locks_of_its_own() {
     other.put("k", "").unwrap();
 }
 
-/// Has `write` wait for a lock on "k", and says that it went on once the lock was released.
+/// Runs `write` against a lock on "k", and asserts that it continues after the release.
 fn waits_and_goes_on(write: impl FnOnce(&Db) -> Result<()> + Send) {
     let (_dir, db) = open(LONG);
     db.put("k", "before").unwrap();
@@ -193,7 +193,7 @@ fn writes_that_waited_too_long_are_busy_and_leave_nothing() {
     transaction.put("k", "after").unwrap();
     is_busy(transaction.commit());
     assert!(!transaction.is_active());
-    // The keys beside it are free.
+    // Adjacent keys are not locked.
     db.put("j", "").unwrap();
     drop(holder);
     db.put("l", "").unwrap();
@@ -251,7 +251,7 @@ fn a_transaction_that_is_rolled_back_while_it_waits_gets_no_lock() {
     db.put("k", "").unwrap();
 }
 
-/// Has each of `count` transactions lock a key, and then that of the next one.
+/// Lets each of `count` transactions lock a key, and then the key of the next one.
 fn deadlock_of(count: usize) {
     let (_dir, db) = open(LONG);
     let transactions: Vec<_> = (0..count).map(|_| begin(&db, LONG)).collect();
@@ -285,7 +285,7 @@ fn deadlock_of(count: usize) {
         let held = format!("held by transaction {holder}");
         assert!(message.contains(&held), "{message}: lacks {held}");
     }
-    // What was rolled back holds nothing.
+    // A transaction that was rolled back holds no locks.
     db.delete_range(..).unwrap();
 }
 
@@ -387,7 +387,7 @@ fn eight_threads_that_increment_a_locked_counter_lose_no_update() {
     assert_eq!(counter, (THREADS * ROUNDS).to_be_bytes().as_slice());
 }
 
-/// The race between a writer that looked before the lock was taken and the reader that holds it.
+/// A writer that checked before the lock was taken races with the reader that holds it.
 #[test]
 fn no_plain_write_slips_in_between_a_locked_read_and_the_release() {
     const ROUNDS: u32 = 500;

@@ -1,6 +1,7 @@
-//! Many small things: flushes of one key, families, memtables of a quiet family beside a busy one.
+//! Many small things: flushes of one key, many families, memtables of an idle family beside a busy
+//! one.
 //!
-//! What is asserted are counts: files, tables, calls and bytes, not times.
+//! The assertions are on counts of files, tables, calls and bytes, not on times.
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{Db, FamilyOptions, Options, Read};
@@ -14,7 +15,7 @@ fn open(fs: &MemFs) -> Db {
     Options::new().fs(Arc::new(fs.clone())).seed(1).workers(0).open("db").unwrap()
 }
 
-/// The lengths of the files of the database whose names end like this.
+/// The lengths of the database's files with this extension.
 fn lengths(fs: &MemFs, extension: &str) -> Vec<u64> {
     let entries = fs.list(Path::new("db")).unwrap().into_iter();
     let entries = entries.filter(|entry| entry.name.ends_with(extension));
@@ -29,7 +30,7 @@ fn tables(db: &Db) -> u64 {
     db.stats().tables.iter().sum()
 }
 
-/// Calls that an opening makes, of a copy as a killed process leaves it.
+/// The number of calls of an opening, on a copy that a killed process left.
 fn calls_to_open(fs: &MemFs) -> u64 {
     let copy = fs.crash_clone(Crash::Kill);
     let before = copy.calls();
@@ -51,7 +52,7 @@ fn a_flush_after_each_of_1200_puts_leaves_few_tables_and_costs_the_same_at_the_e
         calls.push(fs.calls() - before);
         while db.run_job().unwrap() {}
     }
-    // Now and then one begins a new manifest, or a file of the log.
+    // Some flushes begin a new manifest or a new log file.
     let (early, late) = (calls[20..320].iter().sum::<u64>(), calls[900..].iter().sum::<u64>());
     assert!(late <= early + early / 10, "calls for 300 puts: {early} at first, {late} at last");
     assert!(tables(&db) <= 100, "{} tables", tables(&db));
@@ -101,7 +102,7 @@ fn the_thousandth_family_costs_what_the_tenth_did() {
     };
     let (early, late) = (dearest(&costs[10..110]), dearest(&costs[1900..]));
     assert!(late.0 <= early.0 && late.1 <= early.1.map(|bytes| bytes + 16), "{early:?}, {late:?}");
-    // The flush of one family costs the same, however many there are.
+    // The flush of one family costs the same with any number of families.
     let family = db.family("f00007").unwrap();
     db.flush().unwrap();
     let (files, calls) = (lengths(&fs, "").len(), fs.calls());

@@ -1,4 +1,4 @@
-//! Merging: what the family's operator does and does not do is what callers see.
+//! Merging: callers see exactly what the family's operator returns.
 
 use siltdb::{Create, Db, ErrorKind, FamilyOptions, MergeOperator, Options, Read, WriteBatch};
 use siltdb_base::{
@@ -31,7 +31,7 @@ impl MergeOperator for Append {
     }
 }
 
-/// The options of a family with the operator of this name.
+/// The options of a family with the operator `name`.
 fn appending(name: &'static str) -> FamilyOptions {
     FamilyOptions::new().merge_operator(Arc::new(Append(name)))
 }
@@ -46,7 +46,7 @@ fn merge(db: &Db, key: &str, operand: &str) -> Result<()> {
     db.write(&batch)
 }
 
-/// What the next process sees after a kill.
+/// The files that the next process finds after a kill.
 fn killed(fs: &MemFs) -> MemFs {
     fs.crash_clone(Crash::Kill)
 }
@@ -81,7 +81,7 @@ fn a_default_family_without_an_operator_gets_the_one_it_is_opened_with_for_good(
     db.put("key", "1").unwrap();
     assert_eq!(kind(merge(&db, "key", "2")), Some(ErrorKind::InvalidArgument));
     db.close().unwrap();
-    // One that families may name is not theirs by that.
+    // Registering an operator with the database does not give it to a family.
     let db = options(&fs).merge_operator(Arc::new(Append("append"))).open("db").unwrap();
     assert_eq!(kind(merge(&db, "key", "2")), Some(ErrorKind::InvalidArgument));
     db.close().unwrap();
@@ -169,7 +169,7 @@ fn the_operator_of_a_dropped_family_need_not_be_given() {
     options(&fs).open("db").unwrap();
 }
 
-/// Appends as [`Append`] does, with a mark of its own between.
+/// Appends like [`Append`], with a mark between operands.
 #[derive(Debug)]
 struct Marked(&'static str);
 
@@ -234,7 +234,7 @@ fn an_operator_that_panics_fails_the_read_and_keeps_the_operands() {
     db.close().unwrap();
 }
 
-/// What an operator was handed.
+/// Counters of the arguments of an operator.
 #[derive(Debug, Default)]
 struct Handed {
     calls: AtomicU64,
@@ -250,7 +250,7 @@ impl Handed {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
-    /// Calls, operands and bytes since the last call.
+    /// Returns and resets calls, operands and bytes.
     fn take(&self) -> (u64, u64, u64) {
         let take = |count: &AtomicU64| count.swap(0, Ordering::Relaxed);
         (take(&self.calls), take(&self.operands), take(&self.bytes))
@@ -375,7 +375,7 @@ fn flush_hands_each_of_many_operands_to_the_operator_a_few_times() {
     ];
     for (operator, times) in operators {
         let (db, value) = with_many(operator);
-        // Something older in a table, so that there is no value to fold the operands into.
+        // An older operand in a table, so that the operands cannot be folded into a value.
         db.flush().unwrap();
         for operand in value.chunks(4) {
             merge_bytes(&db, operand);

@@ -1,4 +1,4 @@
-//! Options that change while the database is in use, upkeep of parts, and sizes of ranges.
+//! Options that change while in use, maintenance of parts, and sizes of ranges.
 
 use siltdb::{
     Compression, Create, Db, ErrorKind, Family, FamilyOptions, Options, Read, merge,
@@ -33,12 +33,12 @@ fn options_that_change_hold_for_what_is_written_next_and_after_a_crash() {
     let changed = users.options().compression(Compression::None).level0_runs(3);
     users.set_options(&changed).unwrap();
     assert_eq!(users.options().entries(), changed.entries());
-    // What is written already stays as it is.
+    // Existing tables stay unchanged.
     assert_eq!(table_bytes(&users), compressed);
     fill(&users, 5000..10_000).unwrap();
     users.compact().unwrap();
     assert!(table_bytes(&users) > 2 * compressed, "{} of {compressed}", table_bytes(&users));
-    // Other families keep theirs.
+    // The options of other families stay.
     assert_eq!(db.default_family().options().entries(), FamilyOptions::new().entries());
     for crash in [Crash::Kill, Crash::PowerLoss { seed: 1 }, Crash::PowerLoss { seed: 2 }] {
         let after = options(&fs.crash_clone(crash)).create(Create::Never).open("db").unwrap();
@@ -78,7 +78,7 @@ fn a_family_is_given_a_merge_operator_once_and_keeps_it() {
     assert_eq!(users.merge("k", "2").unwrap_err().kind(), ErrorKind::InvalidArgument);
     users.set_options(&users.options().merge_operator(joined())).unwrap();
     users.merge("k", "2").unwrap();
-    // Without one in the options it stays, and another one is refused.
+    // Options without an operator keep the family's, and another operator is refused.
     users.set_options(&FamilyOptions::new().level0_runs(2)).unwrap();
     users.merge("k", "3").unwrap();
     assert_eq!(users.get("k").unwrap().as_deref(), Some(&b"123"[..]));
@@ -129,7 +129,7 @@ fn a_range_is_compacted_without_what_lies_beside_it() {
     let size = |range: std::ops::Range<&str>| family.size_of(range).unwrap();
     let (kept, gone) = (size("key:005000".."key:020000"), size("key:001000".."key:003000"));
     assert!(gone.entries >= 1900 && kept.entries > 14_900, "{gone:?}, {kept:?}");
-    // One by one, so that no table goes unread.
+    // Single deletions, because a range deletion would drop tables without reading them.
     for number in (1000..3000).filter(|number| number % 100 != 0) {
         db.delete(format!("key:{number:06}")).unwrap();
     }
@@ -137,12 +137,12 @@ fn a_range_is_compacted_without_what_lies_beside_it() {
     family.compact_range("key:001000".."key:003000").unwrap();
     let rewritten = db.stats().compacted_bytes - before;
     let after = size("key:001000".."key:003000");
-    // Tables that reach beyond count by halves of blocks.
+    // Of tables that extend beyond the range, blocks at its ends count as halves.
     assert!(after.entries < 150, "{after:?}");
     assert_eq!(size("key:005000".."key:020000"), kept);
     assert!(rewritten > 0 && rewritten < table_bytes(&family) / 2, "{rewritten}");
     assert_eq!(db.count(..).unwrap(), 20_000 - 2000 + 20);
-    // Ranges without keys, and open ones.
+    // Empty ranges, and ranges without bounds.
     family.compact_range("x".."a").unwrap();
     family.compact_range("zzz"..).unwrap();
     family.compact_range(.."key:000010").unwrap();
@@ -172,7 +172,7 @@ fn the_sizes_of_parts_come_to_that_of_the_whole() {
         let near = |a: u64, b: u64| a.abs_diff(b) <= b / 50;
         assert!(near(left.entries + right.entries, whole.entries), "{left:?} {right:?}");
         let bytes = left.table_bytes + right.table_bytes;
-        // Index, filter and footer of a table that is cut count in neither part.
+        // Index, filter and footer of a table that is split count in neither part.
         assert!(bytes.abs_diff(whole.table_bytes) <= whole.table_bytes / 10, "{left:?} {right:?}");
         assert_eq!(left.memory_bytes + right.memory_bytes, whole.memory_bytes);
         let exact = db.count(..&middle).unwrap();

@@ -1,4 +1,4 @@
-//! Databases as places: destroyed, temporary, and looked at from outside.
+//! The directory of a database: destroyed, temporary, and listed without opening.
 
 use siltdb::{
     Create, Db, ErrorKind, FamilyOptions, Options, Read,
@@ -10,7 +10,7 @@ fn options(fs: &MemFs) -> Options {
     Options::new().fs(Arc::new(fs.clone())).workers(0)
 }
 
-/// A database with tables, a log, and a file of a job that did not finish.
+/// A database with tables, a log, and a file of an unfinished job.
 fn fill(options: Options, path: &Path) -> siltdb::Result<()> {
     let db = options.open(path)?;
     let users = db.create_family("users", FamilyOptions::new())?;
@@ -29,7 +29,7 @@ fn destroy_removes_the_database_and_its_directory() {
     Db::destroy(&path).unwrap();
     assert!(!path.exists());
     assert_eq!(Db::destroy(&path).unwrap_err().kind(), ErrorKind::NotFound);
-    // A new one is empty.
+    // A new database in the same place is empty.
     assert!(Db::open(&path).unwrap().is_empty().unwrap());
 }
 
@@ -57,13 +57,13 @@ fn destroy_refuses_what_is_no_database_and_touches_nothing() {
         names.sort();
         names
     };
-    // A directory of logs with names like ours.
+    // A directory of other logs with similar names.
     let logs = dir.path().join("logs");
     fs::create_dir(&logs).unwrap();
     fs::write(logs.join("000003.log"), "a log").unwrap();
     assert_eq!(Db::destroy(&logs).unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(names(&logs), ["000003.log"]);
-    // Another store, which has files of the same names.
+    // The directory of another store with files of the same names.
     let other = dir.path().join("other");
     fs::create_dir(&other).unwrap();
     for (name, content) in [("CURRENT", "MANIFEST-000002\n"), ("LOCK", ""), ("000003.log", "x")] {
@@ -73,7 +73,7 @@ fn destroy_refuses_what_is_no_database_and_touches_nothing() {
     assert_eq!(error.kind(), ErrorKind::Corruption);
     assert!(error.to_string().contains("nothing was removed"), "{error}");
     assert_eq!(names(&other), ["000003.log", "CURRENT", "LOCK"]);
-    // An empty directory, a file, and nothing.
+    // An empty directory, a file, and a missing path.
     let empty = dir.path().join("empty");
     fs::create_dir(&empty).unwrap();
     assert_eq!(Db::destroy(&empty).unwrap_err().kind(), ErrorKind::NotFound);
@@ -115,12 +115,12 @@ fn a_destruction_that_fails_or_crashes_at_any_call_can_be_done_again() {
             let after = fs.crash_clone(crash);
             match options(&after).destroy(path) {
                 Ok(()) => {}
-                // It was gone already, but perhaps for an empty directory or a lone lock file.
+                // It was removed already, except perhaps an empty directory or a lone lock file.
                 Err(error) => assert_eq!(error.kind(), ErrorKind::NotFound, "{error}"),
             }
             let left = after.list(path).unwrap_or_default();
             assert!(left.iter().all(|entry| entry.name == "LOCK"), "call {nth}: {left:?}");
-            // And there can be a new one.
+            // A new database can be created in its place.
             let db = options(&after).open(path).unwrap();
             assert!(db.is_empty().unwrap() && db.families() == ["default"]);
         }

@@ -1,4 +1,4 @@
-//! A database that is opened for reading: what it shows, what it refuses, that it writes nothing.
+//! Opening for reading only: it shows the data, refuses writes, and changes no file.
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
@@ -35,7 +35,7 @@ fn on(fs: &MemFs) -> Options {
 
 const DIR: &str = "db";
 
-/// A database with tables and a log that a killed process left.
+/// A database with tables, and a log that a killed process left.
 fn killed() -> MemFs {
     let fs = MemFs::new();
     let db = on(&fs).merge_operator(Arc::new(Last)).open(DIR).unwrap();
@@ -65,7 +65,7 @@ fn reading_makes_no_call_that_changes_anything() {
     let changes = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&changes);
     fs.on_call(Some(Arc::new(move |call| {
-        // Taking a shared lock creates nothing; the observer sees it all the same.
+        // A shared lock creates no file, although the observer counts the call.
         if call.kind != CallKind::Lock {
             counted.fetch_add(1, Ordering::Relaxed);
         }
@@ -79,7 +79,7 @@ fn reading_makes_no_call_that_changes_anything() {
         db.close().unwrap();
     }
     assert_eq!(changes.load(Ordering::Relaxed), 0);
-    // A writer makes such calls, or the count says nothing.
+    // A writer makes such calls, which proves that they are counted.
     fs.set_space_limit(None);
     on(&fs).merge_operator(Arc::new(Last)).open(DIR).unwrap().close().unwrap();
     assert!(changes.load(Ordering::Relaxed) > 0);
@@ -128,7 +128,7 @@ fn open(path: &Path, read_only: bool) -> Result<Db> {
 fn readers_share_a_database_and_exclude_a_writer() {
     let dir = tempdir().unwrap();
     Db::open(dir.path()).unwrap().put(b"k", b"v").unwrap();
-    // A medium that lost the lock file, or never had it.
+    // A medium without the lock file.
     std::fs::remove_file(dir.path().join("LOCK")).unwrap();
     let locked = |read_only| open(dir.path(), read_only).unwrap_err().kind() == ErrorKind::Locked;
     let (first, second) = (open(dir.path(), true).unwrap(), open(dir.path(), true).unwrap());

@@ -48,8 +48,8 @@ fn small(fs: &MemFs) -> Options {
         .default_family(family)
 }
 
-/// A database whose keys lie in memory, in level 0 and below, some of them deleted, and what it
-/// holds.
+/// A database with keys in memory, in level 0 and below, some of them deleted, and its expected
+/// contents.
 fn filled(draw: &mut Draw) -> siltdb::Result<(Db, Map)> {
     let db = small(&MemFs::new()).open("db")?;
     let mut map = Map::new();
@@ -112,7 +112,7 @@ fn bound(draw: &mut Draw) -> Bound<Vec<u8>> {
     }
 }
 
-/// The pairs of a map within a range, which may end before it starts.
+/// The entries of a map within a range, which may be reversed.
 fn within(map: &Map, range: &(Bound<Vec<u8>>, Bound<Vec<u8>>)) -> Vec<(Vec<u8>, Vec<u8>)> {
     use std::ops::RangeBounds;
     let pairs = map.iter().filter(|(key, _)| range.contains(*key));
@@ -190,7 +190,7 @@ fn keys_alone_are_those_of_a_full_walk_from_both_ends() {
         let (db, map) = filled(&mut draw).unwrap();
         let mut expected: std::collections::VecDeque<_> = map.keys().cloned().collect();
         let mut iter = db.iter().unwrap();
-        // Some with values before, from either end.
+        // First some entries with their values, from both ends; then the keys of the rest.
         for _ in 0..draw.below(5) {
             assert_eq!(iter.next().unwrap().unwrap().0, expected.pop_front().unwrap()[..]);
             assert_eq!(iter.next_back().unwrap().unwrap().0, expected.pop_back().unwrap()[..]);
@@ -220,7 +220,7 @@ fn a_walk_over_keys_reads_no_large_values() {
         assert_eq!(walk(), 200);
         fs.calls() - before
     };
-    // Opens the tables.
+    // Opens the tables, so that later counts have reads only.
     reads(&|| db.iter().unwrap().count());
     let full = reads(&|| db.iter().unwrap().count());
     let keys = reads(&|| db.iter().unwrap().keys().count());
@@ -229,7 +229,7 @@ fn a_walk_over_keys_reads_no_large_values() {
     assert!(full > 10 && keys == 0 && counted == 0, "{full}, {keys}, {counted} calls");
 }
 
-/// Joins operands, and counts how often.
+/// Joins operands, and counts its calls.
 #[derive(Debug, Default)]
 struct Counting(AtomicU64);
 

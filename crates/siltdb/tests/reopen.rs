@@ -1,4 +1,4 @@
-//! What a database remembers from one process to the next besides its data.
+//! The state, besides data, that a database keeps from one process to the next.
 
 use siltdb::{
     Db, Durability, ErrorKind, FamilyOptions, Options, Read, RecoveryMode, WriteBatch, WriteOptions,
@@ -45,8 +45,7 @@ fn what_was_seen_expired_stays_so_after_a_restart_with_the_clock_set_back() {
     assert!(db.contains(b"long").unwrap());
 }
 
-/// One reading of the clock decades ahead, and then the right time again: in the process that saw
-/// it, and in the next one.
+/// The clock once reads decades ahead, then the right time again, in the same process and the next.
 #[test]
 fn one_wrong_reading_of_the_clock_neither_ends_nor_stops_expiry() {
     const NOW_MS: u64 = 1_790_000_000_000;
@@ -105,7 +104,7 @@ fn a_close_keeps_what_is_not_in_the_log() {
         let users = db.family("users").unwrap();
         assert!(db.contains(b"loaded").unwrap() && db.contains(b"logged").unwrap());
         assert!(users.contains(b"alice").unwrap());
-        // Nothing is written where there is nothing that would be lost.
+        // No flush is written if there is nothing to lose.
         assert_eq!(db.stats().flushes, 0);
         db.put(b"logged", b"4").unwrap();
         drop(users);
@@ -145,12 +144,12 @@ fn a_close_leaves_little_to_be_replayed() {
     db.close().unwrap();
     let db = open(&fs, &clock).unwrap();
     assert_eq!(db.stats().table_entries, 0);
-    // What was replayed counts as what is written.
+    // Replayed entries count like written ones.
     write(&db, 500, 600);
     db.close().unwrap();
     let db = open(&fs, &clock).unwrap();
     assert_eq!(db.stats().table_entries, 1_100);
-    // The log has it all, if there is no space for a table.
+    // If there is no space for a table, the log still has everything.
     write(&db, 1_100, 1_100);
     fs.set_space_limit(Some(fs.space_used()));
     db.close().unwrap();
@@ -160,7 +159,7 @@ fn a_close_leaves_little_to_be_replayed() {
     assert_eq!(db.iter().unwrap().count(), 2_200);
 }
 
-/// The files of the log, of which there must be one.
+/// The log files, at least one.
 fn logs(fs: &MemFs) -> siltdb::Result<Vec<PathBuf>> {
     let entries = fs.list(Path::new("db"))?;
     let logs = entries.iter().filter(|entry| entry.name.ends_with(".log"));
@@ -203,14 +202,14 @@ fn a_log_that_is_missing_after_a_close_that_followed_a_crash_is_noticed() {
 fn a_log_whose_segment_was_full_at_the_close_is_missed_as_well() {
     let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
     let db = options(&fs, &clock).memtable_bytes(8 << 10).open("db").unwrap();
-    // A commit larger than a segment gets one that it fills.
+    // A commit larger than a segment gets a segment of its own, which it fills.
     db.put(b"key", vec![b'v'; 64 << 10]).unwrap();
     db.close().unwrap();
     lose_log(&fs).unwrap();
     assert_refused(&fs, &clock);
 }
 
-/// What opens at the price of a loss opens strictly from then on, and takes writes.
+/// A database opened with accepted losses opens strictly from then on, and accepts writes.
 fn accept_once(fs: &MemFs, clock: &Arc<ManualClock>) -> siltdb::Result<()> {
     assert_refused(fs, clock);
     let accepting = options(fs, clock).recovery(RecoveryMode::PointInTime);

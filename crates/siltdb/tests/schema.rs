@@ -1,4 +1,4 @@
-//! Families that come and go in a batch with data.
+//! Batches that create and drop families together with data.
 
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
@@ -21,7 +21,7 @@ fn prepare(db: &Db, name: &str) -> siltdb::Family {
     db.prepare_family(name, FamilyOptions::new()).unwrap()
 }
 
-/// Whatever is asked for: what a volatile commit leaves is in no log, and the log decides.
+/// A volatile commit leaves nothing in the log, but the log decides about families.
 #[test]
 fn changes_of_families_are_synced_whatever_is_asked_for() {
     for durability in [Durability::Volatile, Durability::Buffered, Durability::Synced] {
@@ -58,7 +58,7 @@ fn a_batch_swaps_a_family_for_another_of_its_name() {
     assert_eq!(old.get("key").unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(old.put("key", "late").unwrap_err().kind(), ErrorKind::NotFound);
     assert_eq!(before.get("key").unwrap().as_deref(), Some(&b"old"[..]));
-    // It was written once and for all.
+    // The batch can be written only once.
     assert_eq!(db.write(&batch).unwrap_err().kind(), ErrorKind::AlreadyExists);
     batch.clear();
     assert!(batch.is_empty());
@@ -138,7 +138,7 @@ fn a_database_that_is_read_only_shows_what_commits_have_created_and_changes_noth
     assert_eq!(refused.kind(), ErrorKind::ReadOnly);
 }
 
-/// Threads write while tables come and go: nothing hangs, and each commit is whole.
+/// Threads write while tables come and go: no call hangs, and each commit is whole.
 #[test]
 fn writers_go_on_while_families_come_and_go() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Space that comes back by itself within a minute, counted in bytes of table files.
+//! Space that background work reclaims within a minute, counted in bytes of table files.
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{Db, FamilyOptions, Options, Read, Snapshot, WriteBatch};
@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A database without threads, with tables of 64 KiB, on files in memory and a clock that stands.
+/// A database without threads, with tables of 64 KiB, on files in memory and a manual clock.
 struct Bench {
     db: Db,
     fs: MemFs,
@@ -29,7 +29,7 @@ impl Bench {
             .fs(Arc::new(fs.clone()))
             .clock(clock.clone())
             .seed(1)
-            // Smaller memtables share files, which go as a whole.
+            // Smaller memtables share files, which are removed only as a whole.
             .memtable_bytes(1200 << 10)
             .default_family(FamilyOptions::new().table_bytes(64 << 10).base_level_bytes(1 << 20))
             .open("db")
@@ -62,7 +62,7 @@ impl Bench {
         files.map(|file| file.len()).sum()
     }
 
-    /// What threads would do in a minute without writes.
+    /// The work of background threads in a minute without writes.
     fn pass_a_minute(&self) {
         for _ in 0..60 {
             while self.db.run_job().unwrap() {}
@@ -79,7 +79,7 @@ fn key(number: u64) -> [u8; 8] {
     number.to_be_bytes()
 }
 
-/// Bytes that so many live keys take in a database that never had others.
+/// Bytes of `keys` live keys in a database that never had others.
 fn live(keys: u64) -> u64 {
     let mut bench = Bench::new();
     bench.fill(0..keys);
@@ -167,7 +167,7 @@ fn rising_keys_that_expire_are_not_only_moved_down() {
             most = most.max(bench.bytes());
         }
     }
-    // 3,000 of them live at a time, and up to a memtable of others is still in memory.
+    // 3,000 keys are live at a time, and up to one memtable of others is still in memory.
     let live = live(3_000);
     assert!(most > 0 && most <= live * 2, "{most} bytes, {live} live");
     bench.db.flush().unwrap();
@@ -262,7 +262,7 @@ fn the_workers_notice_that_time_has_passed() {
     db.flush().unwrap();
     assert_eq!(db.stats().table_entries, 1_000);
     clock.advance(Duration::from_secs(61));
-    // They look once a second.
+    // Background work checks once a second.
     let start = Instant::now();
     while db.stats().table_entries > 0 {
         assert!(start.elapsed() < Duration::from_secs(60), "no worker looks again");

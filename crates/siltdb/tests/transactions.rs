@@ -1,4 +1,4 @@
-//! What a transaction reads of its own, what a commit checks, and how it ends.
+//! What a transaction reads of its own writes, what a commit checks, and how a transaction ends.
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
@@ -78,7 +78,7 @@ fn a_cursor_does_not_see_own_writes_that_come_after_it() {
     let mut cursor = transaction.cursor().unwrap();
     transaction.put("b", "2").unwrap();
     transaction.put("c", "2").unwrap();
-    // Own writes get where cursors find them when they are read.
+    // A read indexes the own writes for cursors.
     assert!(transaction.contains("c").unwrap());
     cursor.seek("b").unwrap();
     assert_eq!(cursor.entry(), Some((&b"b"[..], &b"1"[..])));
@@ -291,7 +291,7 @@ fn own_writes_lie_over_the_moment_that_is_read_not_over_later_commits() {
         let transaction = db.begin(isolation);
         transaction.merge("c", "er").unwrap();
         transaction.put("d", "own").unwrap();
-        // Later commits: before, at, between and behind the own writes.
+        // Later commits are placed before, at, between and behind the own writes.
         for key in ["a", "b", "c", "d", "e", "h"] {
             db.put(key, "later").unwrap();
         }

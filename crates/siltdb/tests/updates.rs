@@ -1,4 +1,4 @@
-//! Updates and steps on single keys, alone and against seven other threads.
+//! Updates and atomic operations on single keys, alone and against seven other threads.
 
 use siltdb::{Db, Error, ErrorKind, FamilyOptions, Isolation, Options, Read, Swap, UpdateOptions};
 use std::{
@@ -26,7 +26,7 @@ fn plus_one(value: Option<&[u8]>) -> Option<[u8; 8]> {
     Some((number(value) + 1).to_be_bytes())
 }
 
-/// Runs `work` in eight threads that begin together and returns what each made.
+/// Runs `work` in eight threads that start together, and returns their results.
 fn together<T: Send>(work: impl Fn(u64) -> T + Sync) -> Vec<T> {
     let start = Barrier::new(usize::try_from(THREADS).expect("8"));
     thread::scope(|scope| {
@@ -90,7 +90,7 @@ fn an_error_of_the_closure_rolls_back_and_is_returned_at_once() {
     });
     assert_eq!((runs, error.unwrap_err().kind()), (1, ErrorKind::InvalidArgument));
     assert!(db.is_empty().unwrap());
-    // Only its own conflict runs it again.
+    // Only a conflict of the update itself runs it again.
     let mut kept = None;
     db.update(|tx| {
         runs += 1;
@@ -117,7 +117,7 @@ fn an_update_within_an_update_ends() {
                 inner.put("inner", "v")?;
                 Ok(runs)
             })?;
-            // Conflicts until it holds the turn that the next inner one waits for.
+            // Conflicts until it holds the turn for which the next inner update waits.
             let old = number(outer.get("outer")?.as_deref());
             if old < 5 {
                 db.put("outer", (old + 1).to_be_bytes())?;
@@ -155,7 +155,7 @@ fn eight_threads_on_sixteen_counters_lose_no_update_and_none_of_them_starves() {
             let key = [u8::try_from(state >> 60).unwrap()];
             db.update(|tx| {
                 let value = plus_one(tx.get(key)?.as_deref());
-                // Gives others the chance to be in the way, also on one processor.
+                // Lets other threads interfere, also on one processor.
                 thread::yield_now();
                 tx.put(key, value.unwrap())
             })
@@ -316,12 +316,12 @@ fn ids_are_unique_across_a_crash() {
     let db = Db::open(dir.path().join("data")).unwrap();
     let users = db.create_family("users", FamilyOptions::new()).unwrap();
     let before: BTreeSet<_> = (0..5000).map(|_| users.next_id("ids").unwrap()).collect();
-    // What a checkpoint holds is on disk, and this one was made without closing.
+    // A checkpoint has what is on disk, without a close.
     db.checkpoint(&copy).unwrap();
     let copy = Db::open(&copy).unwrap();
     let after = copy.family("users").unwrap().next_id("ids").unwrap();
     assert!(after > *before.last().unwrap(), "{after}");
-    // Another family has other counters.
+    // Another family has its own counters.
     assert_eq!(copy.next_id("ids").unwrap(), 1);
 }
 

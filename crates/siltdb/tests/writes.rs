@@ -1,4 +1,4 @@
-//! Deletions of ranges with bounds of every kind, and batches that are looked into and sent.
+//! Deletions of ranges with bounds of every kind, and batches that are examined and sent.
 
 use siltdb::{
     Action, Db, Durability, ErrorKind, FamilyOptions, KEY_BYTES_MAX, Operation, Options, Read,
@@ -27,7 +27,7 @@ impl Draw {
         (self.0 >> 33) % end
     }
 
-    /// Short keys of few bytes, and the longest there can be.
+    /// Short keys over few byte values, and the longest possible key.
     fn key(&mut self) -> Vec<u8> {
         let byte = [0, b'a', b'b', 0xfe, 0xff][self.below(5) as usize];
         match self.below(12) {
@@ -202,7 +202,7 @@ fn the_bytes_of_a_batch_make_the_same_batch_in_an_equal_database() {
     assert_eq!((sent.len(), sent.as_bytes()), (batch.len(), batch.as_bytes()));
     let operations: Vec<Operation<'_>> = sent.operations().collect();
     assert_eq!(operations, batch.operations().collect::<Vec<_>>());
-    // It belongs to the other one now, which has no merge operator.
+    // The batch belongs to the other database now, which has no merge operator.
     assert_eq!(other.write(&sent).unwrap_err().kind(), ErrorKind::InvalidArgument);
     let mut puts = WriteBatch::new();
     puts.put(&users, "k", "v").unwrap();
@@ -220,7 +220,7 @@ fn bytes_that_are_no_batch_are_refused_at_any_length_and_any_change() {
     let bytes = every_kind(&db, &users).unwrap().as_bytes().to_vec();
     let mut whole = 0;
     for end in 0..bytes.len() {
-        // Where an operation ends, what comes before is a batch.
+        // A cut at the end of an operation leaves a valid batch.
         whole += usize::from(db.batch_from_bytes(&bytes[..end]).is_ok());
     }
     assert_eq!(whole, 6);
@@ -228,13 +228,13 @@ fn bytes_that_are_no_batch_are_refused_at_any_length_and_any_change() {
         for bit in 0..8 {
             let mut changed = bytes.clone();
             changed[index] ^= 1 << bit;
-            // It may be another batch, never a panic.
+            // The result may be a different batch, but never a panic.
             if let Ok(batch) = db.batch_from_bytes(&changed) {
                 assert_eq!(batch.operations().count(), batch.len());
             }
         }
     }
-    // A value in a file of the database it comes from.
+    // A reference to a value in a file of the original database.
     assert!(db.batch_from_bytes(&[7, 0, 1, 0, b'k']).is_err());
 }
 

@@ -1,4 +1,4 @@
-//! RocksDB through its C API; column families are its families.
+//! RocksDB through its C API; its column families are families.
 //!
 //! Options follow its tuning guide: compactions divided among background threads, dynamic level
 //! sizes, pipelined writes. Index and filter blocks lie outside the block cache, as they do by
@@ -18,11 +18,11 @@ use std::{path::Path, thread, time::Instant};
 
 /// Memtables of a family that may be full before writers wait for a flush.
 const MEMTABLES_MAX: i32 = 4;
-/// Background threads at least: a compaction must not hold up a flush.
+/// Least number of background threads, so that a compaction does not hold up a flush.
 const JOBS_MIN: i32 = 2;
-/// Tables are handed to the device in pieces of this size, so that no sync meets all of one.
+/// Tables are handed to the device in pieces of this size, so that no sync writes a whole table.
 const TABLE_SYNC_BYTES: u64 = 1 << 20;
-/// How the library at hand was built.
+/// The build of the linked library.
 const BUILD: &str =
     if cfg!(feature = "source") { "built from source" } else { "portable prebuilt build" };
 
@@ -33,20 +33,20 @@ pub struct Rocksdb {
     durability: Durability,
 }
 
-/// A thread on [`Rocksdb`].
+/// A thread's access to a [`Rocksdb`].
 pub struct RocksdbSession<'a> {
     db: &'a DB,
     families: Vec<&'a ColumnFamily>,
     family: &'a ColumnFamily,
     reading: ReadOptions,
     writing: WriteOptions,
-    /// Where seeks and scans stand; it sees what was there when it was made.
+    /// The iterator of seeks and scans; it sees the state at its creation.
     cursor: Option<DBRawIterator<'a>>,
-    /// How large the last batch was: the next one is about as large.
+    /// Bytes of the last batch, as an estimate for the next one.
     batch_bytes: usize,
 }
 
-/// Family 0 is the one that is always there.
+/// Family 0 is the default one.
 fn family_name(index: u32) -> String {
     match index {
         0 => "default".to_owned(),
@@ -80,7 +80,7 @@ fn family_options(config: &Config, cache: &Cache) -> Options {
     options
 }
 
-/// Adds to the options of the first family what belongs to the whole database.
+/// Adds the options of the whole database to those of the first family.
 fn database_options(config: &Config, cache: &Cache) -> Options {
     let mut options = family_options(config, cache);
     options.create_if_missing(true);
@@ -96,7 +96,7 @@ fn database_options(config: &Config, cache: &Cache) -> Options {
 }
 
 impl Rocksdb {
-    /// A compaction by hand returns no error: the count of those in the background tells.
+    /// A manual compaction returns no error, so the count of background errors is checked.
     fn is_sound(&self) -> Result<()> {
         match self.db.property_int_value(properties::BACKGROUND_ERRORS)? {
             None | Some(0) => Ok(()),

@@ -1,9 +1,9 @@
-//! TidesDB 10 through its Rust binding; column families are its families.
+//! TidesDB 10 through its Rust binding; its column families are families.
 //!
-//! Its tables are B+trees, there is no other kind: asked for either, it uses them. Without sync a
-//! commit is acknowledged once it is in a ring in the memory of the process, which a thread of its
-//! own writes out: nothing survives a killed process for certain. The binding copies each key and
-//! value that it shows.
+//! All its tables are B+trees, so both forms of tables use them. Without sync a commit is
+//! acknowledged once it is in a ring in the memory of the process, which a separate thread writes
+//! out. So a commit need not survive a killed process. The binding copies each key and value that
+//! it shows.
 
 use crate::reader::{Reader, retried};
 use siltdb_bench::{
@@ -22,11 +22,11 @@ use tidesdb::{
     TIDESDB_LINKED_VERSION, TidesDB, Transaction,
 };
 
-/// What each bit for a key multiplies a Bloom filter's rate of false positives by, at best.
+/// Each bit for a key multiplies a Bloom filter's rate of false positives by this, at best.
 const FALSE_POSITIVES_PER_BIT: f64 = 0.6185;
-/// Passes of compaction in a row: there are no more levels.
+/// Most passes of compaction in a row, because there are no more levels.
 const PASSES_MAX: u32 = 8;
-/// It plans compactions anew each second.
+/// It plans compactions again each second.
 const PLANNED_AFTER: Duration = Duration::from_secs(2);
 
 /// An open database and the names of its column families.
@@ -35,13 +35,13 @@ pub struct Tidesdb {
     families: Vec<String>,
 }
 
-/// A thread on [`Tidesdb`].
+/// A thread's access to a [`Tidesdb`].
 pub struct TidesdbSession<'a> {
     families: Vec<ColumnFamily<'a>>,
-    /// Which of them is in use.
+    /// The family in use.
     family: usize,
     reader: Reader<'a>,
-    /// Begun anew after each commit.
+    /// Begun again after each commit.
     writer: Transaction<'a>,
 }
 
@@ -72,7 +72,7 @@ fn options(dir: &Path, config: &Config) -> tidesdb::Config {
         Durability::Buffered => SyncMode::None,
         Durability::Synced => SyncMode::Full,
     };
-    // What it has to say goes to standard error: nothing but errors.
+    // Its log goes to standard error, errors only.
     let options =
         tidesdb::Config::new(dir.join("data")).memtable_sync_mode(sync).log_level(LogLevel::Error);
     match config.arm {
@@ -88,9 +88,9 @@ impl Tidesdb {
         self.families.iter().map(|name| self.db.get_column_family(name)).collect()
     }
 
-    /// Returns once no flush and no compaction is queued, runs or is due, and since when none was.
-    /// It plans when a flush ends and each second: what is due that long and not begun will not
-    /// begin.
+    /// Returns once no flush and no compaction is queued, runs or is due, with the time from which
+    /// that holds. TidesDB plans when a flush ends and each second. A compaction that is due that
+    /// long and has not begun will not begin.
     fn wait_until_idle(&self) -> Result<Instant> {
         let families = self.families()?;
         let mut idle_since = None;
@@ -114,7 +114,7 @@ impl Tidesdb {
     }
 }
 
-/// Whether a family has so many tables on its first level that it compacts them.
+/// Whether a family has enough tables on its first level for a compaction.
 fn is_due(families: &[ColumnFamily<'_>]) -> Result<bool> {
     for family in families {
         let stats = family.get_stats()?;
@@ -179,8 +179,8 @@ impl Engine for Tidesdb {
         self.wait_until_idle()
     }
 
-    /// A pass merges what its planner takes next: passes go on until a read looks into one table
-    /// of each family, or until one has changed nothing.
+    /// A pass merges what the planner chooses next. Passes go on until a read looks into one table
+    /// of each family, or until a pass has changed nothing.
     fn compact(&mut self) -> Result<()> {
         self.settle()?;
         for family in self.families()? {
@@ -197,7 +197,7 @@ impl Engine for Tidesdb {
     }
 
     fn close(self) -> Result<()> {
-        // Closing writes out what is left, but returns no error: this does.
+        // Closing writes out the rest, but returns no error; this call does.
         Ok(self.db.sync_wal()?)
     }
 }

@@ -1,18 +1,18 @@
-//! A transaction to read in, with the iterator that was made in it. Does not write.
+//! A read transaction with its iterator. It does not write.
 
 use std::{thread, time::Duration};
 use tidesdb::{ColumnFamily, Iterator, Result, TidesDB, Transaction};
 
-/// How often a call is made again before its contention counts as an error: some seconds.
+/// Retries of a call before its contention counts as an error: some seconds.
 const TRIES_MAX: u32 = 100_000;
-/// How long to wait in between.
+/// The pause between two retries.
 const PAUSE: Duration = Duration::from_micros(50);
 
-/// Makes a call again as long as something else holds what it needs: `Locked` says that nothing
-/// was done, and its documentation asks to try again and never to take it for an error.
+/// Retries a call while another holds a lock: `Locked` says that nothing was done, and the
+/// documentation asks to retry and not to treat it as an error.
 ///
 /// # Errors
-/// All others, and `Locked` once it lasts.
+/// All other errors, and `Locked` at the end of the retries.
 #[inline]
 pub fn retried<T>(mut call: impl FnMut() -> Result<T>) -> Result<T> {
     for _ in 0..TRIES_MAX {
@@ -24,7 +24,7 @@ pub fn retried<T>(mut call: impl FnMut() -> Result<T>) -> Result<T> {
     call()
 }
 
-/// What one thread reads with.
+/// A read transaction of one thread, with its iterator.
 ///
 /// # Invariants
 /// 1. `transaction` comes from a box, and is freed nowhere but in `drop`.
@@ -35,10 +35,10 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads see the newest that is committed when they are made.
+    /// A transaction whose reads see the newest committed state.
     ///
     /// # Errors
-    /// The engine's.
+    /// Errors of the engine.
     pub fn new(db: &'a TidesDB) -> Result<Self> {
         let transaction = Box::into_raw(Box::new(db.begin_transaction()?));
         Ok(Self { cursor: None, transaction })
@@ -47,7 +47,7 @@ impl<'a> Reader<'a> {
     /// The value of a key, if there is one.
     ///
     /// # Errors
-    /// The engine's.
+    /// Errors of the engine.
     #[inline]
     pub fn get(&self, family: &ColumnFamily<'_>, key: &[u8]) -> Result<Option<Vec<u8>>> {
         let transaction = self.transaction();
@@ -58,10 +58,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// An iterator that sees what was there when it was made.
+    /// An iterator that sees the state at its creation.
     ///
     /// # Errors
-    /// The engine's.
+    /// Errors of the engine.
     #[inline]
     pub fn cursor(&mut self, family: &ColumnFamily<'_>) -> Result<&mut Iterator<'a>> {
         let transaction = self.transaction();
@@ -71,14 +71,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next iterator is a new one.
+    /// Makes the next iterator a new one.
     pub fn forget_cursor(&mut self) {
         self.cursor = None;
     }
 
     fn transaction(&self) -> &'a Transaction<'a> {
-        // SAFETY: it lives by (1) as long as this reader, and by (2) what borrows from it ends
-        // before; nothing that is handed out of this module borrows from it.
+        // SAFETY: by (1) it lives as long as this reader. By (2) borrows from it end before, and no
+        // borrow of it leaves this module.
         unsafe { &*self.transaction }
     }
 }

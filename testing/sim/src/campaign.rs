@@ -1,6 +1,7 @@
-//! Many runs from one seed, until enough crash states were seen.
+//! Many runs from one seed, until enough crash states were checked.
 //!
-//! Runs share nothing, so they may go in parallel; each is a function of seed and number alone.
+//! Runs share nothing, so threads may do them in parallel. Each is a function of seed and number
+//! alone.
 
 use crate::{draw::Draw, report::Report, run::Run, settings::Settings, violation::Violation};
 use std::{
@@ -12,21 +13,21 @@ use std::{
     },
 };
 
-/// Runs after which a campaign ends, whatever it saw.
+/// A campaign ends after this many runs, however few crash states they gave.
 const RUNS_MAX: u64 = 1 << 32;
 
-/// A run that broke a promise.
+/// A run that found a broken promise.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// The seed of the campaign.
     pub seed: u64,
-    /// The number of the run in it.
+    /// The number of the run in the campaign.
     pub run: u64,
-    /// What was broken.
+    /// The broken promise.
     pub violation: Violation,
     /// The options of the run.
     pub settings: String,
-    /// The operations before it, one to a line.
+    /// The operations before the violation, one to a line.
     pub log: Vec<String>,
 }
 
@@ -49,7 +50,7 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Does the run number `run` of `seed`.
+/// Runs number `run` of `seed`.
 ///
 /// # Errors
 /// If it breaks a promise, or panics.
@@ -57,7 +58,7 @@ pub fn single(seed: u64, run: u64) -> Result<Report, Box<Failure>> {
     let mut draw = Draw::new(seed, run);
     let settings = Settings::new(&mut draw);
     let described = format!("{settings:?}");
-    // What a panic leaves behind is looked at for its log only.
+    // After a panic only the log of the run is read, so a half-done state does no harm.
     let mut progress: Option<Run> = None;
     let caught = catch_unwind(AssertUnwindSafe(|| {
         let run = progress.insert(Run::new(draw, settings)?);
@@ -72,7 +73,7 @@ pub fn single(seed: u64, run: u64) -> Result<Report, Box<Failure>> {
         return Ok(progress.map(|run| run.report().clone()).unwrap_or_default());
     };
     let log = progress.as_ref().map_or_else(Vec::new, |run| run.log().to_vec());
-    // A database that panicked is not closed: its locks may be held.
+    // A database that panicked is not closed, because its locks may be held.
     std::mem::forget(progress);
     Err(Box::new(Failure { seed, run, violation, settings: described, log }))
 }
@@ -82,16 +83,16 @@ fn message(panic: &(dyn std::any::Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message")
 }
 
-/// What a campaign came to.
+/// The result of a campaign.
 #[derive(Debug, Default)]
 pub struct Campaign {
     /// The sum of all runs that kept every promise.
     pub report: Report,
-    /// Those that did not, by number.
+    /// The runs that broke a promise, by number.
     pub failures: Vec<Failure>,
 }
 
-/// Does runs of `seed` on `threads` threads until `crashes` crash states were checked, or a run
+/// Performs runs of `seed` on `threads` threads until `crashes` crash states were checked or a run
 /// fails.
 #[must_use]
 pub fn campaign(seed: u64, crashes: u64, threads: usize) -> Campaign {

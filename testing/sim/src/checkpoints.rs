@@ -1,6 +1,6 @@
 //! Checkpoints: made, crashed and failed in the middle, compared, and open beside their source.
 //!
-//! What it compares with is the model of the source, copied where the checkpoint goes its own way.
+//! A checkpoint is compared with the source's model, copied where the checkpoint begins to differ.
 
 use crate::{
     database::Database,
@@ -28,23 +28,23 @@ use std::{
     sync::Arc,
 };
 
-/// Where checkpoints are made.
+/// The directory of a checkpoint.
 const COPY: &str = "/data/copies/copy";
 
-/// The same place, from the working directory of an open database.
+/// The same directory, relative to the working directory of an open database.
 const COPY_FROM_WORKING: &str = "copies/copy";
 
-/// What a checkpoint that did not come to its end leaves.
+/// The directory that an unfinished checkpoint leaves.
 const PARTIAL: &str = "/data/copies/copy.partial";
 
-/// Crash states taken inside one checkpoint, at most.
+/// At most this many crash states are taken inside one checkpoint.
 const CRASHES_MAX: usize = 2;
 
-/// Keys of each family that are looked up, besides two scans.
+/// Of each family this many keys are looked up, besides two scans.
 const LOOKUPS_MAX: u64 = 60;
 
 impl Run {
-    /// Makes a checkpoint, looks at it and removes it.
+    /// Makes a checkpoint, compares it and removes it.
     pub(crate) fn checkpoint(&mut self) -> Checked<()> {
         let stats = self.database.db.stats();
         let is_held =
@@ -58,7 +58,7 @@ impl Run {
         }
         let is_crashed = self.settings.weather != Weather::Calm && self.draw.chance(1, 2);
         if is_crashed {
-            // Besides those that other operations may take.
+            // These crash states come on top of those that other operations may take.
             self.watch = None;
             self.watch = Some(Watch::new(&self.database.fs, self.draw.fork(), CRASHES_MAX));
         }
@@ -76,7 +76,7 @@ impl Run {
             Outcome::Replaced => return Ok(()),
             Outcome::Refused(_) => {
                 counts.refused += 1;
-                // It may have its name, and only that this lasts is not known.
+                // The checkpoint may have its name; only the durability of the name is uncertain.
                 self.judge_refused()?;
             }
             Outcome::Done(made) => {
@@ -84,7 +84,7 @@ impl Run {
                 counts.busy += u64::from(stats.frozen_generations > 0);
                 counts.held += u64::from(is_held);
                 counts.resumed += u64::from(is_resumed);
-                // It has flushed what was not logged, and synced the log.
+                // A checkpoint flushes what was not logged, and syncs the log.
                 self.durable = self.model.acknowledged();
                 self.flushed = self.durable;
                 self.judge_made(made)?;
@@ -119,8 +119,8 @@ impl Run {
         self.database.fs.set_fault(Some(fault));
     }
 
-    /// After a crash inside a checkpoint: it is whole, or not there. Then it is removed, so that
-    /// what the source shares with it has lost a name.
+    /// After a crash inside a checkpoint: it is complete or absent. Then it is removed, so that the
+    /// files shared with the source lose one of their names.
     pub(crate) fn judge_crashed_checkpoint(&mut self, state: &CrashState) -> Checked<()> {
         let during = |violation: Violation| {
             let CrashState { kind, call, .. } = state;
@@ -135,7 +135,7 @@ impl Run {
         self.destroy_copy(&state.fs)
     }
 
-    /// After a failure: it is whole, or not there, now and after a loss of power.
+    /// After a failure: the checkpoint is complete or absent, now and after a power loss.
     fn judge_refused(&mut self) -> Checked<()> {
         let fs = self.database.fs.clone();
         if !is_there(&fs)? {
@@ -153,7 +153,8 @@ impl Run {
         self.destroy_copy(&fs)
     }
 
-    /// After a success: it is durable; then it is opened beside the source, if no call may fail.
+    /// After a success: the checkpoint is durable. It is then opened beside the source, unless a
+    /// call may fail.
     fn judge_made(&mut self, made: Checkpoint) -> Checked<()> {
         let fs = self.database.fs.clone();
         let seed = self.draw.next();
@@ -167,8 +168,7 @@ impl Run {
         self.destroy_copy(&fs)
     }
 
-    /// Opens the checkpoint in `fs`, which it has for itself, and compares all of it; sometimes it
-    /// is written to as well.
+    /// Opens the checkpoint alone in `fs` and compares all of it; sometimes also writes to it.
     fn judge_apart(&mut self, fs: &MemFs, made: Option<Checkpoint>) -> Checked<()> {
         fs.set_space_limit(None);
         let mut twin = self.open_twin(fs)?;
@@ -182,8 +182,8 @@ impl Run {
         must(twin.database.db.close(), "closing a checkpoint")
     }
 
-    /// Opens the checkpoint beside its source, and writes to both in turn. Crashes are left to
-    /// other steps: what a crash may take of the checkpoint is that of any database.
+    /// Opens the checkpoint beside its source, and writes to both in turn. Other steps take the
+    /// crashes, because a crash affects a checkpoint as it does any database.
     fn live_beside(&mut self, made: Checkpoint) -> Checked<()> {
         self.watch = None;
         let fs = self.database.fs.clone();
@@ -228,7 +228,7 @@ impl Run {
         if is_there(fs)? {
             return Err(Violation::new("a checkpoint that was removed is there"));
         }
-        // It looks whether the directory is that of a database before it locks it.
+        // `destroy` checks that the directory is that of a database before it locks it.
         let strays = fs.strays();
         let is_known = |path: &PathBuf| path == Path::new("CURRENT");
         if before.is_empty() && strays.iter().all(is_known) && strays.len() <= 1 {
@@ -239,21 +239,21 @@ impl Run {
     }
 }
 
-/// Whether there is a checkpoint, or anything of one. After a loss of power the directory of one
-/// that was removed may be there, empty.
+/// Whether a checkpoint or a part of one exists. After a power loss the empty directory of a
+/// removed checkpoint may be there.
 fn is_there(fs: &MemFs) -> Checked<bool> {
     let kind = must(fs.metadata(Path::new(COPY)), "looking for a checkpoint")?;
     let list = || must(fs.list(Path::new(COPY)), "looking into a checkpoint");
     Ok(kind.is_some() && !list()?.is_empty())
 }
 
-/// A checkpoint that is open, and what it should hold.
+/// An open checkpoint, and what it should hold.
 struct Twin {
     database: Database,
     model: Model,
     /// The last commit.
     commit: u64,
-    /// Its own, which may be behind the time that the source has used.
+    /// The checkpoint's own time, which may be behind the time that the source has used.
     clock: Arc<ManualClock>,
     times: Times,
 }
@@ -264,7 +264,7 @@ impl Twin {
         Moment { commit: self.commit, wall_ms, flushed: u64::MAX }
     }
 
-    /// Compares all of it, right after it was opened; `made`: what making it has returned.
+    /// Compares all of the checkpoint right after it was opened. `made` is what making it returned.
     fn compare_opened(&self, made: Option<Checkpoint>, draw: &mut Draw) -> Checked<u64> {
         let found = self.database.db.snapshot().sequence();
         if let Some(made) = made
@@ -281,7 +281,7 @@ impl Twin {
         Err(Violation::new(format!("check found damage in a checkpoint: {report:?}")))
     }
 
-    /// Compares all of it.
+    /// Compares all of the checkpoint.
     fn compare(&self, draw: &mut Draw) -> Checked<u64> {
         let mut reads = 0;
         let at = self.now();
@@ -293,7 +293,7 @@ impl Twin {
         Ok(reads)
     }
 
-    /// Does something to it.
+    /// Performs one random operation on the checkpoint.
     fn step(&mut self, settings: &Settings, draw: &mut Draw) -> Checked<()> {
         let db = &self.database.db;
         match draw.below(8) {
@@ -314,7 +314,7 @@ impl Twin {
         Ok(())
     }
 
-    /// Closes and opens it, and compares all of it.
+    /// Closes and reopens the checkpoint, and compares all of it.
     fn reopen(&mut self, settings: &Settings, draw: &mut Draw) -> Checked<u64> {
         must(self.database.db.clone().close(), "closing a checkpoint")?;
         let fs = self.database.fs.clone();

@@ -1,6 +1,6 @@
 //! A database under simulation, with handles on its families.
 //!
-//! It opens; it judges nothing.
+//! It opens the database and judges nothing.
 
 use crate::{
     expected::Names,
@@ -16,28 +16,28 @@ use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 /// A symbolic link to the directory.
 const LINK: &str = "/current";
 
-/// Where the link and the working directory lead while it is open.
+/// The target of link and working directory while the database is open.
 const ELSEWHERE: &str = "/data";
 
 /// An open database.
 #[derive(Debug)]
 pub struct Database {
-    /// Its files.
+    /// The file system of the database.
     pub fs: MemFs,
-    /// Itself.
+    /// The open database.
     pub db: Db,
-    /// Its families.
+    /// Handles on its families.
     pub families: BTreeMap<FamilyIndex, Family>,
     /// Their names.
     pub names: Names,
 }
 
 impl Database {
-    /// Opens it, or creates it, by one of its names; then the working directory and the link that
-    /// these names went by lead elsewhere.
+    /// Opens or creates the database by one of its names. Then changes the working directory and
+    /// the link in these names, which the engine must not use again.
     ///
     /// # Errors
-    /// Those of the engine; nothing is judged.
+    /// Errors of the engine, not judged.
     pub fn open(
         settings: &Settings,
         fs: &MemFs,
@@ -50,10 +50,10 @@ impl Database {
         };
         lead("/", DIRECTORY)?;
         let names = [DIRECTORY, DIRECTORY.trim_start_matches('/'), LINK];
-        // A link to nothing is no place for a new database.
+        // A dangling link is no place for a new database.
         let count = if fs.read_all(&Path::new(DIRECTORY).join("CURRENT")).is_ok() { 3 } else { 2 };
         let db = settings.options(fs, clock, seed).open(names[(seed % count) as usize]);
-        // Of a database that could not be opened there may be no directory.
+        // A failed open may leave no directory.
         let _ = lead(ELSEWHERE, ELSEWHERE);
         db
     }
@@ -61,7 +61,7 @@ impl Database {
     /// Whether the engine touched files in locked directories only (law F12).
     ///
     /// # Errors
-    /// If not.
+    /// If it touched files elsewhere.
     pub fn check_ground(&self) -> Checked<()> {
         match self.fs.strays().first() {
             None => Ok(()),
@@ -69,10 +69,10 @@ impl Database {
         }
     }
 
-    /// Finds the families, whose names must be one of `possible`.
+    /// Finds the families. Their names must be one of `possible`.
     ///
     /// # Errors
-    /// If they are not.
+    /// If their names are not one of `possible`.
     pub fn new(fs: MemFs, db: Db, possible: &[Names]) -> Checked<Self> {
         let found = db.families();
         let Some(names) = possible.iter().find(|names| names.keys().eq(found.iter())) else {
@@ -89,21 +89,21 @@ impl Database {
         Ok(Self { fs, db, families, names })
     }
 
-    /// The names of a new database.
+    /// The family names of a new database.
     #[must_use]
     pub fn first_names() -> Names {
         Names::from([("default".to_owned(), DEFAULT)])
     }
 
-    /// Has it read the clock, so that its time is known when that is set back: a reader does so
-    /// only at what expires.
+    /// Makes the database read the clock, so that its time is known when the clock is set back.
+    /// Readers read the clock only at entries with an expiry.
     pub fn read_clock(&self) {
         let mut unwritten = WriteBatch::new();
-        // It fits, and is let go.
+        // The put fits into the batch, and the batch is dropped unwritten.
         let _ = unwritten.put_for(&self.db.default_family(), b"", b"", Duration::ZERO);
     }
 
-    /// Whether the block cache keeps to what it may hold (law B1).
+    /// Whether the block cache stays within its budget (law B1).
     ///
     /// # Errors
     /// If not.

@@ -1,6 +1,6 @@
-//! What lies in the directory of a database: its files by kind, and those that should not be there.
+//! The files in the directory of a database, by kind, and those that should not be there.
 //!
-//! It looks at names only; what is in the files is for the engine to say.
+//! It looks at names only; the engine judges the contents.
 
 use crate::{
     settings::DIRECTORY,
@@ -13,10 +13,10 @@ use std::{
     path::Path,
 };
 
-/// The name of a file that is none of the engine's: nothing may remove it.
+/// The name of a file that the engine does not own and must not remove.
 const STRANGER: &str = "stranger.txt";
 
-/// Retired segments of the log whose files are kept for the next ones, at most.
+/// The engine keeps at most this many retired log segments for recycling.
 const IDLE_LOGS_MAX: usize = 2;
 
 /// The files in the directory of a database.
@@ -25,15 +25,15 @@ pub struct Directory {
     tables: BTreeSet<String>,
     logs: BTreeSet<String>,
     manifests: BTreeSet<String>,
-    /// Those with other names.
+    /// Files with other names.
     others: BTreeSet<String>,
 }
 
 impl Directory {
-    /// What lies there now.
+    /// Lists the directory.
     ///
     /// # Errors
-    /// If it cannot be listed.
+    /// If the directory cannot be listed.
     pub fn list(fs: &MemFs) -> Checked<Self> {
         let mut directory = Self::default();
         for entry in must(fs.list(Path::new(DIRECTORY)), "listing the directory")? {
@@ -48,7 +48,7 @@ impl Directory {
         Ok(directory)
     }
 
-    /// What is in the files, by name.
+    /// The contents of the files, by name.
     ///
     /// # Errors
     /// If they cannot be read.
@@ -61,7 +61,7 @@ impl Directory {
         entries.into_iter().map(read).collect()
     }
 
-    /// Adds a file that is none of the engine's, durably.
+    /// Adds a foreign file, durably.
     ///
     /// # Errors
     /// If the directory is not there.
@@ -70,11 +70,11 @@ impl Directory {
         must(fs.write_all(&path, b"not the engine's"), "adding a stranger")
     }
 
-    /// Whether an open has left one manifest, nothing unfinished, and no table and no log that
-    /// nothing refers to (law F8); `stats` are those after it.
+    /// Checks what an open leaves: one manifest, nothing unfinished, no table or log without a
+    /// reference (law F8). `stats` are those after the open.
     ///
     /// # Errors
-    /// If not.
+    /// If something else is there.
     pub fn check_opened(&self, stats: &Stats) -> Checked<()> {
         // Several tables may share a file.
         let tables_max: u64 = stats.tables.iter().sum();
@@ -87,11 +87,11 @@ impl Directory {
         Err(Violation::new(format!("for {wanted}, the open left {self:?}")))
     }
 
-    /// Whether a database at rest, which nobody reads, holds what it `needs` to be opened again
-    /// and, besides, only a few log files for the next segments (law F7).
+    /// Checks a database at rest without readers: it holds what it `needs` to be reopened, and
+    /// besides only a few log files for recycling (law F7).
     ///
     /// # Errors
-    /// If not.
+    /// If a file is missing or superfluous.
     pub fn check_settled(&self, needs: &Self) -> Checked<()> {
         let has_stranger = needs.others.contains(STRANGER);
         let idle = self.logs.difference(&needs.logs).count();

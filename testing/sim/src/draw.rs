@@ -1,6 +1,6 @@
-//! Everything random in the simulator: numbers that a seed decides.
+//! All random choices of the simulator: numbers derived from a seed.
 //!
-//! It is splitmix64 (Steele, Lea, Flood 2014): good enough to choose, no good for secrets.
+//! The generator is splitmix64 (Steele, Lea, Flood 2014). It is not fit for secrets.
 
 use std::ops::RangeInclusive;
 
@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 pub struct Draw(u64);
 
 impl Draw {
-    /// The numbers that `seed` decides for its part number `part`.
+    /// The numbers that `seed` yields for part number `part`.
     #[must_use]
     pub fn new(seed: u64, part: u64) -> Self {
         let mut first = Self(part);
@@ -38,12 +38,12 @@ impl Draw {
         self.below(len as u64) as usize
     }
 
-    /// A number in `range`, small ones as often as large ones.
+    /// A number in `range`, uniformly distributed.
     pub fn within(&mut self, range: RangeInclusive<u64>) -> u64 {
         range.start() + self.below(range.end() - range.start() + 1)
     }
 
-    /// True `part` times out of `whole`.
+    /// True with probability `part`/`whole`.
     pub fn chance(&mut self, part: u64, whole: u64) -> bool {
         self.below(whole) < part
     }
@@ -56,7 +56,7 @@ impl Draw {
         choices[self.index(choices.len())]
     }
 
-    /// A generator for something that shall not shift what is drawn here.
+    /// A separate generator, whose draws do not shift those of this one.
     pub fn fork(&mut self) -> Self {
         Self(self.next())
     }

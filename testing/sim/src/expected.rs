@@ -1,6 +1,6 @@
-//! What a crash must have left: which commits at least and at most, and which families.
+//! The state that a crash must leave: the first and last possible commit, and the families.
 //!
-//! It is compared by `recovery`; the promises themselves stand in `docs/durability.md`.
+//! `recovery` compares it with the database. `docs/durability.md` has the promises themselves.
 
 use crate::{
     model::{Clock, Commit, FamilyIndex, Model},
@@ -23,13 +23,13 @@ pub struct Floors {
 }
 
 impl Floors {
-    /// Everything up to `commit` survives everything.
+    /// All commits up to `commit` survive every crash.
     #[must_use]
     pub fn durable(commit: u64) -> Self {
         Self { kill: commit, power: commit }
     }
 
-    /// What survives a crash of `kind`, and what of that another one.
+    /// The floors for a second crash after a crash of `kind`.
     #[must_use]
     pub fn after(self, kind: CrashKind) -> Self {
         match kind {
@@ -39,26 +39,26 @@ impl Floors {
     }
 }
 
-/// What a crash must have left.
+/// The state that a crash must leave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expectation {
     /// The commits that must be there.
     pub floors: Floors,
     /// The last commit that may be there.
     pub ceiling: u64,
-    /// Of the volatile commits, those up to a number in this range are there, and no others: the
-    /// ones that were flushed.
+    /// Recovery finds the volatile commits up to a number in this range, and no others: the flushed
+    /// ones.
     pub flushed: RangeInclusive<u64>,
-    /// The families; more than one possibility if they were being changed.
+    /// The families. There is a second possibility if a change of families was in progress.
     pub families: Vec<Names>,
-    /// The commit that is there if, and only if, the families are the second possibility.
+    /// The commit that is present exactly if the families are the second possibility.
     pub joined: Option<u64>,
-    /// The times of which one is the earliest that may decide expiry, earliest first.
+    /// The times that may decide expiry, earliest first. One of them is the actual earliest time.
     pub floors_ms: Vec<u64>,
 }
 
 impl Expectation {
-    /// Exactly the state after `commit`, whatever happens, but for volatile commits.
+    /// Exactly the state after `commit` in every crash, except for volatile commits.
     #[must_use]
     pub fn exactly(
         commit: u64,
@@ -76,21 +76,22 @@ impl Expectation {
         }
     }
 
-    /// Whether families that changed in a commit and the last commit found are of one mind.
+    /// Whether families that a commit changed agree with the last commit found.
     #[must_use]
     pub fn fits(&self, names: &Names, commit: u64) -> bool {
         let Some(number) = self.joined else { return true };
         (commit >= number) == (self.families.get(1) == Some(names))
     }
 
-    /// What is left of it after a crash of `kind`.
+    /// The part of the expectation that remains after a crash of `kind`.
     #[must_use]
     pub fn after(&self, kind: CrashKind) -> Self {
         Self { floors: self.floors.after(kind), ..self.clone() }
     }
 
-    /// The commits to try for a database whose clock key says `clock`, latest first: those after it
-    /// that did not write the clock key, or may be lost alone, look the same there.
+    /// The commits to try for a database whose clock key says `clock`, latest first. They include
+    /// later ones that did not write the clock key or may be lost alone, because they look the same
+    /// there.
     #[must_use]
     pub fn candidates(&self, model: &Model, clock: u64) -> Vec<u64> {
         let is_silent = |commit: &Commit| {
@@ -103,8 +104,8 @@ impl Expectation {
         candidates
     }
 
-    /// The last flushed commits to try for a database that stands at `commit`, latest first: only
-    /// volatile ones make a difference.
+    /// The last flushed commits to try for a database at `commit`, latest first. Only volatile
+    /// commits make a difference.
     #[must_use]
     pub fn flushed_candidates(&self, model: &Model, commit: u64) -> Vec<u64> {
         let (first, last) = (*self.flushed.start(), *self.flushed.end());

@@ -1,7 +1,7 @@
-//! The ground moves: the directory gets another name while the database is open, and one that looks
-//! like a database takes its name.
+//! A renamed directory: an open database's directory gets another name, and another directory takes
+//! the old one.
 //!
-//! What a step does and compares is written in `steps`.
+//! `steps` says what a step does and compares.
 
 use crate::{
     run::{Excuse, Run},
@@ -11,13 +11,13 @@ use crate::{
 use siltdb_base::fs::{Fs, mem::MemFs};
 use std::path::Path;
 
-/// The name of the directory while another one has its own.
+/// The name of the database's directory while another one has its own.
 const MOVED: &str = "/data/moved";
 
-/// The directory that takes its name.
+/// The directory that takes the name.
 const OTHER: &str = "/data/other";
 
-/// Names that an engine which goes by the path would read, write or remove.
+/// Names that an engine working by path would read, write or remove.
 const DECOYS: [&str; 6] =
     ["CURRENT", "LOCK", "000000.manifest", "000001.log", "000001.table", "000002.table"];
 
@@ -26,8 +26,8 @@ fn decoy(name: &str) -> Vec<u8> {
 }
 
 impl Run {
-    /// Commits and jobs while the directory has another name. Crashes are left to other steps: what
-    /// a recovery opens goes by the name.
+    /// Commits and jobs while the directory has another name. Other steps take the crashes, because
+    /// recovery opens a database by its name.
     pub(crate) fn move_ground(&mut self) -> Checked<()> {
         let may_fail = self.settings.weather == Weather::Faults || self.excuse() != Excuse::None;
         if may_fail {
@@ -58,7 +58,7 @@ impl Run {
     }
 }
 
-/// Makes the directory that is to take the name, if a crash has not left one.
+/// Creates the directory that will take the name, unless a crash has left one.
 fn add_decoys(fs: &MemFs) -> Checked<()> {
     must(fs.create_dir_all(Path::new(OTHER)), "making another directory")?;
     for name in DECOYS {
@@ -67,7 +67,7 @@ fn add_decoys(fs: &MemFs) -> Checked<()> {
     must(fs.sync_dir(Path::new("/data")), "making another directory")
 }
 
-/// Whether the directory that took the name is as it was.
+/// Whether the directory that took the name is unchanged.
 fn check_decoys(fs: &MemFs) -> Checked<()> {
     let entries = must(fs.list(Path::new(DIRECTORY)), "listing the other database")?;
     let names: Vec<_> = entries.into_iter().map(|entry| entry.name).collect();

@@ -1,34 +1,35 @@
 //! The keys and values of a run.
 //!
-//! A key is named by its index, so that operations meet on the same few hundred.
+//! An index names a key, so that operations meet on the same few hundred keys.
 
 use crate::{draw::Draw, model::Shared};
 
-/// The key under which commits write their numbers; above every key made here, so that no range
-/// deletion takes it.
+/// The key under which commits write their numbers. It lies above every other key of a run, so that
+/// no range deletion covers it.
 pub const CLOCK_KEY: &[u8] = b"\xff\xffclock";
 
-/// The key number `index` of those that are only put and single-deleted, one after the other: no
-/// other deletion reaches them.
+/// Key number `index` of those that are only put and single-deleted, in turn. No other deletion
+/// reaches them.
 #[must_use]
 pub fn single_key(index: u8) -> Shared {
     [0xff, index % SINGLE_KEYS].as_slice().into()
 }
 
-/// Keys of [`single_key`].
+/// The number of keys of [`single_key`].
 pub const SINGLE_KEYS: u8 = 16;
 
 /// The longest key the engine takes, in bytes.
 const KEY_BYTES_MAX: usize = 64 << 10;
 
-/// What keys look like.
+/// The shape of keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeyShape {
-    /// Long common prefixes, numbers behind.
+    /// Long common prefixes before a number.
     Prefixed,
-    /// Few bytes of few kinds: many prefixes of each other, the empty key among them.
+    /// Short keys over a small alphabet: many are prefixes of each other, and the empty key is
+    /// among them.
     Binary,
-    /// Both, and a few keys as long as can be.
+    /// Both shapes, and a few keys of the maximal length.
     Mixed,
 }
 
@@ -56,7 +57,7 @@ fn binary(index: u64) -> Vec<u8> {
     const ALPHABET: [u8; 6] = [0, 1, b'a', 0x7f, 0x80, 0xff];
     let mut draw = Draw::new(index, 0xb1);
     let mut bytes: Vec<u8> = (0..index % 6).map(|_| draw.pick(&ALPHABET)).collect();
-    // The clock key stays the largest.
+    // 0xff is left to the clock key, so that it stays the largest.
     if bytes.first() == Some(&0xff) {
         bytes[0] = 0xfe;
     }
@@ -70,8 +71,8 @@ fn long(index: u64) -> Vec<u8> {
     bytes
 }
 
-/// A value of a length between 0 and `bytes_max`, mostly short, different from all others unless
-/// it is too short for that.
+/// A value of 0 to `bytes_max` bytes, mostly short. It differs from all others unless it is too
+/// short for that.
 #[must_use]
 pub fn value(draw: &mut Draw, bytes_max: usize) -> Shared {
     let len = match draw.below(100) {
@@ -90,7 +91,7 @@ pub fn value(draw: &mut Draw, bytes_max: usize) -> Shared {
     bytes.into()
 }
 
-/// An operand of a merge.
+/// A merge operand.
 #[must_use]
 pub fn operand(draw: &mut Draw) -> Shared {
     let len = draw.within(0..=9) as usize;

@@ -1,7 +1,8 @@
-//! A simulator of SiltDB: one seed decides operations, faults and crashes, and a model judges.
+//! A simulator of SiltDB: a seed decides operations, faults and crashes, and a model judges the
+//! results.
 //!
-//! The whole engine runs on one thread over a file system in memory and a clock turned by hand, so
-//! a run is a function of its seed. Real threads are tested in `tests/stress.rs`.
+//! The whole engine runs on one thread, with a file system in memory and a manual clock. So a run
+//! is a function of its seed. `tests/stress.rs` tests real threads.
 #![forbid(unsafe_code)]
 
 pub mod draw;

@@ -1,6 +1,6 @@
-//! `cargo sim`: runs the simulator and says what it saw.
+//! `cargo sim`: runs the simulator and reports what it covered.
 //!
-//! Exit code 0: no promise broken, and enough shown for that to mean something.
+//! Exit code 0: no promise was broken, and the runs covered every required case.
 #![forbid(unsafe_code)]
 
 use clap::Parser;
@@ -18,7 +18,7 @@ const CRASHES_LONG: u64 = 100_000;
 #[derive(Debug, Parser)]
 #[command(name = "cargo sim")]
 struct Arguments {
-    /// Decides everything; drawn from the time if it is not given.
+    /// Seed of all random choices; without it the time is taken.
     #[arg(long)]
     seed: Option<u64>,
     /// Crash states to check.
@@ -27,16 +27,16 @@ struct Arguments {
     /// Checks 100,000 crash states.
     #[arg(long, conflicts_with = "crashes")]
     long: bool,
-    /// Does this one run of the seed only.
+    /// Does only this run of the seed.
     #[arg(long)]
     run: Option<u64>,
-    /// Threads; runs are divided among them.
+    /// Number of threads among which runs are divided.
     #[arg(long, default_value_t = 2)]
     threads: usize,
-    /// Operations shown before a violation.
+    /// Number of operations shown before a violation.
     #[arg(long, default_value_t = 40)]
     lines: usize,
-    /// Succeeds only if a promise is found broken: for engines with a seeded fault.
+    /// Succeeds only if a promise is found broken; for engines with a seeded fault.
     #[arg(long)]
     expect_failure: bool,
 }
@@ -69,7 +69,7 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let gaps = campaign.report.gaps();
-    // One run need not show everything.
+    // A single run need not cover every case.
     let enough = gaps.is_empty() || arguments.run.is_some();
     verdict(enough, &format!("nothing was shown about: {}", gaps.join(", ")))
 }

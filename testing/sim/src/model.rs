@@ -1,33 +1,32 @@
-//! What the database should hold: every version of every key, by commit.
+//! The reference state of the database: every version of every key, by commit.
 //!
-//! It keeps everything forever and looks everything up the slow way; that is its virtue.
+//! It keeps every version and uses the simplest lookups, so that it can be trusted.
 //!
 //! # Invariants
-//! 1. Commits are numbered from 1, without gaps; of the last one alone it may be unknown whether it
-//!    happened (`in_doubt`).
-//! 2. The versions of a key are ordered by commit, and within a commit as the batch was.
-//! 3. A range deletion is spelled out: each key it covers gets a deletion.
+//! 1. Commits are numbered from 1, without gaps. Only the last one may be in doubt (`in_doubt`).
+//! 2. The versions of a key are ordered by commit, and within a commit by their place in the batch.
+//! 3. A range deletion is expanded: each key it covers gets a deletion.
 
 use crate::operator::Operator;
 use siltdb::Durability;
 use std::{collections::BTreeMap, ops::RangeInclusive, sync::Arc};
 
-/// Names a family for good; a dropped one's is not used again.
+/// The permanent number of a family; that of a dropped family is not reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FamilyIndex(pub usize);
 
 /// The family every database has.
 pub const DEFAULT: FamilyIndex = FamilyIndex(0);
 
-/// Bytes shared by all who speak of them.
+/// Shared bytes of a key or value.
 pub type Shared = Arc<[u8]>;
 
-/// The keys from one on up to another.
+/// A half-open range of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
     /// The first key.
     pub lower: Shared,
-    /// The first key behind them; `None` is behind every key.
+    /// The first key after the range; `None` if there is no end.
     pub upper: Option<Shared>,
 }
 
@@ -56,13 +55,13 @@ impl Span {
         Self { lower: Arc::clone(prefix), upper }
     }
 
-    /// Whether the key is one of them.
+    /// Whether the range contains the key.
     #[must_use]
     pub fn contains(&self, key: &[u8]) -> bool {
         &self.lower[..] <= key && self.upper.as_ref().is_none_or(|upper| key < &upper[..])
     }
 
-    /// Whether there may be a key in both.
+    /// Whether a key may lie in both ranges.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         let lower = (&self.lower).max(&other.lower);
@@ -70,7 +69,7 @@ impl Span {
     }
 }
 
-/// The first key behind `key`.
+/// The smallest key above `key`.
 #[must_use]
 pub fn successor(key: &[u8]) -> Shared {
     [key, b"\0"].concat().into()
@@ -85,7 +84,7 @@ pub enum Operation {
         key: Shared,
         /// The value.
         value: Shared,
-        /// In ms since 1970.
+        /// Expiry in ms since 1970.
         expiry_ms: Option<u64>,
     },
     /// Deletes a key.
@@ -102,15 +101,15 @@ pub enum Operation {
     DeleteRange {
         /// The first key deleted.
         start: Shared,
-        /// The first key behind that is not.
+        /// The first key that is not deleted.
         end: Shared,
     },
-    /// Deletes the keys that begin with some bytes; all keys, if there are none.
+    /// Deletes the keys with a prefix; all keys, if it is empty.
     DeletePrefix {
-        /// The bytes.
+        /// The prefix.
         prefix: Shared,
     },
-    /// Hands an operand to the merge operator.
+    /// Adds a merge operand.
     Merge {
         /// The key.
         key: Shared,
@@ -120,7 +119,7 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// The keys that it changes, whether they are there or not.
+    /// The keys that the operation changes, present or not.
     #[must_use]
     pub fn span(&self) -> Span {
         match self {
@@ -153,38 +152,38 @@ struct Version {
     effect: Effect,
 }
 
-/// A commit as such; what it did stands with the keys.
+/// The facts about a commit; its operations are kept with the keys.
 #[derive(Clone, Debug)]
 pub struct Commit {
-    /// What it waited for, or was to wait for.
+    /// The durability that the commit asked for.
     pub durability: Durability,
-    /// Whether it wrote its number under the clock key.
+    /// Whether the commit wrote its number under the clock key.
     pub clock: Clock,
     /// The database's sequence number once it was acknowledged.
     pub sequence: u64,
-    /// When it was acknowledged, by the monotonic clock.
+    /// The time of its acknowledgement, by the monotonic clock.
     pub acknowledged_ns: u64,
     /// The ranges that it deleted.
     deletions: Arc<[(FamilyIndex, Span)]>,
 }
 
-/// Whether a commit says its number.
+/// Whether a commit writes its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
-    /// Under the clock key.
+    /// The commit writes it under the clock key.
     Written,
-    /// It does not.
+    /// The commit does not write it.
     Silent,
 }
 
 /// A moment at which the database can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// The last commit that is seen.
+    /// The last visible commit.
     pub commit: u64,
     /// The wall time that decides expiry.
     pub wall_ms: u64,
-    /// Of the volatile commits, those after this one are not seen: a crash took them.
+    /// Volatile commits after this one are not visible, because a crash took them.
     pub flushed: u64,
 }
 
@@ -205,7 +204,7 @@ impl Model {
         Self { operator, commits: Vec::new(), in_doubt: false, families }
     }
 
-    /// Makes room for a new family.
+    /// Adds an empty family.
     pub fn add_family(&mut self) -> FamilyIndex {
         self.families.push(BTreeMap::new());
         FamilyIndex(self.families.len() - 1)
@@ -229,8 +228,8 @@ impl Model {
         self.commits.get(usize::try_from(number.checked_sub(1)?).ok()?)
     }
 
-    /// Adds a commit that is in doubt until it is acknowledged. An earlier one in doubt has not
-    /// happened, then. Returns its number.
+    /// Adds a commit that is in doubt until it is acknowledged, and returns its number. An earlier
+    /// commit in doubt has then not happened.
     pub fn begin(
         &mut self,
         durability: Durability,
@@ -281,7 +280,7 @@ impl Model {
         }
     }
 
-    /// The last commit happened; `sequence` is the database's sequence number after it.
+    /// Acknowledges the last commit. `sequence` is the database's sequence number after it.
     pub fn acknowledge(&mut self, sequence: u64, now_ns: u64) {
         if let Some(commit) = self.commits.last_mut() {
             commit.sequence = sequence;
@@ -290,7 +289,7 @@ impl Model {
         self.in_doubt = false;
     }
 
-    /// Forgets all commits after number `last`. A commit in doubt has happened if it stays.
+    /// Removes all commits after number `last`. A commit in doubt that stays has happened.
     pub fn truncate(&mut self, last: u64) {
         self.in_doubt = false;
         if last >= self.possible() {
@@ -305,9 +304,9 @@ impl Model {
         }
     }
 
-    /// A recovery found the state after commit number `last`, without the volatile ones after
-    /// number `flushed`, and the sequence number `sequence`. Commits that changed nothing may be
-    /// missing, so those before may have had higher ones.
+    /// Adopts the state that a recovery found: that after commit `last`, without the volatile
+    /// commits after `flushed`, at sequence number `sequence`. Commits that changed nothing may be
+    /// missing, so earlier commits may have had higher sequence numbers.
     pub fn recovered(&mut self, last: u64, flushed: u64, sequence: u64) {
         self.truncate(last);
         for commit in &mut self.commits {
@@ -328,8 +327,8 @@ impl Model {
         range.filter(|number| is_volatile(&self.commits, *number)).collect()
     }
 
-    /// Whether the key, as of the last commit, was put once since it was last deleted: the contract
-    /// of a single deletion.
+    /// Whether the last commit leaves the key put exactly once since its last deletion: the
+    /// contract of a single deletion.
     #[must_use]
     pub fn was_put_once(&self, family: FamilyIndex, key: &[u8]) -> bool {
         let versions = self.families[family.0].get(key).map_or(&[][..], Vec::as_slice);
@@ -373,7 +372,7 @@ impl Model {
         value.map(Shared::from)
     }
 
-    /// Everything a family holds, in order.
+    /// All pairs of a family, in order.
     #[must_use]
     pub fn pairs(&self, family: FamilyIndex, at: Moment) -> Vec<(Shared, Shared)> {
         let versions = self.families[family.0].iter();
@@ -383,8 +382,8 @@ impl Model {
         versions.filter_map(pair).collect()
     }
 
-    /// One family as a transaction sees it: after commit number `commit`, and the writes of the
-    /// transaction on top, as the last commit.
+    /// One family as a transaction sees it: the state after commit `commit`, with the transaction's
+    /// writes on top as the last commit.
     #[must_use]
     pub fn with_own(
         &self,
@@ -406,7 +405,7 @@ impl Model {
         own
     }
 
-    /// Whether a key of `span` reads differently at two moments.
+    /// Whether a key of `span` has different values at two moments.
     #[must_use]
     pub fn differs(&self, family: FamilyIndex, span: &Span, moments: [Moment; 2]) -> bool {
         let keys = self.families[family.0].iter().filter(|(key, _)| span.contains(key));
@@ -414,7 +413,7 @@ impl Model {
         values.into_iter().any(|[before, after]| before != after)
     }
 
-    /// Whether a key of `span` was written or deleted after commit number `after`, there or not.
+    /// Whether a commit after number `after` wrote or deleted a key of `span`, present or not.
     #[must_use]
     pub fn touched(&self, family: FamilyIndex, span: &Span, after: u64) -> bool {
         let mut keys = self.families[family.0].iter().filter(|(key, _)| span.contains(key));
@@ -424,7 +423,7 @@ impl Model {
             || deletions.any(|(of, deleted)| *of == family && deleted.overlaps(span))
     }
 
-    /// Every key a family ever had.
+    /// Every key that a family ever had.
     pub fn keys(&self, family: FamilyIndex) -> impl Iterator<Item = &Shared> {
         self.families[family.0].keys()
     }
@@ -435,8 +434,8 @@ fn is_volatile(commits: &[Commit], number: u64) -> bool {
     commit.is_some_and(|commit| commit.durability == Durability::Volatile)
 }
 
-/// Whether a commit was volatile and is gone, if of those only the ones up to number `flushed` are
-/// there.
+/// Whether a commit was volatile and lost, if only volatile commits up to number `flushed`
+/// survived.
 fn is_lost(commits: &[Commit], number: u64, flushed: u64) -> bool {
     number > flushed && is_volatile(commits, number)
 }

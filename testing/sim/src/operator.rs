@@ -1,15 +1,16 @@
-//! The merge operators of the simulation, as the engine calls them and as the model does.
+//! The merge operators of the simulation, for the engine and for the model.
 //!
-//! Both are associative, and one declines to combine some operands; neither is meant for use.
+//! Both are associative, and one declines to combine some operands. Neither is meant for
+//! production.
 
 use siltdb::MergeOperator;
 
-/// What `merge` does in a run.
+/// The merge operator of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
     /// Appends the operand to the value.
     Append,
-    /// Adds the first eight bytes of operand and value as numbers, little endian, wrapping.
+    /// Adds the first eight bytes of operand and value as little-endian numbers, wrapping.
     Add,
 }
 

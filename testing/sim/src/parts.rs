@@ -1,4 +1,4 @@
-//! Steps that look after a part of the database: one family, a range of keys, options.
+//! Steps on a part of the database: one family, a range of keys, options.
 //!
 //! None of them changes what readers see.
 
@@ -19,7 +19,7 @@ impl Run {
         self.draw.pick(&indexes)
     }
 
-    /// Flushes, if one family has anything in memory.
+    /// Flushes one family, if its memtables hold anything.
     pub(crate) fn flush_family(&mut self) -> Checked<()> {
         let family = self.any_family();
         self.note(format!("flush #{}", family.0));
@@ -34,7 +34,8 @@ impl Run {
         }
     }
 
-    /// Compacts the tables that hold keys of a range, and looks at about how much it takes.
+    /// Compacts the tables that hold keys of a range, and compares the estimated sizes of range and
+    /// family.
     pub(crate) fn compact_range(&mut self) -> Checked<()> {
         let family = self.any_family();
         let (shape, count) = (self.settings.key_shape, self.settings.key_count);
@@ -55,7 +56,7 @@ impl Run {
         }
     }
 
-    /// Gives a family other options.
+    /// Changes the options of a family.
     pub(crate) fn change_options(&mut self) -> Checked<()> {
         let family = self.any_family();
         let settings = FamilySettings::new(&mut self.draw);

@@ -1,6 +1,6 @@
-//! What a run does next: operations drawn from the seed, fitting the state of the model.
+//! The next operations of a run: drawn from the seed, valid for the state of the model.
 //!
-//! It plans commits and keeps the contracts of the API; others carry them out.
+//! It plans commits within the contracts of the API; `run` carries them out.
 
 use crate::{
     draw::Draw,
@@ -14,26 +14,26 @@ use std::collections::BTreeSet;
 /// A commit to make.
 #[derive(Clone, Debug)]
 pub struct Planned {
-    /// What it does, in order.
+    /// The operations, in order.
     pub operations: Vec<(FamilyIndex, Operation)>,
-    /// How it is made.
+    /// The API function that makes it.
     pub form: Form,
-    /// What it waits for.
+    /// Its durability class.
     pub durability: Durability,
-    /// Whether it says its number.
+    /// Whether it writes its number.
     pub clock: Clock,
 }
 
-/// Which function of the API makes a commit.
+/// The API function that makes a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// One operation on a family, by its own function, at the default durability.
+    /// One operation on a family, by the family's own method, at the default durability.
     Single,
     /// A batch.
     Batch,
 }
 
-/// The number of operations of a batch: mostly few, now and then thousands.
+/// The number of operations of a batch: mostly few, sometimes thousands.
 fn batch_len(draw: &mut Draw) -> u64 {
     match draw.below(100) {
         0..60 => draw.within(1..=6),
@@ -43,7 +43,7 @@ fn batch_len(draw: &mut Draw) -> u64 {
     }
 }
 
-/// Draws a commit on some of `families`. `number` is the number it will have.
+/// Draws a commit on some of `families`; `number` is its future number.
 #[must_use]
 pub fn plan(
     settings: &Settings,
@@ -93,7 +93,7 @@ struct Planner<'a> {
     model: &'a Model,
     now_ms: u64,
     durability: Durability,
-    /// Keys to be single-deleted that the commit has touched; the model does not know yet.
+    /// Keys of single deletions that the commit has touched; the model does not contain them yet.
     met: BTreeSet<(FamilyIndex, Shared)>,
 }
 
@@ -102,7 +102,7 @@ impl Planner<'_> {
         self.settings.key_shape.key(draw.below(self.settings.key_count))
     }
 
-    /// A value that no other has, so that each commit leaves a trace.
+    /// A unique value, so that each commit leaves a trace.
     fn single(&self, draw: &mut Draw) -> Operation {
         let key = self.key(draw);
         match draw.below(20) {
@@ -116,15 +116,15 @@ impl Planner<'_> {
         }
     }
 
-    /// Now and then, the deletion of all keys, by a range without an end; only where there is no
-    /// key that no other deletion may reach.
+    /// Sometimes, the deletion of all keys by an unbounded range. The family must hold no key that
+    /// is reserved for single deletion.
     fn clear(&self, family: FamilyIndex, draw: &mut Draw) -> Option<Operation> {
         let is_free = || !self.model.keys(family).any(|key| key.first() == Some(&0xff));
         let is_due = draw.chance(1, 60) && family != DEFAULT && is_free();
         is_due.then(|| Operation::DeletePrefix { prefix: Shared::from(&b""[..]) })
     }
 
-    /// The deletion, one by one, of keys that follow each other: what readers have to cross.
+    /// Point deletions of adjacent keys, which readers have to skip.
     fn sweep(&self, family: FamilyIndex, draw: &mut Draw) -> Vec<(FamilyIndex, Operation)> {
         let (start, count) = (self.key(draw), draw.within(50..=200) as usize);
         let is_swept = |key: &&Shared| **key >= start && key.first() != Some(&0xff);
@@ -132,7 +132,7 @@ impl Planner<'_> {
         keys.take(count).map(|key| (family, Operation::Delete { key: key.clone() })).collect()
     }
 
-    /// Many operands on one key: what readers keep folded.
+    /// Many operands on one key, whose fold readers keep.
     fn tally(&self, family: FamilyIndex, draw: &mut Draw) -> Vec<(FamilyIndex, Operation)> {
         let key = self.key(draw);
         let merge = |draw: &mut Draw| Operation::Merge { key: key.clone(), operand: operand(draw) };
@@ -142,7 +142,7 @@ impl Planner<'_> {
     fn delete_range(&self, draw: &mut Draw) -> Operation {
         let key = self.key(draw);
         if !key.is_empty() && draw.chance(1, 4) {
-            // Those of other deletions and the clock begin with another byte.
+            // The keys of single deletions and the clock key begin with another byte.
             let prefix = key[..1 + draw.index(key.len())].into();
             return Operation::DeletePrefix { prefix };
         }
@@ -153,7 +153,7 @@ impl Planner<'_> {
         Operation::DeleteRange { start, end }
     }
 
-    /// One operation of a batch; values no longer than `value_bytes_max`, if that is given.
+    /// One operation of a batch. Values are at most `value_bytes_max` bytes long, if that is given.
     fn operation(
         &mut self,
         family: FamilyIndex,
@@ -176,8 +176,8 @@ impl Planner<'_> {
         }
     }
 
-    /// A put of a key, or the single deletion of that put: the one needs the other, and suffers no
-    /// third. So neither may be volatile: a crash could take the one and leave the other.
+    /// A put, or the single deletion of that put. A third operation on the key would break the
+    /// contract. Neither may be volatile, because a crash could take one and leave the other.
     fn single_delete(
         &mut self,
         family: FamilyIndex,

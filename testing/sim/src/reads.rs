@@ -1,6 +1,6 @@
-//! Reading in every way there is, each compared with the model at once.
+//! All ways of reading, each compared with the model at once.
 //!
-//! It reads and never writes; what the model should hold is given.
+//! It never writes; the caller gives the expected state.
 
 use crate::{
     draw::Draw,
@@ -31,7 +31,7 @@ pub struct Truth<'a> {
 }
 
 impl Truth<'_> {
-    /// All of it.
+    /// All pairs of the family at that moment.
     #[must_use]
     pub fn pairs(&self) -> Pairs {
         self.model.pairs(self.family, self.at)
@@ -41,7 +41,7 @@ impl Truth<'_> {
         self.model.value(self.family, key, self.at)
     }
 
-    /// Where a difference was found.
+    /// Adds the place of the difference to a violation.
     #[must_use]
     pub fn blame(&self, violation: Violation) -> Violation {
         let (family, at) = (self.family.0, self.at);
@@ -49,8 +49,8 @@ impl Truth<'_> {
     }
 }
 
-/// Compares all of a family: both ways, and up to `lookups_max` of the keys it ever had. Returns
-/// how many reads were compared.
+/// Compares all of a family: in both directions, and by up to `lookups_max` lookups of keys that it
+/// ever had. Returns the number of reads compared.
 ///
 /// # Errors
 /// If anything differs.
@@ -84,7 +84,7 @@ pub fn compare_all(
     compare(draw).map_err(|violation| truth.blame(violation))
 }
 
-/// Everything a family holds, unchecked.
+/// All pairs of a family, not compared.
 ///
 /// # Errors
 /// If reading fails.
@@ -97,10 +97,10 @@ pub fn collect(source: &impl Read) -> Checked<Pairs> {
     Ok(pairs)
 }
 
-/// Where two lists of pairs differ first, in words.
+/// Describes the first difference of two lists of pairs.
 ///
 /// # Errors
-/// If they do.
+/// If they differ.
 pub fn compare_pairs(found: &Pairs, expected: &Pairs) -> Checked<()> {
     let mut walks = (found.iter(), expected.iter());
     loop {
@@ -160,7 +160,7 @@ fn compare_value(found: Option<&[u8]>, truth: Truth<'_>, key: &[u8], what: &str)
     )))
 }
 
-/// Reads a little in a way that `draw` chooses. Returns how many reads were compared.
+/// Reads a little in ways that `draw` chooses. Returns the number of reads compared.
 ///
 /// # Errors
 /// If anything differs.
@@ -174,7 +174,7 @@ pub fn compare_some(
     let mut key = |draw: &mut Draw| shape.key(draw.below(key_count + 1));
     let result = match draw.below(9) {
         0 => {
-            // Twice: the second read of a key may use what the first one kept.
+            // Twice, because the second read of a key may use what the first one cached.
             let keys: Vec<Shared> = (0..10).map(|_| key(draw)).collect();
             let mut twice = keys.iter().chain(&keys);
             twice.try_for_each(|key| compare_get(source, truth, key)).map(|()| 20)
@@ -209,7 +209,7 @@ pub fn compare_some(
     result.map_err(|violation| truth.blame(violation))
 }
 
-/// Looks at a value where it lies, and whether there is one.
+/// Reads a value in place, and its existence.
 fn compare_look(source: &impl Read, truth: Truth<'_>, key: &[u8]) -> Checked<()> {
     let found = must(source.read(key, <[u8]>::to_vec), "read")?;
     compare_value(found.as_deref(), truth, key, "read")?;
@@ -220,7 +220,7 @@ fn compare_look(source: &impl Read, truth: Truth<'_>, key: &[u8]) -> Checked<()>
     Err(Violation::new(format!("contains \"{}\": {found}, expected {expected}", show(key))))
 }
 
-/// The first and the last pair.
+/// Compares the first and the last pair.
 fn compare_ends(source: &impl Read, truth: Truth<'_>) -> Checked<u64> {
     let pairs = truth.pairs();
     let shared =
@@ -235,7 +235,7 @@ fn compare_ends(source: &impl Read, truth: Truth<'_>) -> Checked<u64> {
     Ok(2)
 }
 
-/// The pairs beside keys.
+/// Compares the neighbours of keys.
 fn compare_neighbours(source: &impl Read, truth: Truth<'_>, keys: &[Shared]) -> Checked<u64> {
     let pairs = truth.pairs();
     for key in keys {
@@ -255,7 +255,7 @@ fn compare_neighbours(source: &impl Read, truth: Truth<'_>, keys: &[Shared]) -> 
     Ok(4 * keys.len() as u64)
 }
 
-/// The keys of a range without their values: by an iterator, by a cursor and by counting.
+/// Compares the keys of a range without their values: by an iterator, by a cursor and by counting.
 fn compare_keys(
     source: &impl Read,
     truth: Truth<'_>,
@@ -300,7 +300,7 @@ pub fn compare_get_many(source: &impl Read, truth: Truth<'_>, keys: &[Shared]) -
     Ok(keys.len() as u64)
 }
 
-/// An end of a range at a key, or none.
+/// A bound of a range at a key, or none.
 pub(crate) fn bound(key: Shared, draw: &mut Draw) -> Bound<Shared> {
     match draw.below(5) {
         0 => Bound::Unbounded,
@@ -335,7 +335,7 @@ fn compare_range(
     walk.finish(truth, draw).map_err(|violation| violation.during(what))
 }
 
-/// The keys that begin with some of the bytes of `key`.
+/// Compares the keys that begin with a prefix of `key`.
 fn compare_prefix(
     source: &impl Read,
     truth: Truth<'_>,
@@ -349,19 +349,19 @@ fn compare_prefix(
         .map_err(|violation| violation.during(format!("prefix \"{}\"", show(prefix))))
 }
 
-/// An iterator and what it has still to yield.
+/// An iterator and the keys that it has not yielded yet.
 #[derive(Debug)]
 pub struct Walk {
     iter: Iter,
     family: FamilyIndex,
-    /// The last commit that it sees.
+    /// The last commit that the iterator sees.
     commit: u64,
-    /// The keys that it has still to come by, those without a value among them.
+    /// The keys still ahead of it, including those without a value.
     keys: VecDeque<Shared>,
 }
 
 impl Walk {
-    /// Of an iterator that was made now, over those keys of a family that lie `within`.
+    /// A new iterator over the keys of a family that lie `within`.
     #[must_use]
     pub fn new(iter: Iter, truth: Truth<'_>, within: impl Fn(&[u8]) -> bool) -> Self {
         let Truth { model, family, at } = truth;
@@ -369,8 +369,8 @@ impl Walk {
         Self { iter, family, commit: at.commit, keys }
     }
 
-    /// Takes up to `steps` steps from either end, as `draw` decides, and one past the end if it
-    /// comes there. Returns how many, or the error that it met.
+    /// Takes up to `steps` steps from either end, as `draw` decides, and one past the end. Returns
+    /// the number of steps, or the error that the iterator met.
     ///
     /// # Errors
     /// If it yields anything else, or anything after its end or an error.
@@ -382,7 +382,7 @@ impl Walk {
         draw: &mut Draw,
     ) -> Checked<siltdb::Result<u64>> {
         let (family, at) = (self.family, Moment { commit: self.commit, ..now });
-        // What has expired meanwhile is passed over.
+        // Skips pairs that have expired meanwhile.
         let pair = |key: Shared| model.value(family, &key, at).map(|value| (key, value));
         let forward_of_four = draw.below(5);
         for step in 0..steps {
@@ -413,7 +413,7 @@ impl Walk {
         Ok(Ok(steps))
     }
 
-    /// Goes to the end, and meets no error. Returns how many steps that took.
+    /// Reads to the end without an error. Returns the number of steps.
     ///
     /// # Errors
     /// As [`Walk::go`], or if it meets an error.
@@ -421,7 +421,7 @@ impl Walk {
         must(self.go(u64::MAX, truth.model, truth.at, draw)?, "iterating")
     }
 
-    /// What has ended or failed yields nothing more, from either end (law V9).
+    /// An iterator that has ended or failed yields nothing more, from either end (law V9).
     fn check_over(&mut self) -> Checked<()> {
         let more = [self.iter.next(), self.iter.next_back(), self.iter.next()];
         if more.iter().all(Option::is_none) {
@@ -431,7 +431,7 @@ impl Walk {
     }
 }
 
-/// A cursor beside the position it should have among `pairs`.
+/// A cursor, with its expected position among `pairs`.
 struct Pointer<'a> {
     cursor: Cursor,
     pairs: &'a Pairs,
@@ -478,7 +478,7 @@ impl Pointer<'_> {
         }
     }
 
-    /// Walks over up to `limit` pairs, or fewer if told to stop at one of them; compares them.
+    /// Visits up to `limit` pairs, or stops early at one of them; compares them.
     fn walk(&mut self, direction: Direction, limit: u64, draw: &mut Draw) -> Checked<String> {
         let mut stop_at = draw.within(1..=2 * limit);
         let what = format!("walk {direction:?} over {limit} or {stop_at}");
@@ -504,7 +504,7 @@ impl Pointer<'_> {
         };
         compare_pairs(&shown, &expected).map_err(|violation| violation.during(&what))?;
         if count != shown.len() as u64 {
-            return Err(Violation::new(format!("{what} told of {count}, showed {}", shown.len())));
+            return Err(Violation::new(format!("{what} reported {count}, showed {}", shown.len())));
         }
         self.position = match direction {
             Direction::Forward => from.map(|at| at + shown.len()).filter(|at| *at < pairs.len()),

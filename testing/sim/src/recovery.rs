@@ -1,4 +1,5 @@
-//! Opening what a crash left, and judging it: a prefix of the commits that holds all it must.
+//! Opens the state that a crash left and judges it: a prefix of the commits with all that must
+//! survive.
 //!
 //! Crashes inside the recovery, and right after it, are recovered from in turn.
 
@@ -23,33 +24,33 @@ use siltdb_base::{
 };
 use std::{collections::BTreeMap, ops::RangeInclusive, path::Path, sync::Arc};
 
-/// How deep crashes in recoveries of crashes go.
+/// Largest depth of crashes inside recoveries from crashes.
 const DEPTH_MAX: u32 = 3;
 
-/// Of so many kills, one is salvaged as well.
+/// One kill in this many is also salvaged.
 const SALVAGED_OF: u64 = 10;
 
-/// Of so many openings, one is preceded by one that only reads.
+/// One opening in this many comes after a read-only opening.
 const LOOKED_AT_OF: u64 = 8;
 
-/// Where a salvage writes.
+/// The target directory of a salvage.
 const SALVAGED: &str = "salvaged";
 
-/// Crash states taken in one recovery, at most.
+/// At most this many crash states are taken in one recovery.
 const NESTED_MAX: usize = 2;
 
-/// What every recovery of a run needs.
+/// The parameters shared by all recoveries of a run.
 #[derive(Debug)]
 pub struct Recovery<'a> {
     /// The options.
     pub settings: &'a Settings,
-    /// The time.
+    /// The clock of the run.
     pub clock: &'a Arc<ManualClock>,
-    /// What should be there.
+    /// The expected state.
     pub model: &'a Model,
-    /// Where to count.
+    /// The counts to add to.
     pub report: &'a mut Report,
-    /// What to choose by.
+    /// The source of random choices.
     pub draw: &'a mut Draw,
 }
 
@@ -61,29 +62,29 @@ struct Look {
     follower: Follower,
 }
 
-/// Which commits a database was found to hold.
+/// The commits that a database was found to hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
     /// The last one.
     pub commit: u64,
-    /// Of the volatile ones, those up to any number in this range: it makes no difference which.
+    /// Any number in this range may be the last flushed volatile commit; all of them look the same.
     pub flushed: RangeInclusive<u64>,
 }
 
-/// A database after a crash, found to be right.
+/// A recovered database that was found correct.
 #[derive(Debug)]
 pub struct Recovered {
-    /// It.
+    /// The database.
     pub database: Database,
-    /// What is in it.
+    /// The commits in it.
     pub standing: Standing,
-    /// Its time.
+    /// The times of the database.
     pub times: Times,
 }
 
 impl Recovery<'_> {
-    /// Opens a crash state, counts it and compares all of it with the model; then the same for
-    /// crashes during and after that. Any of the databases that came out of it is returned.
+    /// Opens a crash state, counts it and compares all of it with the model. Then does the same for
+    /// crashes during and after that recovery. Returns one of the resulting databases.
     ///
     /// # Errors
     /// If it does not open, or does not hold what it must.
@@ -116,8 +117,8 @@ impl Recovery<'_> {
         expectation: &Expectation,
         depth: u32,
     ) -> Checked<Recovered> {
-        // A loss of power that was not recovered from yet may have left records behind a hole,
-        // which only a salvage shows.
+        // A power loss that no open has recovered yet may have left records behind a hole. Only a
+        // salvage shows them.
         let is_whole = depth == 0 && state.kind == CrashKind::Kill;
         let is_saved = is_whole && self.draw.chance(1, SALVAGED_OF);
         let is_there = state.fs.read_all(&Path::new(DIRECTORY).join("CURRENT")).is_ok();
@@ -150,8 +151,8 @@ impl Recovery<'_> {
         self.count_losses(expectation, &standing);
         let Standing { commit: ceiling, flushed } = standing.clone();
         let mut inside = Expectation { ceiling, flushed, ..expectation.clone() };
-        // What a killed process had flushed, but not synced, a loss of power may still take, until
-        // the recovery has come to its end.
+        // A power loss may still take what a killed process had flushed but not synced, until the
+        // recovery is complete.
         let flushed_first = *expectation.flushed.start();
         inside.floors_ms.extend_from_slice(times.floors_ms());
         inside.floors_ms.sort_unstable();
@@ -180,8 +181,8 @@ impl Recovery<'_> {
         Ok(recovered)
     }
 
-    /// Opens it to read only, twice at a time, and with a follower, and returns what they show; no
-    /// byte is written, and no writer gets in beside a reader.
+    /// Opens it read-only, twice at a time, and with a follower, and returns what they show. Such
+    /// openings write no byte, and the first two exclude writers.
     fn look(&mut self, fs: &MemFs) -> Checked<Look> {
         let before = Directory::contents(fs)?;
         let seed = self.draw.next();
@@ -212,7 +213,7 @@ impl Recovery<'_> {
         Ok(Look { shown, follower })
     }
 
-    /// Whether an opening shows what the one that only read has shown.
+    /// Whether an opening shows the same pairs as the read-only opening and the follower before it.
     fn check_look(&mut self, look: &Look, database: &Database) -> Checked<()> {
         let Look { shown, follower } = look;
         if !shown.keys().eq(database.names.keys()) {
@@ -228,7 +229,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Salvages the files that were recovered from: what comes out must be what `database` holds.
+    /// Salvages the files that were recovered: the result must equal what `database` holds.
     fn salvage(&mut self, fs: &MemFs, database: &Database, times: &Times) -> Checked<()> {
         fs.set_space_limit(None);
         let clock = Arc::new(ManualClock::new(times.latest_ms()));
@@ -253,8 +254,8 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Opens it while no call fails. On a full disk that may need space, to record a lost tail;
-    /// then it gets some.
+    /// Opens the state while no call fails. On a full disk, recording a lost tail may need space,
+    /// so the disk is then enlarged.
     fn open_healthy(&mut self, state: &CrashState) -> Checked<siltdb::Db> {
         let seed = self.draw.next();
         let opened = Database::open(self.settings, &state.fs, self.clock, seed);
@@ -267,7 +268,7 @@ impl Recovery<'_> {
         must(opened, "open")
     }
 
-    /// Sometimes tries to open with a call that fails, which may fail and must do no harm.
+    /// Sometimes tries to open with a failing call. The open may fail and must do no harm.
     fn open_with_fault(&mut self, state: &CrashState) -> Checked<Option<siltdb::Db>> {
         if !self.draw.chance(1, 10) {
             return Ok(None);
@@ -285,8 +286,8 @@ impl Recovery<'_> {
         let faults = state.fs.faults() - before;
         self.report.faults += faults;
         let error = match opened {
-            // Once a call has failed, the database is opened anew: what it would refuse to write
-            // then is no matter of recovery.
+            // After a failed call the database is reopened: its refusal of later writes is no
+            // matter of recovery.
             Ok(db) => return Ok(Some(db).filter(|_| faults == 0)),
             Err(error) => error,
         };
@@ -311,11 +312,11 @@ impl Recovery<'_> {
         self.report.commits_lost += acknowledged.min(expectation.ceiling).saturating_sub(commit);
     }
 
-    /// Finds the commit and the time that the database stands at, which must be ones it may stand
-    /// at. If several times fit, the clock is set to the latest, so that there is one.
+    /// Finds the commit and the time of the database, which must be among the expected ones. If
+    /// several times fit, the clock is set to the latest, so that only one remains.
     ///
     /// # Errors
-    /// If it stands at none, or anything in it is wrong.
+    /// If no commit fits, or anything in the database is wrong.
     pub fn judge(
         &mut self,
         database: &Database,
@@ -343,8 +344,8 @@ impl Recovery<'_> {
             return Err(Violation::new(message));
         }
         let sequence = database.db.snapshot().sequence();
-        // A commit that says its number is there for certain; a later one that changed nothing may
-        // be missing.
+        // A commit that writes its number is certainly present. A later one that changed nothing
+        // may be missing.
         let before = self.model.commit(clock).map_or(0, |commit| commit.sequence);
         if sequence < before {
             return Err(Violation::new(format!("sequence number {sequence} after {before}")));
@@ -366,8 +367,8 @@ impl Recovery<'_> {
         Ok((standing, Times::new(wall_ms, &floors_ms, self.clock)))
     }
 
-    /// The latest commit after which everything looks like what was found, with the volatile ones
-    /// that are there, and the earliest times with which it does.
+    /// The latest commit after which the state equals what was found, with its volatile commits,
+    /// and the earliest times that fit.
     fn identify(
         &self,
         found: &BTreeMap<FamilyIndex, Pairs>,
@@ -391,7 +392,7 @@ impl Recovery<'_> {
             if self.settings.expiring > 0 {
                 floors_ms.retain(fits);
             } else if !floors_ms.first().is_some_and(fits) {
-                // Where nothing expires, all times look the same.
+                // If nothing expires, all times look the same.
                 floors_ms.clear();
             }
             floors_ms
@@ -408,7 +409,7 @@ impl Recovery<'_> {
                 return Ok((Standing { commit, flushed: first..=last }, floors_ms));
             }
         }
-        // The clock key names `clock`, so the difference to that state is what helps most.
+        // The clock key names `clock`, so the difference to that state explains most.
         let latest_ms = expectation.floors_ms.last().map_or(clock_ms, |floor_ms| *floor_ms);
         let difference = compare(clock, *expectation.flushed.end(), latest_ms).err();
         let difference = difference.map_or_else(String::new, |difference| difference.to_string());
@@ -435,8 +436,8 @@ fn check_follower(follower: &Follower, shown: &BTreeMap<String, Pairs>) -> Check
     Ok(())
 }
 
-/// Sets the clock back, as administrators and flat batteries do, by some months at most: more would
-/// be a jump when it is set right again.
+/// Sets the clock back by some months at most. A larger step would be a jump when the clock is set
+/// right again.
 pub fn turn_back(clock: &ManualClock, draw: &mut Draw, report: &mut Report) {
     let back_ms = draw.pick(&[1, 300, 3000, 3000, 1 << 33]);
     clock.set_wall_ms(clock.wall_ms().saturating_sub(back_ms));

@@ -1,10 +1,10 @@
-//! What a simulation did, in numbers: a harness that crashed nothing has shown nothing.
+//! The counts of a simulation: a run that crashed nothing proves nothing.
 //!
-//! It counts and adds up; what is promised is judged elsewhere.
+//! It counts and adds up; other modules judge promises.
 
 use std::fmt;
 
-/// What the engine was doing when it crashed.
+/// The engine's work at the time of a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// Nothing: between two operations.
@@ -17,7 +17,7 @@ pub enum Phase {
     Flush,
     /// A compaction.
     Compaction,
-    /// The manifest being changed, whatever for.
+    /// Any change of the manifest.
     Install,
     /// The creation, renaming or dropping of a family.
     Family,
@@ -25,7 +25,7 @@ pub enum Phase {
     Recovery,
     /// A checkpoint.
     Checkpoint,
-    /// A sync on demand, a close, and jobs that did nothing else.
+    /// A sync on demand, a close, and jobs that neither flush nor compact.
     Other,
 }
 
@@ -42,7 +42,7 @@ const PHASES: [(Phase, &str); 10] = [
     (Phase::Other, "other"),
 ];
 
-/// The phases that a simulation worth its name has crashed in.
+/// The phases in which a complete simulation must have crashed.
 const REQUIRED: [Phase; 9] = [
     Phase::Idle,
     Phase::Commit,
@@ -55,7 +55,7 @@ const REQUIRED: [Phase; 9] = [
     Phase::Checkpoint,
 ];
 
-/// Counts of what was done and checked.
+/// Counts of operations and checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
     /// Runs finished.
@@ -70,49 +70,49 @@ pub struct Report {
     pub commits: u64,
     /// Of these, acknowledged as synced.
     pub commits_synced: u64,
-    /// Of all, those that created a family, and may have dropped one.
+    /// Of these, those that created a family, and may have dropped one.
     pub families_committed: u64,
-    /// Commits acknowledged after a call had failed, by a database that was not opened anew.
+    /// Commits acknowledged after a failed call, by a database that was not reopened.
     pub commits_resumed: u64,
     /// Commits that were in progress at a crash and were found after it.
     pub in_flight_kept: u64,
-    /// Commits that a power loss took, as it may.
+    /// Commits that a power loss took and may take.
     pub commits_lost: u64,
-    /// Volatile commits that were not flushed and went with a crash.
+    /// Unflushed volatile commits that a crash took.
     pub volatile_lost: u64,
     /// Recoveries, each followed by a comparison of everything.
     pub recoveries: u64,
     /// Salvages compared with what a recovery of the same files holds.
     pub salvages: u64,
-    /// Openings that only read, compared with the one after them.
+    /// Read-only openings, compared with the opening after them.
     pub looks: u64,
     /// States of a follower that were compared with the database.
     pub followed: u64,
-    /// What became of transactions.
+    /// Counts of transactions.
     pub transactions: Transactions,
-    /// What became of checkpoints.
+    /// Counts of checkpoints.
     pub checkpoints: Checkpoints,
-    /// Times that the directory had another name for a while.
+    /// Temporary renamings of the directory.
     pub moves: u64,
-    /// The most commits in a row that were each followed by a flush, or by an opening.
+    /// The longest series of commits of which each was followed by a flush or an opening.
     pub tiny_steps_max: u64,
     /// Reads compared with the model: keys looked up and positions walked.
     pub reads: u64,
-    /// Calls to the file system that were made to fail.
+    /// Calls to the file system that failed on purpose.
     pub faults: u64,
-    /// Operations that failed, as they may after a fault or on a full disk.
+    /// Permitted failures of operations, after a fault or on a full disk.
     pub refusals: u64,
     /// Times that the clock was set back.
     pub turns_back: u64,
-    /// Times that nothing superfluous was found in the directory of a database at rest.
+    /// Checks that found nothing superfluous in the directory of a database at rest.
     pub directories: u64,
     /// Tables flushed and compactions finished.
     pub jobs: u64,
     /// Tables removed unread.
     pub dropped_tables: u64,
-    /// Compactions for the sake of space.
+    /// Compactions that free space.
     pub space_compactions: u64,
-    /// A hash of everything that happened: the same for the same seed.
+    /// A hash of all events: the same for the same seed.
     pub fingerprint: u64,
 }
 
@@ -125,15 +125,15 @@ pub struct Transactions {
     pub overtaken: u64,
     /// Of these, begun before a flush or a compaction.
     pub across_jobs: u64,
-    /// Committed, having written nothing.
+    /// Committed without writes.
     pub read_only: u64,
-    /// Refused with `Conflict`, as the model had foretold.
+    /// Refused with `Conflict`, as the model predicted.
     pub conflicts: u64,
     /// Rolled back.
     pub rolled_back: u64,
     /// Returns to a savepoint.
     pub returns: u64,
-    /// Refused because a family they wrote to was gone.
+    /// Refused because a family that they wrote to had been dropped.
     pub dropped: u64,
 }
 
@@ -149,7 +149,7 @@ impl Transactions {
         self.dropped += other.dropped;
     }
 
-    /// Each count with what it would show; not of dropped families, which are too rare.
+    /// Each count with the case that it covers, except dropped families, which are too rare.
     fn counts(&self) -> [(&'static str, u64); 7] {
         [
             ("transactions", self.committed),
@@ -189,15 +189,15 @@ pub struct Checkpoints {
     pub busy: u64,
     /// Of these, made while snapshots or iterators were held.
     pub held: u64,
-    /// Of these, opened beside their source, both being written to.
+    /// Of these, opened beside their source while both were written to.
     pub beside: u64,
-    /// Failed, as they may after a fault or on a full disk.
+    /// Permitted failures, after a fault or on a full disk.
     pub refused: u64,
-    /// Begun where an earlier one had left a part.
+    /// Begun over the remains of an earlier one.
     pub resumed: u64,
-    /// Crash states inside one that held all of it.
+    /// Crash states inside one that held a complete checkpoint.
     pub whole: u64,
-    /// Crash states inside one that held none of it.
+    /// Crash states inside one that held no checkpoint.
     pub absent: u64,
 }
 
@@ -213,7 +213,7 @@ impl Checkpoints {
         self.absent += other.absent;
     }
 
-    /// Each count with what it would show.
+    /// Each count with the case that it covers.
     fn counts(&self) -> [(&'static str, u64); 8] {
         [
             ("checkpoints", self.made),
@@ -257,7 +257,7 @@ impl Report {
         self.crashes.iter().sum()
     }
 
-    /// Adds what another run did.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: &Self) {
         self.runs += other.runs;
         for (sum, count) in self.crashes.iter_mut().zip(other.crashes) {
@@ -291,7 +291,7 @@ impl Report {
         self.fingerprint ^= other.fingerprint;
     }
 
-    /// What was to be shown and was not exercised; empty if all was.
+    /// Names the required cases that no run covered; empty if all were.
     #[must_use]
     pub fn gaps(&self) -> Vec<&'static str> {
         let mut gaps: Vec<&str> = PHASES
@@ -309,7 +309,7 @@ impl Report {
             ("commits of families", self.families_committed),
             ("commits after a failed call", self.commits_resumed),
             ("commits in flight that are kept", self.in_flight_kept),
-            ("commits that power takes", self.commits_lost),
+            ("commits lost to a power loss", self.commits_lost),
             ("volatile commits that a crash takes", self.volatile_lost),
             ("recoveries", self.recoveries),
             ("salvages", self.salvages),

@@ -1,7 +1,7 @@
-//! One run: a database, its model, and whatever the seed makes of them.
+//! One run: a database, its model, and the operations that the seed decides.
 //!
-//! What a single step does stands in `steps`; here is how operations reach the engine, how their
-//! failures are judged, and how the run goes on after a crash.
+//! `steps` says what a single step does. This file passes operations to the engine, judges their
+//! failures, and continues after a crash.
 
 use crate::{
     database::Database,
@@ -26,10 +26,10 @@ use siltdb_base::{
 };
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-/// Where the wall clock of a run starts, in ms since 1970.
+/// The wall clock at the start of a run, in ms since 1970.
 const WALL_MS_START: u64 = 1_700_000_000_000;
 
-/// A snapshot that is held, and what it shows.
+/// A held snapshot, and what it shows.
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) snapshot: Snapshot,
@@ -37,21 +37,21 @@ pub(crate) struct Held {
     pub(crate) families: BTreeMap<FamilyIndex, Family>,
 }
 
-/// What became of an operation.
+/// The outcome of an operation.
 #[derive(Debug)]
 pub(crate) enum Outcome<T> {
     /// It succeeded.
     Done(T),
-    /// It failed in this way, as it may when a call fails or on a full disk.
+    /// It failed with this kind of error, which is permitted after a fault or on a full disk.
     Refused(ErrorKind),
-    /// It crashed, and the run goes on with what was recovered.
+    /// It crashed; the run continues with the recovered database.
     Replaced,
 }
 
-/// Why operations may fail.
+/// A reason why operations may fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Excuse {
-    /// They may not.
+    /// No failure is permitted.
     None,
     /// The disk is full.
     FullDisk,
@@ -60,7 +60,7 @@ pub(crate) enum Excuse {
 }
 
 impl Excuse {
-    /// The kinds of errors that it excuses. No fault damages bytes, so none is excused as damage.
+    /// The permitted kinds of errors. No fault damages bytes, so `Corruption` is never permitted.
     pub(crate) fn kinds(self) -> &'static [ErrorKind] {
         match self {
             Self::None => &[],
@@ -70,12 +70,12 @@ impl Excuse {
     }
 }
 
-/// For how long a fault excuses what fails.
+/// The duration for which a fault excuses failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trace {
-    /// For the operation that it hits: after that everything goes on.
+    /// Only the operation that it hits; all later ones must succeed.
     None,
-    /// Until the database is opened anew: it may poison it, or hits again and again.
+    /// Until the database is reopened, because the fault may poison it or hit again and again.
     Lasting,
 }
 
@@ -96,7 +96,7 @@ pub struct Run {
     pub(crate) watch: Option<Watch>,
     /// The time of the database.
     pub(crate) times: Times,
-    /// Whether it has acknowledged a commit since it was opened.
+    /// Whether the database has acknowledged a commit since it was opened.
     pub(crate) written: bool,
     /// All commits up to this one survive a power loss.
     pub(crate) durable: u64,
@@ -104,17 +104,17 @@ pub struct Run {
     pub(crate) flushed: u64,
     /// The last commit that readers see: the last acknowledged one, or the one in doubt.
     pub(crate) visible: u64,
-    /// Whether the space of the file system is limited.
+    /// `FullDisk` if the space of the file system is limited.
     pub(crate) disk: Excuse,
     /// Whether an operation was refused because the database is poisoned.
     pub(crate) poisoned: bool,
-    /// What the worst of the faults set since the database was opened leaves behind.
+    /// The longest trace among the faults set since the database was opened.
     pub(crate) trace: Trace,
-    /// The families, should a change of them that failed have happened all the same.
+    /// The families if a failed change of them took effect nevertheless.
     pub(crate) half_changed: Option<Names>,
-    /// The commit that changes families as it does data, while it is under way.
+    /// The commit in progress that changes families together with data.
     pub(crate) joined: Option<u64>,
-    /// Calls that had failed when the database was opened.
+    /// The number of failed calls when the database was opened.
     faults_before: u64,
     /// Operations, one to a line.
     log: Vec<String>,
@@ -122,10 +122,10 @@ pub struct Run {
 }
 
 impl Run {
-    /// Creates the database of the run that `draw` decides.
+    /// Creates the database of the run, as `draw` decides.
     ///
     /// # Errors
-    /// If creating it does not give an empty database, crashes included.
+    /// If the new database is not empty, crashes included.
     pub fn new(mut draw: Draw, settings: Settings) -> Checked<Self> {
         let clock = Arc::new(ManualClock::new(WALL_MS_START));
         let model = Model::new(settings.operator);
@@ -176,7 +176,7 @@ impl Run {
         Ok(run)
     }
 
-    /// Does all steps, and compares everything once more.
+    /// Does all steps, and then compares everything once more.
     ///
     /// # Errors
     /// If a promise of the engine is broken.
@@ -195,7 +195,7 @@ impl Run {
         Ok(())
     }
 
-    /// What was done so far.
+    /// The counts so far.
     #[must_use]
     pub fn report(&self) -> &Report {
         &self.report
@@ -211,13 +211,13 @@ impl Run {
         self.log.push(line);
     }
 
-    /// The present, as readers see it.
+    /// The present moment, as readers see it.
     pub(crate) fn now(&self) -> Moment {
         let wall_ms = self.times.at(&self.clock);
         Moment { commit: self.visible, wall_ms, flushed: u64::MAX }
     }
 
-    /// Why something may fail, whatever it is.
+    /// The reason why an operation may fail now.
     pub(crate) fn excuse(&self) -> Excuse {
         if self.has_failed() { Excuse::Fault } else { self.disk }
     }
@@ -227,7 +227,7 @@ impl Run {
         self.database.fs.faults() > self.faults_before
     }
 
-    /// Why an operation may fail that began when `faults` calls had failed.
+    /// The reason why an operation may fail that began when `faults` calls had failed.
     fn excuse_since(&self, faults: u64) -> Excuse {
         match self.trace {
             Trace::Lasting => self.excuse(),
@@ -241,7 +241,7 @@ impl Run {
         self.watch = Some(Watch::new(&self.database.fs, self.draw.fork(), states));
     }
 
-    /// What a crash now must leave; `after`: the families, should the operation succeed.
+    /// The state that a crash must leave now. `after` is the families if the operation succeeds.
     pub(crate) fn expectation(&self, after: Option<Names>) -> Expectation {
         let mut families = vec![self.database.names.clone()];
         families.extend(after);
@@ -256,8 +256,8 @@ impl Run {
         }
     }
 
-    /// Has the engine do something, watched: its errors are judged, and the crash states that were
-    /// taken meanwhile are recovered from. `after`: the families, should it succeed.
+    /// Runs an operation of the engine under observation. Judges its errors, and recovers from the
+    /// crash states taken meanwhile. `after` is the families if it succeeds.
     pub(crate) fn operate<T>(
         &mut self,
         activity: Activity,
@@ -309,7 +309,7 @@ impl Run {
         }
     }
 
-    /// Whether an operation may fail like this.
+    /// Whether an operation may fail with this error.
     fn judge(&mut self, error: &siltdb::Error, excuse: Excuse) -> Checked<()> {
         self.report.refusals += 1;
         self.note(format!("refused: {error}"));
@@ -319,14 +319,14 @@ impl Run {
         Err(Violation::new(format!("unexpected error ({excuse:?}): {error}")))
     }
 
-    /// The crash that strikes between two operations.
+    /// A crash between two operations.
     pub(crate) fn crash(&mut self) -> Checked<()> {
         let state = CrashState::take(&self.database.fs, &mut self.draw);
         self.note(format!("crash: {:?} between operations", state.kind));
         let before = self.expectation(None);
         let recovered = self.recovery().recover(&state, Default::default(), &before, 0)?;
         self.crashes_left = self.crashes_left.saturating_sub(1);
-        // After a failure there is nothing left to see in what it poisoned.
+        // A database poisoned by a failure shows nothing further, so the run leaves it.
         if self.excuse() == Excuse::Fault || self.draw.chance(1, 2) {
             self.adopt(recovered);
         }
@@ -353,7 +353,7 @@ impl Run {
         }
     }
 
-    /// Goes on with another database, from the commit that it stands at.
+    /// Continues with another database, at the commit that it holds.
     fn adopt(&mut self, recovered: Recovered) {
         let Recovered { database, standing: Standing { commit, flushed }, times } = recovered;
         let now = times.at(&self.clock);
@@ -375,14 +375,14 @@ impl Run {
         self.watch();
     }
 
-    /// Lets time pass.
+    /// Advances the clock.
     pub(crate) fn advance(&mut self, duration: Duration) {
         self.note(format!("{duration:?} pass"));
         self.clock.advance(duration);
         self.read_clock();
     }
 
-    /// Has the database read the clock.
+    /// Makes the database read the clock.
     pub(crate) fn read_clock(&mut self) {
         self.database.read_clock();
         self.times.read(&self.clock);
@@ -390,7 +390,7 @@ impl Run {
 
     /// Sets the clock back, or right again.
     pub(crate) fn turn_clock(&mut self) {
-        // Writers that were slowed down have let time pass.
+        // Delayed writers have advanced the clock.
         self.read_clock();
         let latest_ms = self.now().wall_ms;
         if self.clock.wall_ms() < latest_ms && self.draw.chance(1, 2) {

@@ -1,16 +1,16 @@
 //! The options of one run, drawn from its seed.
 //!
-//! They decide what the run is like, not what it does.
+//! They decide the conditions of a run, not its operations.
 
 use crate::{draw::Draw, keys::KeyShape, operator::Operator};
 use siltdb::{Compression, Durability, FamilyOptions, Options, ReadIo};
 use siltdb_base::{clock::ManualClock, fs::mem::MemFs};
 use std::{sync::Arc, time::Duration};
 
-/// Where the database lies on its file system.
+/// The database's directory in its file system.
 pub const DIRECTORY: &str = "/data/db";
 
-/// What goes wrong in a run.
+/// The failures of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weather {
     /// Kills and power losses; commits that are not logged are allowed.
@@ -19,14 +19,14 @@ pub enum Weather {
     Faults,
     /// As `Crashes`, and a disk that runs full.
     FullDisk,
-    /// Nothing but clean closes; commits that are not logged are allowed.
+    /// Clean closes only; commits that are not logged are allowed.
     Calm,
 }
 
-/// What a run is like.
+/// The conditions of a run.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What goes wrong.
+    /// The failures of the run.
     pub weather: Weather,
     /// Operations to do.
     pub steps: u64,
@@ -34,17 +34,17 @@ pub struct Settings {
     pub crashes_max: usize,
     /// Different keys in a family.
     pub key_count: u64,
-    /// What they look like.
+    /// The shape of keys.
     pub key_shape: KeyShape,
     /// Longest value, in bytes.
     pub value_bytes_max: usize,
-    /// What `merge` does.
+    /// The merge operator of all families.
     pub operator: Operator,
-    /// Of ten puts, so many expire.
+    /// Of ten puts, this many expire.
     pub expiring: u64,
-    /// After so many of a hundred operations everything is compared.
+    /// After this many of a hundred operations everything is compared.
     pub compared: u64,
-    /// The durabilities of commits, one as likely as the other.
+    /// The durability classes of commits, with equal probability.
     pub durabilities: Vec<Durability>,
     memtable_bytes: usize,
     read_io: ReadIo,
@@ -52,7 +52,7 @@ pub struct Settings {
     default_family: FamilySettings,
 }
 
-/// How one family is kept.
+/// The options of one family.
 #[derive(Clone, Copy, Debug)]
 pub struct FamilySettings {
     block_bytes: usize,
@@ -65,7 +65,7 @@ pub struct FamilySettings {
 }
 
 impl FamilySettings {
-    /// Draws them.
+    /// Draws the settings of a family.
     pub fn new(draw: &mut Draw) -> Self {
         Self {
             block_bytes: draw.pick(&[1 << 10, 1 << 10, 4 << 10, 16 << 10]),
@@ -79,7 +79,7 @@ impl FamilySettings {
         }
     }
 
-    /// As options of a family whose merge operator is `operator`.
+    /// The options of a family with these settings and the merge operator `operator`.
     #[must_use]
     pub fn options(self, operator: Operator) -> FamilyOptions {
         FamilyOptions::new()
@@ -95,7 +95,7 @@ impl FamilySettings {
 }
 
 impl Settings {
-    /// Draws them.
+    /// Draws the settings of a run.
     pub fn new(draw: &mut Draw) -> Self {
         let weather = match draw.below(20) {
             0..10 => Weather::Crashes,
@@ -119,7 +119,7 @@ impl Settings {
             key_shape: draw.pick(&[KeyShape::Prefixed, KeyShape::Binary, KeyShape::Mixed]),
             value_bytes_max: draw.pick(&[200, 8 << 10, 3 * memtable_bytes]),
             operator: draw.pick(&[Operator::Append, Operator::Add]),
-            // Whether a commit is lost or what it did has expired cannot always be told.
+            // A lost commit and an expired one cannot always be told apart.
             expiring: if may_lose { 0 } else { draw.pick(&[0, 0, 2, 5]) },
             compared: draw.pick(&[0, 2, 10, 100]),
             durabilities,
@@ -130,7 +130,8 @@ impl Settings {
         }
     }
 
-    /// The options to open the database with; `seed` decides what the engine draws itself.
+    /// The options to open the database with. `seed` is the seed of the engine's own random
+    /// choices.
     #[must_use]
     pub fn options(&self, fs: &MemFs, clock: &Arc<ManualClock>, seed: u64) -> Options {
         Options::new()

@@ -1,6 +1,6 @@
 //! The single steps of a run.
 //!
-//! Each does one thing to the engine and the same to the model.
+//! Each step does the same to the engine and to the model.
 
 use crate::{
     database::Database,
@@ -21,17 +21,17 @@ use siltdb_base::{
 };
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Families at once, the default one included.
+/// At most this many families exist at once, including the default one.
 const FAMILIES_MAX: usize = 5;
 
-/// Snapshots held at once.
+/// At most this many snapshots are held at once.
 const SNAPSHOTS_MAX: usize = 4;
 
-/// Iterators held at once.
+/// At most this many iterators are held at once.
 const WALKS_MAX: usize = 3;
 
 impl Run {
-    /// Does something.
+    /// Does one random step.
     pub(crate) fn step(&mut self) -> Checked<()> {
         if self.has_failed() {
             match (self.draw.below(6), self.trace) {
@@ -83,7 +83,7 @@ impl Run {
 
     pub(crate) fn commit(&mut self) -> Checked<()> {
         if self.visible > self.model.acknowledged() {
-            // Readers see the commit in doubt: the database is poisoned, and takes no other.
+            // Readers see the commit in doubt. The database is poisoned and takes no other commit.
             return self.read();
         }
         let saved = self.poisoned.then(|| self.model.clone());
@@ -97,14 +97,14 @@ impl Run {
         match self.operate(Activity::Commit, None, |database| carry_out(database, &planned))? {
             Outcome::Done(()) => self.acknowledge(&planned),
             Outcome::Refused(ErrorKind::Poisoned) => {
-                // Of a poisoned database it was not even tried: what was in doubt still is.
+                // A poisoned database did not try the commit, so the earlier one is still in doubt.
                 if let Some(saved) = saved {
                     self.model = saved;
                 }
                 self.look_at_refused()
             }
             Outcome::Refused(_) => {
-                // It never got a place: it is not there, and no recovery finds it.
+                // The commit never got a sequence number: it is absent, and no recovery finds it.
                 self.model.truncate(self.visible);
                 self.compare_everything()
             }
@@ -112,7 +112,7 @@ impl Run {
         }
     }
 
-    /// What failed once and left nothing behind keeps nothing from going on.
+    /// After a transient failure that left nothing behind, commits must go on.
     fn go_on(&mut self) -> Checked<()> {
         self.note("no call fails any more".to_owned());
         self.database.fs.set_fault(None);
@@ -138,7 +138,7 @@ impl Run {
         Ok(())
     }
 
-    /// A commit that met a failure of the log is invisible, or seen as a whole.
+    /// A commit that failed in the log is either invisible or visible as a whole.
     pub(crate) fn look_at_refused(&mut self) -> Checked<()> {
         let Err(absent) = self.compare_everything() else { return Ok(()) };
         self.visible = self.model.possible();
@@ -148,7 +148,7 @@ impl Run {
         })
     }
 
-    /// Compares the whole present with the model.
+    /// Compares the whole present state with the model.
     pub(crate) fn compare_everything(&mut self) -> Checked<()> {
         let at = self.now();
         for (index, family) in &self.database.families {
@@ -163,7 +163,7 @@ impl Run {
         self.database.check_cache()
     }
 
-    /// Reads a little, now or at a snapshot.
+    /// Reads a little, at the present or at a snapshot.
     pub(crate) fn read(&mut self) -> Checked<()> {
         let held = if self.snapshots.is_empty() || self.draw.chance(1, 2) {
             None
@@ -189,7 +189,8 @@ impl Run {
         };
         let mut compared = compare();
         if self.database.fs.faults() > faults {
-            // A call failed meanwhile: nothing wrong may have stayed behind.
+            // A call failed meanwhile; the second comparison shows that no wrong state stayed
+            // behind.
             compared = compare();
         }
         let what = if held.is_some() { "reading a snapshot" } else { "reading" };
@@ -212,7 +213,7 @@ impl Run {
         Ok(())
     }
 
-    /// Opens an iterator that stays, or walks one on.
+    /// Opens an iterator and keeps it, or advances a kept one.
     fn walk(&mut self) -> Checked<()> {
         if self.walks.len() < WALKS_MAX && self.draw.chance(1, 3) {
             let indexes: Vec<_> = self.database.families.keys().copied().collect();
@@ -258,7 +259,7 @@ impl Run {
         Ok(())
     }
 
-    /// No job is due, so what was to be synced by now is.
+    /// No job is due, so every commit whose interval is over has been synced.
     fn count_intervals(&mut self) {
         let now_ns = u128::from(self.clock.monotonic_ns());
         for number in self.durable + 1..=self.model.acknowledged() {
@@ -278,7 +279,7 @@ impl Run {
         Ok(())
     }
 
-    /// What was flushed needs no log any more.
+    /// Flushed data needs no log any more.
     fn made_flushed(&mut self, outcome: &Outcome<()>) {
         if let Outcome::Done(()) = outcome {
             self.flushed = self.model.acknowledged();
@@ -293,7 +294,7 @@ impl Run {
     }
 
     pub(crate) fn compact(&mut self) -> Checked<()> {
-        // By itself, so that what follows is compaction alone.
+        // Flushes separately, so that the next operation is compaction alone.
         self.flush()?;
         let indexes: Vec<_> = self.database.families.keys().copied().collect();
         let family = self.draw.pick(&indexes);
@@ -314,8 +315,8 @@ impl Run {
         }
     }
 
-    /// Compares what lies in the directory of a database at rest with what opening it needs. Not
-    /// where readers hold files, nor where what was to be removed may be left for the next open.
+    /// Compares the directory of a database at rest with the files that it needs. Skipped while
+    /// readers hold files, and where a failure may have left removals to the next open.
     fn look_at_directory(&mut self) -> Checked<()> {
         let is_held =
             !self.snapshots.is_empty() || !self.walks.is_empty() || !self.transactions.is_empty();
@@ -341,7 +342,7 @@ impl Run {
 
     fn change_families(&mut self) -> Checked<()> {
         if self.excuse() == Excuse::Fault {
-            // It may or may not happen; one such change at a time is enough to keep track of.
+            // The change may or may not happen. Only one such change at a time is tracked.
             return self.crash();
         }
         let mut names = self.database.names.clone();
@@ -395,7 +396,7 @@ impl Run {
         self.forget_half_changed()
     }
 
-    /// After a change of the families that failed halfway, only a recovery knows what is.
+    /// After a change of families that failed halfway, only a recovery shows which families exist.
     fn forget_half_changed(&mut self) -> Checked<()> {
         let found = self.database.db.families();
         if self.excuse() == Excuse::None || self.database.names.keys().eq(found.iter()) {
@@ -404,7 +405,7 @@ impl Run {
         Err(Violation::new(format!("families {found:?} after a change of them failed")))
     }
 
-    /// A family is gone: writes to it fail, what holds it goes on.
+    /// After a family was dropped, writes to it fail and open readers of it go on.
     pub(crate) fn dropped(&mut self, names: Names, index: FamilyIndex) -> Checked<()> {
         self.database.names = names;
         let Some(family) = self.database.families.remove(&index) else { return Ok(()) };
@@ -424,10 +425,10 @@ impl Run {
             Outcome::Replaced => return Ok(()),
             Outcome::Done(()) => {
                 self.durable = self.model.acknowledged();
-                // What was not logged is kept by a flush.
+                // Close flushes what was not logged.
                 self.flushed = self.model.acknowledged();
-                // A process that wrote nothing leaves no time behind, nor does one that has no
-                // space to note it.
+                // A process that wrote nothing stores no time, nor does one without the space for
+                // it.
                 let had_space = self.disk == Excuse::None && self.database.fs.faults() == faults;
                 if self.written && had_space {
                     self.times.made_durable();
@@ -448,7 +449,7 @@ impl Run {
         self.reopen(&expectation)
     }
 
-    /// Has the engine verify all its files; and nobody else gets in.
+    /// Verifies all files of the database, and checks that no second opening succeeds.
     fn check_files(&mut self) -> Checked<()> {
         self.database.check_ground()?;
         let faults = self.database.fs.faults();
@@ -468,7 +469,7 @@ impl Run {
         Err(Violation::new(format!("check found damage where there is none: {report:?}")))
     }
 
-    /// Makes a call fail, or the disk run full or empty again.
+    /// Makes a call fail, or fills or enlarges the disk.
     fn disturb(&mut self) {
         match self.settings.weather {
             Weather::Faults => self.fault(),
@@ -506,7 +507,7 @@ impl Run {
         let nth = self.draw.within(1..=8);
         let span = self.draw.pick(&[FaultSpan::Once, FaultSpan::Once, FaultSpan::FromThenOn]);
         let error = self.draw.pick(&[FaultError::Io, FaultError::NoSpace]);
-        // A reader that never succeeds shows nothing.
+        // A reader that always fails shows nothing.
         let span = if kind == Some(CallKind::Read) { FaultSpan::Once } else { span };
         if span == FaultSpan::FromThenOn || kind.is_some_and(may_poison) {
             self.trace = Trace::Lasting;
@@ -517,8 +518,8 @@ impl Run {
     }
 }
 
-/// Whether the log, or the manifest, is given up when such a call fails: what it has done to the
-/// disk is not known then, or stands where others follow.
+/// Whether a failure of such a call poisons the log or the manifest. Its effect on the disk is then
+/// unknown, or it left bytes at a place where others follow.
 pub(crate) fn may_poison(kind: CallKind) -> bool {
     matches!(kind, CallKind::Fill | CallKind::Sync | CallKind::SyncDir | CallKind::Rename)
 }

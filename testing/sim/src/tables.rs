@@ -11,12 +11,12 @@ use crate::{
 };
 use siltdb::{Durability, ErrorKind, WriteBatch};
 
-/// Keys that a new family gets in the commit that creates it, at most.
+/// A new family gets at most this many keys in the commit that creates it.
 const KEYS_MAX: u64 = 40;
 
 impl Run {
-    /// Creates the family `name` with data; `old`, if there is one, is dropped in the same commit.
-    /// The commit and the families, after a crash, must be of one mind.
+    /// Creates the family `name` with data. `old`, if given, is dropped in the same commit. After a
+    /// crash, commit and families must agree.
     pub(crate) fn commit_family(&mut self, name: &str, old: Option<&str>) -> Checked<()> {
         if self.excuse() == Excuse::Fault {
             return self.crash();
@@ -59,7 +59,8 @@ impl Run {
         };
         let found = self.database.db.families();
         if kind == ErrorKind::Poisoned && names.keys().eq(found.iter()) {
-            // They are in force, and with them the commit is seen; a crash may leave neither.
+            // The families are in force, and the commit is visible with them. A crash may leave
+            // neither.
             self.visible = self.model.possible();
             self.half_changed = Some(before);
             self.database.families.insert(index, family);
@@ -75,7 +76,7 @@ impl Run {
         self.compare_everything()
     }
 
-    /// What the commit `number` writes to a new family, and that it says its number.
+    /// The operations of commit `number` on a new family; the commit writes its number.
     fn plan_data(&mut self, index: crate::model::FamilyIndex, number: u64) -> Planned {
         let (shape, count) = (self.settings.key_shape, self.settings.key_count);
         let mut operations = Vec::new();

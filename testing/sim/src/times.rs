@@ -1,23 +1,23 @@
-//! The time by which a database decides expiry: that of the wall clock, but never an earlier one
-//! than it has used, and running on while the wall clock is far behind (decision 0004).
+//! The time by which a database decides expiry. It follows the wall clock, is never earlier than a
+//! time already used, and advances while the wall clock is far behind (decision 0004).
 //!
-//! It follows the promise and judges nothing. The simulated clock does not jump by years.
+//! It mirrors the promise and judges nothing. The simulated clock does not jump by years.
 
 use siltdb_base::clock::{Clock, LAG_MS_MAX, ManualClock};
 
-/// What is known of the time of one open database.
+/// The known times of one open database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Times {
     latest_ms: u64,
-    /// When that was, by the monotonic clock.
+    /// The time of that reading, by the monotonic clock.
     at_ns: u64,
-    /// What a crash may take it back to: the last one known to be durable, and those used since.
+    /// The times to which a crash may set it back: the last durable one, and those used since.
     floors_ms: Vec<u64>,
 }
 
 impl Times {
-    /// Those of a database whose time is `latest_ms` when `clock` is read, and that a crash takes
-    /// back to that or to one of `floors_ms`.
+    /// A database whose time is `latest_ms` when `clock` is read. A crash sets it back to that time
+    /// or to one of `floors_ms`.
     #[must_use]
     pub fn new(latest_ms: u64, floors_ms: &[u64], clock: &ManualClock) -> Self {
         let (at_ns, floors_ms) = (clock.monotonic_ns(), floors_ms.to_vec());
@@ -32,7 +32,7 @@ impl Times {
         self.floors_ms.dedup();
     }
 
-    /// The time that decides at what `clock` shows.
+    /// The time that decides expiry when `clock` is read now.
     #[must_use]
     pub fn at(&self, clock: &ManualClock) -> u64 {
         let wall_ms = clock.wall_ms();
@@ -44,25 +44,25 @@ impl Times {
         }
     }
 
-    /// The latest that it has used.
+    /// The latest time that the database has used.
     #[must_use]
     pub fn latest_ms(&self) -> u64 {
         self.latest_ms
     }
 
-    /// What a crash may take it back to, earliest first.
+    /// The times to which a crash may set it back, earliest first.
     #[must_use]
     pub fn floors_ms(&self) -> &[u64] {
         &self.floors_ms
     }
 
-    /// The database has read `clock`.
+    /// Follows a reading of `clock` by the database.
     pub fn read(&mut self, clock: &ManualClock) {
         (self.latest_ms, self.at_ns) = (self.at(clock), clock.monotonic_ns());
         self.note_floor();
     }
 
-    /// An edit has made the time durable: no crash takes it back any more.
+    /// Notes that an edit has made the time durable, so that no crash sets it back.
     pub fn made_durable(&mut self) {
         self.floors_ms = vec![self.latest_ms];
     }

@@ -1,11 +1,11 @@
-//! Many tiny steps in a row, as a loop of small programs makes them, or a program that flushes
-//! after each commit: each step leaves a segment of the log or a table.
+//! Many tiny steps in a row, like those of a loop of short programs, or of a program that flushes
+//! after each commit. Each step leaves a segment of the log or a table.
 //!
-//! What a step does and compares is written in `steps`.
+//! `steps` says what a step does and compares.
 
 use crate::{run::Run, violation::Checked};
 
-/// What follows each of the commits.
+/// The operation after each commit.
 #[derive(Clone, Copy, Debug)]
 enum Then {
     Flush,

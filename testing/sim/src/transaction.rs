@@ -1,6 +1,7 @@
-//! A transaction that is open, with what it should see and what it depends on.
+//! An open transaction, with the state that it should see and the reads that it depends on.
 //!
-//! It reads, takes notes of what it read, and foretells how its commit ends; steps are elsewhere.
+//! It reads, notes what it read, and predicts the result of its commit. `transactions` has the
+//! steps.
 
 use crate::{
     draw::Draw,
@@ -13,34 +14,34 @@ use siltdb::{Durability, Family, Isolation, Read, Transaction};
 use siltdb_base::cursor::Direction;
 use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
-/// How a commit ends.
+/// The predicted result of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It happens.
+    /// It succeeds.
     Commit,
     /// It is refused with `Conflict`.
     Conflict,
-    /// Either: what was changed meanwhile reads as it did, which the engine may see or not.
+    /// Either, because a value changed and changed back. The engine may or may not notice that.
     Either,
-    /// It is refused, because a family that it wrote to is gone.
+    /// It is refused, because a family that it wrote to has been dropped.
     Dropped,
 }
 
-/// How much the harness knows of what a transaction reads.
+/// The precision of the harness's notes on what a transaction reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notes {
-    /// Every key and range.
+    /// It notes every key and range.
     Exact,
-    /// The families.
+    /// It notes the families only.
     Families,
 }
 
 /// Keys of families that must not have changed.
 #[derive(Clone, Debug, Default)]
 struct Footprint {
-    /// If one of them reads differently, there is a conflict.
+    /// If one of them reads differently, the commit conflicts.
     certain: Vec<(FamilyIndex, Span)>,
-    /// If none of them was touched, there is none.
+    /// If none of them was touched, the commit does not conflict.
     possible: Vec<(FamilyIndex, Span)>,
 }
 
@@ -51,45 +52,45 @@ impl Footprint {
     }
 }
 
-/// What a transaction reads from, and by what it chooses.
+/// The source of a transaction's reads, and the shape of its keys.
 #[derive(Debug)]
 pub struct Look<'a> {
     /// The family.
     pub family: FamilyIndex,
-    /// A handle of it.
+    /// A handle of the family.
     pub handle: &'a Family,
-    /// The present.
+    /// The present moment.
     pub now: Moment,
-    /// What keys look like.
+    /// The shape of keys.
     pub shape: KeyShape,
-    /// How many there are.
+    /// The number of different keys.
     pub key_count: u64,
 }
 
 /// An open transaction.
 #[derive(Debug)]
 pub struct OpenTransaction {
-    /// Itself.
+    /// The transaction.
     pub transaction: Transaction,
-    /// The last commit when it began.
+    /// The last commit when the transaction began.
     pub began: u64,
-    /// Flushes and compactions until then.
+    /// Flushes and compactions finished by then.
     pub jobs_before: u64,
-    /// The families when it began.
+    /// The families when the transaction began.
     pub families: BTreeMap<FamilyIndex, Family>,
-    /// What its commit waits for.
+    /// Its durability class.
     pub durability: Durability,
-    /// What it wrote.
+    /// Its writes, in order.
     pub writes: Vec<(FamilyIndex, Operation)>,
     savepoints: Vec<(String, usize)>,
     notes: Notes,
     reads: Footprint,
-    /// An iterator that stays, beside what it walks over.
+    /// A kept iterator, and the state that it reads.
     walk: Option<(Walk, Model)>,
 }
 
 impl OpenTransaction {
-    /// One that began now, after commit number `began`.
+    /// A transaction that begins now, after commit number `began`.
     #[must_use]
     pub fn new(
         transaction: Transaction,
@@ -116,13 +117,13 @@ impl OpenTransaction {
         self.transaction.isolation() >= Isolation::RepeatableRead
     }
 
-    /// What its reads see of a family.
+    /// The state of a family as the transaction's reads see it.
     fn own_model(&self, model: &Model, look: &Look<'_>) -> Model {
         let commit = if self.has_snapshot() { self.began } else { look.now.commit };
         model.with_own(look.family, commit, &self.writes)
     }
 
-    /// Reads a little and compares it. Returns how many reads were compared.
+    /// Reads a little and compares it. Returns the number of reads compared.
     ///
     /// # Errors
     /// If anything differs.
@@ -146,15 +147,16 @@ impl OpenTransaction {
         read.map_err(|violation| truth.blame(violation))
     }
 
-    /// Anything in a family may have been noted as read.
+    /// Notes that the transaction may have read any key of a family.
     pub fn read_anything(&mut self, family: FamilyIndex) {
         self.reads.possible.push((family, Span::all()));
     }
 
-    /// Opens an iterator that stays, or walks it on. Only where anything may be noted as read.
+    /// Opens an iterator and keeps it, or advances a kept one. The transaction's notes must be by
+    /// family.
     ///
     /// # Errors
-    /// If it yields anything but what the transaction saw when it was opened.
+    /// If it yields anything that the transaction did not see when the iterator was opened.
     pub fn walk(&mut self, model: &Model, look: &Look<'_>, draw: &mut Draw) -> Checked<u64> {
         let Some((walk, own)) = &mut self.walk else {
             let own = self.own_model(model, look);
@@ -174,13 +176,13 @@ impl OpenTransaction {
         must(walked, "walking an iterator of a transaction")
     }
 
-    /// Whether it may hold an iterator.
+    /// Whether it may keep an iterator.
     #[must_use]
     pub fn may_walk(&self) -> bool {
         self.notes == Notes::Families
     }
 
-    /// Lets its iterator go: a call has failed under it.
+    /// Drops its iterator, after a call has failed under it.
     pub fn forget_walk(&mut self) {
         self.walk = None;
     }
@@ -205,7 +207,7 @@ impl OpenTransaction {
         }
     }
 
-    /// Takes notes of a walk over `covered` that showed `shown`.
+    /// Notes a scan over `covered` that showed `shown`.
     fn covered(&mut self, family: FamilyIndex, covered: Span, shown: &Pairs) {
         if self.transaction.isolation() == Isolation::Serializable {
             self.reads.add(family, covered);
@@ -216,7 +218,7 @@ impl OpenTransaction {
         }
     }
 
-    /// Iterates over a range from one end, to the other or less far.
+    /// Iterates over a range from one end, to the other end or less far.
     fn scan(
         &mut self,
         source: &Transaction,
@@ -276,7 +278,7 @@ impl OpenTransaction {
         Ok(1)
     }
 
-    /// Places a cursor and moves it to and fro, until it stands nowhere.
+    /// Places a cursor and moves it to and fro, until it has no position.
     fn move_cursor(
         &mut self,
         source: &Transaction,
@@ -331,7 +333,7 @@ impl OpenTransaction {
                 }
             };
         }
-        // Where it stands now was not compared, but was read.
+        // The last position was not compared, but it was read.
         let last = position.map(|at| pairs[at].clone());
         match (way, &last) {
             (Direction::Forward, Some((at, _))) => {
@@ -346,7 +348,7 @@ impl OpenTransaction {
         Ok(shown.len() as u64)
     }
 
-    /// Names what was written so far.
+    /// Creates a savepoint.
     ///
     /// # Errors
     /// If that fails.
@@ -356,10 +358,10 @@ impl OpenTransaction {
         Ok(())
     }
 
-    /// Returns to a savepoint, or releases it. Whether there was one of that name.
+    /// Returns to a savepoint, or releases it. Returns whether the name existed.
     ///
     /// # Errors
-    /// If there is one and it fails, or if there is none and it does not.
+    /// If the savepoint exists and the call fails, or if it does not exist and the call succeeds.
     pub fn use_savepoint(&mut self, name: &str, used: Used) -> Checked<bool> {
         let result = match used {
             Used::Return => self.transaction.rollback_to(name),
@@ -383,7 +385,7 @@ impl OpenTransaction {
         Ok(true)
     }
 
-    /// How its commit ends, if it comes now. `families` are those that there are.
+    /// The result of a commit at this moment. `families` are the existing ones.
     #[must_use]
     pub fn ending(
         &self,
@@ -422,12 +424,12 @@ impl OpenTransaction {
     }
 }
 
-/// What is done with a savepoint.
+/// The use of a savepoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Used {
-    /// Everything written since is taken back.
+    /// All writes since then are undone.
     Return,
-    /// It is forgotten.
+    /// The savepoint is removed.
     Release,
 }
 

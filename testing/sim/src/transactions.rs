@@ -1,6 +1,6 @@
 //! Steps of transactions: several are open at once, while others commit, flush and compact.
 //!
-//! What a transaction sees and depends on is known by `transaction`.
+//! `transaction` knows what a transaction sees and depends on.
 
 use crate::{
     keys::{CLOCK_KEY, operand, value},
@@ -14,17 +14,17 @@ use crate::{
 use siltdb::{CommitInfo, ErrorKind, Isolation, Transaction, TransactionOptions};
 use std::time::Duration;
 
-/// Transactions open at once.
+/// At most this many transactions are open at once.
 const OPEN_MAX: usize = 4;
 
-/// Names of savepoints.
+/// The names of savepoints.
 const SAVEPOINTS: [&str; 2] = ["a", "b"];
 
 impl Run {
-    /// Begins a transaction or goes on with one, and sometimes ends it.
+    /// Begins or continues a transaction, and sometimes ends it.
     pub(crate) fn transact(&mut self) -> Checked<()> {
         if self.visible > self.model.acknowledged() {
-            // Readers see the commit in doubt: the database is poisoned, and takes no other.
+            // Readers see the commit in doubt. The database is poisoned and takes no other commit.
             return self.read();
         }
         let begins = self.transactions.len() < OPEN_MAX && self.draw.chance(1, 3);
@@ -83,7 +83,7 @@ impl Run {
         }
     }
 
-    /// An operation of a transaction, and for how long its value stays.
+    /// An operation of a transaction, and the time until its value expires.
     fn transaction_operation(&mut self) -> (Operation, Option<Duration>) {
         let (shape, count) = (self.settings.key_shape, self.settings.key_count);
         let key = shape.key(self.draw.below(count));
@@ -168,7 +168,8 @@ impl Run {
         let faults = self.database.fs.faults();
         let mut compared = read(open);
         if self.database.fs.faults() > faults {
-            // What a failed reader has read is not known; nothing wrong may have stayed behind.
+            // The harness does not know which keys a failed reader has read. No wrong state may
+            // stay behind.
             open.read_anything(family);
             open.forget_walk();
             compared = read(open);
@@ -188,7 +189,7 @@ impl Run {
         self.ended(open)
     }
 
-    /// After its end a transaction takes nothing, until it is made a new one.
+    /// A transaction that has ended takes no operation until it is renewed.
     fn ended(&mut self, open: OpenTransaction) -> Checked<()> {
         let OpenTransaction { transaction, durability, .. } = open;
         let late = transaction.put(b"late", b"");
@@ -203,7 +204,8 @@ impl Run {
         Ok(())
     }
 
-    /// Has it write the number of its commit, sometimes: all that do meet on that key.
+    /// Sometimes makes the transaction write its commit number. All that do so meet on the clock
+    /// key.
     fn write_clock(&mut self, open: &mut OpenTransaction) -> Checked<Clock> {
         let wanted = match open.transaction.isolation() {
             Isolation::Snapshot => self.draw.chance(1, 8),
@@ -249,21 +251,21 @@ impl Run {
             Outcome::Done(Ok(info)) if writes => self.committed(&open, &planned, ending, info)?,
             Outcome::Done(result) => {
                 match saved {
-                    // What was in doubt still is.
+                    // The earlier commit is still in doubt.
                     Some(saved) => self.model = saved,
                     None => self.model.truncate(self.visible),
                 }
                 self.not_written(ending, writes, result)?;
             }
             Outcome::Refused(ErrorKind::Poisoned) => {
-                // Of a poisoned database it was not even tried: what was in doubt still is.
+                // A poisoned database did not try the commit, so the earlier one is still in doubt.
                 if let Some(saved) = saved {
                     self.model = saved;
                 }
                 return self.look_at_refused();
             }
             Outcome::Refused(_) => {
-                // It never got a place: it is not there, and no recovery finds it.
+                // The commit never got a sequence number: it is absent, and no recovery finds it.
                 self.model.truncate(self.visible);
                 self.compare_everything()?;
             }
@@ -287,7 +289,7 @@ impl Run {
         self.acknowledge(planned)?;
         let sequence = self.database.db.snapshot().sequence();
         if info.sequence != sequence {
-            let message = format!("a commit told of {}, readers see {sequence}", info.sequence);
+            let message = format!("a commit reported {}, readers see {sequence}", info.sequence);
             return Err(Violation::new(message));
         }
         let counts = &mut self.report.transactions;
@@ -298,7 +300,7 @@ impl Run {
         Ok(())
     }
 
-    /// It had nothing to write, or was refused: nothing of it is there.
+    /// The transaction had no writes or was refused, so none of them is present.
     fn not_written(
         &mut self,
         ending: Ending,
@@ -324,7 +326,8 @@ impl Run {
         if let Ok(info) = result {
             let sequence = self.database.db.snapshot().sequence();
             if info.sequence > sequence {
-                let message = format!("a reader told of {}, the last is {sequence}", info.sequence);
+                let message =
+                    format!("a reader reported {}, the last is {sequence}", info.sequence);
                 return Err(Violation::new(message));
             }
         }

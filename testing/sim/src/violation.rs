@@ -1,10 +1,10 @@
-//! A broken promise of the engine, in words.
+//! A broken promise of the engine, described in words.
 //!
-//! Errors of the engine become one only where none was allowed.
+//! An error of the engine is a violation only where no error is permitted.
 
 use std::fmt;
 
-/// What was promised and not kept.
+/// The description of a broken promise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation(String);
 
@@ -18,7 +18,7 @@ impl Violation {
         Self(message.into())
     }
 
-    /// The same violation, found while doing `what`.
+    /// The same violation, with the operation `what` before it.
     #[must_use]
     pub fn during(self, what: impl fmt::Display) -> Self {
         Self(format!("{what}: {}", self.0))
@@ -31,7 +31,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Turns an error where none is allowed into a violation.
+/// Turns an error into a violation where none is permitted.
 ///
 /// # Errors
 /// If `result` is one.
@@ -39,7 +39,7 @@ pub fn must<T>(result: siltdb::Result<T>, what: &str) -> Checked<T> {
     result.map_err(|error| Violation::new(format!("{what} failed: {error}")))
 }
 
-/// Bytes for a message: printable, and short.
+/// Bytes for a message: printable and short.
 #[must_use]
 pub fn show(bytes: &[u8]) -> String {
     const SHOWN: usize = 24;

@@ -1,35 +1,35 @@
-//! The observer of the file system: it takes crash states in the middle of what the engine does.
+//! The observer of the file system, which takes crash states in the middle of engine operations.
 //!
-//! It chooses at random and keeps what it took; what a state should hold is for others to say.
+//! It chooses at random and keeps what it took. Other modules judge the states.
 
 use crate::{draw::Draw, report::Phase};
 use siltdb_base::fs::mem::{Call, CallKind, Crash, MemFs};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Most crash states taken during one operation.
+/// At most this many crash states are taken during one operation.
 const TAKEN_PER_OPERATION_MAX: usize = 2;
 
-/// What the harness called when a call reached the file system.
+/// The harness's operation during which a call reaches the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activity {
-    /// A write, single or batch. It may run jobs when it has to wait.
+    /// A write, single or batch. It may run jobs while it waits.
     Commit,
-    /// A transaction is committed; otherwise as `Commit`.
+    /// The commit of a transaction; otherwise as `Commit`.
     Transaction,
-    /// Something that flushes and compacts: a job, or all there is to do.
+    /// Flushes and compactions: one job, or all that are due.
     Jobs,
-    /// A family is created, renamed or dropped.
+    /// The creation, renaming or dropping of a family.
     Family,
-    /// The database is opened.
+    /// An opening of the database.
     Recovery,
-    /// A sync of the log, a close.
+    /// A sync of the log, or a close.
     Sync,
-    /// A checkpoint is made.
+    /// The making of a checkpoint.
     Checkpoint,
 }
 
 impl Activity {
-    /// One in this many calls is a crash point; of the calls on which durability hangs, more are.
+    /// One in this many calls is a crash point. Calls that decide durability are chosen more often.
     fn rarity(self, call: CallKind) -> u64 {
         let rarity = match self {
             Self::Commit => 16,
@@ -37,7 +37,7 @@ impl Activity {
             Self::Jobs => 12,
             Self::Recovery => 64,
             Self::Family | Self::Sync => 12,
-            // On them hangs whether it is there.
+            // These calls decide whether the checkpoint exists.
             Self::Checkpoint => match call {
                 CallKind::SyncDir | CallKind::Rename => return 3,
                 _ => 48,
@@ -51,58 +51,58 @@ impl Activity {
     }
 }
 
-/// How the machine stopped.
+/// The kind of a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrashKind {
-    /// The process was killed.
+    /// A kill of the process.
     Kill,
-    /// The power was lost.
+    /// A power loss.
     PowerLoss,
 }
 
-/// What a crash left behind, and where it struck.
+/// The files that a crash left, and where it struck.
 #[derive(Clone, Debug)]
 pub struct CrashState {
     /// The files.
     pub fs: MemFs,
-    /// How it happened.
+    /// The kind of the crash.
     pub kind: CrashKind,
-    /// What the harness was doing; `None` between operations.
+    /// The harness's operation; `None` between operations.
     pub activity: Option<Activity>,
-    /// Before which call, for messages.
+    /// The call before which the crash struck, for messages.
     pub call: String,
-    /// What kind of file it concerned.
+    /// The kind of file that the call concerned.
     pub place: Place,
 }
 
-/// The kinds of files that tell what the engine is doing.
+/// The kinds of files that show what the engine is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A segment of the log.
     Log,
     /// A table, finished or not.
     Table,
-    /// The manifest, or what points to it.
+    /// The manifest, or the file that names it.
     Manifest,
-    /// Anything else, directories among it.
+    /// Any other file, or a directory.
     Other,
 }
 
-/// What the jobs that ran during an operation were, by the statistics of the database.
+/// The jobs that ran during an operation, by the statistics of the database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobsDone {
     /// Flushes that finished.
     pub flushes: u64,
     /// Compactions that finished.
     pub compactions: u64,
-    /// Tables that they removed unread.
+    /// Tables that compactions removed unread.
     pub dropped_tables: u64,
-    /// Those of them that were for the sake of space.
+    /// Compactions that free space.
     pub space_compactions: u64,
 }
 
 impl JobsDone {
-    /// What has finished since `before`.
+    /// The jobs finished since `before`.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {
@@ -115,7 +115,7 @@ impl JobsDone {
 }
 
 impl CrashState {
-    /// What a clean close leaves of `fs`: all of it.
+    /// The state that a clean close leaves of `fs`: all of it.
     #[must_use]
     pub fn still(fs: &MemFs) -> Self {
         Self {
@@ -137,11 +137,12 @@ impl CrashState {
         Self { kind, ..Self::still(&fs.crash_clone(crash)) }
     }
 
-    /// The phase it struck in.
+    /// The phase in which the crash struck.
     ///
-    /// The harness knows what it called. Inside that, the file tells: the log belongs to commits,
-    /// the manifest to installing. A table is written by a flush or by a compaction: the count of
-    /// jobs that the operation finished decides, and if it did both, the crash counts for neither.
+    /// The harness knows the operation that it called; within it, the file decides. Calls on the
+    /// log belong to commits, those on the manifest to installs. Flushes and compactions both write
+    /// tables: the operation's count of finished jobs decides. If it did both, the crash counts for
+    /// neither.
     #[must_use]
     pub fn phase(&self, done: JobsDone) -> Phase {
         let job = match (done.flushes, done.compactions) {
@@ -165,7 +166,7 @@ impl CrashState {
     }
 }
 
-/// An observer that is installed on a file system for as long as it lives.
+/// An observer that is installed on a file system for its own lifetime.
 #[derive(Debug)]
 pub struct Watch {
     fs: MemFs,
@@ -181,7 +182,7 @@ struct Eye {
 }
 
 impl Watch {
-    /// Watches `fs`, and takes up to `states_max` crash states as `draw` decides.
+    /// Observes `fs`, and takes up to `states_max` crash states as `draw` decides.
     #[must_use]
     pub fn new(fs: &MemFs, draw: Draw, states_max: usize) -> Self {
         let eye = Eye { draw, activity: None, taken: Vec::new(), left: states_max };
@@ -191,12 +192,12 @@ impl Watch {
         Self { fs: fs.clone(), eye }
     }
 
-    /// An operation begins.
+    /// Marks the begin of an operation.
     pub fn begin(&self, activity: Activity) {
         lock(&self.eye).activity = Some(activity);
     }
 
-    /// The operation has ended; what was taken meanwhile.
+    /// Marks the end of the operation, and returns the crash states taken during it.
     #[must_use]
     pub fn end(&self) -> Vec<CrashState> {
         let mut eye = lock(&self.eye);
@@ -204,7 +205,7 @@ impl Watch {
         std::mem::take(&mut eye.taken)
     }
 
-    /// How many crash states may still be taken.
+    /// The number of crash states that may still be taken.
     #[must_use]
     pub fn left(&self) -> usize {
         lock(&self.eye).left
@@ -213,7 +214,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        // The observer holds the file system that holds the observer.
+        // Breaks the reference cycle: the observer holds the file system that holds the observer.
         self.fs.on_call(None);
     }
 }
@@ -226,7 +227,8 @@ impl Eye {
     fn see(&mut self, fs: &MemFs, call: Call<'_>) {
         let Some(activity) = self.activity else { return };
         let full = self.left == 0 || self.taken.len() == TAKEN_PER_OPERATION_MAX;
-        // A checkpoint is whole from one of its last calls on: a later state replaces an earlier.
+        // A checkpoint is complete from one of its last calls on, so later states replace earlier
+        // ones.
         let replaces = activity == Activity::Checkpoint && !self.taken.is_empty();
         if full && !replaces || !self.draw.chance(1, activity.rarity(call.kind)) {
             return;

@@ -1,7 +1,7 @@
-//! Damage to every file of a small database: what is read afterwards is an error or the truth, and
-//! a salvage saves everything that it does not say is lost.
+//! Damage to every file of a small database: a read afterwards gives an error or the true data. A
+//! salvage saves everything that it does not report as lost.
 //!
-//! The database is written once; each test damages copies of its files, opens them and reads all.
+//! The database is written once. Each test damages copies of its files, opens them and reads all.
 
 use siltdb::{
     Compression, Create, Db, Durability, ErrorKind, Family, FamilyOptions, Options, Read,
@@ -26,24 +26,25 @@ use std::{
 
 const DIRECTORY: &str = "db";
 
-/// Where a salvage writes.
+/// The target directory of a salvage.
 const SAVED: &str = "saved";
 
-/// When some values expire, after 1970.
+/// The expiry of some values, counted from 1970.
 const SOON: Duration = Duration::from_secs(5);
 
-/// Of the first and last bytes of a file every bit is flipped: headers and footers lie there.
+/// In this many bytes at each end of a file every bit is flipped, because headers and footers lie
+/// there.
 const EDGE_BYTES: usize = 64;
 
-/// Every pair of every family.
+/// All pairs of all families.
 type State = BTreeMap<String, Vec<(Vec<u8>, Vec<u8>)>>;
 
-/// The files of a database, and the states it may be found in.
+/// The files of a database, and its permitted states.
 struct Sample {
     fs: MemFs,
-    /// The last one, and for a killed database those after commits that were not synced.
+    /// The last state; for a killed database also those after each commit that was not synced.
     states: Vec<State>,
-    /// The files as they were in the middle of it.
+    /// The files at an earlier time of the workload.
     older: MemFs,
     /// Every value that a key ever had.
     ever: Ever,
@@ -61,28 +62,28 @@ fn note(ever: &mut Ever, state: &State) {
     }
 }
 
-/// How much a salvage may be held to.
+/// The promise that a salvage must keep.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Promise {
-    /// What it does not say is lost is there.
+    /// All data that it does not report as lost is present.
     Complete,
-    /// Files are there that were true once: each value was written.
+    /// Every value was written at some time; used with files of an earlier time.
     Written,
 }
 
-/// Whether a database is closed before its files are taken.
+/// The end of a database before its files are taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Closed,
-    /// Killed, opened again and closed without a write.
+    /// Killed, reopened and closed without a write.
     Recovered,
     Killed,
 }
 
-/// The ways to a clean close, after which nothing may be lost unnoticed.
+/// The ways to a clean close, after which no loss may stay unnoticed.
 const CLOSES: [End; 2] = [End::Closed, End::Recovered];
 
-/// Each way, as what was synced in a log file is missed even if the process was killed.
+/// All ways. A loss of synced data in a log file is noticed even after a kill.
 const ENDS: [End; 3] = [End::Closed, End::Recovered, End::Killed];
 
 fn options(fs: &MemFs) -> Options {
@@ -139,7 +140,7 @@ fn commit(db: &Db, families: &[Family], round: u32, draw: &mut Draw) -> siltdb::
     db.write(&batch)
 }
 
-/// A database with tables on two levels, a manifest of several edits and a log that is not flushed.
+/// A database with tables on two levels, a manifest of several edits and an unflushed log.
 fn sample(end: End) -> Sample {
     let fs = MemFs::new();
     let write = || -> siltdb::Result<Sample> {
@@ -203,8 +204,8 @@ impl Sample {
         files
     }
 
-    /// Damages a copy; opening and reading it must give an error or a state that may be. Says
-    /// whether it gave an error.
+    /// Damages a copy. Opening and reading it must give an error or a permitted state. Returns
+    /// whether there was an error.
     fn damaged(&self, what: &str, damage: impl FnOnce(&MemFs)) -> bool {
         self.damaged_under(Promise::Complete, what, damage)
     }
@@ -219,7 +220,7 @@ impl Sample {
                 read_otherwise(&db, &found, what)?;
                 Ok(found)
             });
-            // A check sees at least what readers see.
+            // A check finds at least the damage that readers find.
             if found.as_ref().is_err_and(|error| error.kind() == ErrorKind::Corruption) {
                 let checked = db.check(&mut |_| {});
                 let is_clean = checked.is_ok_and(|report| report.is_clean());
@@ -239,7 +240,7 @@ impl Sample {
         }
     }
 
-    /// Saves what verifies, and holds it to what the report says.
+    /// Salvages the files, and compares the result with the salvage's report.
     fn salvaged(&self, fs: &MemFs, promise: Promise, what: &str) -> SalvageReport {
         let save = || {
             let report = salvage(DIRECTORY, SAVED, options(fs), &mut |_| {})?;
@@ -299,8 +300,8 @@ impl Sample {
     }
 }
 
-/// Whether a value may be what is left of merges: operands without the value below them or, where
-/// no manifest says what was folded already, operands that count twice.
+/// Whether a value may be the remainder of merges: operands without the value below them. Without a
+/// manifest, operands that were already folded may count twice.
 fn is_merged(known: &BTreeSet<Vec<u8>>, value: &[u8], report: &SalvageReport) -> bool {
     let folded = |value: &[u8]| value.iter().rposition(|byte| *byte != b'+').map_or(0, |at| at + 1);
     known.iter().any(|known| {
@@ -310,7 +311,7 @@ fn is_merged(known: &BTreeSet<Vec<u8>>, value: &[u8], report: &SalvageReport) ->
     })
 }
 
-/// Lookups and the way back agree with the way there.
+/// Lookups and backward scans agree with forward scans.
 fn read_otherwise(db: &Db, state: &State, what: &str) -> siltdb::Result<()> {
     for (name, pairs) in state {
         let family = db.family(name)?;
@@ -328,9 +329,9 @@ fn read_otherwise(db: &Db, state: &State, what: &str) -> siltdb::Result<()> {
     Ok(())
 }
 
-/// Whether each bit of the byte at `offset` of a file is flipped, and not only one: at the edges,
-/// and in all of what names the manifest; of the manifest itself where it was closed, because a
-/// killed process leaves one of the same records.
+/// Whether every bit of the byte at `offset` of a file is flipped, or only one. Every bit is
+/// flipped at the edges and in the file that names the manifest. In the manifest itself it is so
+/// after a close only, because a killed process leaves one with the same records.
 fn takes_every_bit(end: End, path: &Path, offset: usize, len: usize) -> bool {
     let is_manifest = path.extension().is_some_and(|extension| extension == "manifest");
     let is_edge = offset < EDGE_BYTES || offset + EDGE_BYTES >= len;
@@ -352,8 +353,8 @@ fn a_salvage_of_healthy_files_loses_nothing() {
     }
 }
 
-/// Flips a bit of every byte that is not in a long run of zeros, and of some that are; every bit of
-/// those that much depends on.
+/// Flips a bit of every byte outside long runs of zeros, and of some bytes inside them. Flips every
+/// bit of the bytes that matter most.
 fn flip_every_byte(end: End) {
     let sample = sample(end);
     assert!(!sample.damaged("nothing", |_| ()), "the healthy files cannot be read");
@@ -420,7 +421,7 @@ fn a_manifest_that_lost_edits_is_detected_or_lacks_the_last_one_only() {
             states.push(state(&db)?);
         }
         db.close()?;
-        // It removes the files of the log that the last flush retired.
+        // This open removes the log files that the last flush retired.
         options(&fs).open(DIRECTORY)?.close()?;
         Ok(states)
     };

@@ -1,9 +1,9 @@
-//! The n-th call to the file system fails, once or from then on, for each n until a run passes.
+//! The n-th file system call fails, once or from then on, for each n until a run succeeds.
 //!
-//! The workload is the same each time: it fills, flushes, compacts, creates and drops a family, and
-//! closes. Whatever fails, what was acknowledged is found afterwards, as a prefix of the commits.
-//! What fails for want of space before anything is in its place succeeds when it is tried again,
-//! and so does all the rest (law A7).
+//! The workload is always the same: it fills, flushes, compacts, creates and drops a family, and
+//! closes. After any failure, the acknowledged commits are found as a prefix of all commits. An
+//! operation that fails with `NoSpace` before it changed anything succeeds when it is retried, and
+//! so do all later ones (law A7).
 
 use siltdb::{Create, Db, Durability, ErrorKind, FamilyOptions, Iter, Options, Read, WriteBatch};
 use siltdb_base::{
@@ -18,27 +18,27 @@ const DIRECTORY: &str = "db";
 /// Commits of the workload.
 const COMMITS: u32 = 60;
 
-/// What the workload does about an operation that fails with `NoSpace`.
+/// The workload's response to an operation that fails with `NoSpace`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Patience {
-    /// As with any other failure: after a commit that failed, no other is made.
+    /// The same as to any other failure: no commit follows a failed one.
     #[default]
     None,
-    /// It tries once more.
+    /// One retry.
     Once,
 }
 
-/// What the workload was told.
+/// The results that the workload received.
 #[derive(Debug, Default)]
 struct Told {
     patience: Patience,
-    /// Operations that were tried again.
+    /// Retried operations.
     retries: u32,
-    /// The last commit that was acknowledged.
+    /// The last acknowledged commit.
     acknowledged: u32,
-    /// The last one that was acknowledged as synced.
+    /// The last commit acknowledged as synced.
     synced: u32,
-    /// Errors that reached it.
+    /// The errors that were left after retries.
     errors: Vec<siltdb::Error>,
 }
 
@@ -53,7 +53,7 @@ fn options(fs: &MemFs) -> Options {
         .default_family(FamilyOptions::new().block_bytes(1 << 10))
 }
 
-/// The keys of commit `number` in each family: its own, and one that all share.
+/// The keys of commit `number` in each family: its own, and one that all commits share.
 fn batch(db: &Db, number: u32) -> siltdb::Result<WriteBatch> {
     let mut batch = WriteBatch::new();
     for name in db.families().iter().filter(|name| *name != "gone") {
@@ -65,7 +65,7 @@ fn batch(db: &Db, number: u32) -> siltdb::Result<WriteBatch> {
 }
 
 impl Told {
-    /// Does something, once more if it is told to; notes the error that is left.
+    /// Runs an operation, retries it if `Patience` says so, and notes the error that is left.
     fn attempt<T>(&mut self, work: impl Fn() -> siltdb::Result<T>) -> Option<T> {
         let mut result = work();
         let no_space = |error: &siltdb::Error| error.kind() == ErrorKind::NoSpace;
@@ -82,7 +82,7 @@ impl Told {
         }
     }
 
-    /// Does everything, whatever fails; after a commit that failed, no other is made.
+    /// Runs the whole workload in spite of failures. No commit follows a failed one.
     fn work(&mut self, fs: &MemFs) {
         let Some(db) = self.attempt(|| options(fs).open(DIRECTORY)) else { return };
         for number in 1..=COMMITS {
@@ -99,7 +99,7 @@ impl Told {
             }
             self.look_after(&db, number);
         }
-        // Tried again it only says that it is closed already.
+        // A second close only reports that the database is closed.
         self.attempt(|| db.clone().close());
     }
 
@@ -115,7 +115,7 @@ impl Told {
     }
 }
 
-/// Opens what is left, which must hold the first so many commits: at least `floor`.
+/// Opens the remaining files, which must hold a prefix of at least `floor` commits.
 fn check(fs: &MemFs, floor: u32, what: &str) {
     let read = || -> siltdb::Result<()> {
         let db = options(fs).create(Create::IfMissing).open(DIRECTORY)?;
@@ -139,7 +139,7 @@ fn check(fs: &MemFs, floor: u32, what: &str) {
     }
 }
 
-/// Runs the workload with one failure after the other. Returns how many failed.
+/// Runs the workload once for each failing call. Returns the number of runs with a failure.
 fn sweep(kind: Option<CallKind>, span: FaultSpan, error: FaultError) -> u64 {
     for nth in 1.. {
         let fs = MemFs::new();
@@ -173,8 +173,8 @@ fn any_call_may_fail_from_then_on() {
     assert!(failed > 200, "{failed}");
 }
 
-/// Has one call after the other find no space, and goes on. Returns how often something had to be
-/// tried again.
+/// Makes one call after the other fail with `NoSpace`, and continues. Returns the number of retried
+/// operations.
 fn sweep_no_space(kind: CallKind) -> u32 {
     let mut retries = 0;
     for nth in 1.. {
@@ -191,7 +191,7 @@ fn sweep_no_space(kind: CallKind) -> u32 {
         if fs.faults() == 0 {
             return retries;
         }
-        // Closing has synced everything before it asked for space.
+        // Close syncs everything before it asks for space.
         check(&fs.crash_clone(Crash::Kill), COMMITS, &what);
         check(&fs.crash_clone(Crash::PowerLoss { seed: nth }), COMMITS, &what);
     }
@@ -214,7 +214,7 @@ fn any_write_may_find_no_space_once() {
     }
 }
 
-/// Has one read after the other fail while all of a database is walked over. Returns how often that
+/// Makes one read after the other fail during a scan of the whole database. Returns how often that
 /// failed the iterator, which then yields nothing more.
 fn sweep_reads(fs: &MemFs, direction: Direction) -> u64 {
     let next = |iter: &mut Iter| match direction {
@@ -223,7 +223,7 @@ fn sweep_reads(fs: &MemFs, direction: Direction) -> u64 {
     };
     let mut failed = 0;
     for nth in 1.. {
-        // Opened anew, so that nothing is cached.
+        // Reopened, so that nothing is cached.
         let db = options(fs).open(DIRECTORY).expect("it was closed");
         let before = fs.faults();
         let kind = Some(CallKind::Read);
@@ -236,7 +236,7 @@ fn sweep_reads(fs: &MemFs, direction: Direction) -> u64 {
         assert!(more.iter().all(Option::is_none), "read {nth} failed, then: {more:?}");
         match (hit, end) {
             (false, None) => return failed,
-            // It was read ahead, and read again when it was needed.
+            // The failed read was read-ahead, and the block was read again when it was needed.
             (true, None) => {}
             (_, Some(end)) => {
                 assert!(hit, "no read failed, and yet: {end:?}");

@@ -1,5 +1,5 @@
-//! Thousands of families, created, renamed, dropped and reopened, in a run of their own: all that
-//! is random is which, by a seed that is printed.
+//! Thousands of families, created, renamed, dropped and reopened. The choice among them is random,
+//! from a seed that is printed.
 
 use siltdb::{Db, FamilyOptions, Options, Read, Result, WriteBatch};
 use siltdb_base::fs::mem::{Crash, MemFs};
@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, time::SystemTime};
 
 const DIRECTORY: &str = "db";
 
-/// Families at the most, the default one aside.
+/// At most this many families exist, besides the default one.
 const FAMILIES: usize = 3000;
 
 /// Changes of families, commits and openings.
@@ -34,12 +34,12 @@ fn state(db: &Db) -> Result<State> {
     Ok(state)
 }
 
-/// A database, what it should hold, and what happened to it.
+/// A database, its expected state, and counts of its operations.
 struct Run {
     fs: MemFs,
     db: Db,
     expected: State,
-    /// The families but the default one.
+    /// The families except the default one.
     names: Vec<String>,
     draw: Draw,
     next: u32,
@@ -48,7 +48,7 @@ struct Run {
 }
 
 impl Run {
-    /// Where in `names` one is, at random.
+    /// The position in `names` of a random family.
     fn any(&mut self) -> usize {
         self.draw.index(self.names.len())
     }
@@ -96,7 +96,7 @@ impl Run {
         self.db.write(&batch)
     }
 
-    /// Goes on with what a close, a kill or a loss of power leaves.
+    /// Continues with the state that a close, a kill or a power loss leaves.
     fn reopen(&mut self) -> Result<()> {
         self.fs = match self.draw.below(3) {
             0 => {
@@ -154,7 +154,7 @@ fn thousands_of_families_come_and_go_and_every_opening_finds_them() {
     let draw = Draw::new(seed, 0);
     let names = Vec::new();
     let mut run = Run { fs, db, expected, names, draw, next: 0, crashes: 0, changes: 0 };
-    // The first ones at once: most of what follows has thousands of them.
+    // The first families are created in a row, so that the rest of the run has thousands of them.
     let first = (0..FAMILIES).try_for_each(|_| run.create());
     first.and_then(|()| (0..STEPS).try_for_each(|_| run.step())).expect("it is healthy");
     run.reopen().expect("it is healthy");

@@ -1,8 +1,8 @@
-//! Databases of released versions, as they lie in `testing/golden`: today's code opens them, and
-//! writes the newest of them byte by byte as it lies there.
+//! Golden databases in `testing/golden`: the present code opens those of all released versions, and
+//! writes the newest one again byte by byte.
 //!
-//! `NAME` is a database, and `NAME.txt` what it must hold: of each entry the family, and key and
-//! value in hexadecimal digits. `GOLDEN=write` writes both again.
+//! `NAME` is a database, and `NAME.txt` its contents: of each entry the family, and key and value
+//! in hexadecimal digits. `GOLDEN=write` writes both again.
 
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
@@ -27,15 +27,15 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-/// The database that today's code writes. Those of released versions stay beside it for good.
+/// The database that the present code writes. Those of released versions stay beside it.
 const NEWEST: &str = "0.1";
 
 const STORED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../golden");
 
-/// When the database was written: 2025.
+/// The wall clock during the writing: 2025.
 const WRITTEN_MS: u64 = 1_750_000_000_000;
 
-/// What is put until then is still there: 2100.
+/// The last expiry of values that must be present: 2100.
 const LATE_MS: u64 = 4_102_444_800_000;
 
 const DIR: &str = "golden";
@@ -43,7 +43,7 @@ const DIR: &str = "golden";
 /// Family, key and value of each entry.
 type Contents = BTreeMap<(String, Vec<u8>), Vec<u8>>;
 
-/// A database that is being written, and what it must hold.
+/// A database during its writing, and its expected contents.
 struct Writer {
     fs: MemFs,
     clock: Arc<ManualClock>,
@@ -67,7 +67,7 @@ impl Writer {
             .unwrap()
     }
 
-    /// Ends the process of `db`, which is given up.
+    /// Ends the process of `db` with a crash.
     fn crash(&mut self, db: Db, crash: Crash) {
         self.fs = self.fs.crash_clone(crash);
         drop(db);
@@ -99,7 +99,7 @@ impl Writer {
     }
 }
 
-/// Small, so that little data makes several levels; a reader needs the merge operator only.
+/// Small limits, so that little data makes several levels. A reader needs the merge operator only.
 fn options() -> Options {
     Options::new()
         .workers(0)
@@ -163,7 +163,7 @@ fn fill_tables(writer: &mut Writer) {
     db.close().unwrap();
 }
 
-/// A log that loses its tail, so that the next recovery cuts it.
+/// A log that loses its tail, so that the next recovery truncates it.
 fn lose_tail(writer: &mut Writer) {
     let db = writer.open();
     let default = db.default_family();
@@ -175,7 +175,7 @@ fn lose_tail(writer: &mut Writer) {
     writer.crash(db, Crash::PowerLoss { seed: 3 });
 }
 
-/// Every kind of operation in runs of level 0 and, behind them, in a log that is not flushed.
+/// Every kind of operation, in runs of level 0 and then in an unflushed log.
 fn write_every_kind(writer: &mut Writer) {
     let db = writer.open();
     db.drop_family("dropped").unwrap();
@@ -187,7 +187,7 @@ fn write_every_kind(writer: &mut Writer) {
     writer.contents = std::mem::take(&mut writer.contents).into_iter().map(renamed).collect();
     let [default, plain, merged] =
         ["default", "plain: ünïcode", "merged"].map(|name| db.family(name).unwrap());
-    // What was left of the tail is not for this to know.
+    // Deletes what recovery kept of the lost tail, which is not part of the expected contents.
     writer.delete_range(&default, b"~", b"\x7f");
     db.flush().unwrap();
     db.settle().unwrap();
@@ -227,7 +227,7 @@ fn write_every_kind(writer: &mut Writer) {
     writer.crash(db, Crash::Kill);
 }
 
-/// A family, and the row that tells of it, in one commit.
+/// A family and its row of the schema, in one commit.
 fn commit_family(writer: &mut Writer, db: &Db) {
     let (default, table) = (
         db.default_family(),
@@ -242,9 +242,8 @@ fn commit_family(writer: &mut Writer, db: &Db) {
     writer.holds(&table, b"row", b"first");
 }
 
-/// The files of the database that today's code writes, and what it must hold once what expires soon
-/// has expired. What lies behind the last record of a log or manifest means nothing: zeros there
-/// are left out.
+/// The files that the present code writes, and their contents once the short-lived entries have
+/// expired. Zeros after the last record of a log or manifest have no meaning and are left out.
 fn written() -> (BTreeMap<String, Vec<u8>>, Contents) {
     let mut writer = Writer::new();
     fill_tables(&mut writer);
@@ -296,14 +295,14 @@ fn files_of(dir: &Path) -> BTreeMap<String, Vec<u8>> {
     files.map(file).collect()
 }
 
-/// The file that says what the database in `dir` must hold.
+/// The file with the expected contents of the database in `dir`.
 fn contents_path(dir: &Path) -> PathBuf {
     let mut path = dir.as_os_str().to_owned();
     path.push(".txt");
     path.into()
 }
 
-/// The databases that are stored, by name.
+/// The stored databases, by name.
 fn stored() -> Vec<PathBuf> {
     let entries = fs::read_dir(STORED).unwrap().map(|entry| entry.unwrap().path());
     let mut databases: Vec<_> = entries.filter(|path| path.is_dir()).collect();
@@ -311,7 +310,7 @@ fn stored() -> Vec<PathBuf> {
     databases
 }
 
-/// All that a database holds, read forwards, and the same backwards and one by one.
+/// All pairs of a database, read forwards; the same backwards and by lookups.
 fn read(db: &Db) -> Contents {
     let mut contents = Contents::new();
     for name in db.families() {
@@ -335,7 +334,7 @@ fn read(db: &Db) -> Contents {
     contents
 }
 
-/// The words that the fields `names` of all lines of a report have.
+/// The values of the fields `names` in all lines of a report.
 fn words(
     names: [&str; 2],
     report: impl FnOnce(&mut dyn FnMut(Line) -> siltdb::Result<()>) -> siltdb::Result<()>,
@@ -364,7 +363,8 @@ fn a_stored_database_holds_what_it_must_and_is_written_on() {
         assert!(report.errors.is_empty() && report.not_verified.is_empty(), "{report:?}");
         assert!(report.tables > 5 && report.log_records > 5, "{report:?}");
         siltdb::upgrade(&dir).unwrap();
-        // As a reader leaves it, as a writer leaves it, and rewritten as a whole.
+        // The database after a read-only opening, after a writing one, and after a complete
+        // rewrite.
         let read_only = options().read_only(true).open(&dir).unwrap();
         assert!(read(&read_only) == expected, "{}, only read", path.display());
         drop(read_only);
@@ -419,7 +419,7 @@ fn a_stored_database_has_every_kind_of_everything() {
         "log-synced",
         "latest-time",
         "families-logged",
-        // Levels with tables, and what tables have.
+        // Levels with tables, and the contents of tables.
         "0",
         "5",
         "6",

@@ -1,6 +1,6 @@
-//! A schema kept in one family says which others there are, through commits that change both,
-//! flushes, crashes in and between all of them, and crashes in the openings that follow (law A14).
-//! All is random, by a seed that is printed.
+//! A schema kept in one family lists the other families. Commits change both, with flushes, crashes
+//! in and between them, and crashes in the openings that follow (law A14). All choices are random,
+//! from a seed that is printed.
 
 use siltdb::{Db, Durability, FamilyOptions, Options, Read, Result, WriteBatch, WriteOptions};
 use siltdb_base::fs::mem::{Crash, MemFs};
@@ -16,10 +16,10 @@ const DIRECTORY: &str = "db";
 /// Steps of a run.
 const STEPS: usize = 400;
 
-/// Tables at once.
+/// At most this many tables exist at once.
 const TABLES_MAX: usize = 6;
 
-/// The rows of the schema begin so; other keys do not.
+/// The prefix of the schema's rows, which no other key has.
 const ROW: &[u8] = b"table:";
 
 /// Name and version of each table.
@@ -30,7 +30,7 @@ fn open(fs: &MemFs) -> Result<Db> {
     options.memtable_bytes(64 << 10).memory_budget(4 << 20).open(DIRECTORY)
 }
 
-/// What the schema says, which must be what there is.
+/// The schema, which must agree with the existing families.
 fn schema(db: &Db, context: &str) -> Result<Schema> {
     let mut schema = Schema::new();
     for row in db.prefix(ROW)? {
@@ -48,7 +48,7 @@ fn schema(db: &Db, context: &str) -> Result<Schema> {
     Ok(schema)
 }
 
-/// What crashes would leave: some of the states before the calls that a piece of work makes.
+/// Crash states of an operation, taken before some of its calls.
 struct Crashes {
     fs: MemFs,
     states: Arc<Mutex<Vec<MemFs>>>,
@@ -83,7 +83,7 @@ struct Run {
     schema: Schema,
     draw: Draw,
     version: u64,
-    /// Crash states that were opened, and those of them that had the commit that was under way.
+    /// Opened crash states, and those of them that held the commit in progress.
     crashes: u32,
     advanced: u32,
     changes: u32,
@@ -151,7 +151,7 @@ impl Run {
         Ok(())
     }
 
-    /// Data of tables, and of none.
+    /// Data in tables, and keys that belong to none.
     fn write(&mut self) -> Result<WriteBatch> {
         let mut batch = WriteBatch::new();
         let names: Vec<String> = self.schema.keys().cloned().collect();
@@ -165,7 +165,7 @@ impl Run {
         Ok(batch)
     }
 
-    /// Opens what a crash left, and what a crash in that opening leaves.
+    /// Opens a crash state, and a crash state taken during that opening.
     fn recover(&mut self, state: &MemFs, before: &Schema, what: &str) -> Result<()> {
         let watched = Crashes::watch(state, &mut self.draw);
         let db = open(state)?;

@@ -1,4 +1,5 @@
-//! The simulator itself: it is repeatable, it crashes what it says, and it sees what is broken.
+//! Tests of the simulator itself: it is repeatable, it crashes in each phase, and it detects
+//! faults.
 
 use siltdb_sim::campaign::{campaign, single};
 

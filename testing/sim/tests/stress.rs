@@ -1,8 +1,8 @@
 //! Real threads over one database: what they read while others write, and what a crash in the
-//! middle of it leaves.
+//! middle leaves.
 //!
-//! A seed decides what each thread does, the machine decides how they interleave; what is checked
-//! holds in every interleaving. `STRESS_SEED` sets another seed.
+//! A seed decides what each thread does, and the machine decides how they interleave. The checks
+//! hold in every interleaving. `STRESS_SEED` sets another seed.
 //!
 //! Writer `w` makes its commit `n` in one batch over two families:
 //!
@@ -14,8 +14,8 @@
 //! | left | `seen:w` | sets it to the commits of each writer known to be acknowledged before |
 //! | right | `ring:w:i` | sets it to `n`, for `n` modulo the length of the ring |
 //!
-//! So the counts say everything else, and a state of whole commits, each behind those that it has
-//! seen, can be told from any other (laws V1, V8, V13, A1 to A5, O3).
+//! So the counts determine all other pairs. A state of whole commits, each after those that it has
+//! seen, differs from every other state (laws V1, V8, V13, A1 to A5, O3).
 
 use siltdb::{Db, Durability, Family, FamilyOptions, Options, Read, WriteBatch, WriteOptions};
 use siltdb_base::fs::mem::{Crash, MemFs};
@@ -39,10 +39,10 @@ const READERS: usize = 2;
 /// Commits of each writer.
 const COMMITS: u64 = 700;
 
-/// Of the log of a writer, so many entries are kept when older ones are deleted.
+/// A writer keeps this many entries of its log when it deletes older ones.
 const KEPT: u64 = 48;
 
-/// After so many commits a writer deletes what it need not keep.
+/// A writer deletes old entries of its log after this many commits.
 const TRIMMED: u64 = 32;
 
 /// Entries of a ring.
@@ -51,7 +51,7 @@ const RING: u64 = 8;
 /// Commits by writer.
 type Counts = [u64; WRITERS];
 
-/// What a family holds.
+/// The pairs of a family.
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
 fn family_options() -> FamilyOptions {
@@ -63,7 +63,7 @@ fn family_options() -> FamilyOptions {
         .merge_operator(Arc::new(Operator::Add))
 }
 
-/// Small memtables: a generation ends every few dozen commits.
+/// Small memtables, so that a generation ends every few dozen commits.
 fn options(workers: usize) -> Options {
     Options::new()
         .workers(workers)
@@ -113,7 +113,7 @@ impl Database {
         db.write_with(&batch, &WriteOptions::new().durability(durability))
     }
 
-    /// The commits there are now, after a look at everything at one moment.
+    /// The commits present now, after a comparison of everything at one moment.
     fn look(&self, draw: &mut Draw) -> siltdb::Result<Counts> {
         look(&self.db.snapshot(), self, draw)
     }
@@ -150,7 +150,7 @@ fn number(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes.try_into().expect("counts have eight bytes"))
 }
 
-/// Everything a family holds, read in one of five ways.
+/// All pairs of a family, read in one of five ways.
 fn collect(source: &impl Read, draw: &mut Draw) -> siltdb::Result<Pairs> {
     let owned = |(key, value): (siltdb::Slice, siltdb::Slice)| (key.to_vec(), value.to_vec());
     match draw.below(5) {
@@ -192,7 +192,7 @@ fn counts(pairs: &Pairs) -> Counts {
     })
 }
 
-/// What a family holds besides `own` after `counts` commits.
+/// The pairs of a family after `counts` commits, besides its `own`.
 fn expected(counts: &Counts, own: impl Fn(&mut Pairs, usize, u64)) -> Pairs {
     let mut pairs = Pairs::new();
     let sum: u64 = counts.iter().sum();
@@ -217,13 +217,13 @@ fn compare(found: &Pairs, expected: &Pairs, counts: &Counts) {
     assert!(more.is_empty(), "keys too many after the commits {counts:?}: {more:?}");
 }
 
-/// Whether the left family is that of whole commits, and of which.
+/// The counts of the left family. Panics unless it is a state of whole commits.
 fn left_counts(mut found: Pairs) -> Counts {
     let counts = counts(&found);
     for writer in 0..WRITERS {
         let seen = found.remove(seen_key(writer).as_bytes());
         assert_eq!(seen.is_some(), counts[writer] > 0, "half a commit: {counts:?}");
-        // Whoever is there has its predecessors before it: the state is a prefix of the order.
+        // Every commit present has its predecessors before it: the state is a prefix of the order.
         for (other, seen) in seen.iter().flat_map(|seen| seen.chunks(8)).enumerate() {
             let seen = number(seen);
             assert!(counts[other] >= seen, "{writer} saw {seen} of {other}: {counts:?}");
@@ -238,7 +238,7 @@ fn left_counts(mut found: Pairs) -> Counts {
     counts
 }
 
-/// Whether the right family is that of whole commits, and of which.
+/// The counts of the right family. Panics unless it is a state of whole commits.
 fn right_counts(found: &Pairs) -> Counts {
     let counts = counts(found);
     let expected = expected(&counts, |pairs, writer, count| {
@@ -271,8 +271,8 @@ fn look(
     Ok(counts)
 }
 
-/// How far the writers are. Everything is sequentially consistent: what is counted before a moment
-/// must be in what is seen after it.
+/// The progress of the writers. All accesses are sequentially consistent: a commit counted before a
+/// moment must be visible after it.
 #[derive(Default)]
 struct Progress {
     begun: [AtomicU64; WRITERS],
@@ -302,7 +302,7 @@ struct Image {
     high: Counts,
 }
 
-/// Lets the readers end when it ends, by a panic too.
+/// Ends the readers when it is dropped, also by a panic.
 struct Judging<'a>(&'a AtomicBool);
 
 impl Drop for Judging<'_> {
@@ -311,12 +311,12 @@ impl Drop for Judging<'_> {
     }
 }
 
-/// What all threads share.
+/// The state shared by all threads.
 struct Stress {
     seed: u64,
     database: Database,
     progress: Progress,
-    /// Where crash states are taken, if they are.
+    /// The file system of crash states, if they are taken.
     fs: Option<MemFs>,
 }
 
@@ -326,7 +326,7 @@ impl Stress {
         Self { seed, database, progress: Progress::default(), fs }
     }
 
-    /// Lets all threads do all they have to; `images` are judged meanwhile by this thread.
+    /// Runs all threads to their end. Meanwhile this thread judges the `images`.
     fn run(&self, judge: impl Fn(Image)) {
         let (sender, images): (_, Receiver<Image>) = sync_channel(2);
         thread::scope(|scope| {
@@ -376,7 +376,7 @@ impl Stress {
         Ok(())
     }
 
-    /// Takes a crash state, while the others go on.
+    /// Takes a crash state while the other threads go on.
     fn crash(&self, draw: &mut Draw, images: &SyncSender<Image>) {
         let Some(fs) = &self.fs else { return };
         let (crash, low) = match draw.below(2) {
@@ -386,11 +386,11 @@ impl Stress {
         let low = now(low);
         let fs = fs.crash_clone(crash);
         let high = now(&self.progress.begun);
-        // Nobody judges any more once a promise was found broken.
+        // The receiver is gone once a promise was found broken.
         let _ = images.send(Image { fs, crash, low, high });
     }
 
-    /// Reads again and again; returns at how many moments.
+    /// Reads repeatedly, and returns the number of moments read.
     fn read(&self, number: usize) -> siltdb::Result<u64> {
         let mut draw = Draw::new(self.seed, 100 + number as u64);
         let Progress { begun, acknowledged, done, .. } = &self.progress;
@@ -399,7 +399,7 @@ impl Stress {
         while !done.load(Ordering::SeqCst) {
             let low = now(acknowledged);
             let counts = if draw.chance(1, 3) {
-                // An iterator without a snapshot is of one moment as well.
+                // An iterator without a snapshot also reads at one moment.
                 left_counts(collect(&self.database.left, &mut draw)?)
             } else {
                 self.database.look(&mut draw)?
@@ -417,7 +417,7 @@ impl Stress {
     }
 }
 
-/// Recovers from a crash state, and from a second crash after one more commit of each writer.
+/// Recovers from a crash state, then from a second crash after one more commit of each writer.
 fn judge(image: &Image, workers: usize) {
     let Image { fs, crash, low, high } = image;
     let mut draw = Draw::new(low.iter().sum(), 7);
@@ -447,7 +447,7 @@ fn seed() -> u64 {
 #[test]
 fn what_threads_see_is_whole_commits_and_so_is_what_crashes_leave() {
     let fs = MemFs::new();
-    // Being watched, writes are begun before they are done: a crash state may hold a part.
+    // The observer makes writes begin before they are done, so that a crash state may hold a part.
     fs.on_call(Some(Arc::new(|_| thread::yield_now())));
     let database = Database::open(options(2).fs(Arc::new(fs.clone())), Path::new("db"));
     let stress = Stress::new(seed(), database.expect("a new database"), Some(fs.clone()));

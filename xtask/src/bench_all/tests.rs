@@ -1,4 +1,4 @@
-//! Tests of how the arguments are read.
+//! Tests of the arguments.
 
 use super::*;
 

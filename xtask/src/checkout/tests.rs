@@ -1,4 +1,4 @@
-//! Tests of telling tests from what ships.
+//! Tests of telling tests from released code.
 
 use super::{Checkout, Role};
 

@@ -1,4 +1,4 @@
-//! Tests of the lexer: what hides a brace and what does not.
+//! Tests of the lexer: which literals and comments hide a brace.
 
 use super::split;
 

@@ -1,4 +1,4 @@
-//! Tests of telling prose from the rest.
+//! Tests of separating prose from the rest.
 
 use super::{Kind, lines, outside_code, sentences, table_words};
 

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 /// Its folder below `peers`.
 pub const NAME: &str = "allocators";
 
-/// Builds.
+/// Builds the workers.
 ///
 /// # Errors
-/// What is missing, or what failed, in words.
+/// The missing tool or the failed step, in words.
 pub fn prepare(folder: &Path) -> Result<PathBuf, String> {
     need("cc", "a C compiler")?;
     need("make", "Make, to build jemalloc")?;

@@ -1,4 +1,4 @@
-//! The worker of the engines that are written in Go.
+//! The worker of the engines written in Go.
 
 use crate::peers::tools::{need, run_in};
 use std::path::{Path, PathBuf};
@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 /// Its folder below `peers`.
 pub const NAME: &str = "go";
 
-/// The program, as silt-bench looks for it.
+/// The name of the program that silt-bench searches.
 const PROGRAM: &str = "silt-bench-go";
 
-/// Builds.
+/// Builds the worker.
 ///
 /// # Errors
-/// What is missing, or what failed, in words.
+/// The missing tool or the failed step, in words.
 pub fn prepare(folder: &Path) -> Result<PathBuf, String> {
     if !folder.join("go.mod").is_file() {
         return Err("there is no worker in Go here".to_owned());

@@ -1,5 +1,5 @@
-//! The worker of RocksDB: fetches the prebuilt library, then builds against it.
-//! Does not compile RocksDB; `peers/rocksdb/README.md` says how that is done.
+//! The worker of RocksDB: fetches the prebuilt library and builds the worker with it. It does not
+//! compile RocksDB; `peers/rocksdb/README.md` describes that.
 
 use crate::peers::tools::{cargo_build, need, run_in};
 use std::path::{Path, PathBuf};
@@ -7,21 +7,21 @@ use std::path::{Path, PathBuf};
 /// Its folder below `peers`.
 pub const NAME: &str = "rocksdb";
 
-/// The release that the crate's headers belong to, as a Java library that holds the C API.
+/// A Java library with the C API, of the release that the crate's headers belong to.
 const ARTIFACT: &str = "org.rocksdb:rocksdbjni:10.4.2:jar:linux64";
-/// The name of the library in there.
+/// The name of the native library inside it.
 const PACKED: &str = "librocksdbjni-linux64.so";
-/// The name that the linker looks for.
+/// The name that the linker searches.
 const LIBRARY: &str = "librocksdb.so";
 
-/// Folders in which systems keep libclang; below some of them lies one for each version.
+/// Folders in which systems keep libclang, some of them with a subfolder for each version.
 const LIBRARY_FOLDERS: [&str; 6] =
     ["/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/lib/x86_64-linux-gnu", "/lib64", "/opt"];
 
-/// Fetches and builds.
+/// Fetches the library and builds the worker.
 ///
 /// # Errors
-/// What is missing, or what failed, in words.
+/// The missing tool or the failed step, in words.
 pub fn prepare(folder: &Path) -> Result<PathBuf, String> {
     if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
         return Err("the prebuilt library is for Linux on x86-64; see its README.md".to_owned());
@@ -34,7 +34,7 @@ pub fn prepare(folder: &Path) -> Result<PathBuf, String> {
     cargo_build(folder, "silt-bench-rocksdb")
 }
 
-/// Unpacks the prebuilt library, unless it is there.
+/// Unpacks the prebuilt library, unless that is done.
 fn fetch(folder: &Path) -> Result<(), String> {
     let prebuilt = folder.join("prebuilt");
     if prebuilt.join(LIBRARY).is_file() {
@@ -45,14 +45,14 @@ fn fetch(folder: &Path) -> Result<(), String> {
     let artifact = format!("-Dartifact={ARTIFACT}");
     let only = format!("-Dmdep.unpack.includes={PACKED}");
     let folder = format!("-DoutputDirectory={}", prebuilt.display());
-    // Run in there, because Maven leaves marks where it runs.
+    // Maven runs in this folder, because it leaves files where it runs.
     let arguments = ["--quiet", "--batch-mode", "dependency:unpack", &artifact, &only, &folder];
     run_in(&prebuilt, "mvn", &arguments)?;
     std::fs::rename(prebuilt.join(PACKED), prebuilt.join(LIBRARY))
         .map_err(|error| format!("{PACKED} is not in {ARTIFACT}: {error}"))
 }
 
-/// Whether there is a libclang where the generator of bindings looks for one.
+/// Whether libclang is in a place that the generator of bindings searches.
 fn has_libclang() -> bool {
     let named = std::env::var_os("LIBCLANG_PATH").map(PathBuf::from);
     let folders = LIBRARY_FOLDERS.iter().map(PathBuf::from).chain(named);

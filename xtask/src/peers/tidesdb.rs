@@ -1,4 +1,4 @@
-//! The worker of TidesDB, whose crate brings its C source.
+//! The worker of TidesDB, whose crate contains its C source.
 
 use crate::peers::tools::{cargo_build, need};
 use std::path::{Path, PathBuf};
@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 /// Its folder below `peers`.
 pub const NAME: &str = "tidesdb";
 
-/// Builds.
+/// Builds the worker.
 ///
 /// # Errors
-/// What is missing, or what failed, in words.
+/// The missing tool or the failed step, in words.
 pub fn prepare(folder: &Path) -> Result<PathBuf, String> {
     need("cc", "a C compiler")?;
     need("cmake", "CMake")?;

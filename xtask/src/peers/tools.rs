@@ -1,9 +1,9 @@
-//! The programs that build workers: whether they are there, and what they complain about.
+//! The programs that build workers: their presence, and their error messages.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The error if there is no such program; `package` says where it comes from.
+/// An error if the program is missing; `package` names its package.
 pub fn need(program: &str, package: &str) -> Result<(), String> {
     let found = std::env::var_os("PATH").is_some_and(|path| {
         std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
@@ -11,7 +11,7 @@ pub fn need(program: &str, package: &str) -> Result<(), String> {
     if found { Ok(()) } else { Err(format!("{program} is not installed ({package})")) }
 }
 
-/// Runs a program in a folder; the error is the end of what it complained about.
+/// Runs a program in a folder; the error is the end of its output.
 pub fn run_in(folder: &Path, program: &str, arguments: &[&str]) -> Result<(), String> {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(folder);
@@ -23,7 +23,7 @@ pub fn run_in(folder: &Path, program: &str, arguments: &[&str]) -> Result<(), St
     Err(format!("{program} failed: {}", reason(&String::from_utf8_lossy(&said))))
 }
 
-/// The line of an output that says most: the first that speaks of an error, or the last.
+/// The most useful line of an output: the first with an error, or the last.
 fn reason(output: &str) -> String {
     let lines = || output.lines().map(str::trim).filter(|line| !line.is_empty());
     let marks = ["panicked at", "error:", "error[", "[ERROR]", "ERROR"];
@@ -31,10 +31,10 @@ fn reason(output: &str) -> String {
     marked.or_else(|| lines().next_back()).unwrap_or("it said nothing").to_owned()
 }
 
-/// Builds a package that is a workspace of its own; its release folder is where silt-bench looks.
+/// Builds a package that is a workspace of its own; silt-bench searches its release folder.
 pub fn cargo_build(folder: &Path, program: &str) -> Result<PathBuf, String> {
     need("cargo", "Rust")?;
-    // Cargo is run by its name, in the folder: so that the folder's own settings count.
+    // Cargo is run by its name, in the folder, so that the folder's own settings apply.
     let arguments = ["build", "--release", "--locked", "--target-dir", "target"];
     run_in(folder, "cargo", &arguments)?;
     Ok(folder.join("target/release").join(program))

@@ -1,16 +1,16 @@
-//! Calls and marks that have no place in this project, or one place only.
+//! Calls and marks that are banned everywhere, or outside of one place.
 
 use crate::checkout::{Checkout, Source};
 use crate::finding::Finding;
 use crate::items::{imports, occurrences};
 
-/// Where a ban holds.
+/// The files in which a ban holds.
 enum Reach {
     /// In each Rust file, tests included.
     Everywhere,
-    /// In code that ships.
+    /// In released code.
     Production,
-    /// In code that ships as a library, but for the files whose paths start like this.
+    /// In released library code, except files with these path prefixes.
     Libraries(&'static [&'static str]),
 }
 
@@ -24,7 +24,7 @@ const fn ban(needle: &'static str, reach: Reach, instead: &'static str) -> Ban {
     Ban { needle, reach, instead }
 }
 
-/// The folders whose code ends up in somebody else's program.
+/// The folders of code that is linked into other programs.
 const LIBRARIES: [&str; 2] = ["crates/", "bindings/"];
 
 const FILES: &[&str] = &["crates/base/src/fs/", "crates/base/src/fs.rs"];
@@ -39,7 +39,7 @@ const BY_SEED: &str = "go through `engine::random::Random`, which takes a seed";
 const BY_WORKERS: &str = "only `engine::jobs::workers` starts threads";
 const FINISHED: &str = "unfinished code is not committed";
 
-/// Calls, found in code: a literal or a comment may name them.
+/// Calls, searched in code only, because a literal or a comment may name them.
 const CALLS: [Ban; 24] = [
     ban("todo!", Reach::Everywhere, FINISHED),
     ban("unimplemented!", Reach::Everywhere, FINISHED),
@@ -67,7 +67,7 @@ const CALLS: [Ban; 24] = [
     ban("rand::", Reach::Libraries(CHANCE), BY_SEED),
 ];
 
-/// Marks of work left undone, found in comments.
+/// Marks of unfinished work, searched in comments.
 const MARKS: [&str; 4] = ["TODO", "FIXME", "XXX", "HACK"];
 
 /// Appends a finding for each banned call or mark.
@@ -101,7 +101,7 @@ fn reaches(reach: &Reach, source: &Source) -> bool {
     }
 }
 
-/// `use std::{fs, thread::spawn}` brings in what its text does not spell in one piece.
+/// `use std::{fs, thread::spawn}` imports names that its text does not contain as a whole.
 fn check_imports(source: &Source, findings: &mut Vec<Finding>) {
     for import in imports(&source.production) {
         let path = import.path.join("::");
@@ -117,7 +117,7 @@ fn check_imports(source: &Source, findings: &mut Vec<Finding>) {
 }
 
 fn check_marks(source: &Source, findings: &mut Vec<Finding>) {
-    // Prose may speak of marks; code, scripts and settings may not bear them.
+    // Prose may mention marks; code, scripts and settings may not contain them.
     let text = if source.is_rust() { &source.comments } else { &source.text };
     if source.path.ends_with(".md") {
         return;

@@ -1,41 +1,41 @@
-//! The number of crates somebody has to build and trust stays small, and none compiles C.
-//! Does not judge which crates they are; `deny.toml` does.
+//! The number of third-party crates in a build is limited, and none compiles C. `deny.toml` judges
+//! the crates themselves.
 
 use crate::finding::Finding;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// What is built, and how many crates of others it may take.
+/// A build, and its limit of third-party crates.
 #[derive(Clone, Copy)]
 pub struct Limits {
     /// The package, or nothing for the default members of the workspace.
     pub package: Option<&'static str>,
-    /// How many distinct crates from outside the workspace the build may hold.
+    /// Largest number of distinct crates from outside the workspace.
     pub crates_max: usize,
 }
 
-/// What is limited: the library alone, and what `cargo build` builds.
+/// The limited builds: the library alone, and `cargo build`.
 pub const GRAPHS: [Limits; 2] =
     [Limits { package: Some("siltdb"), crates_max: 40 }, Limits { package: None, crates_max: 60 }];
 
-/// Crates by which a build script compiles C.
+/// Crates with which a build script compiles C.
 const COMPILERS: [&str; 4] = ["cc", "cmake", "bindgen", "autotools"];
 
-/// A dependency graph that cargo is working out.
+/// A dependency graph that cargo is resolving.
 pub struct Graph {
     limits: Limits,
     child: Child,
 }
 
-/// The crates of others in a graph, `name version` each.
+/// The third-party crates in a graph, `name version` each.
 pub struct Crates {
     limits: Limits,
     names: BTreeSet<String>,
 }
 
 impl Graph {
-    /// Asks cargo for what is built, without tests and without the network.
+    /// Asks cargo for the graph, without tests and without the network.
     ///
     /// # Errors
     /// If cargo cannot be started.
@@ -70,7 +70,7 @@ impl Crates {
         let name = |line: &str| {
             let mut words = line.split_whitespace();
             let crate_name = format!("{} {}", words.next()?, words.next()?);
-            // A crate of this workspace is shown with its folder.
+            // A crate of this workspace is listed with its folder.
             let ours = words.next().is_some_and(|word| word.starts_with("(/"));
             (!ours).then_some(crate_name)
         };

@@ -1,5 +1,5 @@
-//! Links in the documents lead somewhere, decisions are numbered without gaps, each law that is
-//! cited stands in `docs/laws.md`, once, and each test that a document names exists.
+//! Links in the documents have targets, and decisions are numbered without gaps. Each cited law
+//! stands in `docs/laws.md`, once, and each test that a document names exists.
 
 use crate::checkout::{Checkout, Source};
 use crate::finding::Finding;
@@ -11,7 +11,7 @@ const LAWS: &str = "docs/laws.md";
 const DECISIONS: &str = "docs/decisions/";
 const DECISIONS_INDEX: &str = "docs/decisions/README.md";
 
-/// Appends a finding for each relative link that leads nowhere and each misnumbered decision.
+/// Appends a finding for each relative link without a target and each misnumbered decision.
 pub fn check(checkout: &Checkout, findings: &mut Vec<Finding>) {
     for source in checkout.sources.iter().filter(|source| source.path.ends_with(".md")) {
         for (line, target) in links(&source.text) {
@@ -43,7 +43,7 @@ fn links(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Why `target` leads nowhere.
+/// The reason why `target` does not exist.
 fn dead(checkout: &Checkout, source: &Source, target: &str) -> Option<&'static str> {
     if target.contains("://") || target.starts_with("mailto:") {
         return None;
@@ -110,7 +110,7 @@ fn check_tests(checkout: &Checkout, document: &Source, findings: &mut Vec<Findin
 }
 
 /// Decisions are `NNNN-title.md`, from 0001 on, each number once. The index may name a number
-/// whose page is gone, so that the number is not given to another decision.
+/// without a page, so that the number is not used again.
 fn check_decisions(checkout: &Checkout, findings: &mut Vec<Finding>) {
     let mut numbers: BTreeMap<usize, &str> = BTreeMap::new();
     let mut report = |path: &str, message: String| {

@@ -1,15 +1,15 @@
-//! What is kept in the repository is text and small: dumps have no place in it, nor have databases
-//! but those that tests open. Merges are finished.
+//! The repository holds small text files: no dumps, and no databases but those that tests open.
+//! Merges are finished.
 
 use crate::checkout::Checkout;
 use crate::finding::Finding;
 
 const FILE_BYTES_MAX: usize = 1 << 20;
 
-/// The files that need not be text: measured results.
+/// The place and extension of measured results, which need not be text.
 const RESULTS: (&str, &str) = ("docs/results/", ".json.gz");
 
-/// Where files need not be text: databases that released versions wrote.
+/// The folder of databases written by released versions, which need not be text.
 const GOLDEN: &str = "testing/golden/";
 
 /// Appends a finding for each file that is too large, or is neither text, a result, nor a part of a

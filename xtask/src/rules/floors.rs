@@ -1,11 +1,11 @@
-//! A crate of the house uses lower floors only; what stands above it uses `siltdb` only.
+//! A crate of the library uses lower floors only. A crate above the library uses `siltdb` only.
 
 use crate::checkout::Checkout;
 use crate::finding::Finding;
 use crate::rules::manifest::{Manifest, parse};
 use std::collections::BTreeMap;
 
-/// The crates of the house and their floors.
+/// The crates of the library and their floors.
 pub const FLOORS: [(&str, u8); 6] = [
     ("siltdb-base", 0),
     ("siltdb-memtable", 1),
@@ -15,12 +15,12 @@ pub const FLOORS: [(&str, u8); 6] = [
     ("siltdb", 4),
 ];
 
-/// The floor of a crate of the house.
+/// The floor of a crate of the library.
 fn floor(name: &str) -> Option<u8> {
     FLOORS.iter().find(|(known, _)| *known == name).map(|(_, floor)| *floor)
 }
 
-/// Appends a finding for each dependency that points up, sideways, or past the front door.
+/// Appends a finding for each dependency that points up, sideways, or past `siltdb`.
 pub fn check(checkout: &Checkout, findings: &mut Vec<Finding>) {
     let manifests: Vec<_> = checkout
         .sources
@@ -53,17 +53,17 @@ fn top(path: &str) -> &str {
     path.split('/').next().unwrap_or("")
 }
 
-/// Why the crate in folder `from` may not use our crate `package` in folder `to`.
+/// The reason why the crate in folder `from` may not use our crate `package` in folder `to`.
 fn refusal(manifest: &Manifest, from: &str, package: &str, to: &str) -> Option<&'static str> {
     match (floor(&manifest.name), floor(package)) {
         (Some(own), Some(other)) if other < own => None,
         (Some(_), _) => Some("a floor uses lower floors only"),
-        (None, _) if from == "xtask" => Some("xtask judges the house from outside"),
+        (None, _) if from == "xtask" => Some("xtask uses no crate of the library"),
         (None, Some(_)) if package == "siltdb" => None,
         (None, Some(0)) if from == "testing" => None,
-        (None, Some(_)) => Some("it enters the house through `siltdb`"),
+        (None, Some(_)) => Some("a crate above the library uses `siltdb` only"),
         (None, None) if from == to || (from, to) == ("peers", "bench") => None,
-        (None, None) => Some("what stands on the house does not stand on each other"),
+        (None, None) => Some("crates above the library do not use each other"),
     }
 }
 

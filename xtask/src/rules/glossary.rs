@@ -1,16 +1,17 @@
-//! A word of the glossary is a word of the code, or is marked † as one of what is not built yet.
+//! A term of the glossary occurs in the code, or is marked † because its feature does not exist
+//! yet.
 
 use crate::checkout::Checkout;
 use crate::finding::Finding;
 use crate::markdown::{Kind, lines};
 
 const GLOSSARY: &str = "docs/glossary.md";
-/// Marks a term of something that is not built yet.
+/// Marks a term of a feature that does not exist yet.
 const PLANNED: char = '†';
 
 /// Appends a finding for each term that no Rust file of the library, the tool, the benchmark or the
-/// simulator has: as words in a comment or a text, or as a name (`RangeTombstone`,
-/// `range_tombstone`). It may go on, as in a plural.
+/// simulator contains. It may occur as words in a comment or a text, or as a name
+/// (`RangeTombstone`, `range_tombstone`), also with an ending such as a plural.
 pub fn check(checkout: &Checkout, findings: &mut Vec<Finding>) {
     let Some(glossary) = checkout.source(GLOSSARY) else { return };
     let sources = checkout.rust().filter(|source| !source.path.starts_with("xtask/"));
@@ -32,7 +33,7 @@ pub fn check(checkout: &Checkout, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Small letters and digits, words parted and begun by one space: also those of a name.
+/// Lower-case letters and digits, with one space before each word, also within a name.
 fn spoken(text: &str) -> String {
     let mut spoken = String::from(" ");
     let mut before = ' ';

@@ -1,4 +1,4 @@
-//! Each file opens with what it is for.
+//! Each file opens with its purpose.
 
 use crate::checkout::Checkout;
 use crate::finding::Finding;

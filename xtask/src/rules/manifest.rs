@@ -1,10 +1,9 @@
-//! Reads what the rules need from a `Cargo.toml`: the name, the keys of the package and the
-//! dependencies.
-//! Knows tables, keys and inline tables on one line, not the whole of TOML.
+//! Reads the name, the keys of the package and the dependencies from a `Cargo.toml`. It knows
+//! tables, keys and inline tables on one line, not all of TOML.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A `Cargo.toml`, as far as the rules care.
+/// A `Cargo.toml`, as far as the rules need it.
 #[derive(Default)]
 pub struct Manifest {
     /// The package's name; empty for a workspace alone.
@@ -27,7 +26,7 @@ pub struct Dependency {
     pub package: Option<String>,
 }
 
-/// Reads a manifest. What it does not understand it skips: cargo has read it before.
+/// Reads a manifest, and skips unknown syntax, because cargo has checked the file.
 pub fn parse(text: &str) -> Manifest {
     let mut manifest = Manifest::default();
     let mut section = Vec::new();

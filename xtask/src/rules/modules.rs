@@ -1,9 +1,9 @@
-//! A module uses only modules declared above it, and imports from where a thing is defined.
+//! A module uses only modules declared above it, and imports items from their defining modules.
 //!
-//! The tree of modules is walked from each `src/lib.rs` and `src/main.rs`. A reference from one
-//! module to another is judged where their paths part: there, the user must be declared below the
-//! used. What a module file with submodules holds itself counts too: if it uses one of them and
-//! serves another, the one it serves must be declared below the one it uses.
+//! The rule walks the tree of modules from each `src/lib.rs` and `src/main.rs`. A reference from
+//! one module to another is judged at their common ancestor: there, the user must be declared below
+//! the used. The own items of a module file with submodules count too. If the file uses one
+//! submodule and serves another, the served one must be declared below the used one.
 
 pub mod map;
 pub mod references;
@@ -17,7 +17,8 @@ use std::collections::BTreeMap;
 
 const RULE: &str = "modules";
 
-/// Appends a finding for each reference that points down the page and each shortcut through a root.
+/// Appends a finding for each reference to a module declared below and each shortcut through a
+/// root.
 pub fn check(checkout: &Checkout, findings: &mut Vec<Finding>) {
     let roots = checkout.rust().filter(|source| {
         source.path.ends_with("src/lib.rs") || source.path.ends_with("src/main.rs")
@@ -29,10 +30,10 @@ pub fn check(checkout: &Checkout, findings: &mut Vec<Finding>) {
     }
 }
 
-/// For each crate of the house by the name it has in code: the modules its root declares.
+/// For each crate of the library, by its name in code: the modules that its root declares.
 fn houses(maps: &[Map<'_>]) -> BTreeMap<String, Vec<String>> {
     let mut houses = BTreeMap::new();
-    // Anybody may import from the root of `siltdb`: that is its public face.
+    // All crates may import from the root of `siltdb`, because that is its public API.
     for (name, _) in FLOORS.iter().filter(|(name, _)| *name != "siltdb") {
         let folder = name.trim_start_matches("siltdb-");
         let path = format!("crates/{folder}/src/lib.rs");
@@ -43,12 +44,12 @@ fn houses(maps: &[Map<'_>]) -> BTreeMap<String, Vec<String>> {
     houses
 }
 
-/// What a parent's own lines do with its submodules.
+/// The relations of a parent's own lines to its submodules.
 #[derive(Default)]
 struct Knot<'a> {
-    /// The submodules it uses, by position.
+    /// The submodules that it uses, by position.
     uses: Vec<usize>,
-    /// The submodules that use it, by position, and where.
+    /// The submodules that use it, by position, with the place.
     serves: Vec<(usize, &'a Module<'a>, usize)>,
 }
 
@@ -64,7 +65,7 @@ fn check_crate(map: &Map<'_>, houses: &BTreeMap<String, Vec<String>>, findings: 
     for (path, knot) in knots {
         let Some(lowest) = knot.uses.iter().max() else { continue };
         for (child, module, offset) in knot.serves.iter().filter(|(child, ..)| child <= lowest) {
-            let parent = map.module(path).expect("knots are tied at modules");
+            let parent = map.module(path).expect("a knot belongs to a module");
             let (child, lowest) = (&parent.children[*child], &parent.children[*lowest]);
             let message = format!(
                 "`{child}` uses its parent, and the parent uses `{lowest}`, which is not above it"
@@ -107,12 +108,12 @@ fn judge<'a>(
     };
     match (module.path.get(common), target.path.get(common)) {
         (None, None) => {}
-        // Down into its own submodules; a re-export names them without using them.
+        // A reference down to an own submodule; a re-export names it without using it.
         (None, Some(child)) if reference.reexport.is_none() => {
             knots.entry(&module.path).or_default().uses.extend(module.position(child));
         }
         (None, Some(_)) => {}
-        // Up to what an ancestor holds itself.
+        // A reference up to an ancestor's own item.
         (Some(branch), None) => {
             let Some(item) = item.filter(|_| !reference.is_macro) else { return };
             if target.path.is_empty() {

@@ -1,15 +1,14 @@
-//! A crate that is published carries its description, README and licences.
-//! Does not judge what they say.
+//! A published crate has a description, a README and licences. Their contents are not judged.
 
 use crate::checkout::{Checkout, Source};
 use crate::finding::Finding;
 use crate::rules::manifest::parse;
 
-/// What the registry shows of a crate.
+/// The keys that the registry shows of a crate.
 const KEYS: [&str; 5] = ["description", "license", "readme", "keywords", "categories"];
 
-/// The licences, each a file of the same text in the root and in every crate. Cargo packs what a
-/// symbolic link leads to.
+/// The licences, each a file of the same text in the root and in every crate. Cargo packs the
+/// target of a symbolic link.
 const LICENCES: [&str; 2] = ["LICENSE-APACHE", "LICENSE-MIT"];
 
 /// Appends a finding for each key or licence that a published crate lacks.

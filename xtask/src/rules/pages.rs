@@ -1,17 +1,17 @@
-//! A page of the documents is read in one sitting, and its lines fit a screen.
+//! Pages of the documents and their lines have bounded lengths.
 
 use crate::checkout::{Checkout, Source};
 use crate::finding::Finding;
 use crate::markdown::{Kind, lines};
 
-/// Lines of a page in `docs/`, and of the format, which has every byte.
+/// Lines of a page in `docs/`, and of the format page, which lists every byte.
 const PAGE_LINES_MAX: usize = 300;
 const FORMAT: (&str, usize) = ("docs/format.md", 600);
 /// Characters of a line of prose.
 const PROSE_CHARACTERS_MAX: usize = 160;
 
-/// Appends a finding for each page of `docs/` that is too long, and for each line of prose that is,
-/// in any Markdown file. Tables, code, headings and links have lines of any length.
+/// Appends a finding for each page of `docs/` that is too long, and for each line of prose that is
+/// too long, in any Markdown file. Tables, code, headings and links have lines of any length.
 pub fn check(checkout: &Checkout, findings: &mut Vec<Finding>) {
     for source in checkout.sources.iter().filter(|source| source.path.ends_with(".md")) {
         check_page(source, findings);

@@ -1,13 +1,13 @@
-//! No file names a folder of somebody's machine.
+//! No file contains a path of one particular machine.
 
 use crate::checkout::Checkout;
 use crate::finding::Finding;
 
-/// Put together here so that this file keeps its own rule.
+/// Concatenated here so that this file obeys its own rule.
 const FOLDERS: [&str; 4] =
     [concat!("/ro", "ot/"), concat!("/wo", "rk/"), concat!("/ho", "me/"), concat!("/Us", "ers/")];
 
-/// Appends a finding for each line that holds an absolute path of a machine.
+/// Appends a finding for each line with an absolute path of a machine.
 pub fn check(checkout: &Checkout, findings: &mut Vec<Finding>) {
     for source in &checkout.sources {
         for folder in FOLDERS {

@@ -1,11 +1,12 @@
-//! A call says what its arguments mean: a visible function takes an enum where two states differ.
+//! A visible function takes an enum instead of a bool, so that a call shows the meaning of its
+//! arguments.
 
 use crate::checkout::{Checkout, Source};
 use crate::finding::Finding;
 use crate::items::{Block, Function, blocks, functions, split_commas};
 
 /// Appends a finding for each bool parameter of a visible function. A setter of a type named
-/// `…Options`, which takes itself and one bool, is named after what the bool means.
+/// `…Options` with itself and one bool is permitted, because its name gives the bool's meaning.
 pub fn check(checkout: &Checkout, findings: &mut Vec<Finding>) {
     for source in checkout.rust() {
         let impls = blocks(&source.production, "impl");

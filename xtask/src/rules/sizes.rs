@@ -1,4 +1,4 @@
-//! Files, functions and lines stay small enough to be read at once.
+//! Files, functions and lines have bounded sizes.
 
 use crate::checkout::{Checkout, Role, Source};
 use crate::finding::Finding;

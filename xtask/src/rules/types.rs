@@ -7,9 +7,8 @@ use std::collections::BTreeMap;
 
 const KEYWORDS: [&str; 5] = ["struct", "enum", "trait", "union", "type"];
 
-/// Appends a finding for each type, trait or alias that is `pub` or `pub(crate)` in one file and
-/// whose name another file has declared so, in whichever crate. Two declarations in one file are
-/// the two sides of a `cfg`.
+/// Appends a finding for each type, trait or alias that is `pub` or `pub(crate)` and shares its
+/// name with one in another file. Two declarations in one file are the two sides of a `cfg`.
 pub fn check(checkout: &Checkout, findings: &mut Vec<Finding>) {
     let mut first: BTreeMap<&str, (&str, usize)> = BTreeMap::new();
     for source in checkout.rust().filter(|source| is_library(&source.path)) {
@@ -28,7 +27,7 @@ fn is_library(path: &str) -> bool {
     rest.is_some_and(|(_, file)| file.starts_with("src/"))
 }
 
-/// Offsets and names of the types that more than a parent module sees.
+/// Offsets and names of the types that are visible beyond a parent module.
 fn types(code: &str) -> impl Iterator<Item = (usize, &str)> {
     occurrences(code, "pub").filter_map(|start| {
         let after = start + "pub".len();

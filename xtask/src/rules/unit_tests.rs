@@ -1,9 +1,9 @@
-//! Unit tests stand in a file of their own, so that code is read without them and they without it.
+//! Unit tests stand in files of their own, apart from released code.
 
 use crate::checkout::{Checkout, Role};
 use crate::finding::Finding;
 
-/// Appends a finding for each file of code that ships and holds a test.
+/// Appends a finding for each file of released code that holds a test.
 pub fn check(checkout: &Checkout, findings: &mut Vec<Finding>) {
     for source in checkout.rust().filter(|source| source.role == Role::Production) {
         if let Some(at) = source.code.find("#[test]") {

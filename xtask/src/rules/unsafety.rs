@@ -1,11 +1,11 @@
-//! Where `unsafe` may stand, and what must be written above it.
+//! The places where `unsafe` may stand, and the comment that must stand above it.
 
 use crate::checkout::{Checkout, Source};
 use crate::finding::Finding;
 use crate::items::occurrences;
 
-/// The memtable, the doors to the machine in `base`, and the borders to C: the bindings and the
-/// engines written in C that the benchmark measures against.
+/// The memtable, the system interfaces of `base`, and the borders to C: the bindings and the C
+/// engines of the benchmark.
 const ALLOWED: [&str; 8] = [
     "crates/memtable/",
     "crates/base/src/hint",
@@ -38,7 +38,8 @@ pub fn check(checkout: &Checkout, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The root of a crate forbids `unsafe`; `base` denies it, so that its doors may allow it.
+/// The root of a crate forbids `unsafe`; `base` denies it, so that some of its modules may allow
+/// it.
 fn check_root(source: &Source, findings: &mut Vec<Finding>) {
     let root = source.path.ends_with("src/lib.rs") || source.path.ends_with("src/main.rs");
     let crate_folder = source.path.split_inclusive("src/").next().unwrap_or("");
@@ -54,8 +55,8 @@ fn check_root(source: &Source, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Whether the comment right above the statement that holds `at`, or before it on its line, says
-/// why it is safe.
+/// Whether a comment gives the reason for safety: right above the statement that holds `at`, or
+/// before it on its line.
 fn explained(source: &Source, at: usize) -> bool {
     let line = source.line(at) - 1;
     let comments: Vec<&str> = source.comments.lines().take(line + 1).collect();

@@ -1,8 +1,8 @@
-//! A public item of the library is used by code that ships and stands in another file.
+//! A public item of the library is used by released code in another file.
 //!
-//! Told by names alone, so that an item whose name another one shares is never found. Not judged
-//! is what programs outside the checkout may use: the crate `siltdb`, and the methods of types that
-//! it exports.
+//! The rule compares names alone, so it misses an unused item that shares its name with another. It
+//! does not judge items for programs outside the checkout: the crate `siltdb`, and the methods of
+//! types that it exports.
 
 use crate::checkout::Checkout;
 use crate::finding::Finding;
@@ -19,13 +19,13 @@ struct Item<'a> {
 
 const TYPES: [&str; 5] = ["struct", "enum", "trait", "union", "type"];
 const OTHERS: [&str; 3] = ["fn", "const", "static"];
-/// What may stand between `pub` and the keyword of an item.
+/// Words that may stand between `pub` and the keyword of an item.
 const QUALIFIERS: [&str; 3] = ["unsafe", "async", "extern"];
 
 /// Appends a finding for each public function, type, constant or static that no other file
-/// mentions. A type that a visible signature, field or variant of its own file names is used: what
-/// calls the function or reads the field need not name it. So is a constant that its own file
-/// mentions: it is public for the documents that link to it and the tests at its bound.
+/// mentions. A type in a visible signature, field or variant of its own file counts as used,
+/// because callers need not name it. A constant that its own file mentions counts as used, because
+/// documents link to it and tests use it as a bound.
 pub fn check(checkout: &Checkout, findings: &mut Vec<Finding>) {
     let users = users(checkout);
     let exports = exports(checkout);
@@ -92,7 +92,7 @@ fn words(code: &str) -> impl Iterator<Item = &str> {
     code.split(|c: char| c.is_ascii() && !is_word(c as u8)).filter(|word| !word.is_empty())
 }
 
-/// The items declared with `pub` alone; what `pub(…)` restricts has its users in sight.
+/// The items declared with `pub` alone; the users of `pub(…)` items are in the same crate.
 fn items(code: &str) -> Vec<Item<'_>> {
     let item = |start: usize| {
         let mut rest = &code[start + "pub".len()..];
@@ -108,14 +108,14 @@ fn items(code: &str) -> Vec<Item<'_>> {
                 continue;
             }
             let keyword = TYPES.iter().chain(&OTHERS).find(|known| **known == word)?;
-            // A macro declares what has no name here.
+            // A macro declares an item whose name is not in the text.
             return Some(Item { start, keyword, name: next }).filter(|_| !next.is_empty());
         }
     };
     occurrences(code, "pub").filter_map(item).collect()
 }
 
-/// What follows `pub`, or `pub(…)`.
+/// The code after `pub`, or after `pub(…)`.
 fn after_visibility(code: &str, start: usize) -> &str {
     let open = start + "pub".len();
     match code[open..].starts_with('(').then(|| closing(code, open)) {
@@ -125,7 +125,7 @@ fn after_visibility(code: &str, start: usize) -> &str {
 }
 
 /// The names in signatures and fields that begin with `pub`, in public enums and traits, and in the
-/// heads and associated types of implementations; not the names of the types that are declared.
+/// heads and associated types of implementations. The names of the declared types are left out.
 fn visible_names(code: &str) -> BTreeSet<&str> {
     let mut names = BTreeSet::new();
     for start in occurrences(code, "pub") {

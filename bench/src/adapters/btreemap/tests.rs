@@ -1,4 +1,4 @@
-//! The map goes through every pass, and outlives closing but not its process.
+//! The map passes every pass. Its data outlives closing, but not its process.
 
 use super::Btreemap;
 use crate::{

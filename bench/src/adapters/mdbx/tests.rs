@@ -1,4 +1,4 @@
-//! libmdbx goes through every pass of the benchmark, verified in full.
+//! libmdbx passes every pass of the benchmark, verified in full.
 
 use super::Mdbx;
 use crate::{

@@ -1,4 +1,4 @@
-//! The engine has what the others get.
+//! SiltDB gets the same resources as the other engines.
 
 use super::{Config, Engine, Siltdb, TableKind};
 

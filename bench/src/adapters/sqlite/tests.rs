@@ -1,4 +1,4 @@
-//! SQLite goes through every pass of the benchmark, verified in full.
+//! SQLite passes every pass of the benchmark, verified in full.
 
 use super::{Sqlite, SqliteSession};
 use crate::{
@@ -40,7 +40,7 @@ fn families_are_verified() {
     }
 }
 
-/// A reader whose view stays pinned keeps the log from being emptied, and nothing else.
+/// A reader in a transaction only keeps the log from being emptied.
 #[test]
 fn a_pinned_view_stays_while_others_write_and_a_refreshed_one_moves_on() {
     let dir = tempfile::tempdir().unwrap();

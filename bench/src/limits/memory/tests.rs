@@ -1,4 +1,4 @@
-//! Tests that a walk misses: it must come to every line.
+//! Tests that a walk misses: it must visit every line.
 
 use super::*;
 

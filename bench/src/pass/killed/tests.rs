@@ -1,5 +1,5 @@
-//! Rows on what a kill left. Nothing is killed here: a database that is still open while its folder
-//! is copied leaves the same files; for processes that are killed, see `tests/command.rs`.
+//! Rows on databases left by a kill. These tests kill nothing: a database that is still open while
+//! its directory is copied leaves the same files. `tests/command.rs` kills processes.
 
 use super::{Left, MAY_LOSE, seeded, store};
 use crate::{
@@ -34,7 +34,7 @@ fn run<E: Engine>(job: &Job) -> Result<Report> {
     pass::run::<E>(job, &WATCH)
 }
 
-/// SiltDB, in a directory where it was never opened before.
+/// SiltDB, which refuses a directory where it was opened before.
 struct Once(Siltdb);
 
 impl Engine for Once {

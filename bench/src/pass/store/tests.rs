@@ -1,4 +1,4 @@
-//! A store is filled once and copied as often as asked.
+//! Tests of stores: a store is filled once and copied as often as requested.
 
 use super::*;
 use crate::{engine::Failure, measure::disk_bytes};
@@ -72,7 +72,7 @@ fn holes_stay_holes() {
     copy(&from, &to).unwrap();
     let copied = File::open(to.join("log")).unwrap();
     for (at, text) in pieces {
-        // With the zeros around it.
+        // Larger than the text, to see the zeros around it.
         let mut found = vec![1; text.len() + 100];
         copied.read_exact_at(&mut found, at).unwrap();
         assert_eq!(found, [text.as_bytes(), &[0; 100]].concat());

@@ -1,4 +1,5 @@
-//! What a pass asks of an engine beside its calls, and when: an honest map that notes it.
+//! The requests of a pass to an engine besides its calls, and their times: a correct map notes
+//! them.
 
 use crate::{
     adapters::liar::{Liar, LiarSession, lie},
@@ -18,14 +19,14 @@ use std::{
 
 type Honest = Liar<{ lie::HONEST }>;
 
-/// What was asked for, by directory.
+/// The requests, by directory.
 static NOTES: Mutex<BTreeMap<PathBuf, Vec<&'static str>>> = Mutex::new(BTreeMap::new());
 
 /// The note of a session.
 const SESSION: &str = "session";
-/// How long opening takes.
+/// The duration of an opening.
 const OPENING: Duration = Duration::from_millis(20);
-/// How long settling goes on looking after everything is quiet.
+/// The duration for which settling continues to check after everything is quiet.
 const LOOKING: Duration = Duration::from_millis(200);
 
 struct Noted {
@@ -41,8 +42,8 @@ fn note(dir: &Path, what: &'static str) {
     notes().entry(dir.to_owned()).or_default().push(what);
 }
 
-/// Whether the page cache holds what the last close left; none if nothing says so. Reading without
-/// waiting would not tell: it may begin to read, and find what it has read.
+/// Whether the page cache holds the file that the last close left; none if the system does not
+/// report it. A non-blocking read would not tell, because it may start the read itself.
 fn is_warm(file: &Path) -> Option<bool> {
     fs::metadata(file).ok()?;
     let mut ask = Command::new("fincore");
@@ -98,7 +99,7 @@ impl Engine for Noted {
     }
 }
 
-/// What the throughput pass of a row asked for, but for sessions.
+/// The requests of a row's throughput pass, without sessions.
 fn noted(op: Op, change: impl FnOnce(&mut Job)) -> (Vec<&'static str>, Report) {
     let (mut notes, report) = noted_with_sessions(op, change);
     notes.retain(|&note| note != SESSION);
@@ -115,7 +116,7 @@ fn noted_with_sessions(op: Op, change: impl FnOnce(&mut Job)) -> (Vec<&'static s
     (notes().remove(&dir).unwrap(), report)
 }
 
-/// Where the system does not say what the page cache holds, it cannot be checked.
+/// If the system does not report the contents of the page cache, the check is skipped.
 fn is_cold(notes: &[&str], at: &[usize]) -> bool {
     at.iter().all(|&at| matches!(notes[at], "open cold" | "open"))
 }

@@ -58,7 +58,7 @@ fn writes_are_held_to_what_they_cost_rocksdb() {
         "space amplification 0.70, RocksDB's 0.65",
     ];
     assert_eq!(missed(results.clone()), wanted);
-    // Where hardly anything is alive, size says nothing.
+    // If hardly any data is live, size has no meaning.
     entry(&mut results, "siltdb").space_amp = Some(266_240.0);
     assert_eq!(missed(results), wanted[..2]);
 }

@@ -1,4 +1,4 @@
-//! Tests of pictures: what is drawn is what was measured, and they are well-formed.
+//! Tests of pictures: they show the measured figures, and are well-formed.
 
 use super::*;
 use crate::report::claims::{Claims, tests::claimed};
@@ -81,6 +81,6 @@ fn a_curve_has_a_point_for_each_second() {
     let up: Vec<f64> =
         points.split(' ').map(|point| point.split_once(',').unwrap().1.parse().unwrap()).collect();
     assert_eq!(up.len(), 5);
-    // 1,100 of 1,100 is at the top, 400 lies lowest.
+    // 1,100 of 1,100 is at the top, 400 is lowest.
     assert!((up[3] - HEAD).abs() < 0.1 && up.iter().all(|y| *y <= up[2]), "{up:?}");
 }

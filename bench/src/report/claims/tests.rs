@@ -4,7 +4,7 @@ use super::*;
 use crate::result::Suite;
 
 const RUN: &str = include_str!("../../../tests/data/run.json");
-/// The rows of the made-up results, and as which rows of the claims they are taken.
+/// The rows of the made-up results, and the rows of the claims that they stand for.
 const ROWS: [(&str, &str); 4] = [
     ("random-write/batch-1000", "put/batch"),
     ("random-get", "get"),

@@ -7,7 +7,7 @@ use crate::report::numbers::{factor, rate, whole};
 use crate::report::ranking::{Contest, Group, is_ours};
 use crate::result::{Arm, Definition, Durability, Published, Row, Spread, Status};
 
-/// The bars of all contests of a row, and below them the engines that have none.
+/// The bars of all contests of a row, then the engines without a bar.
 pub fn render(group: &Group<'_>) -> String {
     let contests = group.contests();
     let scale = group.figure_max();
@@ -28,7 +28,7 @@ pub fn render(group: &Group<'_>) -> String {
     text + &elsewhere(group) + &without(group)
 }
 
-/// What the bars show.
+/// The meaning of the bars.
 fn key(group: &Group<'_>) -> &'static str {
     let figures = || group.entries.iter().filter(|row| row.figure().is_some());
     if figures().next().is_none() {
@@ -41,7 +41,7 @@ fn key(group: &Group<'_>) -> &'static str {
     "Operations a second; whiskers from the slowest to the fastest run."
 }
 
-/// What the engines of a contest have in common.
+/// The common properties of the engines of a contest.
 fn heading(contest: &Contest<'_>) -> String {
     let class = match contest.durability {
         None => "reads <span>– durability plays no part</span>",
@@ -105,7 +105,7 @@ fn bar(
     )
 }
 
-/// Figures that were published for `engine`: value and escaped label.
+/// Published figures of `engine`: value and escaped label.
 fn published(definition: Option<&Definition>, engine: &str) -> Vec<(f64, String)> {
     let all = definition.map_or(&[][..], |definition| &definition.published);
     all.iter()
@@ -121,7 +121,7 @@ fn published(definition: Option<&Definition>, engine: &str) -> Vec<(f64, String)
         .collect()
 }
 
-/// What others published, also for engines that took no part.
+/// Published figures, also of engines that took no part.
 fn elsewhere(group: &Group<'_>) -> String {
     let Some(definition) = group.definition.filter(|known| !known.published.is_empty()) else {
         return String::new();
@@ -140,7 +140,7 @@ fn elsewhere(group: &Group<'_>) -> String {
     )
 }
 
-/// The threads and keys that a figure was published for, where they are known.
+/// The threads and keys of a published figure, if known.
 fn size(published: &Published) -> String {
     let threads = published.threads.map(|threads| match threads {
         1 => "1 thread".to_owned(),
@@ -151,7 +151,7 @@ fn size(published: &Published) -> String {
     if parts.is_empty() { String::new() } else { format!(", with {}", parts.join(" and ")) }
 }
 
-/// Engines without a figure, or with a part of one, and why.
+/// Engines without a figure or with a partial one, and the reasons.
 fn without(group: &Group<'_>) -> String {
     let mut text = String::new();
     for row in group.entries.iter().filter(|row| row.status != Status::Ok) {

@@ -1,4 +1,4 @@
-//! The card of a row: what it does, who leads, bars, curves and tables.
+//! The card of a row: its description, its leader, bars, curves and tables.
 
 use crate::report::html::{bars, lines, tables};
 use crate::report::markup::{escape, slug};
@@ -28,7 +28,7 @@ pub fn render(group: &Group<'_>) -> String {
     )
 }
 
-/// How SiltDB stands, as a badge for each class it takes part in.
+/// The verdict on SiltDB, as a badge for each class that it takes part in.
 fn verdict(group: &Group<'_>) -> String {
     let mut text = String::new();
     for contest in group.contests() {
@@ -44,7 +44,7 @@ fn verdict(group: &Group<'_>) -> String {
     format!("<div class=badges>{text}</div>")
 }
 
-/// The class and the sign of a verdict: never the colour alone.
+/// The CSS class and the sign of a verdict, so that colour is never the only mark.
 pub fn badge(verdict: Verdict) -> (&'static str, &'static str) {
     match verdict {
         Verdict::Ahead => ("ahead", "▲"),

@@ -1,6 +1,6 @@
-//! Curves: how long calls took by percentile, and operations by second.
+//! Curves: durations of calls by percentile, and operations by second.
 //!
-//! The plot is a square of 1,000 by 1,000 that stretches; strokes and labels do not.
+//! The plot is a square of 1,000 by 1,000 that stretches; strokes and labels do not stretch.
 
 use crate::report::markup::{class, escape};
 use crate::report::numbers::{rate, time};
@@ -11,10 +11,10 @@ const SIDE: f64 = 1000.0;
 /// The axis of percentiles reaches at least to the median.
 const NINES_MIN: f64 = 0.302;
 
-/// Where a value of an axis lies, from 0 to 1, and what is written there.
+/// The position of a value on an axis, from 0 to 1, and its label.
 type Tick = (f64, String);
 
-/// A curve: whose, and its points, each from 0 to 1 from the lower left.
+/// A curve: its row, and its points, each from 0 to 1 from the lower left.
 type Line<'a> = (&'a Row, Vec<(f64, f64)>);
 
 struct Plot<'a> {
@@ -25,7 +25,7 @@ struct Plot<'a> {
     lines: Vec<Line<'a>>,
 }
 
-/// Latency against percentile, both on logarithmic axes; nothing if no engine has a curve.
+/// Latency by percentile, both on logarithmic axes; nothing if no engine has a curve.
 pub fn latency(group: &Group<'_>) -> String {
     let rows: Vec<&Row> = with_figure(group, |row| row.extra.curve.len() > 1);
     let all = || rows.iter().flat_map(|row| &row.extra.curve);
@@ -36,7 +36,7 @@ pub fn latency(group: &Group<'_>) -> String {
     }
     let (floor, ceiling) =
         (low.log10().floor(), high.log10().ceil().max(low.log10().floor() + 1.0));
-    // The largest call stands a little to the right of the last percentile.
+    // The largest call is drawn slightly to the right of the last percentile.
     let last = all().filter(|point| point.percentile < 100.0).map(nines).fold(NINES_MIN, f64::max);
     let end = last + 0.9;
     let across =
@@ -95,12 +95,12 @@ pub fn throughput(group: &Group<'_>) -> String {
 fn with_figure<'a>(group: &Group<'a>, has: impl Fn(&Row) -> bool) -> Vec<&'a Row> {
     let rows = group.entries.iter().copied();
     let mut rows: Vec<&Row> = rows.filter(|row| row.figure().is_some() && has(row)).collect();
-    // What is drawn last lies on top.
+    // The last curve lies on top.
     rows.sort_by_key(|row| is_ours(&row.engine));
     rows
 }
 
-/// How many nines a percentile has: 90 has one, 99 two.
+/// The number of nines of a percentile: 90 has one, 99 two.
 fn nines(point: &CurvePoint) -> f64 {
     -(1.0 - point.percentile.clamp(0.0, 99.999_999) / 100.0).log10()
 }

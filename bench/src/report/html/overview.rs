@@ -1,5 +1,5 @@
-//! What stands around the rows: the head, the choice of engines, all rows at a glance, the limits
-//! of the machine, and the conditions of the run.
+//! The parts of the page around the rows: the head, the choice of engines, all rows at a glance,
+//! the limits of the machine, and the conditions of the run.
 
 use crate::report::html::card::badge;
 use crate::report::markup::{SWATCH, class, escape, slug, table};
@@ -28,7 +28,7 @@ fn engines<'a>(groups: &[Group<'a>]) -> Vec<&'a str> {
     engines
 }
 
-/// The head of the page: what ran where, and the outcome in four numbers.
+/// The head of the page: the machine, the run, and the outcome in four numbers.
 pub fn head(results: &Results, groups: &[Group<'_>]) -> String {
     let (machine, options) = (&results.machine, &results.options);
     let runs = if options.repeat == 1 {
@@ -88,7 +88,7 @@ fn tiles(results: &Results, groups: &[Group<'_>]) -> String {
     .concat()
 }
 
-/// A box to tick for each engine: the legend, and what the page shows.
+/// A check box for each engine: the legend, and the filter of the page.
 pub fn chips(results: &Results, groups: &[Group<'_>]) -> String {
     let mut text = String::from("<nav class=chips aria-label=\"engines shown\">");
     for engine in engines(groups) {
@@ -105,7 +105,7 @@ pub fn chips(results: &Results, groups: &[Group<'_>]) -> String {
     text + "</nav>"
 }
 
-/// The rules by which an engine that is not ticked disappears.
+/// The CSS rules that hide an engine that is not checked.
 pub fn filters(groups: &[Group<'_>]) -> String {
     let mut text = String::new();
     for engine in engines(groups) {
@@ -122,7 +122,7 @@ pub fn glance(groups: &[Group<'_>]) -> String {
     if groups.iter().any(has_standing) { balances(groups) } else { figures(groups) }
 }
 
-/// What was measured, where nothing compares: a line for each figure.
+/// A line for each figure, if there is no comparison.
 fn figures(groups: &[Group<'_>]) -> String {
     let mut lines = Vec::new();
     for group in groups {
@@ -167,7 +167,7 @@ fn link(group: &Group<'_>) -> String {
     )
 }
 
-/// Why a row has no figure.
+/// The reason why a row has no figure.
 fn why(row: &Row) -> String {
     let word = row.status.word();
     format!(
@@ -220,7 +220,7 @@ fn compared(
     ]
 }
 
-/// A row in which SiltDB has no figure, or nobody of its class to stand against.
+/// A row without a figure of SiltDB, or without another engine of its class.
 fn alone(link: String, group: &Group<'_>, contests: &[Contest<'_>]) -> Vec<String> {
     let ours = group.entries.iter().find(|row| is_ours(&row.engine));
     let words = |words: &str| format!("<span class=why>{words}</span>");
@@ -303,7 +303,7 @@ pub fn conditions(results: &Results) -> String {
             words(&engine.options),
             words(&engine.durability),
         ];
-        // It stays when the engine is not ticked: it took part.
+        // The line stays when the engine is not checked, because the engine took part.
         (class(&engine.engine).replacen("e ", "", 1), cells)
     };
     let lines: Vec<_> = results.engines.iter().map(line).collect();

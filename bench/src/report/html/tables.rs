@@ -1,11 +1,11 @@
-//! The tables of a row: what it cost, and every other number.
+//! The tables of a row: its costs, and all other numbers.
 
 use crate::report::markup::{SWATCH, class, escape, name, table};
 use crate::report::numbers::{NONE, bytes, or_none, percent, rate, time, whole};
 use crate::report::ranking::Group;
 use crate::result::{Latency, Row, Spread};
 
-/// A column of a table: its name, its text, and the figure of which the least is the best.
+/// A column of a table: its name, its text, and a figure of which the smallest is the best.
 struct Column {
     name: &'static str,
     cell: fn(&Row) -> String,
@@ -78,7 +78,7 @@ pub fn cost(group: &Group<'_>) -> String {
     render(&format!("Latency, memory, disk and amplification{limit}"), &rows, &COST)
 }
 
-/// Every other number, and the checks of engines that have no figure.
+/// All other numbers, and the checks of engines without a figure.
 pub fn rest(group: &Group<'_>) -> String {
     let rows: Vec<&Row> = ranked(group);
     if rows.is_empty() {
@@ -190,13 +190,13 @@ fn verified(row: &Row) -> String {
     })
 }
 
-/// Logical bytes a second, by the figure.
+/// Logical bytes a second, from the figure.
 fn megabytes(row: &Row) -> Option<f64> {
     let each = row.extra.logical_bytes? as f64 / (row.ops > 0).then_some(row.ops)? as f64;
     Some(row.figure()?.median * each)
 }
 
-/// The harness's part of the time of an operation in the throughput pass, on one thread of it.
+/// The harness's share of the time of an operation in the throughput pass, on one of its threads.
 fn harness_share(row: &Row) -> Option<f64> {
     let each = 1e9 * f64::from(row.threads) / row.ops_per_s?.median;
     row.extra.harness_ns.map(|harness| harness / each)

@@ -1,4 +1,4 @@
-//! Tests of the page: well-formed, self-contained, safe against what it quotes, and true.
+//! Tests of the page: well-formed, self-contained, safe against quoted text, and correct.
 
 use super::*;
 use crate::result::{CurvePoint, ShareOfLimit, Spread};
@@ -18,7 +18,7 @@ fn card<'a>(page: &'a str, id: &str) -> &'a str {
     &page[start..start + end]
 }
 
-/// Panics unless every element is closed where it must be; `path` may hold a title.
+/// Panics unless every element is closed in its parent; `path` may hold a title.
 fn check_nesting(page: &str) {
     let mut open: Vec<&str> = Vec::new();
     for piece in page.split('<').skip(1) {
@@ -158,7 +158,7 @@ fn a_run_of_one_engine_has_a_page_without_comparisons() {
     for cell in ["data-l=\"ops/s\"", "data-l=\"p99\"", "data-l=\"peak memory\""] {
         assert!(glance.contains(cell), "{cell}");
     }
-    // A row that failed says why.
+    // A failed row shows its reason.
     assert!(glance.contains("not supported by siltdb yet: range deletes"), "{glance}");
     let both = render(&run());
     assert!(both.contains("won by siltdb") && !both.contains("glance alone"));

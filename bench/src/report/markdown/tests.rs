@@ -1,4 +1,4 @@
-//! Tests of what the Markdown says about leaders, losses and missing figures.
+//! Tests of the Markdown's leaders, losses and missing figures.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Tests of pages: markers are filled, and what the repository holds is what its results say.
+//! Tests of pages: markers are filled, and the repository's pages agree with its results.
 
 use super::*;
 use crate::report::claims::tests::claimed;

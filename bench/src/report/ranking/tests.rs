@@ -1,4 +1,4 @@
-//! Tests of who leads a row, on made-up results.
+//! Tests of leaders, on made-up results.
 
 use super::*;
 

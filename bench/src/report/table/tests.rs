@@ -1,4 +1,4 @@
-//! Tests of what the terminal shows of made-up results.
+//! Tests of the terminal's tables, on made-up results.
 
 use super::*;
 

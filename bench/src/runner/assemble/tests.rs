@@ -1,4 +1,4 @@
-//! Tests of what becomes of a report.
+//! Tests of rows made from reports.
 
 use super::{curve, latency};
 use crate::{job::Latency, measure};

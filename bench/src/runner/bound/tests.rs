@@ -1,4 +1,4 @@
-//! What binds a row, on a machine whose limits are round numbers.
+//! Tests of the binding limit, on a machine with round numbers as limits.
 
 use super::*;
 use crate::suite::{Overrides, select, suites};

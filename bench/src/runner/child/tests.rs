@@ -1,4 +1,4 @@
-//! Workers that leave a database to be killed, played by a shell.
+//! Workers that leave a database by a kill, simulated by a shell.
 
 use super::*;
 use crate::{
@@ -6,7 +6,7 @@ use crate::{
     trial,
 };
 
-/// How a worker ends that says who it is, hears its request, and goes on with a script.
+/// The end of a worker that sends its first line, reads its request, and runs a script.
 fn ended(script: &str) -> Ended {
     ended_within(script, Limits::default())
 }
@@ -31,7 +31,7 @@ fn failure(ended: Ended) -> Failure {
 
 #[test]
 fn a_worker_that_leaves_a_database_is_killed() {
-    // The end of its input would be the end of its wait.
+    // The end of its input would end its wait.
     let waits = r#"
         if timeout 0.3 cat; then
             echo '{"failed": {"kind": "error", "message": "its input ended"}}'
@@ -48,7 +48,7 @@ fn a_worker_that_leaves_a_database_is_killed() {
 
 #[test]
 fn a_worker_that_ended_by_itself_was_not_killed() {
-    // What it said comes late, from a child of its own.
+    // Its line comes late, from a child process.
     let ends = r#"(sleep 0.3; echo '{"left": {"acknowledged": 7}}') & exit 0"#;
     assert_eq!(failure(ended(ends)), Failure::error("the worker ended before it was killed"));
 }

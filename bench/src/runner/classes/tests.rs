@@ -1,4 +1,4 @@
-//! What follows from what a crash test saw; the test itself, see `tests/command.rs`.
+//! Tests of the class derived from observations. `tests/command.rs` has the crash test itself.
 
 use super::*;
 

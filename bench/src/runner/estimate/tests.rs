@@ -1,4 +1,4 @@
-//! Tests of what an estimate counts.
+//! Tests of the parts of an estimate.
 
 use super::seconds;
 use crate::{

@@ -1,4 +1,4 @@
-//! Tests of kept databases: who shares them, and how long they stay.
+//! Tests of kept databases: which rows share them, and how long they stay.
 
 use super::Stores;
 use crate::{

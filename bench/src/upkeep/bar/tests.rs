@@ -1,4 +1,4 @@
-//! Tests of what a figure means for its bar, and of what is shown.
+//! Tests of the result of a figure against its bar, and of its display.
 
 use super::{Bar, Judged, Outcome, Unit, are_met, are_right, json, table};
 use crate::result::Machine;

@@ -1,4 +1,4 @@
-//! Tests of how parts are run, heard and given up.
+//! Tests of running, reading and ending parts.
 
 use super::{Heard, Request, run};
 use crate::upkeep::bar::Outcome;

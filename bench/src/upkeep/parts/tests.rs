@@ -1,4 +1,4 @@
-//! Tests of all parts at a small size: each tells its figures, having read back what it wrote.
+//! Tests of all parts at a small size: each reports its figures after reading back its data.
 
 use super::{Amount, Counts, LEFT_BYTES_MAX, Most, PARTS, families, reads, space, steps, syncs};
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 use siltdb::Db;
 use std::{cell::RefCell, path::Path, time::Duration};
 
-/// The figures that a part tells within `seconds`.
+/// The figures that a part reports within `seconds`.
 fn told(
     seconds: u64,
     part: impl FnOnce(&Path, &Teller<'_>) -> Result<()>,
@@ -29,7 +29,7 @@ fn told(
     figures.into_inner()
 }
 
-/// Panics unless just these bars were measured.
+/// Panics unless exactly these bars were measured.
 fn are_measured(figures: &[(String, Outcome)], bars: &[&str]) {
     let ids: Vec<&str> = figures.iter().map(|(bar, _)| bar.as_str()).collect();
     assert_eq!(ids, bars);
@@ -80,7 +80,7 @@ fn reads_pass_deletes_and_fold_operands() {
 #[test]
 fn space_is_looked_at_until_it_is_back() {
     let small = Amount { entries: 500, length: 100 };
-    // Whatever the engine does, this much may be left.
+    // A limit that no result exceeds.
     let most = Most::Bytes(f64::MAX);
     let range = |dir: &Path, teller: &Teller<'_>| {
         space::range_delete(("space/range-delete", most), dir, small, 450, teller)

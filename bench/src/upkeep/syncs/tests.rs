@@ -1,4 +1,4 @@
-//! Tests of what is read from a summary of `strace`.
+//! Tests of reading a summary of `strace`.
 
 use super::calls;
 

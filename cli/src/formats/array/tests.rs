@@ -1,8 +1,8 @@
-//! Arrays and sequences of objects, good and bad, also when they come in pieces.
+//! Arrays and sequences of objects, good and bad, also in pieces.
 
 use super::*;
 
-/// Hands out one byte at a time.
+/// Returns one byte per read.
 struct Drops(io::Cursor<Vec<u8>>);
 
 impl Read for Drops {
@@ -12,7 +12,7 @@ impl Read for Drops {
     }
 }
 
-/// The records up to the first error, each bad one as its place and reason.
+/// Returns the records up to the first error; a bad record is given as its position and reason.
 fn read(rule: &KeyRule, text: &str) -> (Vec<String>, Option<String>) {
     let run = |input: Box<dyn Read>| {
         let mut reader = Reader::new(input, rule.clone(), 1 << 20);

@@ -104,7 +104,7 @@ fn fields_may_be_left_out_at_the_end_where_that_is_allowed() {
     let records = take(rule(Some("id")), text).unwrap();
     assert_eq!(records[0], entry("2", r#"{"a":"1","id":"2"}"#));
     assert_eq!(records[1], entry("3", r#"{"a":"1","id":"3","c":"4"}"#));
-    // Not the key, and none too many.
+    // Not for the key, and not for too many fields.
     assert!(take(rule(Some("c")), text).is_err());
     assert!(take(rule(None), b"a,b\n1,2,3\n").is_err());
     let hinted = |key| bad(key, text).reason.contains("--allow-short takes it");
@@ -191,7 +191,7 @@ fn a_key_outside_the_values_gets_a_column() {
     assert_eq!(text, "_key\tkey\nk\t1\n");
 }
 
-/// One file has one order of columns, and import takes the key from the first of them.
+/// A file has one order of columns, and an import takes the key from the first column.
 #[test]
 fn keys_in_different_fields_get_a_column() {
     let first = entry("1", r#"{"id":"1","n":"a"}"#);
@@ -211,7 +211,7 @@ fn keys_in_different_fields_get_a_column() {
         let text = written(Delimiter::COMMA, None, &turned).unwrap();
         assert!(text.starts_with("key"), "{text}");
     }
-    // The column that is named is another for none of them.
+    // The named column is the key of both.
     let entries = [first, entry("2", r#"{"n":"b","id":"2"}"#)];
     let text = written(Delimiter::COMMA, Some("id"), &entries).unwrap();
     assert_eq!(text, "id,n\n1,a\n2,b\n");
@@ -224,7 +224,7 @@ fn two_fields_of_one_name_are_refused_where_one_would_be_lost() {
         Err(WriteError::Unfit(reason)) => assert!(reason.contains("two fields `n`"), "{reason}"),
         other => panic!("expected a refusal, got {other:?}"),
     }
-    // As text nothing is lost.
+    // In the columns key and value nothing is lost.
     let [object] = entries;
     let text = written(Delimiter::COMMA, None, &[object, entry("k", "text")]).unwrap();
     assert!(text.starts_with("key,value\n1,"), "{text}");

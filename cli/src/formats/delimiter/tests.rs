@@ -1,4 +1,4 @@
-//! Delimiters that are given, and those that are found out.
+//! Given delimiters, and detected ones.
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn without_a_sign_it_is_a_comma() {
     assert_eq!(found("a;b;c\n1;2\n1;2;3\n"), "`;`");
 }
 
-/// The last record of a cut sample is not counted, for it may go on.
+/// The last record of a cut sample may be incomplete, and does not count.
 #[test]
 fn a_sample_may_be_cut() {
     let mut sample = b"a;b;c\n".to_vec();

@@ -1,4 +1,4 @@
-//! Records, fields and lines, also when the input comes in pieces.
+//! Records, fields and lines, also from input in pieces.
 
 use super::*;
 use csv::ReaderBuilder;
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 type Found = (u64, Vec<String>, Option<Fault>);
 
-/// Hands out one byte at a time.
+/// Returns one byte per read.
 struct Drops(io::Cursor<Vec<u8>>);
 
 impl Read for Drops {
@@ -90,7 +90,7 @@ fn a_record_is_bounded() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
-    /// The oracle is the crate `csv`, which takes more: what has no fault is read alike.
+    /// The oracle is the crate `csv`, which accepts more: input without a fault is read alike.
     #[test]
     fn sound_input_is_read_as_the_csv_crate_reads_it(text in "[a,\"\n\r]{0,12}") {
         let found = read(&text);

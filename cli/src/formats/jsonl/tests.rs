@@ -61,7 +61,7 @@ fn several_fields_make_a_key() {
     assert!(bad(Some("b,a"), "{\"a\":1}").reason.contains("no field `b`"));
 }
 
-/// A value is kept as it is written, whatever its strings hold; a key must be text.
+/// A value keeps its text, whatever its strings have; a key must be valid Unicode.
 #[test]
 fn half_of_a_surrogate_pair_is_kept_in_a_value_and_refused_in_a_key() {
     let line = r#"{"id":1,"a":"\ud800"}"#;

@@ -27,7 +27,7 @@ fn different_records_never_make_one_key() {
     assert!(key(b"x/y", b"z").unwrap_err().contains("`a` holds `/`"));
     assert!(key(b"x", b"y/z").unwrap_err().contains("`b` holds `/`"));
     assert!(KeyFields::parse("a,b", Vec::new()).is_err());
-    // One field alone may hold anything.
+    // A single field may contain anything.
     let single = KeyFields::parse("a", b"/".to_vec()).unwrap();
     let mut found = Vec::new();
     single.push(&mut found, 0, b"x/y").unwrap();

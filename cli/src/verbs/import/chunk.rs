@@ -1,9 +1,9 @@
 //! The records that an import commits at once, and which of their keys are new.
 //!
-//! It neither reads nor writes: it asks the family which keys it has.
+//! It reads no input and writes nothing: it only looks keys up in the family.
 //!
-//! The records are sorted by key, those of one key in the order of the input. All but the first of
-//! a key find the key there; for the first, [`Known`] tells.
+//! The records are sorted by key, those of one key in the order of the input. Each but the first of
+//! a key finds the key present; for the first, [`Known`] decides.
 
 use super::known::Known;
 use crate::formats::record::Record;
@@ -12,44 +12,44 @@ use siltdb::{Family, Result};
 #[cfg(test)]
 mod tests;
 
-/// Records longer than this on average are not kept to be refilled, in bytes: a thousand of them
-/// would hold most of a chunk's memory beside the batch.
+/// Longest average record whose memory is kept for reuse, in bytes. A thousand longer ones would
+/// hold most of a chunk's memory in addition to the batch.
 const LARGE_RECORD_BYTES: usize = 16 << 10;
 
-/// What a record's key is to the family at the moment the record is written.
+/// The presence of a record's key at the moment the record is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Presence {
-    /// The family does not have it.
+    /// The family does not have the key.
     #[default]
     New,
-    /// The family has it, or an earlier record of the input had it.
+    /// The family has the key, or an earlier record of the input has it.
     Present,
 }
 
-/// A record, where it stands, and what its key is to the family.
+/// A record with its line and the presence of its key.
 #[derive(Debug, Default)]
 pub struct Placed {
-    /// The line on which it begins.
+    /// The line on which the record begins.
     pub line: u64,
     /// The record.
     pub record: Record,
-    /// Whether its key is new; known after [`Chunk::look_up`].
+    /// Valid after [`Chunk::look_up`].
     pub presence: Presence,
 }
 
-/// The records of a chunk, in the order of the input. Refilled, it reuses their memory.
+/// The records of a chunk, in the order of the input. A refill reuses their memory.
 #[derive(Debug, Default)]
 pub struct Chunk {
-    /// The first `len` of them count.
+    /// The first `len` slots are in use.
     slots: Vec<Placed>,
     len: usize,
     bytes: usize,
-    /// Indexes of the records, by key and then in order.
+    /// Indexes of the records, sorted by key and then by input order.
     sorted: Vec<u32>,
 }
 
 impl Chunk {
-    /// The next record to fill; it counts when [`Chunk::accept`] is called.
+    /// Returns the slot for the next record; [`Chunk::accept`] adds it.
     pub fn next_slot(&mut self) -> &mut Placed {
         if self.slots.len() == self.len {
             self.slots.push(Placed::default());
@@ -57,24 +57,24 @@ impl Chunk {
         &mut self.slots[self.len]
     }
 
-    /// Counts the record that was filled.
+    /// Adds the record in the next slot.
     pub fn accept(&mut self) {
         let Placed { record, .. } = &self.slots[self.len];
         self.bytes += size_of::<Placed>() + record.key.len() + record.value.len();
         self.len += 1;
     }
 
-    /// The records, in the order of the input.
+    /// Returns the records in the order of the input.
     pub fn records(&self) -> &[Placed] {
         &self.slots[..self.len]
     }
 
-    /// What the records take in memory, in bytes.
+    /// Returns the memory of the records, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Forgets the records. Memory that few long records would hold on to is given back.
+    /// Removes the records, and frees memory that a few long records hold.
     pub fn clear(&mut self) {
         if self.bytes / self.len.max(1) > LARGE_RECORD_BYTES {
             self.slots.clear();
@@ -82,11 +82,11 @@ impl Chunk {
         (self.len, self.bytes) = (0, 0);
     }
 
-    /// Finds out which keys are new to `family`, of which `known` is known. It is done once for a
+    /// Determines which keys are new to `family`, with the help of `known`. Called once for a
     /// chunk.
     ///
     /// # Errors
-    /// Those of the database.
+    /// Errors of the database.
     pub fn look_up(&mut self, family: &Family, known: &mut Known) -> Result<()> {
         let (slots, sorted) = (&mut self.slots[..self.len], &mut self.sorted);
         sorted.clear();

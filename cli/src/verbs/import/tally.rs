@@ -1,6 +1,6 @@
-//! What an import did with its records, and how it tells.
+//! The counts of an import, and its messages.
 //!
-//! It decides about no record.
+//! It decides nothing about records.
 
 use crate::formats::record::BadRecord;
 use crate::output::{Style, message, warning};
@@ -11,13 +11,13 @@ use std::fmt;
 #[cfg(test)]
 mod tests;
 
-/// Bad records that are told one by one; more are only counted.
+/// Most bad records that are reported one by one; the others are only counted.
 const BAD_TOLD_MAX: usize = 20;
 
-/// A warning comes if more than one record in this many overwrote another.
+/// A warning appears if more than one record in this many overwrote a value.
 const OVERWRITTEN_EXPECTED: u64 = 100;
 
-/// What the family held before the import.
+/// Whether the family had keys before the import.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Before {
     /// No key.
@@ -26,25 +26,25 @@ pub enum Before {
     Keys,
 }
 
-/// What an import did with its records.
+/// Counts of records by outcome.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
     /// Records of the input that need not be read again.
     pub done: u64,
-    /// Records whose key was not there.
+    /// Records with a new key.
     pub new: u64,
     /// Records that replaced a value.
     pub overwritten: u64,
-    /// Records left out, so that a value stays.
+    /// Records left out in favour of the existing value.
     pub kept: u64,
     /// Bad records left out.
     bad: u64,
-    /// The first of them: where and why.
+    /// The first of them, with position and reason.
     told: Vec<String>,
 }
 
 impl Tally {
-    /// Counts a bad record that is left out.
+    /// Counts a bad record that was left out.
     pub fn leave_out(&mut self, bad: &BadRecord) {
         self.bad += 1;
         if self.told.len() < BAD_TOLD_MAX {
@@ -52,7 +52,7 @@ impl Tally {
         }
     }
 
-    /// Tells which bad records were left out.
+    /// Reports the bad records that were left out.
     pub fn tell_bad(&self, style: Style) {
         for bad in &self.told {
             message(style, &format!("left out: {bad}"));
@@ -63,7 +63,7 @@ impl Tally {
         }
     }
 
-    /// Warns if more keys repeated than one would expect.
+    /// Warns if unexpectedly many keys repeated.
     pub fn warn(&self, style: Style, before: Before) {
         let all = self.new + self.overwritten + self.kept;
         let present = self.overwritten + self.kept;
@@ -84,7 +84,7 @@ impl Tally {
         warning(style, &text);
     }
 
-    /// The counts as an object.
+    /// Returns the counts as an object.
     pub fn json(&self) -> Value {
         json!({
             "imported": self.new + self.overwritten,

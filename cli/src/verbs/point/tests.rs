@@ -1,4 +1,4 @@
-//! Values from inputs of any length.
+//! Values from input of any length.
 
 use super::*;
 use crate::source::BytesRead;
@@ -20,7 +20,7 @@ fn a_value_is_read_up_to_its_bound() {
     assert!(endless.to_string().contains(message), "{endless}");
 }
 
-/// Fails when it is read.
+/// An input that must not be read.
 struct Untouched;
 
 impl Read for Untouched {

@@ -1,4 +1,4 @@
-//! What the Tab key completes: verbs, options, the names of families, and keys.
+//! Completion by the Tab key: verbs, options, names of families and transactions, and keys.
 //!
 //! It runs no verb, and reads a bounded number of keys.
 
@@ -17,18 +17,18 @@ mod tests;
 /// Most keys that are offered.
 pub const KEYS_MAX: usize = 100;
 
-/// The longest key that is offered, in bytes: longer ones fill the terminal.
+/// Longest key that is offered, in bytes; longer ones fill the terminal.
 const KEY_BYTES_MAX: usize = 256;
 
-/// Completes the line that is typed.
+/// Completes the line that is being typed.
 pub struct Completion {
     command: clap::Command,
     /// The names of the families.
     pub families: Vec<String>,
     /// The names of the open transactions.
     pub transactions: Vec<String>,
-    /// The family in use, whose keys are offered: as they are committed, for a look by an open
-    /// transaction would count among what it has read.
+    /// The family in use, whose committed keys are offered. A read through an open transaction
+    /// would add to its footprint.
     pub family: Option<Family>,
 }
 
@@ -39,7 +39,7 @@ impl Completion {
         Self { command, families: Vec::new(), transactions: Vec::new(), family: None }
     }
 
-    /// What the word that begins after the words `before` can become, if it begins with `start`.
+    /// Returns the words that begin with `start` and may follow the words `before`.
     fn candidates(&self, before: &[&str], start: &str) -> Vec<String> {
         let mut all: Vec<String> = Vec::new();
         // `NAME:` runs the verb after it in a transaction.
@@ -84,12 +84,11 @@ impl Completion {
         all
     }
 
-    /// The keys that begin with `start`, as words: the first ones, and the last one, so that what
-    /// all of these have in common is what all keys have in common. Those with bytes that cannot be
-    /// typed are left out.
+    /// Returns keys that begin with `start`, as words: the first ones, and the last one. So their
+    /// common prefix is that of all keys. Keys that cannot be typed are left out.
     fn keys(&self, start: &str) -> Vec<String> {
         let Some(family) = &self.family else { return Vec::new() };
-        // A key that cannot be read is not offered; a verb will tell why.
+        // A key that cannot be read is not offered; a verb will report the error.
         let Ok(entries) = family.prefix(start.as_bytes()) else { return Vec::new() };
         let mut keys = entries.keys();
         let last = keys.next_back().and_then(Result::ok);
@@ -99,7 +98,7 @@ impl Completion {
     }
 }
 
-/// A key as a word that names it, if there is one.
+/// Returns a word for a key, if there is one.
 fn word_of(key: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(key).ok()?;
     let mut shown = String::new();
@@ -120,14 +119,14 @@ impl Completer for Completion {
         let typed = &line[..position];
         let last = Script::parse(typed).last;
         let before = Script::parse(&typed[..last.start]);
-        // A line end may stand before the word: the command is a new one then.
+        // A line end before the word starts a new command.
         let is_new = typed[..last.start].trim_end_matches(' ').ends_with('\n');
         let words = before.commands.last().filter(|_| !is_new);
         let words: Vec<&str> =
             words.map_or(Vec::new(), |command| command.words.iter().map(String::as_str).collect());
         let mut candidates = self.candidates(&words, &last.text);
         if let [only] = candidates.as_mut_slice() {
-            // The word is complete: the next one can be typed at once.
+            // The word is complete, so a space lets the next one follow.
             only.push(' ');
         }
         Ok((last.start, candidates))
@@ -135,7 +134,7 @@ impl Completer for Completion {
 }
 
 impl Validator for Completion {
-    /// A line with an open quote goes on.
+    /// A line with an open quote continues on the next line.
     fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
         Ok(match Script::parse(context.input()).open {
             Some(_) => ValidationResult::Incomplete,

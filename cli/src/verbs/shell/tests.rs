@@ -1,4 +1,4 @@
-//! The command line of a command.
+//! The parser of the shell's commands.
 
 use super::*;
 

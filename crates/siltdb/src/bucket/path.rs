@@ -1,47 +1,47 @@
-//! Paths of buckets and the keys that hold them; docs/buckets.md describes both.
+//! Paths of buckets, and the keys that store them, as in docs/buckets.md.
 //!
-//! It reads and writes nothing.
+//! It converts only, and neither reads nor writes the database.
 
 use crate::key_range::KeyRange;
 use siltdb_base::error::{Error, Result};
 use std::{fmt, ops::Bound};
 
-/// Most names of a path: each costs a lookup whenever the path is followed.
+/// Most names of a path. Each costs a lookup in every call.
 pub const BUCKET_DEPTH_MAX: usize = 16;
 
 /// Longest name of a bucket, in bytes.
 pub const BUCKET_NAME_BYTES_MAX: usize = 255;
 
-/// How every key of a bucket begins.
+/// Prefix of every key of a bucket.
 const MARK: [u8; 3] = [0x00, 0xff, b'b'];
 
-/// The bucket that holds the others. It has no name and no data.
+/// Id of the bucket that holds the others. It has no name and no data.
 pub(super) const ROOT: u64 = 0;
 
-/// What a key holds, after the id of its bucket.
+/// The part of a bucket that a key stores. It follows the bucket's id in the key.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Part {
-    /// A bucket within: its name follows.
+    /// A bucket in it; its name follows.
     Child = 0,
     /// The next id.
     Sequence = 1,
-    /// Data: the key of the bucket follows.
+    /// Data; the key of the bucket follows.
     Data = 2,
-    /// Of the root: the id of a deleted bucket that may hold buckets follows.
+    /// Of the root: a deleted bucket that may hold buckets; its id follows.
     Trash = 3,
 }
 
-/// How the keys of everything in a bucket begin.
+/// Prefix of all keys of a bucket.
 pub(super) fn bucket_prefix(id: u64) -> Vec<u8> {
     [&MARK[..], &id.to_be_bytes()].concat()
 }
 
-/// The key of a part of a bucket.
+/// Encodes the key of a part of a bucket.
 pub(super) fn key(id: u64, part: Part, rest: &[u8]) -> Vec<u8> {
     [&MARK[..], &id.to_be_bytes(), &[part as u8], rest].concat()
 }
 
-/// The keys of the database that hold a range of keys of a bucket.
+/// Converts a range of keys of a bucket to the family's keys.
 pub(super) fn data_range(id: u64, range: &impl KeyRange) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
     let data = |bytes: &[u8]| key(id, Part::Data, bytes);
     let start = match range.start() {
@@ -55,16 +55,16 @@ pub(super) fn data_range(id: u64, range: &impl KeyRange) -> (Bound<Vec<u8>>, Bou
     (start, end)
 }
 
-/// What stands under the name of a bucket.
+/// The value under a bucket's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) id: u64,
-    /// Most buckets on a way down from it, itself included, or more.
+    /// Upper bound of the number of buckets on a path down from it, itself included.
     pub(super) height: usize,
 }
 
 impl Entry {
-    /// A bucket without others in it.
+    /// Height of a bucket without others in it.
     pub(super) const LEAF: usize = 1;
 
     pub(super) fn encode(self) -> [u8; 9] {
@@ -87,7 +87,7 @@ impl Entry {
     }
 }
 
-/// Names from the root to a bucket, within the bounds.
+/// A checked path: the names from the root to a bucket.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Path {
     names: Vec<Vec<u8>>,
@@ -115,7 +115,7 @@ impl Path {
         &self.names
     }
 
-    /// The names before the last one, and that one.
+    /// Splits off the last name.
     ///
     /// # Errors
     /// `InvalidArgument` for the root.
@@ -128,7 +128,7 @@ impl Path {
     }
 }
 
-/// Passes if a bucket may lie so deep.
+/// Checks that a bucket may have this depth.
 pub(super) fn check_depth(depth: usize) -> Result<()> {
     if depth <= BUCKET_DEPTH_MAX {
         return Ok(());
@@ -137,7 +137,7 @@ pub(super) fn check_depth(depth: usize) -> Result<()> {
         .with_mismatch(format_args!("at most {BUCKET_DEPTH_MAX} names"), depth))
 }
 
-/// Names as they are shown.
+/// Formats names for messages.
 pub(super) struct Shown<'a>(pub(super) &'a [Vec<u8>]);
 
 impl fmt::Display for Shown<'_> {

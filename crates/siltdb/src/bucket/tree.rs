@@ -1,6 +1,6 @@
-//! The tree of buckets: entries under names, within a transaction.
+//! The tree of buckets: creating, moving and deleting its entries in a transaction.
 //!
-//! It does not touch data, but to delete it.
+//! It leaves data alone, except when it deletes a bucket.
 
 use super::path::{Entry, Part, Path, ROOT, Shown, bucket_prefix, check_depth, data_range, key};
 use crate::{read::Read, transaction::Transaction};
@@ -9,7 +9,7 @@ use siltdb_base::{
     slice::Slice,
 };
 
-/// The buckets on the way along `names`, from the one below the root on.
+/// Finds the buckets along `names`, from the one below the root on.
 pub(super) fn follow(
     names: &[Vec<u8>],
     mut get: impl FnMut(&[u8]) -> Result<Option<Slice>>,
@@ -23,18 +23,18 @@ pub(super) fn follow(
     Ok(way)
 }
 
-/// No bucket is there.
+/// The error for a missing bucket.
 #[cold]
 pub(super) fn missing(names: &[Vec<u8>]) -> Error {
     Error::new(ErrorKind::NotFound, format!("no bucket {}", Shown(names)))
 }
 
-/// The bucket at the end of a way.
+/// Returns the id of the last bucket of a path.
 pub(super) fn last_id(way: &[Entry]) -> u64 {
     way.last().map_or(ROOT, |entry| entry.id)
 }
 
-/// Makes a bucket; its parent must be there.
+/// Creates a bucket; its parent must exist.
 pub(super) fn create(transaction: &Transaction, path: &Path) -> Result<()> {
     let (before, name) = path.split_last()?;
     let way = follow(before, |key| transaction.get(key))?;
@@ -44,7 +44,7 @@ pub(super) fn create(transaction: &Transaction, path: &Path) -> Result<()> {
     raise(transaction, before, (&way, Entry::LEAF))
 }
 
-/// Makes a bucket and those on the way to it, as far as they are missing.
+/// Creates a bucket and the missing buckets on its path.
 pub(super) fn create_if_missing(transaction: &Transaction, path: &Path) -> Result<()> {
     path.split_last()?;
     for depth in 1..=path.names().len() {
@@ -57,7 +57,7 @@ pub(super) fn create_if_missing(transaction: &Transaction, path: &Path) -> Resul
     Ok(())
 }
 
-/// Gives a bucket another path, with everything in it.
+/// Moves a bucket with everything in it to another path.
 pub(super) fn rename(transaction: &Transaction, from: &Path, to: &Path) -> Result<()> {
     let (from_before, from_name) = from.split_last()?;
     let (to_before, to_name) = to.split_last()?;
@@ -75,7 +75,7 @@ pub(super) fn rename(transaction: &Transaction, from: &Path, to: &Path) -> Resul
     raise(transaction, to_before, (&to_way, entry.height))
 }
 
-/// Deletes a bucket with everything in it, whatever that is.
+/// Deletes a bucket with everything in it. The buckets below it wait in the trash.
 pub(super) fn remove(transaction: &Transaction, path: &Path) -> Result<()> {
     let (before, name) = path.split_last()?;
     let way = follow(path.names(), |key| transaction.get(key))?;
@@ -83,7 +83,7 @@ pub(super) fn remove(transaction: &Transaction, path: &Path) -> Result<()> {
     discard(transaction, *way.last().expect("it is not the root"))
 }
 
-/// Deletes what a bucket without a name holds. The buckets in it wait in the trash.
+/// Deletes the keys of a bucket whose entry is gone. The buckets in it wait in the trash.
 fn discard(transaction: &Transaction, Entry { id, height }: Entry) -> Result<()> {
     if height == Entry::LEAF {
         return transaction.delete_prefix(bucket_prefix(id));
@@ -92,8 +92,8 @@ fn discard(transaction: &Transaction, Entry { id, height }: Entry) -> Result<()>
     transaction.put(key(ROOT, Part::Trash, &id.to_be_bytes()), b"")
 }
 
-/// Deletes up to `most` of the buckets that lie in deleted ones; returns the number of steps that
-/// it took, 0 if there is nothing left.
+/// Deletes up to `most` of the buckets that are below deleted ones. Returns the number of steps, 0
+/// if none is left.
 pub(super) fn reclaim(transaction: &Transaction, most: usize) -> Result<usize> {
     let mut steps = 0;
     while steps < most {
@@ -117,7 +117,7 @@ pub(super) fn reclaim(transaction: &Transaction, most: usize) -> Result<usize> {
     Ok(steps)
 }
 
-/// The key for a bucket's entry, if none is there.
+/// Returns the key for a new entry, unless it is taken.
 fn free_place(
     transaction: &Transaction,
     path: &Path,
@@ -131,7 +131,7 @@ fn free_place(
     Ok(place)
 }
 
-/// Notes at the buckets of a way that one of `height` lies in the last of them.
+/// Raises the heights along a path whose last bucket gets one of `height`.
 fn raise(
     transaction: &Transaction,
     names: &[Vec<u8>],

@@ -1,15 +1,15 @@
-//! Walking over the keys of a bucket: those of the database without what stands before them.
+//! Iterators and cursors over the keys of a bucket: the family's keys without the bucket's prefix.
 
 use super::path::{Part, key};
 use crate::iter::{Cursor, Iter};
 use siltdb_base::{error::Result, slice::Slice};
 use std::fmt;
 
-/// The keys and values of a bucket, in order, from either end.
+/// Iterates over the keys and values of a bucket in order, from both ends.
 #[derive(Debug)]
 pub struct BucketIter {
     pub(super) iter: Iter,
-    /// Bytes before a key of the bucket.
+    /// Length of the prefix before a key of the bucket, in bytes.
     pub(super) prefix_bytes: usize,
 }
 
@@ -33,7 +33,7 @@ impl DoubleEndedIterator for BucketIter {
     }
 }
 
-/// A cursor over the keys of a bucket at one moment. It stands on a key or beyond an end.
+/// A cursor over the keys of a bucket at one sequence number.
 pub struct BucketCursor<S> {
     pub(super) cursor: Cursor,
     pub(super) bucket: super::Bucket<S>,
@@ -48,19 +48,19 @@ impl<S> fmt::Debug for BucketCursor<S> {
 }
 
 impl<S> BucketCursor<S> {
-    /// The key that it stands on.
+    /// Returns the key under the cursor; `None` without a position.
     #[must_use]
     pub fn key(&self) -> Option<&[u8]> {
         self.cursor.key().map(|key| &key[self.prefix_bytes..])
     }
 
-    /// The key that it stands on, and its value.
+    /// Returns the key and value under the cursor; `None` without a position.
     #[must_use]
     pub fn entry(&self) -> Option<(&[u8], &[u8])> {
         self.cursor.entry().map(|(key, value)| (&key[self.prefix_bytes..], value))
     }
 
-    /// Goes to the first key.
+    /// Moves to the first key.
     ///
     /// # Errors
     /// As [`Cursor::seek_to_first`].
@@ -68,7 +68,7 @@ impl<S> BucketCursor<S> {
         self.cursor.seek_to_first()
     }
 
-    /// Goes to the last key.
+    /// Moves to the last key.
     ///
     /// # Errors
     /// As [`Cursor::seek_to_last`].
@@ -76,7 +76,7 @@ impl<S> BucketCursor<S> {
         self.cursor.seek_to_last()
     }
 
-    /// Goes to `wanted`, or else to the key after it.
+    /// Moves to the first key at or after `wanted`.
     ///
     /// # Errors
     /// As [`Cursor::seek`].
@@ -84,7 +84,7 @@ impl<S> BucketCursor<S> {
         self.cursor.seek(key(self.id, Part::Data, wanted.as_ref()))
     }
 
-    /// Goes to `wanted`, or else to the key before it.
+    /// Moves to the last key at or before `wanted`.
     ///
     /// # Errors
     /// As [`Cursor::seek_for_prev`].
@@ -92,7 +92,7 @@ impl<S> BucketCursor<S> {
         self.cursor.seek_for_prev(key(self.id, Part::Data, wanted.as_ref()))
     }
 
-    /// Goes to the next key.
+    /// Moves to the next key.
     ///
     /// # Errors
     /// As [`Cursor::next`].
@@ -101,7 +101,7 @@ impl<S> BucketCursor<S> {
         self.cursor.next()
     }
 
-    /// Goes to the key before.
+    /// Moves to the previous key.
     ///
     /// # Errors
     /// As [`Cursor::prev`].

@@ -1,4 +1,4 @@
-//! Functions as operators: the laws, and what failures come to.
+//! Merge operators made from functions: their laws and their errors.
 
 use super::*;
 use siltdb_base::error::Error;

@@ -1,4 +1,4 @@
-//! Every option by name: what is set is read back, and what is not known is refused with a list.
+//! Options by name: values that are set are read back, and an unknown name is refused with a list.
 
 use super::*;
 use siltdb_base::error::ErrorKind;

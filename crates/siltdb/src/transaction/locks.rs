@@ -1,4 +1,4 @@
-//! Locks of a transaction: others wait, instead of one of them failing at its commit.
+//! Locks of a transaction: pessimistic concurrency, where others wait instead of conflicting.
 
 use super::{State, Transaction};
 use crate::{key_range::KeyRange, read::Read};
@@ -14,11 +14,12 @@ use siltdb_engine::{
 use std::sync::Arc;
 
 impl Transaction {
-    /// The newest value of a key, which stays until this transaction ends: no other can write or
-    /// lock the key before. It is an exclusive lock and a `get`.
+    /// Locks a key exclusively and returns its newest value. No other transaction or write can
+    /// change or lock the key until this transaction ends.
     ///
-    /// At the levels that read at one moment, a key that was changed after that moment can be read
-    /// only as it was, so that a write of it would fail at the commit. So this fails at once.
+    /// From [`Isolation::RepeatableRead`](crate::Isolation::RepeatableRead) on, a key that changed
+    /// after the start of the transaction can only be read in its old state. A write of it would
+    /// conflict at the commit, so this call fails at once.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -36,7 +37,7 @@ impl Transaction {
     /// ```
     ///
     /// # Errors
-    /// As [`Transaction::lock_key`]; `Conflict`, if the key was changed after the moment that the
+    /// As [`Transaction::lock_key`]; `Conflict`, if the key changed after the state that the
     /// transaction reads; as [`Read::get`]. After an error the lock may be held.
     pub fn get_for_update(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         let key = key.as_ref();
@@ -49,27 +50,27 @@ impl Transaction {
         self.get(key)
     }
 
-    /// Locks a key, whether it exists or not, until the transaction ends. While it is locked, other
-    /// transactions and plain writes that write it wait, and so do those that lock it, unless both
-    /// locks are shared. Reads do not wait. Going back to a savepoint keeps locks.
+    /// Locks a key, whether it exists or not, until the transaction ends. Writes of the key by
+    /// other transactions and plain writes wait meanwhile. So do other locks of it, unless both are
+    /// shared. Reads do not wait. A rollback to a savepoint keeps locks.
     ///
-    /// Waits while another transaction has the key locked: up to
-    /// [`lock_timeout`](crate::TransactionOptions::lock_timeout), and for the commits under way.
-    /// Plain writes wait too, also those of the thread that holds the lock.
+    /// If another transaction has locked the key, the call waits up to
+    /// [`lock_timeout`](crate::TransactionOptions::lock_timeout), and for commits that are under
+    /// way. Plain writes of the thread that holds the lock wait, too.
     ///
     /// # Errors
-    /// `Busy`, after the timeout, or if transactions would wait for each other for ever; the
-    /// message names them by [`lock_number`](Self::lock_number). The transaction goes on without
-    /// the lock. As [`Transaction::put`].
+    /// `Busy`, after the timeout or in a deadlock; the message names the transactions by
+    /// [`lock_number`](Self::lock_number). The transaction continues without the lock. As
+    /// [`Transaction::put`].
     pub fn lock_key(&self, key: impl AsRef<[u8]>, mode: LockMode) -> Result<()> {
         self.lock(LockTarget::Key(Slice::copy_from(key.as_ref())), mode)
     }
 
-    /// As [`Transaction::lock_key`], for every key of a range, whether it exists or not. A range
-    /// without keys locks nothing.
+    /// Locks every key of a range, present or absent, as [`Transaction::lock_key`]. An empty range
+    /// locks nothing.
     ///
-    /// Costs a look at each locked key of the range; each lock and each write in the family then
-    /// looks at each locked range.
+    /// Costs a test of each locked key in the range. While it is held, each lock and each write in
+    /// the family tests each locked range.
     ///
     /// # Errors
     /// As [`Transaction::lock_key`].
@@ -84,7 +85,8 @@ impl Transaction {
         self.lock(LockTarget::Range(bounds), mode)
     }
 
-    /// The number by which messages about locks name it; `None` before it asks for a lock.
+    /// Returns the number of this transaction in messages about locks; `None` before its first
+    /// lock.
     #[must_use]
     pub fn lock_number(&self) -> Option<u64> {
         lock(&self.shared.state).locks.as_ref().map(|holder| holder.number())
@@ -97,7 +99,7 @@ impl Transaction {
         let mut state = self.shared.active()?;
         let new = || Arc::new(engine.lock_holder());
         let holder = Arc::clone(state.locks.get_or_insert_with(new));
-        // Not while it waits: another thread may roll it back.
+        // The state is unlocked while the call waits, so that another thread can roll back.
         drop(state);
         engine.lock(&holder, family, (target, mode), self.shared.options.lock_timeout)?;
         let state: &State = &*self.shared.active()?;

@@ -1,18 +1,18 @@
-//! The graph of what depends on what (Adya, 1999): its cycles are the anomalies.
+//! The dependency graph of transactions (Adya, 1999); its cycles are the anomalies.
 
 use crate::histories::record::{Access, Key, Kind, Record, Version};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-/// Why one transaction must come before another.
+/// The reason why one transaction precedes another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Edges {
     /// Both wrote a key, the second directly after the first (ww).
     Written,
-    /// The second read what the first wrote (wr).
+    /// The second read a write of the first (wr).
     Read,
-    /// The second wrote the version directly after the one that the first read (rw).
+    /// The second wrote the version directly after the one read by the first (rw).
     OverwrittenItem,
-    /// The same, where the first saw in a range that the key was missing.
+    /// The same, if the first saw in a range that the key was missing.
     OverwrittenRange,
 }
 
@@ -22,7 +22,7 @@ impl Edges {
     }
 }
 
-/// Nodes are numbers of transactions, from 1 on.
+/// Nodes are numbers of transactions, from 1.
 #[derive(Debug, Default)]
 pub struct Graph {
     nodes: usize,
@@ -30,11 +30,11 @@ pub struct Graph {
 }
 
 impl Graph {
-    /// `finals` are the lists at the end.
+    /// Builds the graph; `finals` are the lists at the end.
     ///
     /// # Panics
-    /// If a transaction saw what was not committed (G1a), or not the last write of a transaction
-    /// (G1b), or lists whose orders contradict each other.
+    /// If a transaction read uncommitted data (G1a), an intermediate write (G1b), or lists whose
+    /// orders contradict each other.
     pub fn new(records: &[Record], finals: &BTreeMap<Key, Vec<Version>>) -> Self {
         let orders = Orders::new(records, finals);
         let nodes = records.iter().map(|record| record.transaction).max().unwrap_or(0) as usize + 1;
@@ -67,7 +67,7 @@ impl Graph {
         }
     }
 
-    /// A cycle of these edges, if there is one.
+    /// Finds a cycle of these edges.
     pub fn cycle(&self, kinds: &[Edges]) -> Option<Vec<usize>> {
         let edges = self.edges.iter().filter(|(_, _, why)| kinds.contains(why));
         cycle(self.nodes, edges.map(|&(from, to, _)| (from, to)))
@@ -81,14 +81,14 @@ impl Graph {
         }
     }
 
-    /// Every cycle has two overwritten reads in a row (Fekete and others, 2005). So a cycle with
-    /// exactly one (G-single) is none.
+    /// Every cycle must have two overwritten reads in a row (Fekete and others, 2005). So a cycle
+    /// with exactly one (G-single) is forbidden.
     ///
     /// # Panics
-    /// If there is a cycle without.
+    /// If there is a cycle without two in a row.
     pub fn assert_snapshot_isolation(&self) {
-        // Each node stands twice: as it is reached by an overwritten read, and by another edge.
-        // Out of the first no overwritten read leads.
+        // Each node occurs twice: reached by an overwritten read, and by another edge. No
+        // overwritten read leaves the first.
         let mut edges = Vec::new();
         for &(from, to, why) in &self.edges {
             if why.is_overwritten() {
@@ -118,7 +118,7 @@ impl Graph {
     }
 }
 
-/// A cycle of a graph, by taking away what nothing leads to.
+/// Finds a cycle by removing nodes without predecessors.
 fn cycle(nodes: usize, edges: impl Iterator<Item = (usize, usize)>) -> Option<Vec<usize>> {
     let (mut incoming, mut outgoing) = (vec![Vec::new(); nodes], vec![Vec::new(); nodes]);
     for (from, to) in edges {
@@ -135,7 +135,7 @@ fn cycle(nodes: usize, edges: impl Iterator<Item = (usize, usize)>) -> Option<Ve
             }
         }
     }
-    // What is left has a predecessor that is left: going back leads into a cycle.
+    // Each remaining node has a remaining predecessor, so walking back leads into a cycle.
     let mut at = (0..nodes).find(|&node| open[node] > 0)?;
     let mut way = Vec::new();
     let mut seen = HashSet::new();
@@ -201,7 +201,7 @@ impl Orders {
         Self { keys, places }
     }
 
-    /// The version itself, and the one after it, unless that is the reader's.
+    /// The version itself, and the next one, unless the reader wrote it.
     fn around(&self, reader: &Record, key: Key, version: Version) -> (Version, Option<Version>) {
         let order = self.keys.get(&key).map_or(&[][..], Vec::as_slice);
         if version == Version::default() {
@@ -214,7 +214,7 @@ impl Orders {
     }
 }
 
-/// Each list that was seen is the start of the final one.
+/// Checks that each list that was read is a prefix of the final one.
 fn check_lists(records: &[Record], finals: &BTreeMap<Key, Vec<Version>>) {
     for record in records {
         for (key, seen) in &record.lists {

@@ -1,13 +1,13 @@
-//! What a transaction did, and what it saw.
+//! The reads and writes of a transaction.
 
-/// What a key is used for.
+/// The use of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
-    /// Writes append to it by merge: its value shows the order of its writes.
+    /// Writes append by merge, so the value shows the order of its writes.
     List,
-    /// Writes replace it.
+    /// Writes replace the value.
     Register,
-    /// As a register, but missing at first, and read by ranges only.
+    /// Like a register, but missing at first, and read only by ranges.
     Slot,
 }
 
@@ -33,11 +33,11 @@ impl Key {
     }
 }
 
-/// One write, unique in the history; 0 is the state before the first.
+/// A write, unique in the history; 0 is the state before the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub u64);
 
-/// Writes of one transaction, at most.
+/// Most writes of one transaction.
 const WRITES_MAX: u64 = 1 << 8;
 
 impl Version {
@@ -62,19 +62,19 @@ impl Version {
     }
 }
 
-/// How a version was read.
+/// The way in which a version was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// By its key, or shown by a range.
+    /// By its key, or returned by a range.
     Item,
-    /// Missing in a range.
+    /// Absent in a range.
     Range,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct ReadOf {
     pub key: Key,
-    /// The newest version that was seen; of lists, all those before it were seen, too.
+    /// The newest version read. For a list, all versions before it were read, too.
     pub version: Version,
     pub access: Access,
 }
@@ -82,19 +82,19 @@ pub struct ReadOf {
 /// A transaction that committed.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// Its number, from 1 on.
+    /// Transaction number, from 1.
     pub transaction: u64,
-    /// Its place; 0 for a write without transaction, which only appends.
+    /// Sequence number; 0 for a write without a transaction, which only appends.
     pub sequence: u64,
     pub reads: Vec<ReadOf>,
     /// Every write, in order.
     pub writes: Vec<(Key, Version)>,
-    /// The lists that it saw, without its own writes.
+    /// The lists that it read, without its own writes.
     pub lists: Vec<(Key, Vec<Version>)>,
 }
 
 impl Record {
-    /// Own writes of a key.
+    /// The transaction's own writes of a key.
     pub fn written(&self, key: Key) -> impl Iterator<Item = Version> {
         self.writes.iter().filter(move |(of, _)| *of == key).map(|(_, version)| *version)
     }

@@ -1,4 +1,4 @@
-//! Threads that run random transactions over one database, which is killed now and then.
+//! Threads that run random transactions over one database, with kills in between.
 
 use crate::histories::{
     THREADS,
@@ -20,11 +20,11 @@ use std::{
     time::Duration,
 };
 
-/// Lives of the database: it is killed between them, while transactions run.
+/// Lives of the database, each ended by a kill during transactions.
 const LIVES: u64 = 3;
-/// Transactions that share their keys.
+/// Consecutive transactions that share keys.
 const EPOCH: u64 = 200;
-/// Keys of a kind that they share.
+/// Shared keys of each kind.
 const KEYS: u64 = 6;
 
 #[derive(Debug, Default)]
@@ -34,18 +34,18 @@ pub struct History {
     pub conflicts: u64,
 }
 
-/// A record, and when its commit was under way.
+/// A record, and the interval in which its commit ran.
 struct Committed {
     record: Record,
     from: u64,
     to: u64,
 }
 
-/// What threads share.
+/// The state that threads share.
 struct Life {
     db: Db,
     level: Isolation,
-    /// Numbers of transactions, and beginnings and ends of commits, in one order.
+    /// Numbers of transactions, and starts and ends of commits, in one order.
     numbers: Arc<AtomicU64>,
     stamps: AtomicU64,
     conflicts: AtomicU64,
@@ -109,7 +109,7 @@ impl History {
         history
     }
 
-    /// Keeps what the killed database had to keep or did keep.
+    /// Keeps the records that the killed database had to keep or did keep.
     fn keep(
         &mut self,
         committed: Vec<Committed>,
@@ -171,7 +171,7 @@ impl Life {
         Key { kind, number: transaction / EPOCH * KEYS + random.next_u64() % KEYS }
     }
 
-    /// A write without transaction.
+    /// A write without a transaction.
     fn plain(&self, transaction: u64, random: &mut Random) -> Committed {
         let key = Self::key(transaction, Kind::List, random);
         let version = Version::new(transaction, 0);
@@ -189,7 +189,7 @@ impl Life {
         for _ in 0..2 + random.next_u64() % 5 {
             step(&transaction, &mut record, &mut nth, random);
             if random.next_u64().is_multiple_of(8) {
-                // What is taken back must never be seen.
+                // A write that is rolled back must never be read.
                 transaction.savepoint("s").unwrap();
                 let writes = record.writes.clone();
                 step(&transaction, &mut record, &mut nth, random);
@@ -205,7 +205,7 @@ impl Life {
             return None;
         }
         if !record.writes.is_empty() {
-            // By its list each transaction that writes is found after a kill.
+            // Its list identifies each writing transaction after a kill.
             let key = Self::key(number, Kind::List, random);
             write(&transaction, &mut record, &mut nth, key);
         }
@@ -251,7 +251,7 @@ fn write(transaction: &Transaction, record: &mut Record, nth: &mut usize, key: K
     record.writes.push((key, version));
 }
 
-/// Notes the value of a register or slot. An own write hides what others wrote.
+/// Records the value of a register or slot. An own write hides the writes of others.
 fn note(record: &mut Record, key: Key, value: Option<&[u8]>, access: Access) {
     let version = value.map_or(Version::default(), |value| Version::all(value)[0]);
     match record.written(key).last() {
@@ -271,7 +271,7 @@ fn read_list(transaction: &Transaction, record: &mut Record, key: Key) {
     record.lists.push((key, list));
 }
 
-/// Reads a range of slots, forwards or backwards: those missing in it were read as missing.
+/// Reads a range of slots in either direction, and records those that are missing.
 fn read_slots(transaction: &Transaction, record: &mut Record, random: &mut Random) {
     let [a, b] = [(); 2].map(|()| Life::key(record.transaction, Kind::Slot, random));
     let (lower, upper) = (a.min(b), a.max(b));

@@ -1,4 +1,4 @@
-//! Numbers that must come out exactly, however transactions interleave.
+//! Totals that must be exact under any interleaving of transactions.
 
 use crate::histories::{THREADS, seed};
 use siltdb::{Db, ErrorKind, Isolation, Options, Read, Transaction};
@@ -6,7 +6,7 @@ use siltdb_base::fs::mem::MemFs;
 use siltdb_engine::random::Random;
 use std::{sync::Arc, thread};
 
-/// The levels at which no update is lost.
+/// The levels that lose no update.
 const LEVELS: [Isolation; 3] =
     [Isolation::RepeatableRead, Isolation::Snapshot, Isolation::Serializable];
 
@@ -24,7 +24,7 @@ fn get(source: &impl Read, key: [u8; 1]) -> i64 {
     value.map_or(0, |value| i64::from_le_bytes(value.as_bytes().try_into().unwrap()))
 }
 
-/// Runs it again until it commits.
+/// Runs `run` again until it commits.
 fn retry(db: &Db, level: Isolation, mut run: impl FnMut(&Transaction)) {
     let transaction = db.begin(level);
     loop {
@@ -37,8 +37,8 @@ fn retry(db: &Db, level: Isolation, mut run: impl FnMut(&Transaction)) {
     }
 }
 
-/// Increments of one counter leave hardly any time between the check of a commit and its place:
-/// some of them come between the two.
+/// Increments of one counter leave little time between the check of a commit and its sequence
+/// number. Some other commits fall into that gap.
 #[test]
 fn no_increment_is_lost() {
     const INCREMENTS: i64 = 1_500;

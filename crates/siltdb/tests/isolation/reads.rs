@@ -1,4 +1,4 @@
-//! One that reads while others write. A transaction that only reads must always commit.
+//! A transaction that reads while others write. It must always commit if it only reads.
 
 use crate::isolation::world::{Outcome, World, get, list, put};
 use siltdb::Isolation::{RepeatableRead, Serializable, Snapshot};
@@ -8,7 +8,7 @@ every_level_and_state! {
     predicate_many_preceders_read fuzzy_read read_skew
 }
 
-/// G1a: what is rolled back is never read.
+/// G1a: a write that is rolled back is never read.
 fn aborted_read(world: &World) {
     let (one, two) = (world.begin(), world.begin());
     put(&one, "x", 101);
@@ -21,7 +21,7 @@ fn aborted_read(world: &World) {
     assert_eq!((get(&world.db, "x"), get(&world.db, "y")), (Some(10), Some(21)));
 }
 
-/// G1b: of a key that is written twice the first value is never read.
+/// G1b: of a key that is written twice, the first value is never read.
 fn intermediate_read(world: &World) {
     let (one, two) = (world.begin(), world.begin());
     put(&one, "x", 101);
@@ -34,7 +34,7 @@ fn intermediate_read(world: &World) {
     world.commit(&two);
 }
 
-/// G1c: of two transactions at most one sees the other.
+/// G1c: of two transactions, at most one sees the other.
 fn circular_information_flow(world: &World) {
     let (one, two) = (world.begin(), world.begin());
     put(&one, "x", 11);
@@ -46,7 +46,7 @@ fn circular_information_flow(world: &World) {
     assert_eq!((get(&world.db, "x"), get(&world.db, "y")), (Some(11), Some(y)));
 }
 
-/// OTV: what a transaction has seen of another does not vanish while it sees the rest.
+/// OTV: what a transaction has seen of another one stays while it reads the rest.
 fn observed_transaction_vanishes(world: &World) {
     let (one, two) = (world.begin(), world.begin());
     for (transaction, x, y) in [(&one, 11, 19), (&two, 12, 18)] {
@@ -61,7 +61,7 @@ fn observed_transaction_vanishes(world: &World) {
         true => (Some(18), Some(12)),
         false => (Some(19), Some(11)),
     };
-    // Whether of one or of two: both values are of the same.
+    // Both values are of the same transaction.
     assert_eq!((get(&three, "y"), get(&three, "x")), expected);
     world.commit(&three);
 }
@@ -80,8 +80,8 @@ fn predicate_many_preceders_read(world: &World) {
     assert_eq!(list(&world.db), [20, 30]);
 }
 
-/// P2: a key that is read twice has the same value, from `RepeatableRead` on. One that goes on to
-/// write may do so only if the level does not check what it read.
+/// P2: a key that is read twice has the same value, from `RepeatableRead` on. A transaction that
+/// then writes may commit only if the level does not check its reads.
 fn fuzzy_read(world: &World) {
     let (reader, writer) = (world.begin(), world.begin());
     assert_eq!((get(&reader, "x"), get(&writer, "x")), (Some(10), Some(10)));
@@ -93,7 +93,7 @@ fn fuzzy_read(world: &World) {
     world.commit_unless(&[RepeatableRead, Serializable], &writer);
 }
 
-/// A5A, G-single: two keys are read as of one moment, from `RepeatableRead` on.
+/// A5A, G-single: two keys are read from one state, from `RepeatableRead` on.
 fn read_skew(world: &World) {
     let one = world.begin();
     assert_eq!(get(&one, "x"), Some(10));

@@ -1,4 +1,4 @@
-//! Transactions that write different keys, each because of what the other writes.
+//! Transactions that write different keys, each after reading what the other writes.
 
 use crate::isolation::world::{Outcome, World, get, list, put};
 use siltdb::Isolation::{RepeatableRead, Serializable};
@@ -21,7 +21,7 @@ fn write_skew_on_keys(world: &World) {
     assert_eq!(sum, if skewed { -10 } else { 10 });
 }
 
-/// G2, phantoms: each appends the sum of a range to it.
+/// G2, phantoms: each transaction appends the sum of a range to the range.
 fn write_skew_on_ranges(world: &World) {
     let (one, two, beside) = (world.begin(), world.begin(), world.begin());
     for (transaction, key) in [(&one, "k/3"), (&two, "k/4"), (&beside, "l")] {
@@ -29,7 +29,7 @@ fn write_skew_on_ranges(world: &World) {
         assert_eq!(sum, 30);
         put(transaction, key, sum);
     }
-    // Nothing of the range has changed so far.
+    // The range has not changed so far.
     world.commit(&beside);
     world.commit(&one);
     match world.commit_unless(&[Serializable], &two) {
@@ -42,8 +42,8 @@ fn write_skew_on_ranges(world: &World) {
     }
 }
 
-/// G2: one of a range must stay; each deletes one because there are two. The keys that it saw are
-/// read keys, so that `RepeatableRead` refuses it, too.
+/// G2: one key of a range must stay, and each transaction deletes one because it sees two. The keys
+/// are read individually, so `RepeatableRead` refuses this, too.
 fn write_skew_by_deletions(world: &World) {
     let (one, two) = (world.begin(), world.begin());
     for (transaction, key) in [(&one, "k/1"), (&two, "k/2")] {
@@ -57,8 +57,8 @@ fn write_skew_by_deletions(world: &World) {
     }
 }
 
-/// Fekete, O'Neil and O'Neil, 2004: two that write would be serializable, were there not one that
-/// only reads and sees the first without the second.
+/// Fekete, O'Neil and O'Neil, 2004: two writers would be serializable without a reader that sees
+/// the first and not the second.
 fn read_only_anomaly(world: &World) {
     world.alone(|first| {
         put(first, "x", 0);
@@ -73,7 +73,7 @@ fn read_only_anomaly(world: &World) {
     let report = world.begin();
     assert_eq!((get(&report, "x"), get(&report, "y")), (Some(0), Some(20)));
     world.commit(&report);
-    // 10 and a fee of 1, as both were 0; after the report there should be no fee.
+    // 10 and a fee of 1, since both were 0. After the report there should be no fee.
     put(&withdrawal, "x", -11);
     let outcome = world.commit_unless(&[RepeatableRead, Serializable], &withdrawal);
     let x = if outcome == Outcome::Committed { -11 } else { 0 };

@@ -1,4 +1,4 @@
-//! One that writes what another has changed since it was read.
+//! Transactions that write a key which changed after they read it.
 
 use crate::isolation::world::{Outcome, State, World, get, list, put};
 use siltdb::{
@@ -11,10 +11,10 @@ every_level_and_state! {
     put_delete gone_again
 }
 
-/// The levels at which an update of what was read is never lost.
+/// The levels that never lose an update of a key that was read.
 const UPDATES_KEPT: &[Isolation] = &[RepeatableRead, Snapshot, Serializable];
 
-/// P4: two that add to one number.
+/// P4: two transactions add to one number.
 fn lost_update(world: &World) {
     let (one, two) = (world.begin(), world.begin());
     for transaction in [&one, &two] {
@@ -33,7 +33,7 @@ fn lost_update(world: &World) {
     }
 }
 
-/// G-single: one reads a key before another commit and writes a key after it.
+/// G-single: a transaction reads a key before another commit, and writes another key after it.
 fn read_skew_before_a_write(world: &World) {
     let one = world.begin();
     assert_eq!(get(&one, "x"), Some(10));
@@ -46,7 +46,7 @@ fn read_skew_before_a_write(world: &World) {
     assert_eq!((get(&world.db, "x"), get(&world.db, "y")), (Some(12), kept.then_some(18)));
 }
 
-/// PMP: one adds to all numbers, the other deletes those that are 20.
+/// PMP: one transaction adds to all numbers, another deletes those that are 20.
 fn predicate_many_preceders_write(world: &World) {
     let (one, two) = (world.begin(), world.begin());
     for (key, value) in [("k/1", 20), ("k/2", 30)] {
@@ -59,13 +59,13 @@ fn predicate_many_preceders_write(world: &World) {
     }
     world.commit(&one);
     match world.commit_unless(UPDATES_KEPT, &two) {
-        // It has deleted the 30, and not the 20.
+        // It deleted the key with 30, and not the one with 20.
         Outcome::Committed => assert_eq!(list(&world.db), [20]),
         Outcome::Conflict => assert_eq!(list(&world.db), [20, 30]),
     }
 }
 
-/// Two that insert a key because it is not there.
+/// Two transactions insert a key because it is missing.
 fn insert_insert(world: &World) {
     let (one, two, beside) = (world.begin(), world.begin(), world.begin());
     for (transaction, key, value) in [(&one, "u", 1), (&two, "u", 2), (&beside, "uu", 3)] {
@@ -79,7 +79,7 @@ fn insert_insert(world: &World) {
     assert_eq!(get(&world.db, "uu"), Some(3));
 }
 
-/// A deletion, and an update that does not know of it.
+/// A deletion, and an update that has not seen it.
 fn delete_put(world: &World) {
     let (one, two) = (world.begin(), world.begin());
     assert_eq!(get(&two, "x"), Some(10));
@@ -91,7 +91,7 @@ fn delete_put(world: &World) {
     assert_eq!(get(&world.db, "x"), both.then_some(11));
 }
 
-/// An update, and a deletion that does not know of it.
+/// An update, and a deletion that has not seen it.
 fn put_delete(world: &World) {
     let (one, two) = (world.begin(), world.begin());
     assert_eq!(get(&two, "x"), Some(10));
@@ -103,8 +103,8 @@ fn put_delete(world: &World) {
     assert_eq!(get(&world.db, "x"), (!both).then_some(11));
 }
 
-/// A key that was missing at the begin, and was put and deleted meanwhile. A compaction may forget
-/// both, as no reader can tell: then there is no conflict.
+/// A key that was missing at the start, and was put and deleted since. A compaction may drop both,
+/// because no reader sees them; then there is no conflict.
 fn gone_again(world: &World) {
     let one = world.begin();
     assert_eq!(get(&one, "u"), None);

@@ -1,21 +1,21 @@
-//! A small database in one of the states in which conflicts must be found.
+//! A small database in each state in which conflicts must be detected.
 
 use siltdb::{Db, ErrorKind, FamilyOptions, Isolation, Options, Read, Transaction, merge};
 use siltdb_base::fs::mem::{Crash, MemFs};
 use std::sync::Arc;
 
-/// Where the data is while transactions run.
+/// The place of the data while transactions run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// What they read and what they write is in the memtable.
+    /// Their reads and writes are in the memtable.
     Memtable,
-    /// What they read is in tables of level 0.
+    /// Their reads are in tables of level 0.
     Flushed,
-    /// What they read is in tables of a deeper level.
+    /// Their reads are in tables of a deeper level.
     Compacted,
-    /// What they read was replayed after a kill.
+    /// Their reads were replayed after a kill.
     Reopened,
-    /// Each commit is flushed at once, so that the others find it in tables only.
+    /// Each commit is flushed at once, so others find it only in tables.
     FlushedMeanwhile,
     /// Each commit is flushed and compacted at once.
     CompactedMeanwhile,
@@ -30,7 +30,7 @@ pub struct World {
     pub state: State,
 }
 
-/// How a commit ended.
+/// The outcome of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Committed,
@@ -41,7 +41,7 @@ fn number(bytes: &[u8]) -> i64 {
     std::str::from_utf8(bytes).unwrap().parse().unwrap()
 }
 
-/// The values are numbers in decimals, which `merge` adds.
+/// Values are decimal numbers, which `merge` adds.
 fn options(fs: &MemFs) -> Options {
     let add = merge::associative("add", |_, older, newer| {
         Ok((number(older) + number(newer)).to_string().into_bytes())
@@ -54,7 +54,7 @@ impl World {
     pub fn new(level: Isolation, state: State) -> Self {
         let fs = MemFs::new();
         let mut db = options(&fs).open("db").unwrap();
-        // Old versions below, so that a compaction has something to do.
+        // Old versions below, so that a compaction has work.
         for step in [1, 0] {
             for (key, value) in DATA {
                 db.put(key, (value + step).to_string()).unwrap();
@@ -76,17 +76,17 @@ impl World {
         self.db.begin(self.level)
     }
 
-    /// Whether the level is one of those.
+    /// Returns whether the level is one of `levels`.
     pub fn is(&self, levels: &[Isolation]) -> bool {
         levels.contains(&self.level)
     }
 
-    /// Whether each read sees the newest commit.
+    /// Returns whether each read sees the newest commit.
     pub fn reads_newest(&self) -> bool {
         self.is(&[Isolation::ReadUncommitted, Isolation::ReadCommitted])
     }
 
-    /// Commits, and brings what was written to where the state wants it.
+    /// Commits, and moves the writes to their place in this state.
     pub fn try_commit(&self, transaction: &Transaction) -> Outcome {
         match transaction.commit() {
             Ok(_) => {
@@ -105,12 +105,12 @@ impl World {
         }
     }
 
-    /// Commits what must commit.
+    /// Commits a transaction that must succeed.
     pub fn commit(&self, transaction: &Transaction) {
         assert_eq!(self.try_commit(transaction), Outcome::Committed, "{:?}", self.level);
     }
 
-    /// Commits what must conflict at `levels`, and must commit at all others.
+    /// Commits a transaction that must conflict at `levels`, and succeed at all others.
     pub fn commit_unless(&self, levels: &[Isolation], transaction: &Transaction) -> Outcome {
         let expected = if self.is(levels) { Outcome::Conflict } else { Outcome::Committed };
         let outcome = self.try_commit(transaction);
@@ -118,7 +118,7 @@ impl World {
         outcome
     }
 
-    /// Runs a transaction that nothing runs beside: it must commit.
+    /// Runs a transaction without concurrent ones, which must commit.
     pub fn alone(&self, run: impl FnOnce(&Transaction)) {
         let transaction = self.begin();
         run(&transaction);

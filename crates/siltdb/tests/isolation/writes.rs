@@ -1,4 +1,4 @@
-//! Two that write the same.
+//! Two transactions that write the same keys.
 
 use crate::isolation::world::{Outcome, World, get, put};
 use siltdb::Isolation::Snapshot;
@@ -23,8 +23,8 @@ fn dirty_write(world: &World) {
     assert_eq!((get(&world.db, "x"), get(&world.db, "y")), expected);
 }
 
-/// At `Snapshot` the first to commit wins although neither has read anything. At the others both
-/// commit: in the order of their commits that is a serial execution.
+/// At `Snapshot` the first to commit wins, although neither has read anything. At the other levels
+/// both commit, and the order of their commits is a serial execution.
 fn blind_write_write(world: &World) {
     let (one, two, beside) = (world.begin(), world.begin(), world.begin());
     put(&one, "x", 11);
@@ -40,7 +40,7 @@ fn blind_write_write(world: &World) {
     assert_eq!(get(&world.db, "y"), Some(21));
 }
 
-/// Operands of a merge never get lost.
+/// Merge operands are never lost.
 fn blind_merges(world: &World) {
     let (one, two) = (world.begin(), world.begin());
     one.merge("x", "1").unwrap();
@@ -55,7 +55,7 @@ fn blind_merges(world: &World) {
     assert_eq!(get(&world.db, "x"), Some(expected + 100));
 }
 
-/// A range deletion, and a put into the range after it.
+/// A range deletion, then a put into the range.
 fn range_delete_put(world: &World) {
     let (one, two, beside) = (world.begin(), world.begin(), world.begin());
     one.delete_range("k".."l").unwrap();
@@ -68,7 +68,7 @@ fn range_delete_put(world: &World) {
     world.commit(&beside);
 }
 
-/// A put, and a deletion of a range that holds it after it.
+/// A put, then a deletion of a range with its key.
 fn put_range_delete(world: &World) {
     let (one, two, beside) = (world.begin(), world.begin(), world.begin());
     put(&one, "k/3", 30);

@@ -1,11 +1,11 @@
 // Package data makes keys and values, byte for byte as bench/src/keys.rs and values.rs do. It does
-// not know who holds which version of a value.
+// not know the versions of ids.
 //
 // A sparse key; eight bytes are the first part alone, sixteen have no zeros:
 //
 //	| id * 2^20 + splitmix64(id) mod 2^20, u64 be | zeros | splitmix64(id ^ 0x5157), u64 be |
 //
-// The others are those of published benchmarks: numbers in digits, with zeros before them.
+// The other styles are those of published benchmarks: numbers in digits, with leading zeros.
 package data
 
 import (
@@ -23,8 +23,8 @@ const KeyBytesMax = 1024
 const (
 	tailSalt = 0x5157
 	gapBits  = 20
-	// malformedKey is what a key that is too short contributes to a sum: no key of the benchmark
-	// does so.
+	// malformedKey is the contribution of a key that is too short to a sum, which no key of the
+	// benchmark has.
 	malformedKey = 0x6b65_7973_2061_6c6c
 )
 
@@ -36,7 +36,7 @@ func Splitmix64(input uint64) uint64 {
 	return z ^ z>>31
 }
 
-// KeyStyle says how an id becomes a key.
+// KeyStyle is the mapping of an id to a key.
 type KeyStyle uint8
 
 const (
@@ -44,8 +44,8 @@ const (
 	Sparse KeyStyle = iota
 	// Counter: the id in decimal digits.
 	Counter
-	// ReversedCounter: the id with its bytes in reverse order, in hexadecimal digits: what counts
-	// up jumps about.
+	// ReversedCounter: the id with its bytes in reverse order, in hexadecimal digits, so that
+	// ascending ids give scattered keys.
 	ReversedCounter
 )
 
@@ -71,7 +71,7 @@ func (s KeyStyle) Fits(length uint32) bool {
 		length >= 2*KeyBytesMin && length <= KeyBytesMax
 }
 
-// Rank is what keys are ordered by: of two ids that with the lower number has the lower key.
+// Rank is the rank of an id: of two ids, the one with the lower rank has the lower key.
 func (s KeyStyle) Rank(id uint32) uint32 {
 	if s == ReversedCounter {
 		return bits.ReverseBytes32(id)
@@ -90,7 +90,7 @@ func (s KeyStyle) write(key []byte, id uint32) {
 	}
 }
 
-// KeyMaker makes keys of one style and length in one place.
+// KeyMaker makes keys of one style and length in one buffer.
 type KeyMaker struct {
 	style   KeyStyle
 	key     []byte
@@ -102,7 +102,7 @@ func NewKeyMaker(style KeyStyle, length uint32) KeyMaker {
 	return KeyMaker{style: style, key: make([]byte, length), missing: make([]byte, length+1)}
 }
 
-// Key is the key of an id, good until the next.
+// Key is the key of an id, valid until the next call.
 func (m *KeyMaker) Key(id uint32) []byte {
 	m.style.write(m.key, id)
 	return m.key
@@ -114,8 +114,7 @@ func (m *KeyMaker) Missing(id uint32) []byte {
 	return m.missing
 }
 
-// FoldKey is what a key that was shown contributes to a sum: its last eight bytes, which tell ids
-// apart.
+// FoldKey is the contribution of a key to a sum: its last eight bytes, which differ between ids.
 func FoldKey(key []byte) uint64 {
 	if len(key) < 8 {
 		return malformedKey
@@ -123,7 +122,7 @@ func FoldKey(key []byte) uint64 {
 	return binary.LittleEndian.Uint64(key[len(key)-8:])
 }
 
-// writeDecimal writes digits at the end, zeros before them.
+// writeDecimal writes digits at the end, with zeros before them.
 func writeDecimal(key []byte, number uint32) {
 	for index := len(key) - 1; index >= 0; index-- {
 		key[index] = byte('0' + number%10)

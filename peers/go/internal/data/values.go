@@ -1,12 +1,12 @@
-// From an id and a version to the bytes of a value. A marked one says what it is and compresses as
-// asked:
+// The bytes of the value of an id in a version. A marked value identifies itself and compresses by
+// the requested share:
 //
 //	| mark = splitmix64(id ^ version << 40), u64 le | from a pool | its bitwise inverse, u64 le |
 //
-// Bytes come in chunks of 4 KiB. Chunk k has a number, the mark for the first and
-// splitmix64(mark + k) for others, whose upper half says where in the pool it begins, and whose
-// lowest byte is combined with each of its bytes: so the pool can be small enough for the
-// processor's caches, and values still have nothing in common that would compress.
+// Bytes come in chunks of 4 KiB. Chunk k has a number, the mark for the first and splitmix64(mark +
+// k) for others. Its upper half gives the chunk's start in the pool, and its lowest byte is
+// combined with each of its bytes. So the pool can be small enough for the processor's caches, and
+// values still have nothing in common that would compress.
 //
 // A ramp is that of published benchmarks: bytes that count up.
 
@@ -27,28 +27,27 @@ const ValueBytesMax = 1<<20 - 1
 const (
 	poolBytes  = 64 << 10
 	chunkBytes = 4 << 10
-	// In each stretch of the pool the same share is a repeated byte.
+	// Each stretch of the pool has the same share of a repeated byte.
 	stretchBytes = 64
-	// inEachByte, times a byte, is eight of it.
+	// inEachByte, times a byte, repeats it eight times.
 	inEachByte = 0x0101_0101_0101_0101
-	// rampBytes is after how many bytes a ramp repeats.
+	// rampBytes is the period of a ramp.
 	rampBytes = 256
 )
 
-// Absent is what is added for a key that was not found, so that a miss is seen in the sum, too.
+// Absent is the contribution of an absent key to a sum, so that the sum shows misses, too.
 const Absent uint64 = 0x9e37_79b9_7f4a_7c15
 
-// malformed is what is added for a value too short to say what it is.
+// malformed is the contribution of a value that is too short to identify itself.
 const malformed uint64 = 0x5bf0_3635
 
-// ValueStyle says what values are made of.
+// ValueStyle says the contents of values.
 type ValueStyle uint8
 
 const (
-	// Marked: marks at both ends, between them bytes that compress as asked.
+	// Marked: marks at both ends, between them bytes that compress by the requested share.
 	Marked ValueStyle = iota
-	// Ramp: bytes that count up from the id and the version: 256 different values, and all
-	// compress.
+	// Ramp: bytes that count up from the id and the version: 256 different values, which all compress.
 	Ramp
 )
 
@@ -65,17 +64,17 @@ func (s *ValueStyle) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Shape is what all values of a workload have in common.
+// Shape is the common properties of all values of a workload.
 type Shape struct {
-	// Style says what they are made of.
+	// Style is their contents.
 	Style ValueStyle
 	// Bytes is their length.
 	Bytes uint32
-	// CompressiblePercent is how much of them compresses away, if they are marked.
+	// CompressiblePercent is their compressible share, if they are marked.
 	CompressiblePercent uint32
 }
 
-// FoldOf is what the value of an id in a version must contribute to a sum.
+// FoldOf is the contribution of the value of an id in a version to a sum.
 func (s Shape) FoldOf(id, version uint32) uint64 {
 	if s.Style == Ramp {
 		first := firstOfRamp(id, version)
@@ -86,7 +85,7 @@ func (s Shape) FoldOf(id, version uint32) uint64 {
 	return folded(mark, ^mark)
 }
 
-// ValueMaker makes values of one shape in one place.
+// ValueMaker makes values of one shape in one buffer.
 type ValueMaker struct {
 	style ValueStyle
 	pool  []byte
@@ -99,17 +98,17 @@ func NewValueMaker(shape Shape) ValueMaker {
 	return ValueMaker{style: shape.Style, pool: pool, value: make([]byte, shape.Bytes)}
 }
 
-// Again makes the same values in another place, for another thread.
+// Again makes the same values in another buffer, for another thread.
 func (m *ValueMaker) Again() ValueMaker {
 	return ValueMaker{style: m.style, pool: m.pool, value: make([]byte, len(m.value))}
 }
 
-// Current is the value that was made last.
+// Current is the last value.
 func (m *ValueMaker) Current() []byte {
 	return m.value
 }
 
-// Value is the value of an id in a version, good until the next.
+// Value is the value of an id in a version, valid until the next call.
 func (m *ValueMaker) Value(id, version uint32) []byte {
 	if m.style == Ramp {
 		writeRamp(m.value, firstOfRamp(id, version))
@@ -125,7 +124,7 @@ func (m *ValueMaker) writeMarked(mark uint64) {
 		if start > 0 {
 			number = Splitmix64(mark + uint64(start/chunkBytes))
 		}
-		// As a share of the choices: a remainder would cost more than the bytes.
+		// A share of the choices, because a remainder would cost more than the bytes.
 		begin := (number >> 32) * (poolBytes - chunkBytes) >> 32
 		chunk := m.value[start:min(start+chunkBytes, len(m.value))]
 		combine(chunk, m.pool[begin:], byte(number))
@@ -134,8 +133,8 @@ func (m *ValueMaker) writeMarked(mark uint64) {
 	binary.LittleEndian.PutUint64(m.value[len(m.value)-8:], ^mark)
 }
 
-// combine fills a chunk with bytes of the pool, each combined with one byte: eight at a time, and
-// four times eight in a turn of the loop, which fills 4 KiB three times as fast.
+// combine fills a chunk with bytes of the pool, each combined with one byte. It handles eight bytes
+// at a time, and four times eight in an iteration, which fills 4 KiB three times as fast.
 func combine(chunk, pooled []byte, with byte) {
 	pooled = pooled[:len(chunk)]
 	word := uint64(with) * inEachByte
@@ -164,7 +163,7 @@ func firstOfRamp(id, version uint32) byte {
 	return byte(id + version)
 }
 
-// ramp counts up twice, so that any byte can be the first of a whole one.
+// ramp counts up twice, so that each byte can begin a complete one.
 var ramp = func() (ramp [2 * rampBytes]byte) {
 	for index := range ramp {
 		ramp[index] = byte(index)
@@ -185,7 +184,7 @@ func rampWord(first byte) uint64 {
 	return binary.LittleEndian.Uint64(ramp[first:])
 }
 
-// Fold is what a value read contributes to a sum: its first and its last eight bytes.
+// Fold is the contribution of a value that was read to a sum: its first and its last eight bytes.
 func Fold(value []byte) uint64 {
 	if len(value) < 8 {
 		return malformed

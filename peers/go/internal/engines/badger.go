@@ -19,18 +19,18 @@ import (
 // Badger is Dgraph's log-structured engine, which keeps large values in a log of their own.
 //
 // All writes go through mapped files, so a commit without a sync survives a killed process, as
-// WithSyncWrites says; with SyncWrites the log of the memtable is synced by msync before return.
+// WithSyncWrites says. With SyncWrites the log of the memtable is synced by msync before return.
 // Writes are transactions: one for each put, one for each batch.
 var Badger = engine.Kind{
 	ID: "badger", Facts: badgerFacts, Open: openBadger, Processors: badgerProcessors,
 }
 
 // badgerProcessors: its manual advises a high GOMAXPROCS, "which allows Go to observe the full IOPS
-// throughput provided by modern SSDs", and names the 128 of Dgraph; its own tool has the same.
+// throughput provided by modern SSDs", and names the 128 of Dgraph. Its own tool uses the same.
 const badgerProcessors = 128
 
-// badgerIdleMax: tables of level 0 are merged with each other once they are ten seconds old; what
-// stands still for longer is not going to move.
+// badgerIdleMax: tables of level 0 are merged with each other once they are ten seconds old, so a
+// state that lasts longer will not change.
 const badgerIdleMax = 15 * time.Second
 
 func badgerFacts(config *job.Config) job.Facts {
@@ -50,7 +50,8 @@ func badgerFacts(config *job.Config) job.Facts {
 	return facts
 }
 
-// falsePositives of a Bloom filter of so many bits a key: 0.6185 to their power; 0 is no filter.
+// falsePositives of a Bloom filter with this many bits a key: 0.6185 to their power; 0 is no
+// filter.
 func falsePositives(bits uint32) float64 {
 	if bits == 0 {
 		return 0
@@ -63,7 +64,7 @@ func openBadger(dir string, config *job.Config) (engine.Engine, error) {
 		return nil, err
 	}
 	path := filepath.Join(dir, "data")
-	// One version of a key is kept and nobody is told: these are defaults, too, or silence.
+	// One version of a key is kept, which is the default, and there is no logger.
 	chosen := badger.DefaultOptions(path).
 		WithNumVersionsToKeep(1).
 		WithLogger(nil).
@@ -73,9 +74,9 @@ func openBadger(dir string, config *job.Config) (engine.Engine, error) {
 		chosen = chosen.WithCompression(options.None)
 	}
 	if config.Arm == job.ArmEqual {
-		// Each thread writes keys of its own, so no transaction can meet another: its manual
-		// advises to do without the detection then.
-		// A value in the tables must fit into a transaction, which is 15 % of a memtable.
+		// Each thread writes keys of its own, so transactions cannot conflict. Its manual advises to turn
+		// the detection off then. A value in the tables must fit into a transaction, which is 15 % of a
+		// memtable.
 		valueBytesMax := min(chosen.ValueThreshold, int64(config.WriteBufferBytes)*15/100)
 		chosen = chosen.
 			WithValueThreshold(valueBytesMax).
@@ -105,9 +106,9 @@ func (e *badgerDB) Session() (engine.Session, error) {
 	return &badgerSession{db: e.db}, nil
 }
 
-// Settle waits until no memtable waits to be written, no table is being compacted and no level
-// asks for it, or none has changed for so long that nothing is going to come of it. It cannot be
-// told to write the memtable out: closing does.
+// Settle waits until no memtable waits for a flush, no table is being compacted and no level needs
+// compaction. It also returns if no level has changed for so long that no compaction will follow.
+// Badger has no call to flush the memtable; closing does that.
 func (e *badgerDB) Settle() (time.Time, error) {
 	before, changed := e.db.Levels(), time.Now()
 	isIdle := false
@@ -134,7 +135,7 @@ func compacting() bool {
 }
 
 func (e *badgerDB) isQuiet() (bool, error) {
-	// The log of a memtable is deleted once it is a table: the last is that of the active one.
+	// The log of a memtable is deleted once it is a table, so the last log is that of the active one.
 	logs, err := filepath.Glob(filepath.Join(e.options.Dir, "*.mem"))
 	if err != nil || len(logs) > 1 || compacting() {
 		return false, err
@@ -148,11 +149,11 @@ func (e *badgerDB) isQuiet() (bool, error) {
 	return true, nil
 }
 
-// Compact writes the memtable out, which closing does and nothing else, merges level 0 into the
-// next, and moves all tables to one level. There must be no sessions.
+// Compact writes the memtable out, which only closing does, merges level 0 into the next, and moves
+// all tables to one level. There must be no sessions.
 //
-// Flatten alone would leave a database that has tables in level 0 only as it is, with every version
-// of each key: closing is what merges them, if asked.
+// Flatten alone would not change a database that has tables in level 0 only, with every version of
+// each key. Closing merges them, if requested.
 func (e *badgerDB) Compact() error {
 	for _, chosen := range []badger.Options{e.options.WithCompactL0OnClose(true), e.options} {
 		if err := e.reopen(chosen); err != nil {
@@ -179,7 +180,7 @@ func (e *badgerDB) Close() error { return e.db.Close() }
 type badgerSession struct {
 	engine.Lacks
 	db *badger.DB
-	// view is the transaction of the reads so far; the iterators belong to it.
+	// view is the read transaction of the reads so far; the iterators belong to it.
 	view    *badger.Txn
 	forward *badger.Iterator
 	reverse *badger.Iterator
@@ -210,7 +211,7 @@ func (s *badgerSession) Delete(key []byte) error {
 }
 
 func (s *badgerSession) Write(batch *engine.Batch) error {
-	// Keys and values must stay as they are until the commit.
+	// Keys and values must not change until the commit.
 	s.kept.clear()
 	return s.commit(batch.Len(), func(tx *badger.Txn) error {
 		for index := range batch.Len() {
@@ -236,8 +237,8 @@ func (s *badgerSession) look() *badger.Txn {
 	return s.view
 }
 
-// iterator is one of the view's. Values are read when they are asked for: they lie beside their
-// keys, so fetching them ahead would be work for nothing.
+// iterator is an iterator of the view. Values are read on demand, because they lie beside their
+// keys and prefetching them would cost extra work.
 func (s *badgerSession) iterator(way engine.Direction) *badger.Iterator {
 	place := &s.forward
 	if way == engine.Reverse {

@@ -12,20 +12,20 @@ import (
 	"silt-bench-go/internal/job"
 )
 
-// Bbolt is a copy-on-write B+tree in a mapped file, one writer at a time. A family is a bucket.
+// Bbolt is a copy-on-write B+tree in a mapped file, with a single writer. A family is a bucket.
 //
-// A commit writes its pages to the file and then, unless NoSync, syncs: without a sync it is in
-// the page cache on return, so it survives a killed process. A put is a transaction of its own;
-// DB.Batch, which gathers those of many goroutines, waits up to 10 ms for company and is not
-// used. Reads go through a read transaction, renewed after writes; a session gives its own up
-// before it writes, for a file that must be mapped anew waits for all readers.
+// A commit writes its pages to the file and then, unless NoSync, syncs. Without a sync it is in the
+// page cache on return, so it survives a killed process. A put is a transaction of its own;
+// DB.Batch, which gathers those of many goroutines, waits up to 10 ms for others and is not used.
+// Reads use a read transaction, renewed after writes. A session ends its own before it writes,
+// because a file that must be mapped again waits for all readers.
 var Bbolt = engine.Kind{
 	ID: "bbolt", Facts: bboltFacts, Open: openBbolt, NoCompaction: true,
 }
 
 const (
-	// What the map of a database takes beyond its entries: pages half full, and pages that are
-	// not free before their readers are gone. It costs addresses, not memory.
+	// The map of a database may grow to this many times its entries: pages half full, and pages that
+	// are free only after their readers end. It costs addresses, not memory.
 	bboltMapFactor = 8
 	bboltMapMin    = 1 << 30
 )
@@ -53,8 +53,8 @@ func openBbolt(dir string, config *job.Config) (engine.Engine, error) {
 	}
 	options := *bolt.DefaultOptions
 	if config.Arm == job.ArmEqual {
-		// As etcd, its main user, has it; but what is not written must be sought in all pages when
-		// the database is opened.
+		// etcd, its main user, sets the same. Without a synced free list an open searches all pages for
+		// free ones.
 		options.FreelistType = bolt.FreelistMapType
 		options.NoFreelistSync = !config.IsOpenedOften
 		options.InitialMmapSize = int(config.BytesMax*bboltMapFactor + bboltMapMin)
@@ -89,19 +89,19 @@ func (e *bbolt) Session() (engine.Session, error) {
 	return &bboltSession{db: e.db, name: bucketName(0)}, nil
 }
 
-// Settle: it has no background work.
+// Settle returns at once: bbolt has no background work.
 func (*bbolt) Settle() (time.Time, error) { return time.Now(), nil }
 
-// Compact: there is no such operation in place.
+// Compact does nothing: bbolt cannot compact in place.
 func (*bbolt) Compact() error { return nil }
 
 func (e *bbolt) Close() error { return e.db.Close() }
 
 type bboltSession struct {
 	db *bolt.DB
-	// name is that of the bucket in use.
+	// name is the name of the bucket in use.
 	name []byte
-	// view is the transaction of the reads so far; bucket and cursor belong to it.
+	// view is the read transaction of the reads so far; bucket and cursor belong to it.
 	view   *bolt.Tx
 	bucket *bolt.Bucket
 	cursor *bolt.Cursor
@@ -118,7 +118,7 @@ func (s *bboltSession) commit(change func(*bolt.Bucket) error) error {
 		return err
 	}
 	if err := change(tx.Bucket(s.name)); err != nil {
-		// The failure that led here says more than one of the rollback.
+		// The original failure says more than one of the rollback.
 		_ = tx.Rollback()
 		return err
 	}
@@ -134,7 +134,7 @@ func (s *bboltSession) Delete(key []byte) error {
 }
 
 func (s *bboltSession) Write(batch *engine.Batch) error {
-	// A value that is put must stay as it is until the commit; a key is copied.
+	// A value must not change until the commit; a key is copied.
 	s.values.clear()
 	return s.commit(func(bucket *bolt.Bucket) error {
 		for index := range batch.Len() {
@@ -153,7 +153,7 @@ func (s *bboltSession) Write(batch *engine.Batch) error {
 	})
 }
 
-// look makes sure that there is a view of the bucket.
+// look makes sure that there is a read transaction on the bucket.
 func (s *bboltSession) look() error {
 	if s.view == nil {
 		view, err := s.db.Begin(false)

@@ -29,7 +29,7 @@ func versionOf(module string) string {
 	return "unknown"
 }
 
-// oneFamilyOfBlocks refuses what engines without families and B+tree tables lack.
+// oneFamilyOfBlocks refuses configurations that engines without families and B+tree tables lack.
 func oneFamilyOfBlocks(config *job.Config) error {
 	if config.Families > 1 {
 		return job.Unsupported("no families")
@@ -40,7 +40,7 @@ func oneFamilyOfBlocks(config *job.Config) error {
 	return nil
 }
 
-// knobs are the equal ones in words.
+// knobs describes the equal options in words.
 func knobs(config *job.Config) string {
 	if config.Arm == job.ArmDefaults {
 		return "its own defaults"
@@ -49,7 +49,7 @@ func knobs(config *job.Config) string {
 		config.WriteBufferBytes>>20, config.CacheBytes>>20, config.BloomBitsPerKey)
 }
 
-// snappy names the compression of engines that have Snappy where others have LZ4.
+// snappy names the compression of engines that have Snappy instead of LZ4.
 func snappy(config *job.Config) string {
 	if config.Codec == job.CodecNone {
 		return "no compression"

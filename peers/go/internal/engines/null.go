@@ -7,8 +7,8 @@ import (
 	"silt-bench-go/internal/job"
 )
 
-// Null does nothing: what is measured with it is the benchmark itself, on Go. It takes everything,
-// keeps nothing, and answers with the same entry.
+// Null does nothing: its figures are the cost of the benchmark itself, on Go. It accepts every
+// write, stores nothing, and always returns the same entry.
 var Null = engine.Kind{
 	ID: "go-null",
 	Facts: func(*job.Config) job.Facts {

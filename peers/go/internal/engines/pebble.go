@@ -17,8 +17,8 @@ import (
 
 // Pebble is CockroachDB's log-structured engine.
 //
-// Its log is handed to a goroutine that writes it: with NoSync a commit returns before the kernel
-// has it ("buffered inside the process", says WriteOptions.Sync), so it survives nothing.
+// A goroutine writes its log. With NoSync a commit returns before the kernel has it ("buffered
+// inside the process", says WriteOptions.Sync), so it does not survive the process.
 var Pebble = engine.Kind{ID: "pebble", Facts: pebbleFacts, Open: openPebble}
 
 func pebbleFacts(config *job.Config) job.Facts {
@@ -43,14 +43,14 @@ func openPebble(dir string, config *job.Config) (engine.Engine, error) {
 		Logger:             quiet{},
 	}
 	if config.Arm == job.ArmEqual {
-		// Pebble reserves its memtables in the cache, the one in use and one kept for the next:
-		// blocks have what is left. With these two added, blocks have what was asked for.
+		// Pebble reserves its memtables in the cache: the one in use and one kept for the next. Blocks
+		// get the rest. With these two added, blocks get the requested size.
 		cache := pebble.NewCache(int64(config.CacheBytes + 2*config.WriteBufferBytes))
-		// The database holds it from now on.
+		// The database holds a reference from now on.
 		defer cache.Unref()
 		options.Cache = cache
 		options.MemTableSize = config.WriteBufferBytes
-		// As its own benchmark (cmd/pebble) and CockroachDB set them.
+		// Its own benchmark (cmd/pebble) and CockroachDB set the same.
 		options.MemTableStopWritesThreshold = 4
 		options.L0CompactionThreshold = 2
 		options.L0StopWritesThreshold = 1000
@@ -91,7 +91,7 @@ func (e *pebbleDB) Session() (engine.Session, error) {
 	return &pebbleSession{db: e.db, write: e.write}, nil
 }
 
-// Settle writes out what is in memory and waits until nothing happens in the background.
+// Settle flushes the memtables and waits until no background work runs.
 func (e *pebbleDB) Settle() (time.Time, error) {
 	if err := e.db.Flush(); err != nil {
 		return time.Time{}, err
@@ -112,7 +112,7 @@ func (e *pebbleDB) Close() error { return e.db.Close() }
 type pebbleSession struct {
 	db    *pebble.DB
 	write *pebble.WriteOptions
-	// iterator is where seeks and scans stand; it sees what was there when it was made.
+	// iterator is the iterator of seeks and scans; it sees the state at its creation.
 	iterator *pebble.Iterator
 	batch    *pebble.Batch
 }
@@ -148,7 +148,7 @@ func (s *pebbleSession) Write(batch *engine.Batch) error {
 	return nil
 }
 
-// Get always sees what is there now.
+// Get always reads the present state.
 func (s *pebbleSession) Get(key []byte, seen func([]byte)) (bool, error) {
 	value, closer, err := s.db.Get(key)
 	if err == pebble.ErrNotFound {
@@ -180,7 +180,7 @@ func (s *pebbleSession) Seek(key []byte, seen func(_, _ []byte)) (bool, error) {
 	return true, s.show(seen)
 }
 
-// show shows the entry at which the iterator stands.
+// show passes the iterator's entry to seen.
 func (s *pebbleSession) show(seen func(_, _ []byte)) error {
 	value, err := s.iterator.ValueAndErr()
 	if err != nil {
@@ -202,7 +202,7 @@ func (s *pebbleSession) Scan(
 			return count, err
 		}
 		count++
-		// No step beyond the last entry that was asked for: it may cost a block.
+		// No step beyond the last requested entry, because it may cost a block.
 		if count == limit {
 			break
 		}
@@ -215,7 +215,7 @@ func (s *pebbleSession) Scan(
 	return count, s.iterator.Error()
 }
 
-// begin goes to the first entry of a scan.
+// begin seeks the first entry of a scan.
 func (s *pebbleSession) begin(from []byte, way engine.Direction) bool {
 	switch {
 	case from == nil && way == engine.Forward:
@@ -225,7 +225,8 @@ func (s *pebbleSession) begin(from []byte, way engine.Direction) bool {
 	case way == engine.Forward:
 		return s.iterator.SeekGE(from)
 	}
-	// SeekLT stands before a key: before the shortest key after it is at it or before it.
+	// SeekLT stops below its key. The shortest key above the requested one makes it stop at or below
+	// the requested one.
 	return s.iterator.SeekLT(append(from[:len(from):len(from)], 0))
 }
 
@@ -256,7 +257,7 @@ func (s *pebbleSession) Close() error {
 	return err
 }
 
-// quiet is a logger that only says what goes wrong.
+// quiet is a logger that reports errors only.
 type quiet struct{}
 
 func (quiet) Infof(string, ...any) {}

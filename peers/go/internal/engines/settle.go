@@ -3,14 +3,14 @@ package engines
 import "time"
 
 const (
-	// settleLook is how often a look is taken at what happens in the background.
+	// settleLook is the interval between two checks for background work.
 	settleLook = 500 * time.Microsecond
-	// quietLooks in a row must find nothing: work that follows other work may be queued between.
+	// quietLooks checks in a row must find nothing, because a follow-up job may be queued in between.
 	quietLooks = 20
 )
 
-// waitUntilQuiet looks again and again until it was quiet a number of times in a row; it returns
-// when it was for the first of these times.
+// waitUntilQuiet checks repeatedly until it was quiet a number of times in a row. It returns the
+// time of the first of these.
 func waitUntilQuiet(isQuiet func() (bool, error)) (time.Time, error) {
 	var since time.Time
 	for looks := 0; looks < quietLooks; {

@@ -9,7 +9,7 @@ func TestItIsQuietSinceTheFirstOfARunOfQuietLooks(t *testing.T) {
 	var looks []time.Time
 	since, err := waitUntilQuiet(func() (bool, error) {
 		looks = append(looks, time.Now())
-		// Something happens once more after it seemed to be over.
+		// Work appears once more after the checks seemed quiet.
 		return len(looks) != 5, nil
 	})
 	if err != nil {

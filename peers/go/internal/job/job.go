@@ -1,11 +1,11 @@
-// Package job is the protocol of silt-bench's workers: what one is told and what it answers, as
-// JSON, one object a line. The types mirror bench/src/job.rs and bench/src/engine.rs, which are
-// the specification. It does not know what the fields are used for.
+// Package job is the protocol of silt-bench's workers: requests and answers as JSON, one object a
+// line. The types mirror bench/src/job.rs and bench/src/engine.rs, which are the specification. It
+// does not know the use of the fields.
 package job
 
 import "fmt"
 
-// Protocol is the version that is spoken.
+// Protocol is the version of the protocol.
 const Protocol = 1
 
 // Line is a line of a worker: one of the fields is set.
@@ -30,7 +30,7 @@ type EngineInfo struct {
 	Version string `json:"version"`
 }
 
-// Progress says where a worker stands.
+// Progress is the progress of a worker.
 type Progress struct {
 	Phase     string `json:"phase"`
 	Done      uint64 `json:"done"`
@@ -42,21 +42,21 @@ type Progress struct {
 type Request struct {
 	Job   *Job       `json:"job,omitempty"`
 	Crash *CrashTest `json:"crash,omitempty"`
-	// Leave is the database of a row in the state Killed: it is seeded into the store of the job,
-	// and the worker waits to be killed.
+	// Leave is the database of a row in the state Killed. The worker seeds it into the store of the
+	// job and waits to be killed.
 	Leave *Job `json:"leave,omitempty"`
 }
 
 // CrashStep is a part of a crash test.
 type CrashStep string
 
-// To commit until the worker is killed, and to count what is left.
+// To commit until the worker is killed, and to count the remaining commits.
 const (
 	CrashCommit CrashStep = "commit"
 	CrashCount  CrashStep = "count"
 )
 
-// CrashTest tries out what an acknowledged commit survives.
+// CrashTest is a test of what an acknowledged commit survives.
 type CrashTest struct {
 	Engine  string    `json:"engine"`
 	Dir     string    `json:"dir"`
@@ -65,16 +65,16 @@ type CrashTest struct {
 	Commits uint32    `json:"commits"`
 }
 
-// Survived is what was left: commits up to the first that is not there, and those beyond it.
+// Survived is the result of a crash test: commits up to the first missing one, and those beyond it.
 type Survived struct {
 	Class  Class  `json:"class"`
 	Found  uint64 `json:"found"`
 	Beyond uint64 `json:"beyond"`
 }
 
-// Left is a database that is there to be left by a kill.
+// Left is a database that a kill will leave.
 type Left struct {
-	// Acknowledged are operations.
+	// Acknowledged is the number of acknowledged operations.
 	Acknowledged uint64 `json:"acknowledged"`
 }
 
@@ -85,20 +85,20 @@ type Job struct {
 	Config     Config  `json:"config"`
 	Work       Work    `json:"work"`
 	CapSeconds float64 `json:"cap_seconds"`
-	// Store is where the database is kept as the measured phase shall find it; empty if it is not.
-	// In the state Killed it has been filled by a worker that was told to leave it.
+	// Store is the directory of the seeded database, which each pass copies; empty without one. In the
+	// state Killed a worker with a Leave request has filled it.
 	Store string `json:"store"`
-	// Extent may be left out: then it is full.
+	// Extent may be left out; it is then full.
 	Extent Extent `json:"extent"`
 }
 
-// Extent says how much of a row is done.
+// Extent says which part of a row to do.
 type Extent uint8
 
 const (
 	// ExtentFull is all passes.
 	ExtentFull Extent = iota
-	// ExtentThroughput is the throughput pass and what verifies it.
+	// ExtentThroughput is the throughput pass and its verification.
 	ExtentThroughput
 )
 
@@ -115,7 +115,7 @@ func (e *Extent) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Codec says how blocks are compressed.
+// Codec is the compression of blocks.
 type Codec string
 
 // The codecs.
@@ -124,7 +124,7 @@ const (
 	CodecLZ4  Codec = "lz4"
 )
 
-// Durability says when a commit is acknowledged.
+// Durability is the moment at which a commit is acknowledged.
 type Durability string
 
 // Without and after a sync.
@@ -133,17 +133,17 @@ const (
 	Synced   Durability = "synced"
 )
 
-// Class says what an acknowledged commit survives.
+// Class is the class of events that an acknowledged commit survives.
 type Class string
 
-// Nothing, a killed process, a power loss.
+// Survives nothing, a killed process, a power loss.
 const (
 	ClassMemory  Class = "memory"
 	ClassProcess Class = "process"
 	ClassPower   Class = "power"
 )
 
-// Arm says which options are set.
+// Arm is the set of options that engines get.
 type Arm string
 
 // The same for all engines, or each engine's own.
@@ -152,16 +152,16 @@ const (
 	ArmDefaults Arm = "defaults"
 )
 
-// TableKind says how tables are kept.
+// TableKind is the form of tables.
 type TableKind string
 
-// As the engine usually does, or as B+trees.
+// The engine's usual form, or B+trees.
 const (
 	TableBlock TableKind = "block"
 	TableBtree TableKind = "btree"
 )
 
-// Config says how a database is opened.
+// Config is the configuration of a database.
 type Config struct {
 	WriteBufferBytes uint64     `json:"write_buffer_bytes"`
 	CacheBytes       uint64     `json:"cache_bytes"`
@@ -174,11 +174,11 @@ type Config struct {
 	Level0Runs       *uint32    `json:"level0_runs"`
 	EntriesMax       uint64     `json:"entries_max"`
 	BytesMax         uint64     `json:"bytes_max"`
-	// IsOpenedOften: opening is measured, or is a part of it.
+	// IsOpenedOften: opening is measured, alone or as a part of the run.
 	IsOpenedOften bool `json:"is_opened_often"`
 }
 
-// Facts is what an engine says of itself.
+// Facts are the facts that an adapter states about its engine.
 type Facts struct {
 	Version string `json:"version"`
 	Class   Class  `json:"class"`

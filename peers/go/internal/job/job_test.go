@@ -1,4 +1,5 @@
-// What may be left out of a job is the first of its kind; names that are not known are refused.
+// Tests of jobs: a field that is left out has the first value of its kind; unknown names are
+// refused.
 
 package job_test
 

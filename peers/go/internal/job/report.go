@@ -1,15 +1,15 @@
-// What a worker measured. It is filled elsewhere.
+// The measurements of a worker; other files fill them in.
 
 package job
 
 import "encoding/json"
 
-// Report is what a worker measured.
+// Report is the measurements of a worker.
 type Report struct {
 	Facts      Facts      `json:"facts"`
 	Seed       []Phase    `json:"seed"`
 	Throughput Throughput `json:"throughput"`
-	// Latency and DBBytesCompacted are left out where only throughput was measured.
+	// Latency and DBBytesCompacted are left out if only throughput was measured.
 	Latency          *Latency `json:"latency,omitempty"`
 	Verified         Verified `json:"verified"`
 	LogicalBytes     uint64   `json:"logical_bytes"`
@@ -62,24 +62,24 @@ func (p Point) MarshalJSON() ([]byte, error) {
 	return json.Marshal([2]any{p.Percentile, p.Nanoseconds})
 }
 
-// Verified is what was compared.
+// Verified counts the comparisons.
 type Verified struct {
 	Expected uint64 `json:"expected"`
 	Checked  uint64 `json:"checked"`
 }
 
-// AllVerified are so many comparisons, all of which held.
+// AllVerified is count comparisons without a difference.
 func AllVerified(count uint64) Verified {
 	return Verified{Expected: count, Checked: count}
 }
 
-// Add takes in further comparisons.
+// Add adds further comparisons.
 func (v *Verified) Add(other Verified) {
 	v.Expected += other.Expected
 	v.Checked += other.Checked
 }
 
-// Usage is what a process used.
+// Usage is the resources of a process.
 type Usage struct {
 	HarnessRSSBytes uint64  `json:"harness_rss_bytes"`
 	PeakRSSBytes    uint64  `json:"peak_rss_bytes"`

@@ -1,4 +1,4 @@
-// Workloads. Plans are made of them elsewhere.
+// Workloads; other files make plans of them.
 
 package job
 
@@ -7,7 +7,7 @@ import "silt-bench-go/internal/data"
 // Work is a workload.
 type Work struct {
 	Keys uint32 `json:"keys"`
-	// KeyStyle and ValueStyle may be left out: then they are the first of their kind.
+	// KeyStyle and ValueStyle may be left out; they are then the first of their kind.
 	KeyStyle            data.KeyStyle   `json:"key_style"`
 	KeyBytes            uint32          `json:"key_bytes"`
 	ValueStyle          data.ValueStyle `json:"value_style"`
@@ -26,15 +26,14 @@ func (w *Work) EntryBytes() uint64 {
 	return uint64(w.KeyBytes) + uint64(w.ValueBytes)
 }
 
-// Values is what values have in common.
+// Values is the shape of values.
 func (w *Work) Values() data.Shape {
 	return data.Shape{
 		Style: w.ValueStyle, Bytes: w.ValueBytes, CompressiblePercent: w.CompressiblePercent,
 	}
 }
 
-// IDs says how many ids there may ever be: the seeded ones and those that the measured phase
-// inserts.
+// IDs is the upper bound of the ids: the seeded ones and those that the measured phase inserts.
 func (w *Work) IDs() uint64 {
 	switch w.Run.Op {
 	case YcsbD, YcsbE, MixedInsert, Queue:
@@ -51,16 +50,16 @@ type Seed struct {
 	Batch   uint32 `json:"batch"`
 }
 
-// SeedOp says what a seed phase does.
+// SeedOp is the operation of a seed phase.
 type SeedOp string
 
-// What a seed phase does.
+// The operations of seed phases.
 const (
 	SeedPut    SeedOp = "put"
 	SeedDelete SeedOp = "delete"
 )
 
-// State is the one in which the measured phase finds the database.
+// State is the state of the database before the measured phase.
 type State string
 
 // The states.
@@ -69,9 +68,9 @@ const (
 	Settled   State = "settled"
 	Compacted State = "compacted"
 	Reopened  State = "reopened"
-	// Cold is settled, and each pass opens it on the clock, with nothing of it in memory.
+	// Cold is settled; each pass opens it within its time, with empty caches.
 	Cold State = "cold"
-	// Killed is left by a process that was killed: each opening finds a fresh copy.
+	// Killed is left by a killed process: each opening finds a fresh copy.
 	Killed State = "killed"
 )
 
@@ -90,7 +89,7 @@ const (
 	Timestamp    Order = "timestamp"
 )
 
-// Run is what is measured.
+// Run is the measured phase.
 type Run struct {
 	Op              Op     `json:"op"`
 	Order           Order  `json:"order"`
@@ -139,8 +138,8 @@ func (op Op) Writes() bool {
 	return true
 }
 
-// Inserts says whether an operation puts keys that are not there yet, and reads: done once more on
-// the same database, it would overwrite them, which may be another matter to an engine.
+// Inserts says whether an operation both inserts new keys and reads. A repetition on the same
+// database would overwrite these keys instead, which may have another cost.
 func (op Op) Inserts() bool {
 	switch op {
 	case MixedInsert, YcsbD, YcsbE:

@@ -1,4 +1,4 @@
-// A clock around each call, and what its histogram says. It does not know what a call does.
+// A clock around each call, and the summary of its histogram. It does not know the calls.
 
 package measure
 
@@ -14,36 +14,35 @@ import (
 const (
 	// callNanosMax is the longest call that a histogram holds: an hour.
 	callNanosMax = 3_600_000_000_000
-	// curvePoints are the points of a percentile curve.
+	// curvePoints is the number of points of a percentile curve.
 	curvePoints = 40
 )
 
-// epoch is what the monotonic clock is read against: cheaper than two readings of all clocks.
+// epoch is the base of the monotonic clock; a difference costs less than a reading of all clocks.
 var epoch = time.Now()
 
-// Clock stands around each call. In an open loop an operation is due at a time, and what it waits
-// for others counts as its own latency. A nil clock measures nothing and reads no time: that is
-// the throughput pass.
+// Clock measures each call. In an open loop each operation has a due time, and its latency counts
+// from there. A nil clock measures nothing and reads no time, as in the throughput pass.
 type Clock struct {
-	// Histogram says how long calls took, in nanoseconds.
+	// Histogram has the durations of calls, in nanoseconds.
 	Histogram *hdrhistogram.Histogram
 	period    time.Duration
 	due       time.Duration
 }
 
-// NewClock makes a clock for one operation each period, or as fast as they go if it is 0.
+// NewClock makes a clock for one operation each period, or as fast as possible if it is 0.
 func NewClock(period time.Duration) *Clock {
 	return &Clock{Histogram: newHistogram(), period: period}
 }
 
-// Begin: the threads have started.
+// Begin is called when the threads have started.
 func (c *Clock) Begin() {
 	if c != nil {
 		c.due = time.Since(epoch)
 	}
 }
 
-// Next: an operation is next; an open loop waits until it is due.
+// Next is called before each operation; in an open loop it waits until the operation is due.
 func (c *Clock) Next() {
 	if c == nil || c.period == 0 {
 		return
@@ -53,7 +52,7 @@ func (c *Clock) Next() {
 	}
 }
 
-// Start is when a call begins.
+// Start is the begin of a call.
 func (c *Clock) Start() time.Duration {
 	if c == nil {
 		return 0
@@ -73,7 +72,7 @@ func (c *Clock) Stop(start time.Duration) error {
 	return c.Histogram.RecordValue(min(max(nanos, 1), callNanosMax))
 }
 
-// newHistogram is an empty histogram of nanoseconds, three digits exact.
+// newHistogram is an empty histogram of nanoseconds with three exact digits.
 func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(1, callNanosMax, 3)
 }
@@ -87,7 +86,7 @@ func Merged(clocks []*Clock) *hdrhistogram.Histogram {
 	return all
 }
 
-// Latency is what a histogram says.
+// Latency is the summary of a histogram.
 func Latency(all *hdrhistogram.Histogram, opsPerCall uint64, rate *float64) *job.Latency {
 	if all.TotalCount() == 0 {
 		return &job.Latency{OpsPerCall: opsPerCall, Rate: rate, Curve: []job.Point{}}
@@ -110,15 +109,15 @@ func Latency(all *hdrhistogram.Histogram, opsPerCall uint64, rate *float64) *job
 	}
 }
 
-// atQuantile is the value that so large a share of the calls does not exceed: of the rank rounded
-// up, as the Rust histogram does; the Go one rounds to the nearest.
+// atQuantile is the value that this share of the calls does not exceed. The rank is rounded up, as
+// the Rust histogram does; the Go one rounds to the nearest.
 func atQuantile(all *hdrhistogram.Histogram, quantile float64) uint64 {
 	total := float64(all.TotalCount())
 	rank := max(math.Ceil(quantile*total), 1)
 	return uint64(min(all.ValueAtPercentile(100*rank/total), all.Max()))
 }
 
-// curve has even steps in the number of nines, from the median's left to six nines.
+// curve has even steps in the number of nines, from below the median to six nines.
 func curve(at func(float64) uint64) []job.Point {
 	points := make([]job.Point, curvePoints)
 	for step := range points {

@@ -1,4 +1,4 @@
-// What lies on disk and in the page cache. It does not know databases.
+// Files on disk and in the page cache. It does not know databases.
 
 package measure
 
@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DiskBytes are the bytes that the files below a directory take up on disk: holes do not count.
+// DiskBytes are the bytes that the files below a directory take up on disk, without holes.
 func DiskBytes(dir string) (uint64, error) {
 	bytes := uint64(0)
 	err := eachFile(dir, func(_ string, info fs.FileInfo) error {

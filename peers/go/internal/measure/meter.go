@@ -1,4 +1,4 @@
-// What the kernel says of this process. It does not know phases.
+// The kernel's counts for this process. It does not know phases.
 
 package measure
 
@@ -17,32 +17,32 @@ import (
 const (
 	// ticksPerSecond are the clock ticks of /proc in a second, on every Linux.
 	ticksPerSecond = 100
-	// sectorBytes are the bytes of a sector in /sys, whatever the device's own.
+	// sectorBytes are the bytes of a sector in /sys, independent of the device's own.
 	sectorBytes = 512
 )
 
-// CountAt says where bytes written are counted.
+// CountAt is the place at which written bytes are counted.
 type CountAt uint8
 
 const (
-	// AtProcess counts what the process made dirty.
+	// AtProcess counts the pages that the process made dirty.
 	AtProcess CountAt = iota
-	// AtDevice counts what a sync sent to the block device under the directory; others' writes
-	// count too.
+	// AtDevice counts writes to the block device under the directory, as after a sync; those of other
+	// processes count too.
 	AtDevice
 )
 
-// Counted is what the kernel counted in some time.
+// Counted is the kernel's counts over some time.
 type Counted struct {
 	time            time.Duration
 	cpuTicks        uint64
 	contextSwitches uint64
 	processWritten  uint64
-	// deviceWritten is written by all processes to the block device under a directory.
+	// deviceWritten is the writes of all processes to the block device under a directory.
 	deviceWritten uint64
 }
 
-// Add takes in what was counted at another time.
+// Add adds the counts of another time.
 func (c *Counted) Add(other Counted) {
 	c.time += other.time
 	c.cpuTicks += other.cpuTicks
@@ -51,7 +51,7 @@ func (c *Counted) Add(other Counted) {
 	c.deviceWritten += other.deviceWritten
 }
 
-// without is what is left without what was counted in a part of the time.
+// without subtracts the counts of a part of the time.
 func (c Counted) without(part Counted) Counted {
 	return Counted{
 		time:            c.time - min(part.time, c.time),
@@ -62,10 +62,10 @@ func (c Counted) without(part Counted) Counted {
 	}
 }
 
-// moment is one, and all that the kernel had counted by then.
+// moment is a moment, and the kernel's counts up to it.
 type moment struct {
 	at time.Time
-	// deviceStat is where what is written to the device is counted; empty if it is not.
+	// deviceStat is the file with the counts of the device; empty if there is none.
 	deviceStat string
 	counted    Counted
 }
@@ -82,7 +82,7 @@ func (m *moment) countedSince() Counted {
 	return counted
 }
 
-// countedSoFar is all but time.
+// countedSoFar has all counts except time.
 func countedSoFar(deviceStat string) Counted {
 	written, _ := sectorsWritten(deviceStat)
 	return Counted{
@@ -93,23 +93,23 @@ func countedSoFar(deviceStat string) Counted {
 	}
 }
 
-// Meter measures what is used.
+// Meter measures the use of resources.
 type Meter struct {
 	harnessRSSBytes uint64
 	at              CountAt
 	started         moment
 }
 
-// StartMeter begins to count; it forgets the peak of memory so far. harnessRSSBytes is what the
-// benchmark itself holds.
+// StartMeter begins to count, and resets the peak of memory. harnessRSSBytes is the memory of the
+// benchmark itself.
 func StartMeter(dir string, at CountAt, harnessRSSBytes uint64) *Meter {
-	// Refused by some kernels: then the peak is that of the whole process.
+	// Some kernels refuse this; then the peak is that of the whole process.
 	_ = os.WriteFile("/proc/self/clear_refs", []byte("5"), 0)
 	return &Meter{harnessRSSBytes: harnessRSSBytes, at: at, started: now(dir)}
 }
 
-// deviceStat is where the kernel counts what the device under a directory does; where it does not,
-// bytes are those of the process, and the report says so.
+// deviceStat is the kernel's file of counts of the device under a directory. Without it, bytes are
+// those of the process, and the report says so.
 func deviceStat(dir string) string {
 	var stat unix.Stat_t
 	if unix.Stat(dir, &stat) != nil {
@@ -123,7 +123,7 @@ func deviceStat(dir string) string {
 	return path
 }
 
-// Stop says what was used since, without what was used aside.
+// Stop returns the resources used since then, without those used aside.
 func (m *Meter) Stop(aside Counted) job.Usage {
 	status := read("/proc/self/status")
 	used := m.started.countedSince().without(aside)
@@ -147,12 +147,12 @@ func since(before, now uint64) uint64 {
 	return now - min(before, now)
 }
 
-// ResidentBytes is memory of this process that is resident now.
+// ResidentBytes is the resident memory of this process now.
 func ResidentBytes() uint64 {
 	return kib(read("/proc/self/status"), "VmRSS:")
 }
 
-// read gives nothing for what cannot be read: a counter that a kernel lacks is 0.
+// read returns nothing for an unreadable file, so that a missing counter is 0.
 func read(path string) string {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -189,7 +189,7 @@ func number(text string) uint64 {
 
 func cpuTicks() uint64 {
 	stat := read("/proc/self/stat")
-	// The name may hold blanks; it ends with the last parenthesis.
+	// The name may contain blanks; it ends with the last parenthesis.
 	fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	if len(fields) < 13 {
 		return 0
@@ -201,7 +201,7 @@ func processWritten() uint64 {
 	return numberAfter(read("/proc/self/io"), "write_bytes:")
 }
 
-// contextSwitches are those of all threads, also of those that are gone.
+// contextSwitches are those of all threads, including those that have ended.
 func contextSwitches() uint64 {
 	var usage unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &usage) != nil {

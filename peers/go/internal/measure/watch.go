@@ -1,5 +1,5 @@
-// Package measure has clocks, histograms, seconds as they pass, and what the kernel says of this
-// process, as bench/src/measure.rs has. It does not know what is measured.
+// Package measure has clocks, histograms, the operations of each second, and the kernel's counts
+// for this process, as bench/src/measure.rs has. It does not know the measured work.
 package measure
 
 import (
@@ -11,11 +11,11 @@ import (
 	"silt-bench-go/internal/job"
 )
 
-// Watch is who hears how far a phase is, and after how long it is cut off.
+// Watch is the receiver of progress, and the time limit of a measured phase.
 type Watch struct {
 	// Tell is called at least once a second.
 	Tell func(*job.Progress)
-	// Cap is the longest a measured phase may take.
+	// Cap is the time limit of a measured phase.
 	Cap time.Duration
 }
 
@@ -25,23 +25,23 @@ type count struct {
 	_    [120]byte
 }
 
-// Pace says how far the threads of a phase are, and whether they shall stop.
+// Pace is the progress of the threads of a phase, and whether they must stop.
 type Pace struct {
 	counts []count
 	stop   atomic.Bool
 	aside  aside
 }
 
-// aside is what was done beside a phase, and since when something is.
+// aside is the work done beside a phase, and the start of the present one.
 type aside struct {
 	sync.Mutex
 	counted Counted
 	since   time.Time
 }
 
-// Aside does something that is no part of the phase, such as to copy into a directory: it takes
-// nothing of the time after which the phase is cut off, and what it uses is told apart. One thread
-// at a time.
+// Aside runs work that is not part of the phase, such as copying a directory. Its time does not
+// count towards the time limit, and its resources are counted separately. Only one thread at a time
+// may do this.
 func (p *Pace) Aside(dir string, body func() error) error {
 	begun := now(dir)
 	p.aside.Lock()
@@ -55,7 +55,7 @@ func (p *Pace) Aside(dir string, body func() error) error {
 	return err
 }
 
-// timeAside is how long it did something else so far.
+// timeAside is the time spent on other work so far.
 func (p *Pace) timeAside() time.Duration {
 	p.aside.Lock()
 	defer p.aside.Unlock()
@@ -65,7 +65,7 @@ func (p *Pace) timeAside() time.Duration {
 	return p.aside.counted.time + time.Since(p.aside.since)
 }
 
-// GoesOn: a thread has done so many; whether it may go on.
+// GoesOn records the operations that a thread has done; it returns whether the thread may continue.
 func (p *Pace) GoesOn(thread uint32, done uint64) bool {
 	p.counts[thread].done.Store(done)
 	return !p.stop.Load()
@@ -79,27 +79,28 @@ func (p *Pace) done() uint64 {
 	return done
 }
 
-// Watched is what a phase is called and how long it may be.
+// Watched is the name and the limits of a phase.
 type Watched struct {
 	Phase string
 	// Total is the number of its operations; 0 if they are not counted.
 	Total   uint64
 	Threads uint32
-	// Cap is after how long it is cut off; 0 is never.
+	// Cap is its time limit; 0 is none.
 	Cap time.Duration
 }
 
-// Seconds is how a phase went.
+// Seconds is the course of a phase.
 type Seconds struct {
 	// Samples are the operations of each whole second.
 	Samples []uint64
-	// Capped: it was cut off.
+	// Capped says whether it was cut off.
 	Capped bool
-	// Aside is what it did beside its work.
+	// Aside is the resources of work beside the phase.
 	Aside Counted
 }
 
-// Run does a phase while another goroutine counts its seconds, tells of them, and cuts it off.
+// Run does a phase while another goroutine counts its seconds, reports them, and stops it at the
+// time limit.
 func (what Watched) Run(watch *Watch, body func(*Pace) error) (Seconds, error) {
 	pace := &Pace{counts: make([]count, what.Threads)}
 	over, sampled := make(chan struct{}), make(chan Seconds)
@@ -117,7 +118,7 @@ func (what Watched) sample(watch *Watch, pace *Pace, over <-chan struct{}) Secon
 	before := uint64(0)
 	for {
 		next := time.Duration(len(seconds.Samples)+1) * time.Second
-		// It moves on while the phase does something else.
+		// The time limit is extended by the time of other work.
 		limit := func() time.Duration {
 			if what.Cap > 0 && !seconds.Capped {
 				return what.Cap + pace.timeAside()

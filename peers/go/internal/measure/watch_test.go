@@ -1,4 +1,4 @@
-// What a phase does beside its work is neither its time nor its use.
+// Tests of work beside a phase: it counts neither as its time nor as its resources.
 
 package measure
 
@@ -28,7 +28,7 @@ func TestWhatIsDoneAsideIsNotCounted(t *testing.T) {
 	if all.BytesWritten > 0 && all.BytesWritten < own.BytesWritten+1<<20 {
 		t.Error(all, own)
 	}
-	// Once that is over, there is as much time left as there was before.
+	// After that, as much time is left as before.
 	var rest time.Duration
 	seconds, err = what.Run(watch, func(pace *Pace) error {
 		time.Sleep(watch.Cap / 2)

@@ -1,4 +1,4 @@
-// The ids that exist, in the order of their keys. It does not change: a model does.
+// The present ids, in the order of their keys. It does not change; a model does.
 
 package model
 
@@ -10,14 +10,14 @@ import (
 	"silt-bench-go/internal/data"
 )
 
-// Live holds the ids that exist at a moment, in the order of their keys, with sums up to each.
+// Live holds the ids present at a moment, in the order of their keys, with sums up to each.
 type Live struct {
 	keys    data.KeyStyle
 	entries []Entry
 	sums    []uint64
 }
 
-// NewLive is what a model holds now.
+// NewLive is the present contents of a model.
 func NewLive(m *Model) *Live {
 	live := &Live{keys: m.keyStyle, entries: m.Entries()}
 	if m.keyStyle == data.ReversedCounter {
@@ -35,7 +35,7 @@ func NewLive(m *Model) *Live {
 	return live
 }
 
-// Len says how many ids exist.
+// Len is the number of present ids.
 func (l *Live) Len() int {
 	return len(l.entries)
 }
@@ -45,13 +45,13 @@ func (l *Live) Entries() []Entry {
 	return l.entries
 }
 
-// From is up to count ids and versions from that of an id on.
+// From is up to count ids and versions, from that of an id on.
 func (l *Live) From(id uint32, count uint64) []Entry {
 	start := l.position(id)
 	return l.entries[start : start+int(min(count, uint64(len(l.entries)-start)))]
 }
 
-// position is where the first entry stands whose key is not below that of an id.
+// position is the position of the first entry whose key is not below that of an id.
 func (l *Live) position(id uint32) int {
 	rank := l.keys.Rank(id)
 	return sort.Search(len(l.entries), func(index int) bool {
@@ -59,7 +59,7 @@ func (l *Live) position(id uint32) int {
 	})
 }
 
-// tally is what reading up to count entries from an id on must give.
+// tally is the expected result of reading up to count entries from an id on.
 func (l *Live) tally(id uint32, count uint64, valueBytes uint32, tally *Tally) {
 	start := l.position(id)
 	found := len(l.From(id, count))
@@ -70,7 +70,7 @@ func (l *Live) tally(id uint32, count uint64, valueBytes uint32, tally *Tally) {
 	tally.Merge(l.Between(start, start+found, valueBytes))
 }
 
-// Between is what reading the entries between two positions must give.
+// Between is the expected result of reading the entries between two positions.
 func (l *Live) Between(start, end int, valueBytes uint32) Tally {
 	found := uint64(end - start)
 	bytes := found * uint64(valueBytes)

@@ -1,4 +1,4 @@
-// The versions of all ids and their replay. It does not know which ids exist in order: see live.go.
+// The versions of all ids and their replay. live.go has the present ids in order.
 
 package model
 
@@ -15,7 +15,7 @@ type Entry struct {
 	ID, Version uint32
 }
 
-// Model holds the versions of all ids; 0 for one that does not exist.
+// Model holds the versions of all ids; 0 for an absent one.
 type Model struct {
 	threads  uint32
 	keyStyle data.KeyStyle
@@ -36,7 +36,7 @@ func New(work *job.Work) *Model {
 	}
 }
 
-// Clone is a model of its own that says the same.
+// Clone is an independent copy.
 func (m *Model) Clone() *Model {
 	clone := *m
 	clone.versions = make([][]uint32, len(m.versions))
@@ -46,12 +46,12 @@ func (m *Model) Clone() *Model {
 	return &clone
 }
 
-// Part is what one thread owns; threads do not meet in it.
+// Part is the part of a model that one thread owns; parts do not overlap.
 func (m *Model) Part(thread uint32) Own {
 	return Own{m.threads, m.values, m.versions[thread]}
 }
 
-// Version is the version of an id; 0 if it does not exist.
+// Version is the version of an id; 0 if it is absent.
 func (m *Model) Version(id uint32) uint32 {
 	own := m.versions[id%m.threads]
 	if index := int(id / m.threads); index < len(own) {
@@ -65,7 +65,7 @@ func (m *Model) Set(id, version uint32) {
 	m.versions[id%m.threads][id/m.threads] = version
 }
 
-// IDs says how many ids there may be.
+// IDs is the upper bound of the ids.
 func (m *Model) IDs() uint32 {
 	ids := 0
 	for _, own := range m.versions {
@@ -74,12 +74,12 @@ func (m *Model) IDs() uint32 {
 	return uint32(ids)
 }
 
-// Get adds what reading an id now must give.
+// Get adds the expected result of reading an id now.
 func (m *Model) Get(id uint32, tally *Tally) {
 	tally.Expect(m.values, id, m.Version(id))
 }
 
-// Entries are the ids that exist, and their versions, in the order of ids.
+// Entries are the present ids, and their versions, in the order of ids.
 func (m *Model) Entries() []Entry {
 	var entries []Entry
 	for id := range m.IDs() {
@@ -97,8 +97,8 @@ type Own struct {
 	versions []uint32
 }
 
-// Replay does the first done steps of a plan and tells what its reads must give. live is what
-// ranges and seeks see.
+// Replay replays the first done steps of a plan and returns the expected sum of its reads. Ranges
+// and seeks read live.
 func (o *Own) Replay(p *plan.Plan, done int, live *Live) Tally {
 	var tally Tally
 	var pending []Entry
@@ -128,12 +128,12 @@ func (o *Own) Replay(p *plan.Plan, done int, live *Live) Tally {
 	return tally
 }
 
-// Committed is the version of an own id.
+// Committed is the version of a thread's own id.
 func (o *Own) Committed(id uint32) uint32 {
 	return o.versions[id/o.threads]
 }
 
-// Apply commits writes and returns the list, empty.
+// Apply applies the writes of a commit and returns the list, empty.
 func (o *Own) Apply(pending []Entry) []Entry {
 	for _, entry := range pending {
 		o.versions[entry.ID/o.threads] = entry.Version

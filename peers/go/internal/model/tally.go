@@ -1,38 +1,38 @@
-// Package model says which version each id has, and what reading must therefore give, as
-// bench/src/expect.rs does. It replays plans; it never looks at an engine.
+// Package model has the version of each id, and the results that reads must therefore have, as
+// bench/src/expect.rs does. It replays plans and never reads an engine.
 package model
 
 import "silt-bench-go/internal/data"
 
-// Tally is what was read, folded.
+// Tally is the sum of what was read.
 type Tally struct {
-	// Sum of what the values contribute, and the keys that were shown with them, wrapping.
+	// Sum is the sum of the contributions of the values and of the keys shown with them, wrapping.
 	Sum uint64 `json:"sum"`
-	// Found counts keys that were found and entries that were walked over.
+	// Found is the number of keys found and entries scanned.
 	Found uint64 `json:"found"`
 	// ValueBytes are bytes of values, counted by length.
 	ValueBytes uint64 `json:"value_bytes"`
 }
 
-// Add: a value was read.
+// Add adds a value that was read.
 func (t *Tally) Add(value []byte) {
 	t.Sum += data.Fold(value)
 	t.Found++
 	t.ValueBytes += uint64(len(value))
 }
 
-// AddEntry: an entry was read; its key was shown, too.
+// AddEntry adds an entry of which the key was read too.
 func (t *Tally) AddEntry(key, value []byte) {
 	t.Add(value)
 	t.AddKey(key)
 }
 
-// AddKey: the key of what was read was shown.
+// AddKey adds a key that was read.
 func (t *Tally) AddKey(key []byte) {
 	t.Sum += data.FoldKey(key)
 }
 
-// Expect adds what reading an id in a version, 0 for none, must give.
+// Expect adds the expected result of reading an id in a version; 0 stands for an absent one.
 func (t *Tally) Expect(values data.Shape, id, version uint32) {
 	if version == 0 {
 		t.Miss()
@@ -43,12 +43,12 @@ func (t *Tally) Expect(values data.Shape, id, version uint32) {
 	t.ValueBytes += uint64(values.Bytes)
 }
 
-// Miss: nothing was found.
+// Miss adds a read that found nothing.
 func (t *Tally) Miss() {
 	t.Sum += data.Absent
 }
 
-// Merge takes in what another thread read.
+// Merge adds the reads of another thread.
 func (t *Tally) Merge(other Tally) {
 	t.Sum += other.Sum
 	t.Found += other.Found

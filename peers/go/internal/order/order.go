@@ -1,5 +1,5 @@
-// Package order draws sequences of indexes, as bench/src/order.rs does: in which order the keys of
-// a thread are visited. It does not know what is done with a key.
+// Package order draws sequences of indexes, as bench/src/order.rs does: the order in which the keys
+// of a thread are visited. It does not know the operations on the keys.
 package order
 
 import (
@@ -13,7 +13,7 @@ import (
 // theta is the skew of YCSB.
 const theta = 0.99
 
-// Draw draws count indexes below size in an order; seed makes sequences differ.
+// Draw draws count indexes below size in an order; seed selects the sequence.
 func Draw(order job.Order, size uint32, count, seed uint64) []uint32 {
 	if size == 0 {
 		return nil
@@ -66,13 +66,13 @@ func IsOrder(order job.Order) bool {
 	return false
 }
 
-// Uniform is the i-th number of a stream in [0, 1).
+// Uniform is number i of a stream in [0, 1).
 func Uniform(seed, i uint64) float64 {
 	return float64(data.Splitmix64(data.Splitmix64(seed)^i)>>11) / (1 << 53)
 }
 
-// shuffle is a bijection of [0, size): four Feistel rounds over the next even number of bits; what
-// falls outside walks its cycle until it falls inside.
+// shuffle is a bijection of [0, size): four Feistel rounds over the next even number of bits. A
+// result outside walks its cycle until it is inside.
 type shuffle struct {
 	size     uint32
 	halfBits int
@@ -107,16 +107,16 @@ func (s *shuffle) rounds(number uint64) uint64 {
 
 // Zipf is YCSB's generator of ranks (Gray et al. 1994), theta 0.99; rank 0 is drawn most.
 //
-// A power may differ from another library's in its last bit. A rank then differs only if it stands
-// that close to the next: about once in 10^9 draws. Each worker checks against its own plan.
+// A power may differ from another library's in its last bit. A rank then differs only if it is that
+// close to the next: about once in 10^9 draws. Each worker checks against its own plan.
 type Zipf struct {
 	size, zeta, alpha, eta float64
 }
 
-// NewZipf makes ranks below size. It costs a pass over all of them.
+// NewZipf draws ranks below size. Making it costs a pass over all of them.
 func NewZipf(size uint32) Zipf {
 	whole, two := zeta(size), zeta(min(size, 2))
-	// Rounded like the Rust side does, where a constant expression of Go would be exact.
+	// Rounded as on the Rust side; a constant expression of Go would be exact.
 	skew := theta
 	rest := 1 - skew
 	eta := (1 - math.Pow(2/float64(size), rest)) / (1 - two/whole)
@@ -131,7 +131,7 @@ func zeta(size uint32) float64 {
 	return sum
 }
 
-// Rank is the rank at a number in [0, 1).
+// Rank is the rank that belongs to a number in [0, 1).
 func (z *Zipf) Rank(u float64) uint32 {
 	uz := u * z.zeta
 	if uz < 1 || z.size < 2 {

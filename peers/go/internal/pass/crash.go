@@ -1,5 +1,5 @@
-// The worker's side of a crash test: commits one by one until it is killed, or counts what another
-// left behind. Who kills, and what follows from the count, the runner knows.
+// The worker's side of a crash test: it commits one by one until it is killed, or counts the
+// commits that another worker left. The runner kills the worker, and judges the count.
 
 package pass
 
@@ -20,8 +20,8 @@ const (
 
 var crashValues = data.Shape{Style: data.Marked, Bytes: 100, CompressiblePercent: 50}
 
-// Commit commits, telling of each commit that was acknowledged. The database stays open: closing
-// it would make durable what the commits did not.
+// Commit commits, and reports each acknowledged commit. The database stays open, because closing
+// would make durable what the commits did not.
 func Commit(kind engine.Kind, test *job.CrashTest, tell func(*job.Progress)) error {
 	db, err := kind.Open(test.Dir, &test.Config)
 	if err != nil {
@@ -42,7 +42,7 @@ func Commit(kind engine.Kind, test *job.CrashTest, tell func(*job.Progress)) err
 	return nil
 }
 
-// Count counts the commits that are there.
+// Count counts the commits that are present.
 func Count(kind engine.Kind, test *job.CrashTest) (*job.Survived, error) {
 	db, err := kind.Open(test.Dir, &test.Config)
 	if err != nil {

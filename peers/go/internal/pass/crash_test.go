@@ -1,4 +1,5 @@
-// What is committed is counted; a store is filled once, and its copies are whole.
+// Tests of crash tests and stores: commits are counted; a store is filled once, and its copies are
+// complete.
 
 package pass
 

@@ -1,4 +1,4 @@
-// Keys, values and families of a workload, for each thread its own.
+// Keys, values and families of a workload; each thread has its own makers.
 
 package pass
 
@@ -8,12 +8,12 @@ import (
 	"silt-bench-go/internal/job"
 )
 
-// maker makes what a thread writes and asks for. Each thread has its own.
+// maker makes the keys and values of a thread. Each thread has its own.
 type maker struct {
 	work   *job.Work
 	keys   data.KeyMaker
 	values data.ValueMaker
-	// families: an id lies in the one that is the id modulo their number.
+	// families is the number of families; an id lies in the family that is the id modulo that number.
 	families uint32
 }
 
@@ -26,12 +26,12 @@ func newMaker(work *job.Work, families uint32) *maker {
 	}
 }
 
-// newKeys makes keys of a workload in one place.
+// newKeys makes keys of a workload in one buffer.
 func newKeys(work *job.Work) data.KeyMaker {
 	return data.NewKeyMaker(work.KeyStyle, work.KeyBytes)
 }
 
-// again makes the same in another place.
+// again makes the same in another buffer.
 func (m *maker) again() *maker {
 	return &maker{
 		work:     m.work,
@@ -46,7 +46,7 @@ func (m *maker) batch() *engine.Batch {
 	return engine.NewBatch(newKeys(m.work), m.values.Again())
 }
 
-// choose lets a session use the family of an id.
+// choose makes a session use the family of an id.
 func (m *maker) choose(session engine.Session, id uint32) error {
 	if m.families > 1 {
 		return session.SelectFamily(id % m.families)

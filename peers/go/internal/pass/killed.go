@@ -1,5 +1,5 @@
-// A database as a killed process left it: the worker's side of leaving one, and what is said of a
-// row that does not find there what was acknowledged. Who kills, the runner knows.
+// A database left by a killed process: the worker's side of leaving one, and the message of a row
+// that misses acknowledged data in it. The runner kills the worker.
 
 package pass
 
@@ -14,12 +14,12 @@ import (
 	"silt-bench-go/internal/measure"
 )
 
-// mayLose is why an engine whose acknowledged commits need not survive a kill has no figure: what
-// it opens then is less than the others open.
+// mayLose is the reason why an engine has no figure if its acknowledged commits need not survive a
+// kill: it opens less data than the others do.
 const mayLose = "may lose acknowledged commits when it is killed"
 
-// Leave seeds a database into the store of a job, to be left there by a kill: it is still open,
-// neither settled nor closed.
+// Leave seeds a database into the store of a job, where a kill will leave it: still open, neither
+// settled nor closed.
 func Leave(
 	kind engine.Kind, row *job.Job, watch *measure.Watch,
 ) (engine.Engine, *job.Left, error) {
@@ -30,7 +30,7 @@ func Leave(
 		return nil, nil, job.Refused("there is no empty store to leave a database in")
 	}
 	if kind.Facts(&row.Config).Class == job.ClassMemory {
-		return nil, nil, job.Unsupported(mayLose + ", by its own word")
+		return nil, nil, job.Unsupported(mayLose + ", by its own claim")
 	}
 	drawn, err := Draw(&row.Work)
 	if err != nil {
@@ -54,8 +54,8 @@ func Leave(
 	return db, left, err
 }
 
-// checkLeft says whether the database of a job has been left, if it must have been: who measures
-// cannot be killed for it.
+// checkLeft checks that the database of a job has been left, if the job needs that: the measuring
+// process cannot be killed for it.
 func checkLeft(row *job.Job) error {
 	if row.Work.State != job.Killed || row.Store != "" && isFilled(row.Store) {
 		return nil
@@ -63,7 +63,8 @@ func checkLeft(row *job.Job) error {
 	return job.Refused("no process that was killed has left a database in the store")
 }
 
-// told is what is said of a row that failed on what a kill left: if commits are gone, how many.
+// told is the failure of a row on a database that a kill left: if commits are missing, with their
+// number.
 func (c *course) told(failure *job.Failure) error {
 	message := failure.Message
 	switch failure.Kind {
@@ -87,8 +88,8 @@ func (c *course) told(failure *job.Failure) error {
 	return &job.Failure{Kind: failure.Kind, Message: message}
 }
 
-// gone looks for each entry in a fresh copy of the database that was left: how many are missing,
-// and how many have another value.
+// gone looks up each entry in a fresh copy of the database that was left. It returns how many are
+// missing, and how many have another value.
 func (c *course) gone() (missing, other uint64, err error) {
 	dir := filepath.Join(c.job.Dir, "left")
 	if err := copyAnew(dir, c.fresh()); err != nil {
@@ -108,7 +109,7 @@ func (c *course) gone() (missing, other uint64, err error) {
 	what := measure.Watched{Phase: "count", Total: uint64(c.live.Len()), Threads: 1}
 	_, err = what.Run(c.watch, func(pace *measure.Pace) error {
 		for index, entry := range c.live.Entries() {
-			// Without a cap it always may go on; this tells how far it is.
+			// Without a time limit the answer is always yes; the call reports progress.
 			_ = pace.GoesOn(0, uint64(index))
 			if err := maker.choose(session, entry.ID); err != nil {
 				return err

@@ -1,5 +1,5 @@
-// Rows on what a kill left. Nothing is killed here: a database that is still open while its folder
-// is copied leaves the same files.
+// Rows on databases left by a kill. These tests kill nothing: a database that is still open while
+// its directory is copied leaves the same files.
 
 package pass_test
 
@@ -55,7 +55,7 @@ func mustLeave(t *testing.T, kind engine.Kind, row *job.Job) {
 	}
 }
 
-// opensOnce is bbolt, in a directory where it was never opened before.
+// opensOnce is bbolt, which refuses a directory where it was opened before.
 func opensOnce() engine.Kind {
 	kind := engines.Bbolt
 	kind.Open = func(dir string, config *job.Config) (engine.Engine, error) {

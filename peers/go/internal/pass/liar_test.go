@@ -1,4 +1,4 @@
-// Each check of the benchmark meets a bbolt that tells the lie it is there for.
+// Tests of the checks: each check meets a bbolt with the fault that it must detect.
 
 package pass_test
 
@@ -13,7 +13,7 @@ import (
 	"silt-bench-go/internal/job"
 )
 
-// What a liar does wrong; often once in lieEvery calls.
+// The faults of a liar; most occur once in lieEvery calls.
 type lie string
 
 const (
@@ -31,7 +31,7 @@ const (
 
 const lieEvery = 97
 
-// liar is bbolt that tells a lie.
+// liar is bbolt with a fault.
 func liar(told lie) engine.Kind {
 	kind := engines.Bbolt
 	kind.Open = func(dir string, config *job.Config) (engine.Engine, error) {
@@ -52,7 +52,7 @@ func (e *lyingEngine) Session() (engine.Session, error) {
 	return &lyingSession{Session: session, engine: e}, err
 }
 
-// lies: whether this call is one in which it lies, if lie is its lie.
+// lies says whether the fault occurs in this call, if lie is its fault.
 func (e *lyingEngine) lies(lie lie) bool {
 	return e.lie == lie && e.calls.Add(1)%lieEvery == 0
 }
@@ -163,7 +163,7 @@ func TestLiesAreRefused(t *testing.T) {
 	}
 	for _, one := range cases {
 		t.Run(string(one.op)+"/"+string(one.lie), func(t *testing.T) {
-			// One thread: then it is always the same call that lies.
+			// One thread, so that the fault always occurs in the same call.
 			_, err := runRow(liar(one.lie), row(t, one.op, func(row *job.Job) {
 				row.Work.Threads = 1
 			}))

@@ -1,4 +1,4 @@
-// The measured phase, with or without clocks, and what comes of it.
+// The measured phase, with or without clocks, and its results.
 
 package pass
 
@@ -15,14 +15,14 @@ import (
 
 // ran is a measured phase.
 type ran struct {
-	// outcomes are what each thread did.
+	// outcomes has the outcome of each thread.
 	outcomes []outcome
-	// seconds is how long it took.
+	// seconds is the duration.
 	seconds float64
 	paced   measure.Seconds
 }
 
-// total is what all threads read.
+// total is the sum of all threads' reads.
 func (r *ran) total() model.Tally {
 	var total model.Tally
 	for _, one := range r.outcomes {
@@ -45,8 +45,8 @@ func (c *course) noClocks() []*measure.Clock {
 	return make([]*measure.Clock, c.job.Work.Threads)
 }
 
-// measured does the measured phase, with a clock for each thread. That of a cold row begins with
-// opening the database: it counts as time, not as a call.
+// measured does the measured phase, with a clock for each thread. For a cold row the opening of the
+// database counts as time, but not as a call.
 func (c *course) measured(place *place, phase string, clocks []*measure.Clock) (*ran, error) {
 	if c.job.Work.State != job.Cold || c.job.Work.Run.Op == job.Open {
 		return c.ran(place, phase, clocks)
@@ -64,8 +64,9 @@ func (c *course) measured(place *place, phase string, clocks []*measure.Clock) (
 	return did, nil
 }
 
-// openCold closes a database and drops it from the page cache, aside; it opens it, and says how
-// long that took. An opening is never cut off: the time limit is for what comes after it.
+// openCold closes a database and drops it from the page cache, outside the measured time. Then it
+// opens it, and returns the time of that. An opening is never cut off: the time limit is for the
+// operations after it.
 func (c *course) openCold(place *place) (float64, measure.Counted, error) {
 	what := measure.Watched{Phase: "open", Threads: 1}
 	var seconds float64
@@ -118,7 +119,7 @@ func (c *course) ran(place *place, phase string, clocks []*measure.Clock) (*ran,
 	return &did, err
 }
 
-// onThread does what one thread has to do.
+// onThread does the work of one thread.
 func (c *course) onThread(
 	session engine.Session, thread plan.Thread, pace *measure.Pace, clock *measure.Clock,
 ) (outcome, error) {
@@ -144,8 +145,8 @@ func compact(db engine.Engine, clock *measure.Clock) (float64, error) {
 	return time.Since(begun).Seconds(), err
 }
 
-// sumsHold compares what was read with what had to be, thread by thread; it returns what the
-// database holds now.
+// sumsHold compares the sums of reads with the expected ones, thread by thread. It returns the
+// expected contents of the database.
 func (c *course) sumsHold(did *ran) (*model.Model, job.Verified, error) {
 	after := c.model.Clone()
 	var verified job.Verified
@@ -160,7 +161,7 @@ func (c *course) sumsHold(did *ran) (*model.Model, job.Verified, error) {
 	return after, verified, nil
 }
 
-// expected is what a thread must have read; it leaves in the model what the thread leaves.
+// expected is the expected sum of a thread's reads; it applies the thread's writes to the model.
 func (c *course) expected(after *model.Model, thread plan.Thread, done uint64) model.Tally {
 	work := &c.job.Work
 	switch work.Run.Op {
@@ -180,8 +181,8 @@ func (c *course) expected(after *model.Model, thread plan.Thread, done uint64) m
 	return own.Replay(c.plans[thread.Index], int(done), c.live)
 }
 
-// clocked does the measured phase with a clock around each call; it returns what the database
-// holds then.
+// clocked does the measured phase with a clock around each call. It returns the contents of the
+// database after it.
 func (c *course) clocked(place *place, report *job.Report) (*model.Model, error) {
 	run := &c.job.Work.Run
 	var rate *float64
@@ -221,7 +222,7 @@ func (c *course) clocked(place *place, report *job.Report) (*model.Model, error)
 	return after, nil
 }
 
-// shorten has the passes to come do no more than a pass did that may have been cut off.
+// shorten limits later passes to the operations that a pass did before it was cut off.
 func (c *course) shorten(did *ran) {
 	for index, one := range c.plans {
 		if index < len(did.outcomes) {
@@ -230,7 +231,7 @@ func (c *course) shorten(did *ran) {
 	}
 }
 
-// compared does what the pass with clocks did once more and compares everything that it reads.
+// compared repeats the operations of the pass with clocks, and compares everything that it reads.
 func (c *course) compared(db engine.Engine, after *model.Model, report *job.Report) error {
 	switch c.job.Work.Run.Op {
 	case job.Scan, job.ScanReverse:
@@ -277,7 +278,7 @@ func (c *course) throughput(did *ran, settling float64) job.Throughput {
 	}
 }
 
-// ops are operations as the row counts them.
+// ops is the number of operations, as the row counts them.
 func (c *course) ops(did *ran) uint64 {
 	switch c.job.Work.Run.Op {
 	case job.Scan, job.ScanReverse:
@@ -288,7 +289,8 @@ func (c *course) ops(did *ran) uint64 {
 	return did.done()
 }
 
-// logicalBytes are bytes of keys and values that were written, or read where the row only reads.
+// logicalBytes are bytes of keys and values that were written; in rows that only read, that were
+// read.
 func (c *course) logicalBytes(did *ran) uint64 {
 	work := &c.job.Work
 	key := uint64(work.KeyBytes)

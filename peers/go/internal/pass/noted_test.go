@@ -1,4 +1,4 @@
-// What a pass asks of an engine beside its calls, and when: a bbolt that notes it.
+// The requests of a pass to an engine besides its calls, and their times: a bbolt that notes them.
 
 package pass_test
 
@@ -18,19 +18,19 @@ import (
 )
 
 const (
-	// opening is how long opening takes at least.
+	// opening is the least duration of an opening.
 	opening = 20 * time.Millisecond
-	// looking is how long settling goes on looking after everything is quiet.
+	// looking is the duration for which settling continues to check after everything is quiet.
 	looking = 200 * time.Millisecond
 )
 
-// notes are what was asked for in the throughput pass.
+// notes are the requests in the throughput pass.
 type notes struct {
 	asked []string
 	// cold says of each opening whether the page cache held nothing of the database, as far as the
-	// system says.
+	// system reports it.
 	cold []bool
-	// sessions that were begun.
+	// sessions is the number of sessions made.
 	sessions atomic.Int64
 }
 
@@ -52,8 +52,8 @@ func (n *notes) kind() engine.Kind {
 	return kind
 }
 
-// isWarm: the page cache holds something of a file. Reading without waiting would not tell: it may
-// begin to read, and find what it has read.
+// isWarm says whether the page cache holds a part of a file. A non-blocking read would not tell,
+// because it may start the read itself.
 func isWarm(path string) bool {
 	if _, err := os.Stat(path); err != nil {
 		return false

@@ -8,10 +8,10 @@
 //  3. Rows that read: the same with clocks, then once more with everything compared in full.
 //  4. Size on disk, after closing and after compacting.
 //
-// Where only throughput is asked for, nothing has clocks, reads are not compared in full, and
-// nothing is compacted at the end: sums still must add up, and what was written is compared.
+// If only throughput is requested, nothing has clocks, reads are not compared in full, and nothing
+// is compacted at the end. Sums must still be equal, and written data is compared.
 //
-// A mismatch is an error: no figure comes out. It does not know engines.
+// A mismatch is an error, and the row then has no figure. It does not know engines.
 package pass
 
 import (
@@ -27,21 +27,21 @@ import (
 	"silt-bench-go/internal/plan"
 )
 
-// course is what all passes over a row share.
+// course is the state shared by all passes over a row.
 type course struct {
 	kind  engine.Kind
 	job   *job.Job
 	maker *maker
 	seeds [][]*plan.Plan
-	// plans are the measured phase of each thread.
+	// plans has the measured phase of each thread.
 	plans []*plan.Plan
-	// model is what the database holds once seeded.
+	// model is the contents of the database after seeding.
 	model *model.Model
 	live  *model.Live
 	watch *measure.Watch
 }
 
-// place is a database and where it lies.
+// place is an open database and its directory.
 type place struct {
 	db  engine.Engine
 	dir string
@@ -76,8 +76,8 @@ func Run(kind engine.Kind, row *job.Job, watch *measure.Watch) (*job.Report, err
 	return report, err
 }
 
-// harness is what the loops of a row cost by themselves, on an engine that does nothing. Nothing
-// is verified, for there is nothing; it has the throughput pass only.
+// harness is the cost of a row's loops on an engine that does nothing. Nothing is verified, because
+// the engine holds nothing. It has the throughput pass only.
 func (c *course) harness() (*job.Report, error) {
 	meter := measure.StartMeter(c.job.Dir, measure.AtProcess, measure.ResidentBytes())
 	db, err := c.kind.Open(c.job.Dir, &c.job.Config)
@@ -137,11 +137,11 @@ func (c *course) report() (*job.Report, error) {
 	return report, c.rest(place, after, report)
 }
 
-// warmUps is how often a row is done before it counts, where it begins warm: caches may keep only
-// what is read twice.
+// warmUps is the number of warm-up runs of a warm row. Two, because a cache may keep only what is
+// read twice.
 const warmUps = 2
 
-// warmUp does the throughput pass without counting it; what it read must be right all the same.
+// warmUp runs the throughput pass without counting it; its reads are verified all the same.
 func (c *course) warmUp(place *place) error {
 	for range warmUps {
 		ran, err := c.ran(place, "warm up", c.noClocks())
@@ -187,7 +187,7 @@ func (c *course) rest(place *place, after *model.Model, report *job.Report) erro
 	return nil
 }
 
-// reopened closes a database and compares all that it holds once it is open again.
+// reopened closes a database, reopens it, and compares its whole contents.
 func (c *course) reopened(place *place, after *model.Model, report *job.Report) error {
 	if err := place.db.Close(); err != nil {
 		return err
@@ -216,8 +216,8 @@ func (c *course) readAgain(place *place, report *job.Report) error {
 	return place.db.Close()
 }
 
-// secondDatabase is the latency pass of a row that writes, and what of it reads, compared: on the
-// same database, or on a third where what it inserted would be there already.
+// secondDatabase is the latency pass of a row that writes, with its reads compared. They are
+// compared on the same database, or on a third one if the repetition would find its own inserts.
 func (c *course) secondDatabase(report *job.Report) error {
 	place, _, err := c.prepared("latency")
 	if err != nil {
@@ -253,7 +253,7 @@ func (c *course) countAt() measure.CountAt {
 	return measure.AtProcess
 }
 
-// prepared is a database of its own, seeded and in the state of the row.
+// prepared is a separate database, seeded and in the state of the row.
 func (c *course) prepared(name string) (*place, []job.Phase, error) {
 	dir := filepath.Join(c.job.Dir, name)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -278,8 +278,8 @@ func (c *course) prepared(name string) (*place, []job.Phase, error) {
 	return &place{db, dir}, phases, err
 }
 
-// fresh is the store of which each opening finds a fresh copy; empty if it finds what the last one
-// left.
+// fresh is the store that is copied before each opening; empty if an opening finds the files that
+// the last close left.
 func (c *course) fresh() string {
 	if c.job.Work.State == job.Killed {
 		return c.job.Store
@@ -287,7 +287,7 @@ func (c *course) fresh() string {
 	return ""
 }
 
-// seededIn seeds a database in a folder and brings it to the state of the row.
+// seededIn seeds a database in a directory and brings it to the state of the row.
 func (c *course) seededIn(dir string) (engine.Engine, []job.Phase, error) {
 	db, phases, err := c.seeded(dir)
 	if err != nil {
@@ -300,14 +300,14 @@ func (c *course) seededIn(dir string) (engine.Engine, []job.Phase, error) {
 	return db, phases, err
 }
 
-// unwatched does something that has no count, telling that it lasts.
+// unwatched runs work without a count, and reports that it is running.
 func (c *course) unwatched(phase string, body func() error) error {
 	what := measure.Watched{Phase: phase, Threads: 1}
 	_, err := what.Run(c.watch, func(*measure.Pace) error { return body() })
 	return err
 }
 
-// compactedBytes is the size of a database once nothing is left to compact.
+// compactedBytes is the size of a database after a full compaction.
 func (c *course) compactedBytes(dir string) (*uint64, error) {
 	err := c.unwatched("compact", func() error {
 		db, err := c.kind.Open(dir, &c.job.Config)

@@ -1,4 +1,4 @@
-// Each engine goes through each operation, small; what makes no sense is refused.
+// Tests of all engines with all operations, at a small size; invalid workloads are refused.
 
 package pass_test
 
@@ -21,7 +21,7 @@ var ops = []job.Op{
 	job.YcsbE, job.YcsbF, job.Queue, job.RangeDelete, job.Open, job.Compact,
 }
 
-// row is a small row; change makes it another.
+// row is a small row, changed by change.
 func row(t *testing.T, op job.Op, change func(*job.Job)) *job.Job {
 	run := job.Run{Op: op, Order: job.Random, Ops: 2000, Batch: 1, ReadsPercent: 50, Range: 7}
 	switch op {

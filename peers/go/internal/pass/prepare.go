@@ -1,5 +1,5 @@
-// Brings a database to where the measured phase finds it: seed phases, then a state. A seed phase
-// has its own clock; what it wrote is known from its plan.
+// Brings a database to the state before the measured phase: seed phases, then a row's state. A seed
+// phase has its own clock; its plan says what it wrote.
 
 package pass
 
@@ -15,13 +15,13 @@ import (
 	"silt-bench-go/internal/plan"
 )
 
-// Drawn is everything that will be done, and what the seed phases leave behind.
+// Drawn is all operations to be done, and the contents that the seed phases leave.
 type Drawn struct {
 	// Seeds are the seed phases, each with a plan for each thread.
 	Seeds [][]*plan.Plan
-	// Plans are the measured phase of each thread.
+	// Plans has the measured phase of each thread.
 	Plans []*plan.Plan
-	// Model is what the database holds once seeded.
+	// Model is the contents of the database after seeding.
 	Model *model.Model
 }
 
@@ -53,7 +53,7 @@ func Draw(work *job.Work) (*Drawn, error) {
 	return drawn, nil
 }
 
-// check says whether a workload makes sense.
+// check checks a workload.
 func check(work *job.Work) error {
 	why := ""
 	switch {
@@ -83,13 +83,13 @@ func check(work *job.Work) error {
 	return job.Refused("the workload makes no sense: " + why)
 }
 
-// ordersIDs says whether an operation is made for keys in the order of ids.
+// ordersIDs says whether an operation needs keys in the order of ids.
 func ordersIDs(op job.Op) bool {
 	return op == job.Queue || op == job.RangeDelete || op == job.YcsbE
 }
 
-// seeded opens a database and does the seed phases, each to its end: a row needs all of its data,
-// and only the time limit of the row as a whole keeps a slow engine from it.
+// seeded opens a database and runs the seed phases, each to its end. A row needs all of its data,
+// so only the time limit of the row as a whole stops a slow engine.
 func (c *course) seeded(dir string) (engine.Engine, []job.Phase, error) {
 	db, err := c.kind.Open(dir, &c.job.Config)
 	if err != nil {
@@ -140,8 +140,8 @@ func (c *course) toState(db engine.Engine, dir string) (engine.Engine, error) {
 	}
 }
 
-// chargesDebt says whether the measured phase would be charged with what the seed left to do. Where
-// compacting is measured, that is part of what there is to compact.
+// chargesDebt says whether the measured phase would pay for background work of the seed. For rows
+// that measure compaction, that work is part of the compaction.
 func chargesDebt(work *job.Work) bool {
 	op := work.Run.Op
 	return len(work.Seed) > 0 && op.Writes() && op != job.Compact
@@ -154,7 +154,7 @@ func (c *course) reopen(db engine.Engine, dir string) (engine.Engine, error) {
 	return c.kind.Open(dir, &c.job.Config)
 }
 
-// settled waits until background work is done, whenever that was.
+// settled waits until background work is done, and drops the time of that.
 func settled(db engine.Engine) func() error {
 	return func() error {
 		_, err := db.Settle()

@@ -1,5 +1,5 @@
-// Keys and values of published benchmarks, seeding that is cut off, and rows of which only
-// throughput is asked for.
+// Tests of keys and values of published benchmarks, of seeding that is cut off, and of rows with
+// throughput only.
 
 package pass_test
 
@@ -23,7 +23,7 @@ func TestKeysAndValuesOfPublishedBenchmarksAreFoundInTheirOrder(t *testing.T) {
 			report, err := runRow(engines.Bbolt, row(t, op, func(row *job.Job) {
 				row.Work.KeyStyle, row.Work.ValueStyle = style, data.Ramp
 				row.Work.Run.Order = job.ZipfianFirst
-				// What is deleted is skipped by ranges, and sought in vain by gets.
+				// Ranges skip deleted keys, and gets do not find them.
 				gone := job.Seed{Op: job.SeedDelete, Order: job.Random, Percent: 10, Batch: 100}
 				row.Work.Seed = append(row.Work.Seed, gone)
 			}))
@@ -91,7 +91,7 @@ func TestOnlyThroughputIsMeasuredWhereOnlyThatIsAskedFor(t *testing.T) {
 		if throughput.Ops == 0 || report.DBBytes == 0 || len(report.Seed) != 1 {
 			t.Errorf("%s: nothing was measured: %+v", op, report)
 		}
-		// Once to seed; rows that write open it again to compare; opening is what Open does.
+		// Once to seed. Rows that write reopen it to compare; the operation Open opens it, too.
 		expected := 1
 		if op.Writes() {
 			expected = 2

@@ -1,5 +1,5 @@
-// Measured phases that are not made of steps: scans, queues, range deletes, opening. Each says what
-// it did; what it must have read is judged by its own Expected function.
+// Measured phases that are not made of steps: scans, queues, range deletes, openings. Each reports
+// its operations; a separate Expected function gives the sum that it must have read.
 
 package pass
 
@@ -17,7 +17,7 @@ import (
 	"silt-bench-go/internal/plan"
 )
 
-// queueVersion is the version of values that a queue puts: seeds stay below it.
+// queueVersion is the version of values that a queue puts; seeds have lower versions.
 const queueVersion = math.MaxUint32
 
 // part is the part of all entries that a thread scans, by position.
@@ -26,7 +26,7 @@ func part(live *model.Live, thread plan.Thread) (start, end int) {
 	return at(thread.Index), at(thread.Index + 1)
 }
 
-// rounds is how often a thread goes through its part.
+// rounds is the number of times that a thread scans its part.
 func rounds(work *job.Work, live *model.Live) uint64 {
 	entries := max(uint64(live.Len()), 1)
 	return max((work.Run.Ops+entries-1)/entries, 1)
@@ -39,8 +39,8 @@ func direction(work *job.Work) engine.Direction {
 	return engine.Forward
 }
 
-// bounds is where a thread begins and how many entries it may read: the last part is open at its
-// end, so that an entry too many is seen.
+// bounds is the start of a thread's scan and the number of entries that it may read. The last part
+// has no end, so that an extra entry is noticed.
 func (c *course) bounds(thread plan.Thread) walk {
 	start, end := part(c.live, thread)
 	way := direction(&c.job.Work)
@@ -61,7 +61,7 @@ func (c *course) bounds(thread plan.Thread) walk {
 	return bounds
 }
 
-// scan scans everything, each thread its part.
+// scan scans everything; each thread scans its part.
 func (c *course) scan(
 	session engine.Session, thread plan.Thread, pace *measure.Pace, clock *measure.Clock,
 ) (outcome, error) {
@@ -84,7 +84,7 @@ func (c *course) scan(
 	return outcome{tally: *tally, done: done}, nil
 }
 
-// ExpectedScan is what a thread's scans must have read.
+// ExpectedScan is the expected sum of a thread's scans.
 func ExpectedScan(
 	work *job.Work, live *model.Live, thread plan.Thread, done uint64,
 ) model.Tally {
@@ -117,7 +117,7 @@ func (c *course) verifyScan(db engine.Engine) (job.Verified, error) {
 	return verified, err
 }
 
-// queue puts at the end, finds the first from the very beginning, deletes it.
+// queue puts at the end, finds the first key from the very beginning, deletes it.
 func (c *course) queue(
 	session engine.Session, thread plan.Thread, pace *measure.Pace, clock *measure.Clock,
 ) (outcome, error) {
@@ -154,7 +154,7 @@ func (c *course) queue(
 	return outcome{tally: *tally, done: done}, nil
 }
 
-// ExpectedQueue is what a queue must have read; it leaves in the model what the queue leaves.
+// ExpectedQueue is the expected sum of a queue's reads; it applies the queue's writes to the model.
 func ExpectedQueue(work *job.Work, holds *model.Model, done uint64) model.Tally {
 	var tally model.Tally
 	keys := newKeys(work)
@@ -169,7 +169,7 @@ func ExpectedQueue(work *job.Work, holds *model.Model, done uint64) model.Tally 
 	return tally
 }
 
-// rangeStarts are the ids at which the ranges of a thread begin: none meets another.
+// rangeStarts are the first ids of the ranges of a thread; the ranges do not overlap.
 func rangeStarts(work *job.Work, thread plan.Thread) []uint32 {
 	slots := max(work.Keys/work.Run.Range, 1)
 	count := min(work.Run.Ops, uint64(slots))
@@ -186,7 +186,7 @@ func rangeEnd(work *job.Work, start uint32) uint32 {
 	return uint32(min(uint64(start)+uint64(work.Run.Range), math.MaxUint32))
 }
 
-// rangeDelete deletes ranges that do not meet.
+// rangeDelete deletes ranges that do not overlap.
 func (c *course) rangeDelete(
 	session engine.Session, thread plan.Thread, pace *measure.Pace, clock *measure.Clock,
 ) (outcome, error) {
@@ -210,7 +210,7 @@ func (c *course) rangeDelete(
 	return outcome{done: done}, nil
 }
 
-// ExpectRangeDelete leaves in the model what range deletes of a thread leave.
+// ExpectRangeDelete applies the range deletes of a thread to the model.
 func ExpectRangeDelete(work *job.Work, holds *model.Model, thread plan.Thread, done uint64) {
 	own := rangeStarts(work, thread)
 	for _, start := range own[:min(done, uint64(len(own)))] {
@@ -220,8 +220,8 @@ func ExpectRangeDelete(work *job.Work, holds *model.Model, thread plan.Thread, d
 	}
 }
 
-// open closes, opens and reads a key, and leaves another database open. Before each opening, what
-// was left by a kill is copied anew, and a cold database is dropped from the page cache.
+// open closes, opens and reads a key, and leaves another database open. Before each opening it
+// copies a database left by a kill again, and drops a cold one from the page cache.
 func (c *course) open(
 	place *place, pace *measure.Pace, clock *measure.Clock,
 ) (outcome, float64, error) {
@@ -254,7 +254,7 @@ func (c *course) open(
 	return outcome{tally: *tally, done: done}, seconds, nil
 }
 
-// beforeOpening is what is done before each opening; nil is nothing.
+// beforeOpening is the work before each opening; nil for none.
 func (c *course) beforeOpening(dir string) func() error {
 	switch store := c.fresh(); {
 	case store != "":
@@ -287,7 +287,7 @@ func openID(work *job.Work, index uint64) uint32 {
 	return uint32(data.Splitmix64(index) % uint64(work.Keys))
 }
 
-// ExpectedOpen is what was read after each opening.
+// ExpectedOpen is the expected sum of the reads after openings.
 func ExpectedOpen(work *job.Work, holds *model.Model, done uint64) model.Tally {
 	var tally model.Tally
 	for index := range done {

@@ -1,5 +1,5 @@
-// Drives plans through an engine on threads, with or without a clock around each call. What is read
-// is folded into a sum; whether the sum is right is judged elsewhere.
+// Runs plans on an engine, on threads, with or without a clock around each call. Reads are added to
+// a sum; the caller judges the sum.
 
 package pass
 
@@ -14,18 +14,18 @@ import (
 	"silt-bench-go/internal/plan"
 )
 
-// outcome is what one thread did.
+// outcome is the work of one thread.
 type outcome struct {
-	// tally is what it read.
+	// tally is the sum of its reads.
 	tally model.Tally
-	// done are operations of its plan that it did.
+	// done is the number of finished operations of its plan.
 	done uint64
 }
 
-// onThreads runs body on so many threads, each with a session; it returns what they returned and
-// how long it took from the first that began, once all had a session, to the last that ended: they
-// look at the clock themselves, for who waits for them may be woken late. A goroutine is not bound
-// to a thread of the system: handing over to one of the engine's own would switch threads each time.
+// onThreads runs body on count threads, each with a session. It returns their results, and the time
+// from the first start, once all have a session, to the last end. The threads read the clock
+// themselves, because a waiting thread may wake up late. A goroutine is not bound to a system
+// thread, because each handover to one of the engine's goroutines would then switch threads.
 func onThreads[T any](
 	db engine.Engine,
 	count uint32,
@@ -64,7 +64,7 @@ func onThreads[T any](
 	return results, last.Sub(first).Seconds(), nil
 }
 
-// drive does a plan.
+// drive runs a plan.
 func (c *course) drive(
 	session engine.Session,
 	thread plan.Thread,
@@ -92,7 +92,7 @@ func (c *course) drive(
 	return outcome{tally: *driver.tally, done: done}, nil
 }
 
-// driver is a thread on its way through a plan.
+// driver is a thread and its position in a plan.
 type driver struct {
 	session engine.Session
 	maker   *maker
@@ -100,10 +100,10 @@ type driver struct {
 	clock   *measure.Clock
 	batch   *engine.Batch
 	tally   *model.Tally
-	// seenValue and seenEntry add to the tally; made once, so that calls do not allocate.
+	// seenValue and seenEntry add to the tally; they are made once, so that calls do not allocate.
 	seenValue func(value []byte)
 	seenEntry func(key, value []byte)
-	// isStale: it has written since it last took a view for reading.
+	// isStale says whether it has written since it last renewed its read transaction.
 	isStale bool
 }
 

@@ -1,6 +1,5 @@
-// Seeded databases, kept to be copied: a row is seeded once for all its passes and repeats. What is
-// kept has been brought to the state of the row and closed, or is as a process that was killed left
-// it.
+// Seeded databases, kept and copied: a row is seeded once for all its passes and repeats. A kept
+// database is in the state of the row and closed, or as a killed process left it.
 
 package pass
 
@@ -18,10 +17,10 @@ import (
 )
 
 const (
-	// storeDatabase is the database within a store.
+	// storeDatabase is the name of the database within a store.
 	storeDatabase = "database"
-	// storePhases says how its seed phases went; written last, so that a store without it holds
-	// nothing.
+	// storePhases has the results of the seed phases. It is written last, so that a store without it
+	// counts as empty.
 	storePhases = "phases.json"
 )
 
@@ -31,10 +30,11 @@ func isFilled(store string) bool {
 	return err == nil
 }
 
-// fill fills a store with what make makes in a folder, and says how its seed phases went.
+// fill fills a store with the database that make creates in a directory. It stores the results of
+// its seed phases.
 func fill(store string, make func(dir string) ([]job.Phase, error)) error {
 	database := filepath.Join(store, storeDatabase)
-	// It may hold something of an attempt that failed.
+	// Removes the remains of a failed attempt.
 	if err := os.RemoveAll(database); err != nil {
 		return err
 	}
@@ -52,8 +52,8 @@ func fill(store string, make func(dir string) ([]job.Phase, error)) error {
 	return os.WriteFile(filepath.Join(store, storePhases), text, 0o644)
 }
 
-// copyTo copies the database of a store to a directory and says how its seed phases went. make
-// fills the store if it holds nothing.
+// copyTo copies the database of a store to a directory and returns the results of its seed phases.
+// make fills the store if it is empty.
 func copyTo(dir, store string, make func(dir string) ([]job.Phase, error)) ([]job.Phase, error) {
 	if !isFilled(store) {
 		if err := fill(store, make); err != nil {
@@ -71,8 +71,7 @@ func copyTo(dir, store string, make func(dir string) ([]job.Phase, error)) ([]jo
 	return made, json.Unmarshal(text, &made)
 }
 
-// copyAnew replaces what is in a directory, if it is there, by a fresh copy of the database of a
-// store.
+// copyAnew replaces the contents of a directory by a fresh copy of the database of a store.
 func copyAnew(dir, store string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err
@@ -80,8 +79,8 @@ func copyAnew(dir, store string) error {
 	return copyFolder(filepath.Join(store, storeDatabase), dir)
 }
 
-// copyFolder copies a folder. The copy is synced: nothing of it is written while something is
-// measured.
+// copyFolder copies a directory and syncs the copy, so that no write-back remains for a measured
+// phase.
 func copyFolder(from, to string) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -99,8 +98,8 @@ func copyFolder(from, to string) error {
 	})
 }
 
-// copyFile copies a file, and leaves out its holes: engines that are killed leave gigabytes that
-// they set aside and never wrote.
+// copyFile copies a file without its holes, because killed engines leave gigabytes of preallocated
+// space.
 func copyFile(from, to string) error {
 	source, err := os.Open(from)
 	if err != nil {
@@ -126,12 +125,12 @@ func copyFile(from, to string) error {
 	return inTurn(target.Sync, target.Close)
 }
 
-// copyData copies what is not a hole.
+// copyData copies the parts that are not holes.
 func copyData(source, target *os.File, size int64) error {
 	for end := int64(0); end < size; {
 		start, err := source.Seek(end, unix.SEEK_DATA)
 		if errors.Is(err, unix.ENXIO) {
-			// Nothing but a hole is left.
+			// Only a hole remains.
 			return nil
 		}
 		if err == nil {

@@ -1,4 +1,4 @@
-// Compares in full what an engine gives with what the model says, off the clock.
+// Compares the results of an engine in full with the model. It is not timed.
 
 package pass
 
@@ -16,15 +16,15 @@ import (
 	"silt-bench-go/internal/plan"
 )
 
-// verifier compares in full what a session gives with what the model says, off the clock. The
-// first difference ends it.
+// verifier compares the results of a session in full with the model. It is not timed, and ends at
+// the first difference.
 type verifier struct {
 	session engine.Session
 	maker   *maker
 	live    *model.Live
 }
 
-// steps does a plan and compares everything that it reads.
+// steps runs a plan and compares everything that it reads.
 func (v *verifier) steps(
 	thread plan.Thread, steps *plan.Plan, pace *measure.Pace, own model.Own,
 ) (job.Verified, error) {
@@ -35,7 +35,7 @@ func (v *verifier) steps(
 		return verified, err
 	}
 	for index, id := range steps.IDs {
-		// A verification is never cut off: whether it may go on is not asked.
+		// A verification is never cut off, so the result is ignored.
 		pace.GoesOn(thread.Index, uint64(index))
 		if err := v.maker.choose(v.session, id); err != nil {
 			return verified, err
@@ -89,7 +89,7 @@ func (v *verifier) read(
 	return job.Verified{}, nil
 }
 
-// get compares the value of a key with the version it must have, 0 for none.
+// get compares the value of a key with the expected version; 0 stands for an absent one.
 func (v *verifier) get(id, version uint32) (job.Verified, error) {
 	same := version == 0
 	found, err := v.session.Get(v.maker.keys.Key(id), func(value []byte) {
@@ -188,7 +188,7 @@ func (v *verifier) scan(walk walk, expected iter.Seq[model.Entry]) (job.Verified
 	return job.AllVerified(checked), nil
 }
 
-// holds compares all that a database holds; of ids ids those that are not there count, too.
+// holds compares the whole contents of a database. Of ids ids the absent ones are checked, too.
 func (c *course) holds(db engine.Engine, live *model.Live, ids uint32) (job.Verified, error) {
 	var verified job.Verified
 	session, err := db.Session()
@@ -199,7 +199,7 @@ func (c *course) holds(db engine.Engine, live *model.Live, ids uint32) (job.Veri
 	for family := range v.maker.families {
 		one, err := v.holdsFamily(family)
 		if err != nil {
-			// What it found matters more than how its session ends.
+			// The difference that was found matters more than the end of the session.
 			_ = session.Close()
 			return verified, err
 		}

@@ -1,6 +1,6 @@
-// Package plan says what each thread does, step by step, drawn before any clock starts, as
-// bench/src/plan.rs does. A thread writes and gets only ids of its own (t modulo T), so that the
-// version of every value is known by replaying its plan alone. It does not touch an engine.
+// Package plan draws the operations of each thread, step by step, before any clock starts, as
+// bench/src/plan.rs does. A thread writes and gets only ids of its own (t modulo T), so that
+// replaying its plan alone gives the version of every value. It does not use an engine.
 package plan
 
 import (
@@ -26,11 +26,11 @@ const (
 	Modify
 )
 
-// Plan is what one thread does in one phase.
+// Plan is the operations of one thread in one phase.
 type Plan struct {
 	// IDs has one id for each operation.
 	IDs []uint32
-	// each holds the steps if they differ; otherwise all are alike.
+	// each holds the steps if they differ; otherwise all are of the same kind.
 	each []Step
 	all  Step
 	// rangeFixed is the length of ranges; rangeUpTo, unless 0, makes them 1 to this.
@@ -38,7 +38,7 @@ type Plan struct {
 	rangeUpTo  uint32
 	// Batch is the number of writes of a commit.
 	Batch uint32
-	// FirstVersion is the version that the first operation writes; the next writes the next.
+	// FirstVersion is the version that the first operation writes; each later one is higher by one.
 	FirstVersion uint32
 }
 
@@ -55,7 +55,7 @@ func (p *Plan) Version(index int) uint32 {
 	return p.FirstVersion + uint32(index)
 }
 
-// Range is how many entries the range at an index reads at most.
+// Range is the largest number of entries that the range at an index reads.
 func (p *Plan) Range(index int) uint64 {
 	if p.rangeUpTo > 0 {
 		return 1 + data.Splitmix64(uint64(index))%uint64(p.rangeUpTo)
@@ -63,7 +63,7 @@ func (p *Plan) Range(index int) uint64 {
 	return uint64(p.rangeFixed)
 }
 
-// Truncate forgets all operations but the first done.
+// Truncate removes all operations but the first done.
 func (p *Plan) Truncate(done int) {
 	p.IDs = p.IDs[:min(done, len(p.IDs))]
 	if p.each != nil {
@@ -71,14 +71,14 @@ func (p *Plan) Truncate(done int) {
 	}
 }
 
-// Again is the same operations once more, with later versions.
+// Again is the same operations again, with later versions.
 func (p *Plan) Again() *Plan {
 	again := *p
 	again.FirstVersion = p.NextVersion()
 	return &again
 }
 
-// Writes says how many operations put and how many delete.
+// Writes is the number of puts and the number of deletes.
 func (p *Plan) Writes() (puts, deletes uint64) {
 	for index := range p.IDs {
 		switch p.Step(index) {
@@ -91,17 +91,17 @@ func (p *Plan) Writes() (puts, deletes uint64) {
 	return puts, deletes
 }
 
-// NextVersion is the version that the phase after this one begins with.
+// NextVersion is the first version of the phase after this one.
 func (p *Plan) NextVersion() uint32 {
 	return p.FirstVersion + uint32(len(p.IDs))
 }
 
-// Thread is one of a number of threads, counted from 0.
+// Thread is one of several threads, counted from 0.
 type Thread struct {
 	Index, Count uint32
 }
 
-// Threads are all of so many.
+// Threads are count threads.
 func Threads(count uint32) []Thread {
 	threads := make([]Thread, count)
 	for index := range threads {
@@ -110,7 +110,7 @@ func Threads(count uint32) []Thread {
 	return threads
 }
 
-// Share is how many of the ids below ids are its own.
+// Share is the number of its own ids below ids.
 func (t Thread) Share(ids uint64) uint64 {
 	return (ids + uint64(t.Count) - 1 - uint64(t.Index)) / uint64(t.Count)
 }
@@ -138,7 +138,7 @@ func Seed(work *job.Work, seed *job.Seed, thread Thread, firstVersion uint32) *P
 	}
 }
 
-// Run is the measured phase of one thread; for operations that are made of steps.
+// Run is the measured phase of one thread, for operations that are made of steps.
 func Run(work *job.Work, thread Thread, firstVersion uint32) *Plan {
 	run := &work.Run
 	count := thread.Share(run.Ops)
@@ -153,7 +153,7 @@ func Run(work *job.Work, thread Thread, firstVersion uint32) *Plan {
 	case job.YcsbD, job.YcsbE, job.MixedInsert:
 		plan.IDs = inserting(work, thread, plan.each, salt)
 	case job.Delete:
-		// What is gone is not deleted again.
+		// A deleted key is not deleted again.
 		plan.IDs = ownIDs(thread, order.Draw(run.Order, uint32(own), min(count, own), salt))
 	case job.Scan, job.ScanReverse, job.Queue, job.RangeDelete, job.Open, job.Compact:
 	case job.Seek, job.Range:
@@ -171,7 +171,7 @@ func ownIDs(thread Thread, own []uint32) []uint32 {
 	return own
 }
 
-// drawSteps interleaves as the workload says, from a stream of its own.
+// drawSteps interleaves as the workload says, from a random stream of its own.
 func (p *Plan) drawSteps(run *job.Run, count, salt uint64) {
 	var first, second Step
 	percent := uint32(50)
@@ -220,8 +220,8 @@ func alike(op job.Op) Step {
 	return Put
 }
 
-// inserting draws ids where puts take new ones; gets read any that is there, in YCSB D rather the
-// latest; ranges stay within the seeded ids.
+// inserting draws ids. Puts take new ids; gets read any present id, in YCSB D mostly the latest;
+// ranges stay within the seeded ids.
 func inserting(work *job.Work, thread Thread, steps []Step, salt uint64) []uint32 {
 	own := uint32(thread.Share(uint64(work.Keys)))
 	rangeStarts := uint32(1)

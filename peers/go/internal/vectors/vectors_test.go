@@ -1,5 +1,5 @@
-// Package vectors compares what this program makes with bench/tests/vectors.json, the contract with
-// the Rust side: keys, values, orders, plans and what reading must give.
+// Package vectors compares this program with bench/tests/vectors.json, the contract with the Rust
+// side: keys, values, orders, plans and expected sums of reads.
 package vectors
 
 import (
@@ -154,7 +154,7 @@ func TestPlansAndWhatTheyReadAreTheSame(t *testing.T) {
 	}
 }
 
-// expected is what a thread must read if it does all; scans go over everything once.
+// expected is the expected sum of a complete thread; scans read everything once.
 func expected(
 	work *job.Work, drawn *pass.Drawn, thread plan.Thread, after *model.Model,
 ) model.Tally {

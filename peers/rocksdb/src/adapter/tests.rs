@@ -1,4 +1,4 @@
-//! RocksDB goes through every pass of the benchmark, verified in full.
+//! RocksDB passes every pass of the benchmark, verified in full.
 
 use super::Rocksdb;
 use siltdb_bench::{
@@ -7,7 +7,7 @@ use siltdb_bench::{
     trial,
 };
 
-/// Full often enough that flushes and compactions take part.
+/// Small memtables, so that flushes and compactions take part.
 fn small(job: &mut Job) {
     job.config.write_buffer_bytes = 64 << 10;
 }

@@ -1,4 +1,4 @@
-//! TidesDB goes through every pass of the benchmark, verified in full.
+//! TidesDB passes every pass of the benchmark, verified in full.
 
 use super::Tidesdb;
 use siltdb_bench::{
@@ -7,7 +7,7 @@ use siltdb_bench::{
     trial,
 };
 
-/// Full often enough that flushes and compactions take part.
+/// Small memtables, so that flushes and compactions take part.
 fn small(job: &mut Job) {
     job.config.write_buffer_bytes = 64 << 10;
 }
@@ -28,8 +28,8 @@ fn families_batches_and_states_hold_what_was_written() {
     trial::every_state::<Tidesdb>(small).unwrap();
 }
 
-/// An iterator of an earlier release did not seek backwards: one is reused here, over a memtable
-/// and many tables.
+/// An earlier release's iterator could not seek backwards. One iterator is reused here, over a
+/// memtable and many tables.
 #[test]
 fn one_iterator_seeks_both_ways() {
     for op in [Op::Seek, Op::Range] {

@@ -1,4 +1,4 @@
-//! Tests of what a crash must leave.
+//! Tests of the expected state after a crash.
 
 use super::*;
 use crate::operator::Operator;

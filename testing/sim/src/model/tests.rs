@@ -1,4 +1,4 @@
-//! Tests of the model: it is what the engine is judged by.
+//! Tests of the model, which judges the engine.
 
 use super::*;
 

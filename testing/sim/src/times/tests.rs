@@ -1,4 +1,4 @@
-//! What a clock that is set back may do to the time of a database, and what not.
+//! Tests of the effect of a clock that is set back.
 
 use super::{LAG_MS_MAX, ManualClock, Times};
 use std::time::Duration;

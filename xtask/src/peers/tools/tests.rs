@@ -1,4 +1,4 @@
-//! Reasons are found and missing programs named.
+//! Tests of error messages and of missing programs.
 
 use super::{need, reason, run_in};
 use std::path::Path;

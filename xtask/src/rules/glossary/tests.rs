@@ -1,4 +1,4 @@
-//! Tests of the words of the glossary.
+//! Tests of the rule on the glossary.
 
 use super::check;
 use crate::checkout::Checkout;

@@ -1,4 +1,4 @@
-//! The tree of modules of one crate. Tests are not in it.
+//! The tree of modules of one crate, without tests.
 
 use crate::checkout::{Checkout, Source};
 use crate::finding::Finding;
@@ -9,9 +9,9 @@ use std::ops::Range;
 pub struct Module<'a> {
     /// The names from the root of the crate to here; empty for the root.
     pub path: Vec<String>,
-    /// The file it stands in.
+    /// The file that contains it.
     pub source: &'a Source,
-    /// The code that is its own: not its inline submodules, not tests. Offsets are the file's.
+    /// Its own code, without inline submodules and tests. Offsets are the file's.
     pub code: String,
     /// Its submodules, in the order of their declarations.
     pub children: Vec<String>,
@@ -20,7 +20,7 @@ pub struct Module<'a> {
 }
 
 impl Module<'_> {
-    /// Where among the submodules `name` is declared.
+    /// The position of `name` among the submodules.
     pub fn position(&self, name: &str) -> Option<usize> {
         self.children.iter().position(|child| child == name)
     }
@@ -33,8 +33,8 @@ pub struct Map<'a> {
 }
 
 impl<'a> Map<'a> {
-    /// Walks the modules from the file of the root. A `mod` line without a file is a finding, since
-    /// what cannot be read cannot be judged.
+    /// Walks the modules from the file of the root. A `mod` line without a file is a finding,
+    /// because the rule cannot judge a missing file.
     pub fn read(checkout: &'a Checkout, root: &'a Source, findings: &mut Vec<Finding>) -> Self {
         let mut map = Self { modules: Vec::new() };
         let whole = 0..root.production.len();

@@ -1,4 +1,4 @@
-//! The paths a module writes, in imports and in code, as absolute paths of its crate.
+//! The paths in a module, in imports and in code, as absolute paths of its crate.
 
 use crate::items::{blanked, identifier, imports};
 use crate::lexer::is_word;
@@ -14,11 +14,11 @@ pub struct Reference {
     pub path: Option<Vec<String>>,
     /// The name it is re-exported by.
     pub reexport: Option<String>,
-    /// The path calls a macro.
+    /// Whether the path calls a macro.
     pub is_macro: bool,
 }
 
-/// All paths that `module` writes.
+/// All paths in `module`.
 pub fn references(module: &Module<'_>) -> Vec<Reference> {
     let mut found = Vec::new();
     let mut spans = Vec::new();
@@ -48,7 +48,7 @@ pub fn references(module: &Module<'_>) -> Vec<Reference> {
     found
 }
 
-/// The segments from `start` on, and where they end.
+/// The segments from `start` on, and their end.
 fn chain(code: &str, start: usize) -> (Vec<String>, usize) {
     let (mut segments, mut at) = (Vec::new(), start);
     while let Some(name) = identifier(&code[at..]).filter(|name| code[at..].starts_with(*name)) {
@@ -62,7 +62,7 @@ fn chain(code: &str, start: usize) -> (Vec<String>, usize) {
     (segments, at)
 }
 
-/// `path`, written in `module`, from the root of the crate.
+/// The absolute form of `path` in `module`.
 fn absolute(module: &Module<'_>, path: &[String]) -> Option<Vec<String>> {
     let (first, rest) = path.split_first()?;
     let mut absolute = match first.as_str() {

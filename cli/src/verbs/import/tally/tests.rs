@@ -1,4 +1,4 @@
-//! What is told of an import.
+//! The messages of an import.
 
 use super::*;
 
