@@ -357,7 +357,7 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "recoveries   {:>9}  {} of them compared with a salvage, {} with a reader and a follower",
+            "recoveries   {:>9}  {} of them compared with a salvage, {} with reader and follower",
             self.recoveries, self.salvages, self.looks
         )?;
         writeln!(f, "{}", self.transactions)?;
