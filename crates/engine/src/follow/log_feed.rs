@@ -8,7 +8,7 @@ use crate::{
     feed::{FeedItem, item, not_retained, unlogged},
     follow::{
         doubts::Doubts,
-        log_tail::{LogTail, TailEnd},
+        log_tail::{LogTail, TailEnd, lost_commits},
     },
     open::manifest_watch::ManifestWatch,
 };
@@ -96,9 +96,11 @@ impl LogFeed {
     }
 
     fn read_manifest(&mut self) -> Result<()> {
-        if let Some(log) = self.watch.refresh(&mut read_log_state)? {
-            self.log = log;
+        let Some(log) = self.watch.refresh(&mut read_log_state)? else { return Ok(()) };
+        if log.first < self.log.first || log.last_sequence < self.log.last_sequence {
+            return Err(lost_commits());
         }
+        self.log = log;
         Ok(())
     }
 

@@ -195,7 +195,6 @@ impl LogTail {
         deliver: &mut Deliver<'_>,
     ) -> Result<ControlFlow<()>> {
         loop {
-            let path = reader.path().to_path_buf();
             let record = match reader.next() {
                 // The writer has freed the space behind the end of a closed log.
                 Err(error) if error.kind() == ErrorKind::Corruption => None,
@@ -206,7 +205,8 @@ impl LogTail {
                 return Ok(ControlFlow::Continue(()));
             };
             let offset = record.at.offset;
-            let flow = deliver(&record).map_err(|error| error.or_file(&path).or_offset(offset))?;
+            let flow = deliver(&record);
+            let flow = flow.map_err(|error| error.or_file(reader.path()).or_offset(offset))?;
             self.place =
                 Some(TailPlace { position: reader.position(), next: reader.next_sequence() });
             if flow.is_break() {

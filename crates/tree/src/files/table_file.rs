@@ -113,3 +113,6 @@ impl File for TableFile {
         Ok(mapping.slice(offset as usize..end as usize))
     }
 }
+
+#[cfg(test)]
+mod tests;
