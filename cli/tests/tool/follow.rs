@@ -55,7 +55,8 @@ struct Writer {
 
 impl Writer {
     fn new(place: &Place) -> Self {
-        let mut running = Running::new(place, &["shell", "db", "--create"]);
+        // A verb that reads keeps a writer out as long as it runs.
+        let mut running = Running::new(place, &["shell", "db", "--create", "--wait", "30s"]);
         let input = running.child.stdin.take().unwrap();
         Self { running, input }
     }

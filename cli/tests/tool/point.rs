@@ -263,7 +263,8 @@ fn a_second_process_is_locked_out() {
     let mut line = String::new();
     std::io::BufRead::read_line(&mut stdout, &mut line).unwrap();
     assert_eq!(line, "1\n");
-    place.run(&["get", "db", "a"], 4).says(&["locked"]);
+    place.run(&["put", "db", "a", "2"], 4).says(&["locked"]);
+    place.run(&["get", "db", "a"], 0).says(&["read beside a writer"]);
     drop(stdin);
     assert!(holder.wait().unwrap().success());
     assert_eq!(place.ok(&["get", "db", "a"]), "1\n");
