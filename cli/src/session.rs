@@ -248,9 +248,11 @@ pub fn follow(
     settings: Settings,
 ) -> Result<Follower> {
     let follower = options.open_follower(path)?;
-    let hint = locked.hint().unwrap_or("a process has it open");
+    let hint = locked.hint().unwrap_or("another process has it open");
+    // Without the advice to close it there.
+    let holder = hint.split_once(": ").map_or(hint, |(holder, _)| holder);
     let text =
-        format!("read beside a writer, as of sequence number {}: {hint}", follower.sequence());
+        format!("read beside a writer, as of sequence number {}: {holder}", follower.sequence());
     message(settings.style, &text);
     Ok(follower)
 }

@@ -137,18 +137,23 @@ impl Drop for Holder {
 }
 
 #[test]
-fn a_second_opener_is_locked_out_by_whatever_name() {
+fn a_second_writer_is_locked_out_by_whatever_name() {
     let place = filled();
     symlink(place.path("db"), place.path("link")).unwrap();
     let holder = Holder::of(&place);
     for db in ["db", "link", "./link/../db"] {
-        for verb in ["count", "check", "scan", "compact"] {
-            let run = place.run(&[verb, db], 4);
+        for verb in [&["compact", db][..], &["put", db, "x", "3"]] {
+            let run = place.run(verb, 4);
             run.says(&["error: locked: ", "file=", "LOCK", "close it there first"]);
         }
-        place.run(&["put", db, "x", "3"], 4);
+        for verb in ["count", "check", "scan"] {
+            place.run(&[verb, db], 0).says(&["read beside a writer", "has it open"]);
+        }
     }
-    let run = place.run(&["count", "link", "--json"], 4);
+    let run = place.run(&["count", "link", "--json"], 0);
+    let told: serde_json::Value = serde_json::from_str(&run.stderr).unwrap();
+    assert!(told["message"].as_str().unwrap().starts_with("read beside a writer"), "{told}");
+    let run = place.run(&["flush", "link", "--json"], 4);
     let error: serde_json::Value = serde_json::from_str(&run.stderr).unwrap();
     assert_eq!(error["error"]["exit_code"], 4);
     drop(holder);
