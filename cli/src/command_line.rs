@@ -9,7 +9,7 @@ use crate::output::{Output, Settings, Style};
 use crate::session::{Opening, Session, Start};
 use crate::verbs::{
     batch, bucket, checkpoint, completions, destroy, export, families, import, inspect, point,
-    recover, scan, shell, step, txn, upkeep, watch,
+    prepared, recover, scan, shell, step, txn, upkeep, watch,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -101,6 +101,9 @@ enum Verb {
     /// Run a script of operations and conditions in a transaction, all or none
     #[command(after_help = txn::HELP)]
     Txn(On<txn::Arguments>),
+    /// List prepared transactions, and commit one or roll it back
+    #[command(after_help = prepared::HELP)]
+    Prepared(prepared::Arguments),
     /// Fill a database from csv, tsv, jsonl, json or lines; creates the database
     #[command(after_help = IMPORT)]
     Import(On<import::Arguments>),
@@ -447,6 +450,10 @@ impl CommandLine {
                 open(&on.db, on.arguments.opening(), start, batch)
             }
             Verb::Txn(on) => run_txn(&on, start),
+            Verb::Prepared(arguments) => {
+                let (db, opening, verb) = arguments.parts();
+                open(&db, opening, start, |session| prepared::run(session, &verb))
+            }
             Verb::Import(on) => {
                 let _watched = interrupt::watch()?;
                 let job = on.arguments.job(&on.db, settings)?;

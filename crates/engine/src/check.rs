@@ -52,6 +52,8 @@ pub struct CheckReport {
     pub entries: u64,
     /// The number of log records that were replayed when the database was opened.
     pub log_records: u64,
+    /// Prepared transactions that wait for their decision.
+    pub prepared: u64,
     /// The bytes of tables verified.
     pub bytes: u64,
     /// The number of tables that are damaged or cannot be read.
@@ -81,8 +83,9 @@ impl Database {
     /// # Errors
     /// None of its own; damage is in the report.
     pub fn check(&self, on_progress: &mut dyn FnMut(CheckProgress)) -> Result<CheckReport> {
-        let mut report =
-            CheckReport { log_records: self.log.replayed_records, ..CheckReport::default() };
+        let prepared = self.prepared.undecided().len() as u64;
+        let log_records = self.log.replayed_records;
+        let mut report = CheckReport { log_records, prepared, ..CheckReport::default() };
         check_tables(&self.catalog.families, &self.catalog.files, &mut report, on_progress);
         Ok(report)
     }

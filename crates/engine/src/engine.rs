@@ -23,6 +23,8 @@ use crate::{
     open::recovery,
     options::{Access, Durability, EngineOptions, Lifetime},
     own_writes::IndexedWrites,
+    prepared,
+    prepared_set::Undecided,
     read::ReadRange,
     snapshots::LiveSnapshot,
 };
@@ -33,7 +35,10 @@ use siltdb_base::{
     process::Process,
     sync::lock,
 };
-use siltdb_disk::batch::BatchBytes;
+use siltdb_disk::{
+    batch::BatchBytes,
+    prepared::{Decision, PreparedBatch},
+};
 use siltdb_tree::{
     options::TreeOptions,
     read::changed::Since,
@@ -147,6 +152,40 @@ impl Engine {
         conditions: &Conditions<'_>,
     ) -> Result<SequenceNumber> {
         conditional_commit::commit_if(self.writable()?, batch, durability, conditions)
+    }
+
+    /// Prepares `batch` as the transaction `id`.
+    ///
+    /// # Errors
+    /// As [`prepared::prepare`].
+    pub fn prepare(
+        &self,
+        id: &[u8],
+        batch: &BatchBytes,
+        conditions: &Conditions<'_>,
+    ) -> Result<Undecided> {
+        prepared::prepare(self.writable()?, id, batch, conditions)
+    }
+
+    /// Prepares a transaction that was prepared in another database.
+    ///
+    /// # Errors
+    /// As [`prepared::prepare_again`].
+    pub fn prepare_again(&self, transaction: &PreparedBatch) -> Result<()> {
+        prepared::prepare_again(self.writable()?, transaction)
+    }
+
+    /// Decides a prepared transaction.
+    ///
+    /// # Errors
+    /// As [`prepared::decide`].
+    pub fn decide(
+        &self,
+        transaction: (&[u8], Option<SequenceNumber>),
+        decision: Decision,
+        durability: Durability,
+    ) -> Result<SequenceNumber> {
+        prepared::decide(self.writable()?, transaction, decision, durability)
     }
 
     /// A holder without locks.
