@@ -450,10 +450,7 @@ impl CommandLine {
                 open(&on.db, on.arguments.opening(), start, batch)
             }
             Verb::Txn(on) => run_txn(&on, start),
-            Verb::Prepared(arguments) => {
-                let (db, opening, verb) = arguments.parts();
-                open(&db, opening, start, |session| prepared::run(session, &verb))
-            }
+            Verb::Prepared(arguments) => run_prepared(arguments, start),
             Verb::Import(on) => {
                 let _watched = interrupt::watch()?;
                 let job = on.arguments.job(&on.db, settings)?;
@@ -517,6 +514,11 @@ impl Verb {
 fn run_txn(on: &On<txn::Arguments>, start: Start) -> Result<()> {
     let script = on.arguments.script(start.output.settings())?;
     existing(on, start, |session, arguments| txn::run(session, arguments, script))
+}
+
+fn run_prepared(arguments: prepared::Arguments, start: Start) -> Result<()> {
+    let (db, opening, verb) = arguments.parts();
+    open(&db, opening, start, |session| prepared::run(session, &verb))
 }
 
 fn run_bucket(verb: BucketVerb, start: Start) -> Result<()> {

@@ -329,7 +329,8 @@ fn a_script_can_be_prepared_and_decided_later() {
     place.run(&["prepared", "commit", "absent", "one"], 1).says(&["no database"]);
     let both = ["txn", "db", "-", "--prepare", "x", "--durability", "buffered"];
     place.run_with(&both, b"", 2).says(&["cannot be used with"]);
-    place.run(&["prepared", "commit", "db", "x", "--durability", "volatile"], 2)
+    place
+        .run(&["prepared", "commit", "db", "x", "--durability", "volatile"], 2)
         .says(&["cannot be Volatile"]);
 }
 

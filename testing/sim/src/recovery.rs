@@ -75,6 +75,16 @@ pub struct Recovered {
     pub times: Times,
 }
 
+impl Recovered {
+    /// What a crash must leave of it.
+    fn shown(&self) -> Expectation {
+        let Self { database, standing, times } = self;
+        let Standing { commit, flushed } = standing.clone();
+        let shown = Expectation::exactly(commit, flushed, database.names.clone(), times);
+        Expectation { waiting: waiting_in(&database.db), ..shown }
+    }
+}
+
 impl Recovery<'_> {
     /// Opens a crash state, counts it and compares all of it with the model. Then does the same for
     /// crashes during and after that recovery. Returns one of the resulting databases.
@@ -164,11 +174,7 @@ impl Recovery<'_> {
             }
         }
         if depth < DEPTH_MAX && self.draw.chance(1, 6) {
-            let Recovered { database, standing, times } = &recovered;
-            let Standing { commit, flushed } = standing.clone();
-            let waiting = waiting_in(&database.db);
-            let shown = Expectation::exactly(commit, flushed, database.names.clone(), times);
-            let shown = Expectation { waiting, ..shown };
+            let shown = recovered.shown();
             let crash = CrashState::take(&recovered.database.fs, self.draw);
             recovered = self
                 .recover(&crash, JobsDone::default(), &shown, depth + 1)

@@ -269,6 +269,9 @@ fn leave_prepared(writer: &mut Writer) {
     db.rollback_prepared("gone").unwrap();
     writer.holds(&default, b"prepared:committed", b"committed");
     writer.holds(&plain, b"prepared:committed", b"plain");
+    for number in 0..4 {
+        writer.put(&default, format!("behind:{number}").as_bytes(), b"the decisions");
+    }
     writer.crash(db, Crash::Kill);
 }
 
