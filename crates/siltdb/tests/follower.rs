@@ -485,6 +485,42 @@ fn a_removed_or_replaced_database_is_noticed() {
 }
 
 #[test]
+fn clones_and_decided_transactions_show_and_undecided_ones_are_listed() {
+    let fs = MemFs::new();
+    let writer = on(&fs).open(DIR).unwrap();
+    let all = families(&writer);
+    let plain = WriteOptions::new();
+    (1..=100).for_each(|round| commit(&writer, &all, round, &plain));
+    let follower = on(&fs).open_follower(DIR).unwrap();
+    writer.clone_family(&all[1], "clone").unwrap();
+    (101..=300).for_each(|round| commit(&writer, &all, round, &plain));
+    let [kept, decided] = [b"kept", b"done"].map(|id| {
+        let transaction = writer.begin(Isolation::Serializable);
+        transaction.put(id, id).unwrap();
+        transaction.prepare(id).unwrap();
+        id
+    });
+    follower.catch_up().unwrap();
+    let ids = |db: &Db| db.prepared().into_iter().map(|one| one.id().to_vec()).collect::<Vec<_>>();
+    let mut both = ids(&follower.db());
+    both.sort();
+    assert_eq!(both, [decided.to_vec(), kept.to_vec()]);
+    assert_eq!(verify(&follower.db()), 300);
+    writer.commit_prepared(decided).unwrap();
+    for _ in 0..2 {
+        follower.catch_up().unwrap();
+        let db = follower.db();
+        assert_eq!(ids(&db), [kept.to_vec()]);
+        assert_eq!(db.get(decided).unwrap().as_deref(), Some(&decided[..]));
+        assert_eq!(db.get(kept).unwrap(), None);
+        let clone = db.family("clone").unwrap();
+        assert_eq!(clone.get(b"counter").unwrap().as_deref(), Some(&100_u64.to_be_bytes()[..]));
+        // What the log said is in the manifest and in tables after this.
+        writer.flush().unwrap();
+    }
+}
+
+#[test]
 fn volatile_commits_show_with_the_flush() {
     let fs = MemFs::new();
     let writer = on(&fs).open(DIR).unwrap();

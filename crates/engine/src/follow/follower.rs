@@ -371,6 +371,7 @@ impl Core {
             given: Given { files: &self.files, operators: &self.operators },
             base: &self.base,
             families: self.families.clone(),
+            undecided: self.log.undecided(&self.base.log.prepared),
             last,
             records: self.records,
         }

@@ -15,6 +15,7 @@ use siltdb_disk::{
         read::Record,
         record::{LogPosition, RecordKind},
     },
+    prepared::{DecisionRecord, PreparedBatch, split_decision},
 };
 use siltdb_memtable::{arena::ArenaPool, memtable::Memtable};
 use siltdb_tree::memory::{Generation, Memtables};
@@ -38,6 +39,8 @@ pub struct LogMemory {
     segments: BTreeMap<SegmentId, BTreeMap<FamilyId, Arc<Memtable>>>,
     /// Families that commits have created and dropped, in order.
     changes: Vec<(LogPosition, Edit)>,
+    /// Transactions that were prepared, and `None` for those that were decided, in order.
+    prepared: Vec<(SegmentId, SequenceNumber, Option<Arc<PreparedBatch>>)>,
     /// The families with entries since [`LogMemory::take_written`].
     written: BTreeSet<FamilyId>,
 }
@@ -47,7 +50,7 @@ impl LogMemory {
     #[must_use]
     pub fn new(arenas: Arc<ArenaPool>) -> Self {
         let (segments, written) = (BTreeMap::new(), BTreeSet::new());
-        Self { arenas, segments, changes: Vec::new(), written }
+        Self { arenas, segments, changes: Vec::new(), prepared: Vec::new(), written }
     }
 
     /// Applies a record. Returns whether it changes families.
@@ -71,6 +74,19 @@ impl LogMemory {
                 self.changes.push((record.at, edit));
                 Ok(true)
             }
+            RecordKind::Decide => {
+                let DecisionRecord { number, operations, .. } = split_decision(record.payload)?;
+                let count = header.count.checked_sub(1);
+                let count = count.ok_or_else(|| Error::corruption("a decision takes no place"))?;
+                self.insert(record.at.segment, first.next(), count, operations)?;
+                self.prepared.push((record.at.segment, number, None));
+                Ok(false)
+            }
+            RecordKind::Prepare => {
+                let transaction = Arc::new(PreparedBatch::decode(record.payload)?);
+                self.prepared.push((record.at.segment, first, Some(transaction)));
+                Ok(false)
+            }
             RecordKind::Skip | RecordKind::Void => Ok(false),
             RecordKind::Edit | RecordKind::End => {
                 Err(Error::corruption("the log has a record of a manifest"))
@@ -82,6 +98,7 @@ impl LogMemory {
     pub fn retire(&mut self, first: SegmentId) {
         self.segments = self.segments.split_off(&first);
         self.changes.retain(|(at, _)| at.segment >= first);
+        self.prepared.retain(|(segment, ..)| *segment >= first);
     }
 
     /// The changes of families in records from `position` on.
@@ -90,6 +107,22 @@ impl LogMemory {
         position: LogPosition,
     ) -> impl Iterator<Item = &(LogPosition, Edit)> {
         self.changes.iter().filter(move |(at, _)| *at >= position)
+    }
+
+    /// The transactions without a decision, where those of `before` had none before the log began.
+    #[must_use]
+    pub fn undecided(
+        &self,
+        before: &BTreeMap<SequenceNumber, Arc<PreparedBatch>>,
+    ) -> BTreeMap<SequenceNumber, Arc<PreparedBatch>> {
+        let mut undecided = before.clone();
+        for (_, number, transaction) in &self.prepared {
+            match transaction {
+                Some(transaction) => undecided.insert(*number, Arc::clone(transaction)),
+                None => undecided.remove(number),
+            };
+        }
+        undecided
     }
 
     /// The families that have a memtable.

@@ -25,6 +25,7 @@ use crate::{
     },
     memory::Memory,
     options::EngineOptions,
+    prepared,
     random::Random,
 };
 use siltdb_base::{
@@ -32,10 +33,10 @@ use siltdb_base::{
     error::{Error, Result},
     id::{FamilyId, SequenceNumber},
 };
-use siltdb_disk::log::record::LogPosition;
+use siltdb_disk::{log::record::LogPosition, prepared::PreparedBatch};
 use siltdb_tree::{memory::Memtables, options::TreeOptions, tree::Tree};
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     path::Path,
     sync::Arc,
 };
@@ -107,6 +108,8 @@ pub(super) struct StateParts<'a> {
     pub base: &'a Base,
     /// The families.
     pub families: FamilyMap,
+    /// The transactions that are prepared and not decided.
+    pub undecided: BTreeMap<SequenceNumber, Arc<PreparedBatch>>,
     /// The last sequence number that readers see.
     pub last: SequenceNumber,
     /// The records of the log that were read.
@@ -116,7 +119,8 @@ pub(super) struct StateParts<'a> {
 impl StateParts<'_> {
     /// The state.
     pub(super) fn database(self) -> Database {
-        let Self { dir, options, time, memory, given, base, families, last, records } = self;
+        let Self { dir, options, time, memory, given, base, families, .. } = self;
+        let (last, records) = (self.last, self.records);
         let all = Families::default();
         all.store(families, &[], &[]);
         let directory = given.files.directory();
@@ -137,7 +141,7 @@ impl StateParts<'_> {
         let sequencer = Sequencer::new(last, LogPosition::ZERO);
         let log = Log::new(wal, sequencer, Publisher::new(last), now_ns);
         let files = Arc::clone(given.files);
-        Database::new(Parts {
+        let database = Database::new(Parts {
             dir: dir.to_owned(),
             memory: memory.clone(),
             log: log.with_replayed(records, VecDeque::new()),
@@ -145,6 +149,8 @@ impl StateParts<'_> {
             options,
             time: Arc::clone(time),
             waiting: Waiting::RunJob(|_| Ok(false)),
-        })
+        });
+        prepared::restore(&database, self.undecided);
+        database
     }
 }
