@@ -17,6 +17,7 @@ pub mod families;
 pub mod destroy;
 pub mod upkeep;
 pub mod checkpoint;
+pub mod clone_family;
 pub mod watch;
 pub mod inspect;
 pub mod completions;

@@ -25,7 +25,11 @@ use siltdb_base::{
     clock::{Clock, ManualClock},
     fs::mem::MemFs,
 };
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 /// The wall clock at the start of a run, in ms since 1970.
 const WALL_MS_START: u64 = 1_700_000_000_000;
@@ -111,6 +115,8 @@ pub struct Run {
     pub(crate) trace: Trace,
     /// The families if a failed change of them took effect nevertheless.
     pub(crate) half_changed: Option<Names>,
+    /// Families that are clones.
+    pub(crate) clones: BTreeSet<FamilyIndex>,
     /// The commit in progress that changes families together with data.
     pub(crate) joined: Option<u64>,
     /// Prepared transactions, and whether they wait for their decision.
@@ -171,6 +177,7 @@ impl Run {
             poisoned: false,
             trace: Trace::None,
             half_changed: None,
+            clones: BTreeSet::new(),
             joined: None,
             waiting: Waiting::new(),
             prepared: BTreeMap::new(),
@@ -284,7 +291,8 @@ impl Run {
         self.report.jobs += done.flushes + done.compactions;
         self.report.dropped_tables += done.dropped_tables;
         self.report.space_compactions += done.space_compactions;
-        if done != JobsDone::default() || activity == Activity::Family && result.is_ok() {
+        let is_edit = matches!(activity, Activity::Family | Activity::Clone);
+        if done != JobsDone::default() || is_edit && result.is_ok() {
             self.times.made_durable();
         }
         let outcome = match result {
