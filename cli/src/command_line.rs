@@ -147,7 +147,7 @@ enum Verb {
     #[command(after_help = FLUSH)]
     Flush(On<upkeep::FlushArguments>),
     /// Remove a database for good
-    #[command(after_help = DESTROY)]
+    #[command(after_help = destroy::HELP)]
     Destroy(destroy::Arguments),
     /// Print the contents of a log, a manifest or a table
     #[command(after_help = INSPECT)]
@@ -156,7 +156,7 @@ enum Verb {
     #[command(after_help = UPGRADE)]
     Upgrade(On<Nothing>),
     /// Print a completion script for a shell
-    #[command(after_help = COMPLETIONS)]
+    #[command(after_help = completions::HELP)]
     Completions(completions::Arguments),
 }
 
@@ -367,15 +367,6 @@ Example:
   silt flush demo.db
   silt flush demo.db --family users";
 
-const DESTROY: &str = "\
-Removes the files of the database, and its directory if no other file is in it. Asks first, unless \
---yes is given. Only a directory with a valid CURRENT is a database. A database that is open in a \
-process is refused.
-
-Example:
-  silt destroy demo.db
-  silt destroy demo.db --yes";
-
 const INSPECT: &str = "\
 The part and the database may have either order. Keys are printed between quotation marks, with a \
 backslash before a quotation mark or backslash, and any byte that is not printable ASCII as \
@@ -393,11 +384,6 @@ far, so this changes nothing, and refuses any other version. The database must n
 
 Example:
   silt upgrade demo.db";
-
-const COMPLETIONS: &str = "\
-Example:
-  silt completions bash > ~/.local/share/bash-completion/completions/silt
-  silt completions zsh > ~/.zfunc/_silt";
 
 /// Adds the exit codes to the help of a verb and of its subverbs.
 fn with_exit_codes(verb: clap::Command) -> clap::Command {
