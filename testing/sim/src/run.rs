@@ -8,11 +8,12 @@ use crate::{
     directory::Directory,
     draw::Draw,
     expected::{Expectation, Floors, Names},
-    model::{FamilyIndex, Model, Moment},
+    model::{FamilyIndex, Model, Moment, Shared},
     reads::Walk,
     recovery::{Recovered, Recovery, Standing, turn_back},
     report::Report,
     settings::{Settings, Weather},
+    subscriber::Subscriber,
     times::Times,
     transaction::OpenTransaction,
     violation::{Checked, Violation},
@@ -24,7 +25,7 @@ use siltdb_base::{
     clock::{Clock, ManualClock},
     fs::mem::MemFs,
 };
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, ops::Range, sync::Arc, time::Duration};
 
 /// The wall clock at the start of a run, in ms since 1970.
 const WALL_MS_START: u64 = 1_700_000_000_000;
@@ -79,6 +80,23 @@ pub(crate) enum Trace {
     Lasting,
 }
 
+/// A counter that gives ids.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct IdCounter {
+    /// The last id given; 0 before the first.
+    pub(crate) given: u64,
+    /// Ids that are reserved by this opening and not given.
+    pub(crate) block: Range<u64>,
+    /// Whether the database was reopened since the last id.
+    pub(crate) is_reopened: bool,
+}
+
+impl IdCounter {
+    fn reopened(&mut self) {
+        (self.block, self.is_reopened) = (0..0, true);
+    }
+}
+
 /// A run in progress.
 #[derive(Debug)]
 pub struct Run {
@@ -90,6 +108,11 @@ pub struct Run {
     pub(crate) snapshots: Vec<Held>,
     pub(crate) walks: Vec<Walk>,
     pub(crate) transactions: Vec<OpenTransaction>,
+    pub(crate) subscriber: Subscriber,
+    /// Counters of the default family, by key.
+    pub(crate) ids: BTreeMap<Shared, IdCounter>,
+    /// The commit at which the database was opened.
+    pub(crate) opened_at: u64,
     pub(crate) database: Database,
     pub(crate) watch: Option<Watch>,
     /// The time of the database.
@@ -153,6 +176,9 @@ impl Run {
             snapshots: Vec::new(),
             walks: Vec::new(),
             transactions: Vec::new(),
+            subscriber: Subscriber::default(),
+            ids: BTreeMap::new(),
+            opened_at: 0,
             database,
             watch: None,
             times,
@@ -352,7 +378,8 @@ impl Run {
 
     /// Continues with another database, at the commit that it holds.
     fn adopt(&mut self, recovered: Recovered) {
-        let Recovered { database, standing: Standing { commit, flushed }, times } = recovered;
+        let Recovered { database, standing, times } = recovered;
+        let Standing { commit, certain, flushed } = standing;
         let now = times.at(&self.clock);
         self.note(format!("recovered at commit {commit}, {now} ms"));
         (self.times, self.written) = (times, false);
@@ -360,9 +387,14 @@ impl Run {
         self.snapshots.clear();
         self.walks.clear();
         self.transactions.clear();
+        self.ids.values_mut().for_each(IdCounter::reopened);
         self.watch = None;
-        self.model.recovered(commit, *flushed.end(), database.db.snapshot().sequence());
+        let sequence = database.db.snapshot().sequence();
+        self.model.recovered(commit, *flushed.end(), sequence);
+        self.model.doubt(certain + 1..=commit);
+        self.subscriber.reopened(sequence);
         (self.durable, self.flushed, self.visible) = (commit, commit, commit);
+        self.opened_at = commit;
         self.disk = Excuse::None;
         (self.poisoned, self.trace, self.half_changed) = (false, Trace::None, None);
         self.faults_before = database.fs.faults();
