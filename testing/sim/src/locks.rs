@@ -13,7 +13,7 @@ use crate::{
     watch::Activity,
 };
 use siltdb::{ErrorKind, Isolation, LockMode, Transaction, TransactionOptions};
-use std::{thread, time::Duration};
+use std::{ops::Bound, thread, time::Duration};
 
 /// Longer than any wait for a lock in a deadlock that is detected.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -93,8 +93,12 @@ impl Run {
         let (span, mode, result) = match call {
             LockCall::Key(mode) => (Span::of_key(&key), mode, to.lock_key(&key, mode)),
             LockCall::Range(mode) => {
-                let (span, range) = look.span(&mut self.draw);
-                let locked = to.lock_range(range, mode);
+                // Not up to the last key: prepared transactions hold locks there.
+                let (mut span, (lower, upper)) = look.span(&mut self.draw);
+                let last = Shared::from(&b"\xff"[..]);
+                let end = span.upper.get_or_insert(last).clone();
+                let upper = if upper == Bound::Unbounded { Bound::Excluded(end) } else { upper };
+                let locked = to.lock_range((lower, upper), mode);
                 (span, mode, locked)
             }
             LockCall::ReadForUpdate => return self.read_for_update(open, &look, &key),

@@ -10,6 +10,7 @@ use crate::{
     expected::{Expectation, Names},
     keys::CLOCK_KEY,
     model::{DEFAULT, FamilyIndex, Model, Moment},
+    prepared::{check_undecided, undecided, waiting_in},
     reads::{Pairs, Truth, collect, compare_all, compare_pairs},
     report::Report,
     settings::{DIRECTORY, Retained, Settings, Weather},
@@ -76,6 +77,16 @@ pub struct Recovered {
     pub times: Times,
 }
 
+impl Recovered {
+    /// What a crash must leave of it.
+    fn shown(&self) -> Expectation {
+        let Self { database, standing, times } = self;
+        let Standing { commit, flushed, .. } = standing.clone();
+        let shown = Expectation::exactly(commit, flushed, database.names.clone(), times);
+        Expectation { waiting: waiting_in(&database.db), ..shown }
+    }
+}
+
 impl Recovery<'_> {
     /// Opens a crash state, counts it and compares all of it with the model. Then does the same for
     /// crashes during and after that recovery. Returns one of the resulting databases.
@@ -139,6 +150,7 @@ impl Recovery<'_> {
             let message = format!("families {names:?} at commit {commit}: half of a commit");
             return Err(Violation::new(message));
         }
+        check_undecided(&expectation.waiting, &database.db, standing.commit)?;
         if let Some(copy) = copy {
             self.salvage(&copy, &database, &times)?;
         }
@@ -181,10 +193,9 @@ impl Recovery<'_> {
 
     /// Recovers from a second crash, right after a recovery.
     fn crash_again(&mut self, recovered: &Recovered, depth: u32) -> Checked<Recovered> {
-        let Recovered { database, standing, times } = recovered;
-        let Standing { commit, flushed, certain } = standing.clone();
-        let shown = Expectation::exactly(commit, flushed, database.names.clone(), times);
-        let crash = CrashState::take(&database.fs, self.draw);
+        let certain = recovered.standing.certain;
+        let shown = recovered.shown();
+        let crash = CrashState::take(&recovered.database.fs, self.draw);
         let mut again = self
             .recover(&crash, JobsDone::default(), &shown, depth + 1)
             .map_err(|violation| violation.during("second crash, right after a recovery"))?;
@@ -256,6 +267,11 @@ impl Recovery<'_> {
             let expected = collect(&database.families[index])?;
             compare_pairs(&collect(&family)?, &expected)
                 .map_err(|violation| violation.during(format!("salvage of family {name}")))?;
+        }
+        let (found, expected) = (undecided(&db), undecided(&database.db));
+        if found != expected {
+            let message = format!("{found:?} wait after a salvage, not {expected:?}");
+            return Err(Violation::new(message));
         }
         self.report.salvages += 1;
         Ok(())

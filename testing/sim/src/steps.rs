@@ -23,7 +23,7 @@ use siltdb_base::{
 use std::time::Duration;
 
 /// At most this many families exist at once, including the default one.
-const FAMILIES_MAX: usize = 5;
+pub(crate) const FAMILIES_MAX: usize = 5;
 
 /// At most this many snapshots are held at once.
 const SNAPSHOTS_MAX: usize = 4;
@@ -51,10 +51,12 @@ impl Run {
             0..27 => self.commit(),
             27..31 => self.use_buckets(),
             31..34 => self.step_on_key(),
+            34..46 if self.draw.chance(1, 5) => self.two_phases(),
             34..46 => self.transact(),
             46..52 => self.read(),
             52..57 => self.read_feed(),
-            58..63 => self.hold_snapshot(),
+            58..62 => self.hold_snapshot(),
+            62 => self.clone_family(),
             63..68 => self.walk(),
             68..78 => self.run_jobs(),
             78..80 => self.flush(),
@@ -381,7 +383,7 @@ impl Run {
         Ok(())
     }
 
-    fn change_families(&mut self) -> Checked<()> {
+    pub(crate) fn change_families(&mut self) -> Checked<()> {
         if self.excuse() == Excuse::Fault {
             // The change may or may not happen. Only one such change at a time is tracked.
             return self.crash();
@@ -438,7 +440,7 @@ impl Run {
     }
 
     /// After a change of families that failed halfway, only a recovery shows which families exist.
-    fn forget_half_changed(&mut self) -> Checked<()> {
+    pub(crate) fn forget_half_changed(&mut self) -> Checked<()> {
         let found = self.database.db.families();
         if self.excuse() == Excuse::None || self.database.names.keys().eq(found.iter()) {
             return Ok(());
@@ -486,7 +488,9 @@ impl Run {
             let commit = self.model.acknowledged();
             let names = self.database.names.clone();
             let flushed = self.flushed..=commit;
+            let waiting = self.waiting.clone();
             expectation = Expectation::exactly(commit, flushed, names, &self.times);
+            expectation = Expectation { waiting, ..expectation };
         }
         self.reopen(&expectation)
     }
