@@ -8,8 +8,8 @@ use crate::interrupt;
 use crate::output::{Output, Settings, Style};
 use crate::session::{Opening, Session, Start};
 use crate::verbs::{
-    batch, bucket, checkpoint, completions, destroy, export, families, import, inspect, point,
-    recover, scan, shell, step, txn, upkeep, watch,
+    batch, bucket, checkpoint, clone_family, completions, destroy, export, families, import,
+    inspect, point, prepared, recover, scan, shell, step, txn, upkeep, watch,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -101,6 +101,9 @@ enum Verb {
     /// Run a script of operations and conditions in a transaction, all or none
     #[command(after_help = txn::HELP)]
     Txn(On<txn::Arguments>),
+    /// List prepared transactions, and commit one or roll it back
+    #[command(after_help = prepared::HELP)]
+    Prepared(prepared::Arguments),
     /// Fill a database from csv, tsv, jsonl, json or lines; creates the database
     #[command(after_help = IMPORT)]
     Import(On<import::Arguments>),
@@ -110,6 +113,9 @@ enum Verb {
     /// List, create, drop or rename families, or change their options
     #[command(after_help = FAMILIES)]
     Families(FamiliesArguments),
+    /// Make a family of what another holds, sharing its tables
+    #[command(after_help = clone_family::HELP)]
+    Clone(On<clone_family::Arguments>),
     /// Create, list, move or delete buckets: nested maps in a family
     #[command(subcommand, after_help = bucket::HELP)]
     Bucket(BucketVerb),
@@ -333,8 +339,8 @@ value, or a deleted one.
 
 Without the manifest, every value was written once, but retired files cannot always be told from \
 live ones. Deleted keys, older values, dropped families and folded merge operands may reappear. An \
-old deletion may hide a later value. A family without any table left gets a new name and the \
-default options.
+old deletion may hide a later value. A clone has only the tables that it wrote itself. A family \
+without any table left gets a new name and the default options.
 
 The report counts the recovered entries and families. For each damage it has the family, the keys, \
 the most entries that may be lost, and file and offset. A missing file is noticed if another file \
@@ -447,16 +453,15 @@ impl CommandLine {
                 open(&on.db, on.arguments.opening(), start, batch)
             }
             Verb::Txn(on) => run_txn(&on, start),
+            Verb::Prepared(arguments) => run_prepared(arguments, start),
             Verb::Import(on) => {
                 let _watched = interrupt::watch()?;
                 let job = on.arguments.job(&on.db, settings)?;
                 open(&on.db, Opening::Create, start, |session| import::run(session, job))
             }
-            Verb::Export(on) => {
-                let _watched = interrupt::watch()?;
-                reading(&on, start, export::run)
-            }
+            Verb::Export(on) => run_export(&on, start),
             Verb::Families(arguments) => run_families(arguments, start),
+            Verb::Clone(on) => existing(&on, start, clone_family::run),
             Verb::Bucket(verb) => run_bucket(verb, start),
             Verb::Cas(on) => writing(&on, on.arguments.opening(), start, step::cas),
             Verb::Incr(on) => writing(&on, on.arguments.opening(), start, step::incr),
@@ -507,9 +512,20 @@ impl Verb {
     }
 }
 
+/// Runs `export`, which Ctrl-C ends.
+fn run_export(on: &On<export::Arguments>, start: Start) -> Result<()> {
+    let _watched = interrupt::watch()?;
+    reading(on, start, export::run)
+}
+
 fn run_txn(on: &On<txn::Arguments>, start: Start) -> Result<()> {
     let script = on.arguments.script(start.output.settings())?;
     existing(on, start, |session, arguments| txn::run(session, arguments, script))
+}
+
+fn run_prepared(arguments: prepared::Arguments, start: Start) -> Result<()> {
+    let (db, opening, verb) = arguments.parts();
+    open(&db, opening, start, |session| prepared::run(session, &verb))
 }
 
 fn run_bucket(verb: BucketVerb, start: Start) -> Result<()> {

@@ -93,7 +93,8 @@ pub fn digits(value: f64) -> String {
     let places = match size {
         _ if size >= 99.95 => 0,
         _ if size >= 9.995 => 1,
-        _ => 2,
+        _ if size >= 0.01 || size == 0.0 => 2,
+        _ => 4,
     };
     let text = format!("{value:.places$}");
     if !text.contains('.') {

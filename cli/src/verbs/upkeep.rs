@@ -8,6 +8,7 @@ use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::session::{Session, exists};
+use crate::text::counted;
 use crate::verbs::recover::lost_object;
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -203,6 +204,10 @@ fn print_report(output: &mut Output, report: &CheckReport) -> Result<()> {
         "{verdict}: {tables} tables, {blocks} blocks, {entries} entries, {log_records} log \
          records{sound}"
     );
+    if report.prepared > 0 {
+        let waiting = counted(report.prepared, "prepared transaction");
+        text.push_str(&format!("; {waiting} without a decision"));
+    }
     if !not_verified.is_empty() {
         text.push_str("; not verified: ");
         text.push_str(&not_verified.join(", "));
@@ -223,6 +228,7 @@ fn print_report(output: &mut Output, report: &CheckReport) -> Result<()> {
         "blocks": blocks,
         "entries": entries,
         "log_records": log_records,
+        "prepared": report.prepared,
         "not_verified": not_verified,
         "tables_damaged": report.tables_damaged,
         "damage": report.damage.iter().map(|lost| lost_object(lost, form)).collect::<Vec<_>>(),

@@ -25,10 +25,10 @@ use siltdb_disk::{
     table::{LostEntries, LostList, SalvageCursor, TablePlace, TableSalvage},
 };
 use siltdb_tree::{
-    files::open_files::{OpenFiles, OpenReference},
+    files::open_files::{OpenFiles, OpenReference, TableId},
     merge_operator::{AbsentOperator, MergeOperator},
 };
-use std::{path::Path, sync::Arc};
+use std::{collections::HashMap, path::Path, sync::Arc};
 
 /// The progress of a check.
 #[non_exhaustive]
@@ -39,6 +39,9 @@ pub struct CheckProgress {
     /// The bytes to verify.
     pub bytes_total: u64,
 }
+
+/// The references of families to one table, with the names of these.
+type SharedTable<'v> = Vec<(&'v str, &'v Arc<OpenReference>)>;
 
 /// The result of a check.
 #[non_exhaustive]
@@ -52,6 +55,8 @@ pub struct CheckReport {
     pub entries: u64,
     /// The number of log records that were replayed when the database was opened.
     pub log_records: u64,
+    /// Prepared transactions that wait for their decision.
+    pub prepared: u64,
     /// The bytes of tables verified.
     pub bytes: u64,
     /// The number of tables that are damaged or cannot be read.
@@ -81,8 +86,9 @@ impl Database {
     /// # Errors
     /// None of its own; damage is in the report.
     pub fn check(&self, on_progress: &mut dyn FnMut(CheckProgress)) -> Result<CheckReport> {
-        let mut report =
-            CheckReport { log_records: self.log.replayed_records, ..CheckReport::default() };
+        let prepared = self.prepared.undecided().len() as u64;
+        let log_records = self.log.replayed_records;
+        let mut report = CheckReport { log_records, prepared, ..CheckReport::default() };
         check_tables(&self.catalog.families, &self.catalog.files, &mut report, on_progress);
         Ok(report)
     }
@@ -163,18 +169,17 @@ fn check_tables(
 ) {
     let families = families.load();
     let views: Vec<_> = families.iter().map(|family| (family.name(), family.tree.view())).collect();
-    let mut tables = Vec::new();
-    for (name, view) in &views {
-        tables.extend(view.version.tables().map(|(_, table)| (name, table)));
-    }
-    let mut progress = CheckProgress {
-        bytes_done: 0,
-        bytes_total: tables.iter().map(|(_, table)| table.bytes()).sum(),
-    };
+    let named = views
+        .iter()
+        .flat_map(|(name, view)| view.version.tables().map(move |(_, table)| (&**name, table)));
+    let tables = shared_tables(named);
+    let bytes = tables.iter().filter_map(|shared| shared.first()).map(|(_, table)| table.bytes());
+    let mut progress = CheckProgress { bytes_done: 0, bytes_total: bytes.sum() };
     for (_, view) in &views {
         report.errors.extend(view.version.check().err());
     }
-    for (family, table) in tables {
+    for shared in tables {
+        let Some((_, table)) = shared.first() else { continue };
         let verified = table.pass().and_then(|passing| {
             passing.verify(&mut |_, info, _| {
                 progress.bytes_done += info.bytes;
@@ -193,11 +198,32 @@ fn check_tables(
                 let path = files.path(table.id().file);
                 let error = error.or_file(&path);
                 report.tables_damaged += 1;
-                report.damage.extend(damage(files, family, table, &path, &error));
+                for (family, table) in &shared {
+                    report.damage.extend(damage(files, family, table, &path, &error));
+                }
                 report.errors.push(error);
             }
         }
     }
+}
+
+/// Puts together what refers to the same table, so that those of clones are verified once. What
+/// says something else of it is verified for itself.
+fn shared_tables<'v>(
+    named: impl Iterator<Item = (&'v str, &'v Arc<OpenReference>)>,
+) -> Vec<SharedTable<'v>> {
+    let mut tables: Vec<SharedTable<'v>> = Vec::new();
+    let mut places: HashMap<TableId, usize> = HashMap::new();
+    for (name, table) in named {
+        let place = *places.entry(table.id()).or_insert(tables.len());
+        match tables.get_mut(place) {
+            Some(shared) if shared.iter().all(|(_, other)| other.meta() == table.meta()) => {
+                shared.push((name, table));
+            }
+            _ => tables.push(vec![(name, table)]),
+        }
+    }
+    tables
 }
 
 /// The unreadable keys of a damaged table: those of its damaged blocks, or all if it cannot be

@@ -9,7 +9,7 @@ use crate::{
     commit::{self, Payload},
     conditional_commit::{self, Conditions},
     database::{Database, Waiting},
-    family_commit, family_options,
+    family_clone, family_commit, family_options,
     feed::{Feed, FeedItem},
     footprint, install, jobs,
     jobs::replayed,
@@ -23,6 +23,8 @@ use crate::{
     open::recovery,
     options::{Access, Durability, EngineOptions, Lifetime},
     own_writes::IndexedWrites,
+    prepared,
+    prepared_set::Undecided,
     read::ReadRange,
     snapshots::LiveSnapshot,
 };
@@ -33,7 +35,10 @@ use siltdb_base::{
     process::Process,
     sync::lock,
 };
-use siltdb_disk::batch::BatchBytes;
+use siltdb_disk::{
+    batch::BatchBytes,
+    prepared::{Decision, PreparedBatch},
+};
 use siltdb_tree::{
     options::TreeOptions,
     read::changed::Since,
@@ -147,6 +152,40 @@ impl Engine {
         conditions: &Conditions<'_>,
     ) -> Result<SequenceNumber> {
         conditional_commit::commit_if(self.writable()?, batch, durability, conditions)
+    }
+
+    /// Prepares `batch` as the transaction `id`.
+    ///
+    /// # Errors
+    /// As [`prepared::prepare`].
+    pub fn prepare(
+        &self,
+        id: &[u8],
+        batch: &BatchBytes,
+        conditions: &Conditions<'_>,
+    ) -> Result<Undecided> {
+        prepared::prepare(self.writable()?, id, batch, conditions)
+    }
+
+    /// Prepares a transaction that was prepared in another database.
+    ///
+    /// # Errors
+    /// As [`prepared::prepare_again`].
+    pub fn prepare_again(&self, transaction: &PreparedBatch) -> Result<()> {
+        prepared::prepare_again(self.writable()?, transaction)
+    }
+
+    /// Decides a prepared transaction.
+    ///
+    /// # Errors
+    /// As [`prepared::decide`].
+    pub fn decide(
+        &self,
+        transaction: (&[u8], Option<SequenceNumber>),
+        decision: Decision,
+        durability: Durability,
+    ) -> Result<SequenceNumber> {
+        prepared::decide(self.writable()?, transaction, decision, durability)
     }
 
     /// A holder without locks.
@@ -274,6 +313,22 @@ impl Engine {
     /// `AlreadyExists`, `InvalidArgument`; as [`install::install`].
     pub fn create_family(&self, name: &str, options: TreeOptions) -> Result<Arc<FamilyData>> {
         self.at_work(|database| install::create_family(database, name, options))
+    }
+
+    /// Creates a family that holds what `source` holds now, or at a snapshot of this database.
+    ///
+    /// # Errors
+    /// As [`family_clone::clone_family`].
+    pub fn clone_family(
+        &self,
+        source: &FamilyData,
+        name: &str,
+        at: Option<&LiveSnapshot>,
+    ) -> Result<Arc<FamilyData>> {
+        self.at_work(|database| match at {
+            Some(at) => family_clone::clone_family(database, source, name, at),
+            None => family_clone::clone_family(database, source, name, &self.snapshot()),
+        })
     }
 
     /// Prepares a family that a commit can create.

@@ -7,6 +7,7 @@
 //! 2. The log records that verify are sorted into tables beside the new database.
 //! 3. For each family, the entries of all its tables are merged. What a reader would see of them
 //!    now is committed to the new database. Merge operands are kept as operands.
+//! 4. Transactions that were prepared and not decided are prepared there again.
 //!
 //! Memory: one block and one index for each sorted run, and a bounded part of the log.
 
@@ -29,7 +30,7 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{Fs, LockKind, Metadata},
 };
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 /// Writes everything of the database in `old` that verifies into a new one in `new`. `options`
 /// describe the new one: file system, memory, threads, and merge operators. They also say how long
@@ -60,6 +61,8 @@ pub fn salvage(
         let families = database.families(&mut found)?;
         let mut progress = SalvageProgress::default();
         let mut report = SalvageReport { log_records, ..SalvageReport::default() };
+        let targets: Vec<_> =
+            families.iter().map(|(family, target)| (family.id, Arc::clone(target))).collect();
         for (family, target) in families {
             let mut on_bytes = |bytes| {
                 progress.bytes_done += bytes;
@@ -69,6 +72,14 @@ pub fn salvage(
                 write_family(&database, family, &target, &scratch, &mut lost, &mut on_bytes)?;
             report.add(written);
         }
+        for transaction in found.log.prepared.values() {
+            match database.prepare(transaction, &targets) {
+                Ok(()) => report.prepared += 1,
+                // It does not fit beside the others, as if a decision about one of them were lost.
+                Err(error) if is_refusal(error.kind()) => lost.push(Lost::anything(error)),
+                Err(error) => return Err(error),
+            }
+        }
         database.close()?;
         Ok(report)
     });
@@ -77,6 +88,11 @@ pub fn salvage(
     report.manifest = found.manifest;
     report.lost = Lost::distinct(lost);
     Ok(report)
+}
+
+/// Whether an error is about a prepared transaction, and not about the new database.
+fn is_refusal(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Busy | ErrorKind::AlreadyExists | ErrorKind::InvalidArgument)
 }
 
 /// Checks that there are files to read, and that nothing would be written to the old database.

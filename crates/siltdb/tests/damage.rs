@@ -72,8 +72,8 @@ fn value(number: u32) -> Vec<u8> {
     format!("{number}-").repeat(number as usize % 9).into_bytes()
 }
 
-/// Tables in two families, range tombstones in a table and in the log, and a dropped family. Some of
-/// the commits in the log are synced.
+/// Tables in two families, range tombstones in a table and in the log, and a dropped family. Some
+/// of the commits in the log are synced.
 fn golden() -> Golden {
     golden_ending(|_| ())
 }

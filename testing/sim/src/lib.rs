@@ -1,8 +1,8 @@
 //! A simulator of SiltDB: a seed decides operations, faults and crashes, and a model judges the
 //! results.
 //!
-//! The whole engine runs on one thread, with a file system in memory and a manual clock. So a run is
-//! a function of its seed. `tests/stress.rs` tests real threads.
+//! The whole engine runs on one thread, with a file system in memory and a manual clock. So a run
+//! is a function of its seed. `tests/stress.rs` tests real threads.
 #![forbid(unsafe_code)]
 
 pub mod draw;
@@ -14,6 +14,7 @@ pub mod keys;
 pub mod settings;
 pub mod watch;
 pub mod times;
+pub mod prepared;
 pub mod expected;
 pub mod database;
 pub mod directory;
@@ -25,8 +26,10 @@ pub mod run;
 mod parts;
 mod steps;
 mod checkpoints;
+mod clones;
 mod tiny;
 mod tables;
 mod transactions;
+mod two_phases;
 mod ground;
 pub mod campaign;

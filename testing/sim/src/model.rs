@@ -210,6 +210,27 @@ impl Model {
         FamilyIndex(self.families.len() - 1)
     }
 
+    /// Makes room for a new family that holds what `source` held after commit number `last`. Each
+    /// commit up to that did the same to both.
+    pub fn clone_family(&mut self, source: FamilyIndex, last: u64) -> FamilyIndex {
+        let clone = self.add_family();
+        let seen = |versions: &Vec<Version>| -> Vec<Version> {
+            versions.iter().filter(|version| version.commit <= last).cloned().collect()
+        };
+        let versions = self.families[source.0].iter();
+        let versions = versions.map(|(key, versions)| (Arc::clone(key), seen(versions)));
+        let keys = versions.filter(|(_, versions)| !versions.is_empty()).collect();
+        self.families[clone.0] = keys;
+        for commit in self.commits.iter_mut().take(last as usize) {
+            let deletions = commit.deletions.iter().filter(|(family, _)| *family == source);
+            let more: Vec<_> = deletions.map(|(_, span)| (clone, span.clone())).collect();
+            if !more.is_empty() {
+                commit.deletions = commit.deletions.iter().cloned().chain(more).collect();
+            }
+        }
+        clone
+    }
+
     /// The number of the last commit that was acknowledged.
     #[must_use]
     pub fn acknowledged(&self) -> u64 {

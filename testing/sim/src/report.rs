@@ -21,6 +21,8 @@ pub enum Phase {
     Install,
     /// The creation, renaming or dropping of a family.
     Family,
+    /// A family being cloned, from its flush to the edit.
+    Clone,
     /// Recovery at open.
     Recovery,
     /// A checkpoint.
@@ -29,7 +31,7 @@ pub enum Phase {
     Other,
 }
 
-const PHASES: [(Phase, &str); 10] = [
+const PHASES: [(Phase, &str); 11] = [
     (Phase::Idle, "idle"),
     (Phase::Commit, "commit"),
     (Phase::Transaction, "transaction"),
@@ -37,13 +39,14 @@ const PHASES: [(Phase, &str); 10] = [
     (Phase::Compaction, "compaction"),
     (Phase::Install, "install"),
     (Phase::Family, "family"),
+    (Phase::Clone, "clone"),
     (Phase::Recovery, "recovery"),
     (Phase::Checkpoint, "checkpoint"),
     (Phase::Other, "other"),
 ];
 
 /// The phases in which a complete simulation must have crashed.
-const REQUIRED: [Phase; 9] = [
+const REQUIRED: [Phase; 10] = [
     Phase::Idle,
     Phase::Commit,
     Phase::Transaction,
@@ -51,6 +54,7 @@ const REQUIRED: [Phase; 9] = [
     Phase::Compaction,
     Phase::Install,
     Phase::Family,
+    Phase::Clone,
     Phase::Recovery,
     Phase::Checkpoint,
 ];
@@ -90,6 +94,12 @@ pub struct Report {
     pub transactions: Transactions,
     /// Counts of checkpoints.
     pub checkpoints: Checkpoints,
+    /// Families cloned.
+    pub clones: u64,
+    /// Of these, as of a snapshot.
+    pub clones_at_snapshots: u64,
+    /// Of all, families that were clones.
+    pub clones_of_clones: u64,
     /// Temporary renamings of the directory.
     pub moves: u64,
     /// The longest series of commits of which each was followed by a flush or an opening.
@@ -133,6 +143,12 @@ pub struct Transactions {
     pub returns: u64,
     /// Refused because a family that they wrote to had been dropped.
     pub dropped: u64,
+    /// Prepared.
+    pub prepared: u64,
+    /// Prepared ones that were committed or rolled back.
+    pub decided: u64,
+    /// Prepared ones that waited for their decision when a database was opened.
+    pub found_undecided: u64,
 }
 
 impl Transactions {
@@ -145,10 +161,13 @@ impl Transactions {
         self.rolled_back += other.rolled_back;
         self.returns += other.returns;
         self.dropped += other.dropped;
+        self.prepared += other.prepared;
+        self.decided += other.decided;
+        self.found_undecided += other.found_undecided;
     }
 
     /// Each count with the case that it covers, except dropped families, which are too rare.
-    fn counts(&self) -> [(&'static str, u64); 7] {
+    fn counts(&self) -> [(&'static str, u64); 10] {
         [
             ("transactions", self.committed),
             ("transactions overtaken by a commit", self.overtaken),
@@ -157,6 +176,9 @@ impl Transactions {
             ("transactions that conflict", self.conflicts),
             ("transactions rolled back", self.rolled_back),
             ("returns to a savepoint", self.returns),
+            ("transactions prepared", self.prepared),
+            ("decisions about prepared transactions", self.decided),
+            ("prepared transactions found after an opening", self.found_undecided),
         ]
     }
 }
@@ -169,11 +191,16 @@ impl fmt::Display for Transactions {
              {} only read",
             self.committed, self.overtaken, self.across_jobs, self.read_only
         )?;
-        write!(
+        writeln!(
             f,
             "             {:>9}  conflicts; {} rolled back, {} returns to a savepoint, {} without \
              their family",
             self.conflicts, self.rolled_back, self.returns, self.dropped
+        )?;
+        write!(
+            f,
+            "             {:>9}  prepared, {} decided; {} found undecided by an opening",
+            self.prepared, self.decided, self.found_undecided
         )
     }
 }
@@ -275,6 +302,9 @@ impl Report {
         self.looks += other.looks;
         self.transactions.add(&other.transactions);
         self.checkpoints.add(&other.checkpoints);
+        self.clones += other.clones;
+        self.clones_at_snapshots += other.clones_at_snapshots;
+        self.clones_of_clones += other.clones_of_clones;
         self.moves += other.moves;
         self.tiny_steps_max = self.tiny_steps_max.max(other.tiny_steps_max);
         self.reads += other.reads;
@@ -311,6 +341,9 @@ impl Report {
             ("recoveries", self.recoveries),
             ("salvages", self.salvages),
             ("openings that only read", self.looks),
+            ("clones", self.clones),
+            ("clones at snapshots", self.clones_at_snapshots),
+            ("clones of clones", self.clones_of_clones),
             ("directories renamed", self.moves),
             ("tiny steps", self.tiny_steps_max),
             ("reads", self.reads),
@@ -358,6 +391,11 @@ impl fmt::Display for Report {
         )?;
         writeln!(f, "{}", self.transactions)?;
         writeln!(f, "{}", self.checkpoints)?;
+        writeln!(
+            f,
+            "clones       {:>9}  compared, {} of a snapshot, {} of a clone",
+            self.clones, self.clones_at_snapshots, self.clones_of_clones
+        )?;
         writeln!(f, "reads        {:>9}  compared with the model", self.reads)?;
         writeln!(
             f,

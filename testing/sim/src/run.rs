@@ -8,7 +8,8 @@ use crate::{
     directory::Directory,
     draw::Draw,
     expected::{Expectation, Floors, Names},
-    model::{FamilyIndex, Model, Moment},
+    model::{FamilyIndex, Model, Moment, Operation},
+    prepared::{Waiting, waiting_in},
     reads::Walk,
     recovery::{Recovered, Recovery, Standing, turn_back},
     report::Report,
@@ -24,7 +25,11 @@ use siltdb_base::{
     clock::{Clock, ManualClock},
     fs::mem::MemFs,
 };
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 /// The wall clock at the start of a run, in ms since 1970.
 const WALL_MS_START: u64 = 1_700_000_000_000;
@@ -110,8 +115,16 @@ pub struct Run {
     pub(crate) trace: Trace,
     /// The families if a failed change of them took effect nevertheless.
     pub(crate) half_changed: Option<Names>,
+    /// Families that are clones.
+    pub(crate) clones: BTreeSet<FamilyIndex>,
     /// The commit in progress that changes families together with data.
     pub(crate) joined: Option<u64>,
+    /// Prepared transactions, and whether they wait for their decision.
+    pub(crate) waiting: Waiting,
+    /// What each prepared transaction writes.
+    pub(crate) prepared: BTreeMap<String, Vec<(FamilyIndex, Operation)>>,
+    /// How many there have been.
+    pub(crate) prepared_count: u64,
     /// The number of failed calls when the database was opened.
     faults_before: u64,
     /// Operations, one to a line.
@@ -164,7 +177,11 @@ impl Run {
             poisoned: false,
             trace: Trace::None,
             half_changed: None,
+            clones: BTreeSet::new(),
             joined: None,
+            waiting: Waiting::new(),
+            prepared: BTreeMap::new(),
+            prepared_count: 0,
             faults_before,
             log: Vec::new(),
             crashes_left,
@@ -250,6 +267,7 @@ impl Run {
             families,
             joined: self.joined,
             floors_ms: self.times.floors_ms().to_vec(),
+            waiting: self.waiting.clone(),
         }
     }
 
@@ -273,7 +291,8 @@ impl Run {
         self.report.jobs += done.flushes + done.compactions;
         self.report.dropped_tables += done.dropped_tables;
         self.report.space_compactions += done.space_compactions;
-        if done != JobsDone::default() || activity == Activity::Family && result.is_ok() {
+        let is_edit = matches!(activity, Activity::Family | Activity::Clone);
+        if done != JobsDone::default() || is_edit && result.is_ok() {
             self.times.made_durable();
         }
         let outcome = match result {
@@ -365,6 +384,8 @@ impl Run {
         (self.durable, self.flushed, self.visible) = (commit, commit, commit);
         self.disk = Excuse::None;
         (self.poisoned, self.trace, self.half_changed) = (false, Trace::None, None);
+        self.waiting = waiting_in(&database.db);
+        self.report.transactions.found_undecided += self.waiting.len() as u64;
         self.faults_before = database.fs.faults();
         database.fs.set_space_limit(None);
         self.database = database;

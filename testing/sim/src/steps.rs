@@ -22,7 +22,7 @@ use siltdb_base::{
 use std::time::{Duration, UNIX_EPOCH};
 
 /// At most this many families exist at once, including the default one.
-const FAMILIES_MAX: usize = 5;
+pub(crate) const FAMILIES_MAX: usize = 5;
 
 /// At most this many snapshots are held at once.
 const SNAPSHOTS_MAX: usize = 4;
@@ -45,9 +45,11 @@ impl Run {
         }
         match self.draw.below(100) {
             0..34 => self.commit(),
+            34..46 if self.draw.chance(1, 5) => self.two_phases(),
             34..46 => self.transact(),
             46..57 => self.read(),
-            58..63 => self.hold_snapshot(),
+            58..62 => self.hold_snapshot(),
+            62 => self.clone_family(),
             63..68 => self.walk(),
             68..78 => self.run_jobs(),
             78..80 => self.flush(),
@@ -339,7 +341,7 @@ impl Run {
         Ok(())
     }
 
-    fn change_families(&mut self) -> Checked<()> {
+    pub(crate) fn change_families(&mut self) -> Checked<()> {
         if self.excuse() == Excuse::Fault {
             // The change may or may not happen. Only one such change at a time is tracked.
             return self.crash();
@@ -396,7 +398,7 @@ impl Run {
     }
 
     /// After a change of families that failed halfway, only a recovery shows which families exist.
-    fn forget_half_changed(&mut self) -> Checked<()> {
+    pub(crate) fn forget_half_changed(&mut self) -> Checked<()> {
         let found = self.database.db.families();
         if self.excuse() == Excuse::None || self.database.names.keys().eq(found.iter()) {
             return Ok(());
@@ -443,7 +445,9 @@ impl Run {
             let commit = self.model.acknowledged();
             let names = self.database.names.clone();
             let flushed = self.flushed..=commit;
+            let waiting = self.waiting.clone();
             expectation = Expectation::exactly(commit, flushed, names, &self.times);
+            expectation = Expectation { waiting, ..expectation };
         }
         self.reopen(&expectation)
     }

@@ -9,6 +9,7 @@ fn quantities_have_three_digits_and_a_unit() {
     assert_eq!([172e6, 512.0].map(bytes), ["172 MB", "512 B"]);
     assert_eq!([46_000.0, 2_400.0, 1.5e9].map(time), ["46 µs", "2.40 µs", "1.50 s"]);
     assert_eq!((factor(1.618), percent(0.0123)), ("1.62×".to_owned(), "1.23 %".to_owned()));
+    assert_eq!((factor(0.004_64), factor(0.0)), ("0.0046×".to_owned(), "0×".to_owned()));
     assert_eq!([7, 1_000, 12_345_678].map(whole), ["7", "1,000", "12,345,678"]);
     assert_eq!(or_none(None, rate), "–");
 }

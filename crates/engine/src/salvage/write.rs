@@ -24,6 +24,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     batch::{BatchBytes, BatchOperation},
+    prepared::{HeldLock, PreparedBatch},
     table::{LostEntries, LostList},
 };
 use siltdb_tree::{
@@ -73,6 +74,32 @@ impl NewDatabase {
         Ok(families)
     }
 
+    /// Prepares a transaction that was found without a decision. `families` has those of the old
+    /// database with what they became; operations and locks of others are left out.
+    ///
+    /// # Errors
+    /// As [`Engine::prepare`].
+    pub fn prepare(
+        &self,
+        transaction: &PreparedBatch,
+        families: &[(FamilyId, Arc<FamilyData>)],
+    ) -> Result<()> {
+        let of = |id: FamilyId| families.iter().find(|(old, _)| *old == id).map(|(_, new)| new.id);
+        let (mut batch, mut locks) = (BatchBytes::new(), Vec::new());
+        for operation in transaction.batch.operations() {
+            let operation = operation?;
+            if let Some(family) = of(operation.family) {
+                batch.push(&BatchOperation { family, ..operation })?;
+            }
+        }
+        for held in &transaction.locks {
+            let family = of(held.family);
+            locks.extend(family.map(|family| HeldLock { family, ..held.clone() }));
+        }
+        let transaction = PreparedBatch { batch, locks, ..transaction.clone() };
+        self.engine.prepare_again(&transaction)
+    }
+
     /// Flushes all memtables and closes the database.
     ///
     /// # Errors
@@ -85,7 +112,8 @@ impl NewDatabase {
 
 /// A family to save.
 pub struct Salvaged {
-    id: FamilyId,
+    /// Its number in the old database.
+    pub id: FamilyId,
     family: FoundFamily,
 }
 
