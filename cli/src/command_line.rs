@@ -132,7 +132,7 @@ enum Verb {
     #[command(after_help = CHECK)]
     Check(On<Nothing>),
     /// Write what verifies of a damaged database into a new one
-    #[command(after_help = RECOVER)]
+    #[command(after_help = recover::HELP)]
     Recover(recover::Arguments),
     /// Make a second database with the same contents, by hard links
     #[command(after_help = checkpoint::HELP)]
@@ -150,7 +150,7 @@ enum Verb {
     #[command(after_help = FLUSH)]
     Flush(On<upkeep::FlushArguments>),
     /// Remove a database for good
-    #[command(after_help = DESTROY)]
+    #[command(after_help = destroy::HELP)]
     Destroy(destroy::Arguments),
     /// Print the contents of a log, a manifest or a table
     #[command(after_help = INSPECT)]
@@ -159,7 +159,7 @@ enum Verb {
     #[command(after_help = UPGRADE)]
     Upgrade(On<Nothing>),
     /// Print a completion script for a shell
-    #[command(after_help = COMPLETIONS)]
+    #[command(after_help = completions::HELP)]
     Completions(completions::Arguments),
 }
 
@@ -331,30 +331,6 @@ Ends with exit code 3 if anything is damaged; `silt recover` saves the rest.
 Example:
   silt check demo.db";
 
-const RECOVER: &str = "\
-Reads every block of every table and every record of the log of OLD, also behind damage. Creates \
-NEW with each value that a reader would see. OLD is never written to. Merge operands stay \
-operands, so no merge operator is needed.
-
-A missing CURRENT loses nothing. If the manifest can be read, every value is one that was written. \
-Each key has its newest value, unless the report names it as lost; a lost key may have an older \
-value, or a deleted one.
-
-Without the manifest, every value was written once, but retired files cannot always be told from \
-live ones. Deleted keys, older values, dropped families and folded merge operands may reappear. An \
-old deletion may hide a later value. A clone has only the tables that it wrote itself. A family \
-without any table left gets a new name and the default options.
-
-The report counts the recovered entries and families. For each damage it has the family, the keys, \
-the most entries that may be lost, and file and offset. A missing file is noticed if another file \
-refers to it. Ends with exit code 0 if all was recovered, and 3 if something may be lost; NEW is \
-usable in both cases. After any other exit code NEW is incomplete.
-
-Example:
-  silt check demo.db
-  silt recover demo.db saved.db
-  silt recover demo.db saved.db --json";
-
 const COMPACT: &str = "\
 Background work reclaims space in time; this does it at once. It needs room for the new tables. \
 With --prefix, --from or --to it merges only tables with such keys, but these in whole.
@@ -369,15 +345,6 @@ Writes survive a crash without this, because they are in the log.
 Example:
   silt flush demo.db
   silt flush demo.db --family users";
-
-const DESTROY: &str = "\
-Removes the files of the database, and its directory if no other file is in it. Asks first, unless \
---yes is given. Only a directory with a valid CURRENT is a database. A database that is open in a \
-process is refused.
-
-Example:
-  silt destroy demo.db
-  silt destroy demo.db --yes";
 
 const INSPECT: &str = "\
 The part and the database may have either order. Keys are printed between quotation marks, with a \
@@ -396,11 +363,6 @@ far, so this changes nothing, and refuses any other version. The database must n
 
 Example:
   silt upgrade demo.db";
-
-const COMPLETIONS: &str = "\
-Example:
-  silt completions bash > ~/.local/share/bash-completion/completions/silt
-  silt completions zsh > ~/.zfunc/_silt";
 
 /// Adds the exit codes to the help of a verb and of its subverbs.
 fn with_exit_codes(verb: clap::Command) -> clap::Command {

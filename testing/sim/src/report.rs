@@ -2,6 +2,7 @@
 //!
 //! It counts and adds up; other modules judge promises.
 
+use crate::counts::{Buckets, Feeds, Locks, SingleKeys};
 use std::fmt;
 
 /// The engine's work at the time of a crash.
@@ -94,6 +95,14 @@ pub struct Report {
     pub followed: u64,
     /// Counts of transactions.
     pub transactions: Transactions,
+    /// Counts of locks.
+    pub locks: Locks,
+    /// Counts of buckets.
+    pub buckets: Buckets,
+    /// Counts of steps on single keys.
+    pub single_keys: SingleKeys,
+    /// Counts of the change feed.
+    pub feeds: Feeds,
     /// Counts of checkpoints.
     pub checkpoints: Checkpoints,
     /// Families cloned.
@@ -304,6 +313,10 @@ impl Report {
         self.looks += other.looks;
         self.followed += other.followed;
         self.transactions.add(&other.transactions);
+        self.locks.add(&other.locks);
+        self.buckets.add(&other.buckets);
+        self.single_keys.add(&other.single_keys);
+        self.feeds.add(&other.feeds);
         self.checkpoints.add(&other.checkpoints);
         self.clones += other.clones;
         self.clones_at_snapshots += other.clones_at_snapshots;
@@ -359,7 +372,10 @@ impl Report {
             ("compactions for space", self.space_compactions),
             ("a clock set back", self.turns_back),
         ];
+        let (locks, buckets) = (self.locks.counts(), self.buckets.counts());
+        let (single_keys, feeds) = (self.single_keys.counts(), self.feeds.counts());
         let counts = counts.iter().chain(&transactions).chain(&checkpoints);
+        let counts = counts.chain(&locks).chain(&buckets).chain(&single_keys).chain(&feeds);
         gaps.extend(counts.filter(|(_, count)| *count == 0).map(|(name, _)| name));
         gaps
     }
@@ -394,6 +410,10 @@ impl fmt::Display for Report {
             self.recoveries, self.salvages, self.looks
         )?;
         writeln!(f, "{}", self.transactions)?;
+        writeln!(f, "{}", self.locks)?;
+        writeln!(f, "{}", self.buckets)?;
+        writeln!(f, "{}", self.single_keys)?;
+        writeln!(f, "{}", self.feeds)?;
         writeln!(f, "{}", self.checkpoints)?;
         writeln!(
             f,

@@ -8,12 +8,13 @@ use crate::{
     directory::Directory,
     draw::Draw,
     expected::{Expectation, Floors, Names},
-    model::{FamilyIndex, Model, Moment, Operation},
+    model::{FamilyIndex, Model, Moment, Operation, Shared},
     prepared::{Waiting, waiting_in},
     reads::Walk,
     recovery::{Recovered, Recovery, Standing, turn_back},
     report::Report,
     settings::{Settings, Weather},
+    subscriber::Subscriber,
     times::Times,
     transaction::OpenTransaction,
     violation::{Checked, Violation},
@@ -27,6 +28,7 @@ use siltdb_base::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
+    ops::Range,
     sync::Arc,
     time::Duration,
 };
@@ -84,6 +86,23 @@ pub(crate) enum Trace {
     Lasting,
 }
 
+/// A counter that gives ids.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct IdCounter {
+    /// The last id given; 0 before the first.
+    pub(crate) given: u64,
+    /// Ids that are reserved by this opening and not given.
+    pub(crate) block: Range<u64>,
+    /// Whether the database was reopened since the last id.
+    pub(crate) is_reopened: bool,
+}
+
+impl IdCounter {
+    fn reopened(&mut self) {
+        (self.block, self.is_reopened) = (0..0, true);
+    }
+}
+
 /// A run in progress.
 #[derive(Debug)]
 pub struct Run {
@@ -95,6 +114,11 @@ pub struct Run {
     pub(crate) snapshots: Vec<Held>,
     pub(crate) walks: Vec<Walk>,
     pub(crate) transactions: Vec<OpenTransaction>,
+    pub(crate) subscriber: Subscriber,
+    /// Counters of the default family, by key.
+    pub(crate) ids: BTreeMap<Shared, IdCounter>,
+    /// The commit at which the database was opened.
+    pub(crate) opened_at: u64,
     pub(crate) database: Database,
     /// What reads beside the database.
     pub(crate) follower: Option<Follower>,
@@ -168,6 +192,9 @@ impl Run {
             snapshots: Vec::new(),
             walks: Vec::new(),
             transactions: Vec::new(),
+            subscriber: Subscriber::default(),
+            ids: BTreeMap::new(),
+            opened_at: 0,
             database,
             follower: None,
             watch: None,
@@ -374,7 +401,8 @@ impl Run {
 
     /// Continues with another database, at the commit that it holds.
     fn adopt(&mut self, recovered: Recovered) {
-        let Recovered { database, standing: Standing { commit, flushed }, times } = recovered;
+        let Recovered { database, standing, times } = recovered;
+        let Standing { commit, certain, flushed } = standing;
         let now = times.at(&self.clock);
         self.note(format!("recovered at commit {commit}, {now} ms"));
         (self.times, self.written) = (times, false);
@@ -382,9 +410,14 @@ impl Run {
         self.snapshots.clear();
         self.walks.clear();
         self.transactions.clear();
+        self.ids.values_mut().for_each(IdCounter::reopened);
         (self.watch, self.follower) = (None, None);
-        self.model.recovered(commit, *flushed.end(), database.db.snapshot().sequence());
+        let sequence = database.db.snapshot().sequence();
+        self.model.recovered(commit, *flushed.end(), sequence);
+        self.model.doubt(certain + 1..=commit);
+        self.subscriber.reopened(sequence);
         (self.durable, self.flushed, self.visible) = (commit, commit, commit);
+        self.opened_at = commit;
         self.disk = Excuse::None;
         (self.poisoned, self.trace, self.half_changed) = (false, Trace::None, None);
         self.waiting = waiting_in(&database.db);
