@@ -7,7 +7,7 @@ use super::{
     scratch::ScratchTables,
 };
 use crate::{
-    catalog::family::{DEFAULT_FAMILY, FamilyData},
+    catalog::family::{DEFAULT_FAMILY, FamilyData, no_operator},
     commit::Payload,
     engine::Engine,
     lost::Lost,
@@ -27,6 +27,7 @@ use siltdb_disk::{
     table::{LostEntries, LostList},
 };
 use siltdb_tree::{
+    merge_operator::MergeOperator,
     read::merge::{Merge, MergeSource},
     retain::{
         entries::{CompactionIter, Rules},
@@ -38,13 +39,24 @@ use std::{path::Path, sync::Arc};
 /// The size of operations that are committed together, in bytes.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// The new database.
-pub struct NewDatabase {
-    engine: Engine,
+/// Where the families that were found go.
+pub enum SalvageDestination {
+    /// A new database.
+    Database(Engine),
+    /// Nowhere: they are counted.
+    Nowhere,
 }
 
-impl NewDatabase {
-    /// Creates it in `dir`, with the default family that was `found`.
+/// Where the entries of one family go.
+pub enum FamilyTarget<'a> {
+    /// A family of the new database.
+    Family(&'a Engine, Arc<FamilyData>),
+    /// Nowhere. The family would have this name and operator.
+    Nowhere(String, Option<Arc<dyn MergeOperator>>),
+}
+
+impl SalvageDestination {
+    /// A new database in `dir`, with the default family that was `found`.
     ///
     /// # Errors
     /// As [`Engine::open`].
@@ -53,33 +65,71 @@ impl NewDatabase {
         if let Some(default) = found.families.get(&DEFAULT_ID) {
             options.tree = default.options.clone();
         }
-        Ok(Self { engine: Engine::open(dir, options)? })
+        Ok(Self::Database(Engine::open(dir, options)?))
     }
 
-    /// Creates the families that were `found`. Returns each with its tables and the new family.
+    /// Creates the families that were `found`. Returns each with its tables and its target.
     ///
     /// # Errors
     /// As [`Engine::create_family`].
-    pub fn families(&self, found: &mut Salvageable) -> Result<Vec<(Salvaged, Arc<FamilyData>)>> {
+    pub fn families(&self, found: &mut Salvageable) -> Result<Vec<(Salvaged, FamilyTarget<'_>)>> {
         found.name_families();
         let mut families = Vec::new();
         for (&id, family) in &found.families {
-            let target = match id {
-                DEFAULT_ID => self.engine.catalog.families.named(DEFAULT_FAMILY)?,
-                _ => self.engine.create_family(&family.name, family.options.clone())?,
+            let target = match self {
+                Self::Database(engine) => FamilyTarget::Family(
+                    engine,
+                    match id {
+                        DEFAULT_ID => engine.catalog.families.named(DEFAULT_FAMILY)?,
+                        _ => engine.create_family(&family.name, family.options.clone())?,
+                    },
+                ),
+                Self::Nowhere => {
+                    let operator = family.options.merge_operator.clone();
+                    FamilyTarget::Nowhere(family.name.clone(), operator)
+                }
             };
             families.push((Salvaged { id, family: family.clone() }, target));
         }
         Ok(families)
     }
 
-    /// Flushes all memtables and closes the database.
+    /// Flushes all memtables of the new database and closes it.
     ///
     /// # Errors
     /// As [`Engine::flush`] and [`Engine::close`].
     pub fn close(&self) -> Result<()> {
-        self.engine.flush()?;
-        self.engine.close()
+        let Self::Database(engine) = self else { return Ok(()) };
+        engine.flush()?;
+        engine.close()
+    }
+}
+
+impl FamilyTarget<'_> {
+    /// The id of the family in the batches that are committed.
+    fn id(&self) -> FamilyId {
+        match self {
+            Self::Family(_, family) => family.id,
+            Self::Nowhere(..) => DEFAULT_ID,
+        }
+    }
+
+    /// Why it takes no operands; `None` if it does.
+    fn refuses_operands(&self) -> Option<Error> {
+        match self {
+            Self::Family(_, family) => family.check_operator().err(),
+            Self::Nowhere(_, Some(_)) => None,
+            Self::Nowhere(name, None) => Some(no_operator(name)),
+        }
+    }
+
+    fn commit(&self, batch: &BatchBytes) -> Result<()> {
+        match self {
+            Self::Family(engine, _) => {
+                engine.commit(&Payload::batch(batch), Some(Durability::Volatile))
+            }
+            Self::Nowhere(..) => Ok(()),
+        }
     }
 }
 
@@ -94,9 +144,8 @@ pub struct Salvaged {
 /// # Errors
 /// Failures of committing. Unreadable parts are added to `lost`.
 pub fn write_family(
-    database: &NewDatabase,
     salvaged: Salvaged,
-    target: &Arc<FamilyData>,
+    target: &FamilyTarget<'_>,
     scratch: &ScratchTables,
     lost: &mut Vec<Lost>,
     on_bytes: &mut dyn FnMut(u64),
@@ -107,8 +156,8 @@ pub fn write_family(
     // operands.
     let mut tables = family.tables;
     tables.extend_from_slice(scratch.tables(id));
-    let tombstones = read_tombstones(scratch, &tables, &list);
-    let runs = sorted_runs(scratch.fs(), &tables, &list);
+    let tombstones = read_tombstones(&tables, &list);
+    let runs = sorted_runs(&tables, &list);
     let source = |cursor| MergeSource { cursor, sequence_max: SequenceNumber::MAX };
     let mut merge = Merge::new(runs.into_iter().map(source).collect());
     merge.seek_to_first()?;
@@ -121,7 +170,7 @@ pub fn write_family(
     };
     let mut retain =
         CompactionIter::new(DistinctCursor::new(merge), rules, |_: &[u8]| OlderEntries::None);
-    let mut writer = FamilyWriter::new(database, target, &list, on_bytes);
+    let mut writer = FamilyWriter::new(target, &list, on_bytes);
     while let Some(entry) = retain.next()? {
         writer.add(&entry)?;
     }
@@ -133,14 +182,10 @@ pub fn write_family(
 }
 
 /// The range tombstones of all tables that may have some.
-fn read_tombstones(
-    scratch: &ScratchTables,
-    tables: &[FoundTable],
-    lost: &LostList,
-) -> Vec<RangeTombstone> {
+fn read_tombstones(tables: &[FoundTable], lost: &LostList) -> Vec<RangeTombstone> {
     let mut tombstones = Vec::new();
     for table in tables.iter().filter(|table| table.reference.meta.range_tombstones > 0) {
-        match open_table(scratch.fs(), table, lost) {
+        match open_table(table, lost) {
             Ok(salvage) => tombstones.extend(seen_tombstones(&salvage, table)),
             Err(part) => lock(lost).push(part),
         }
@@ -205,8 +250,7 @@ impl EntryCursor for DistinctCursor {
 
 /// Commits entries in order; those of one key from the oldest to the newest.
 struct FamilyWriter<'a> {
-    engine: &'a Engine,
-    target: &'a Arc<FamilyData>,
+    target: &'a FamilyTarget<'a>,
     lost: &'a LostList,
     on_bytes: &'a mut dyn FnMut(u64),
     batch: BatchBytes,
@@ -220,13 +264,11 @@ struct FamilyWriter<'a> {
 
 impl<'a> FamilyWriter<'a> {
     fn new(
-        database: &'a NewDatabase,
-        target: &'a Arc<FamilyData>,
+        target: &'a FamilyTarget<'a>,
         lost: &'a LostList,
         on_bytes: &'a mut dyn FnMut(u64),
     ) -> Self {
         Self {
-            engine: &database.engine,
             target,
             lost,
             on_bytes,
@@ -262,7 +304,7 @@ impl<'a> FamilyWriter<'a> {
             if self.batch_bytes > 0 && self.batch_bytes + bytes > BATCH_BYTES {
                 self.commit()?;
             }
-            let (family, key, payload) = (self.target.id, &self.key[..], &payload[..]);
+            let (family, key, payload) = (self.target.id(), &self.key[..], &payload[..]);
             self.batch.push(&BatchOperation { kind, family, key, payload })?;
             self.batch_bytes += bytes;
         }
@@ -274,7 +316,7 @@ impl<'a> FamilyWriter<'a> {
     fn cannot_hold(&self, kind: EntryKind) -> Option<Error> {
         match kind {
             EntryKind::Merge => {
-                let error = self.target.check_operator().err()?;
+                let error = self.target.refuses_operands()?;
                 Some(error.with_hint("the name of the family's merge operator is lost"))
             }
             EntryKind::BlobPointer => {
@@ -290,7 +332,7 @@ impl<'a> FamilyWriter<'a> {
             return Ok(());
         }
         let batch = std::mem::take(&mut self.batch);
-        self.engine.commit(&Payload::batch(&batch), Some(Durability::Volatile))?;
+        self.target.commit(&batch)?;
         (self.on_bytes)(std::mem::take(&mut self.batch_bytes) as u64);
         Ok(())
     }
