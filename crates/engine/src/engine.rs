@@ -5,6 +5,7 @@
 
 use crate::{
     catalog::family::{FamilyChanges, FamilyData},
+    check_report::CheckProgress,
     checkpoint::{self, Checkpoint},
     commit::{self, Payload},
     conditional_commit::{self, Conditions},
@@ -13,7 +14,7 @@ use crate::{
     feed::{Feed, FeedItem},
     footprint, install, jobs,
     jobs::replayed,
-    jobs::request,
+    jobs::request::{self, CompactControl},
     jobs::workers::Workers,
     lock_table::{LockMode, LockTarget},
     locks::{self, LockHolder},
@@ -23,10 +24,14 @@ use crate::{
     open::recovery,
     options::{Access, Durability, EngineOptions, Lifetime},
     own_writes::IndexedWrites,
+    pause::BackgroundPause,
     read::ReadRange,
+    scrub::{self, ScrubRequest},
+    scrub_report::ScrubReport,
     snapshots::LiveSnapshot,
 };
 use siltdb_base::{
+    cancel::CancelToken,
     error::{Error, ErrorKind, Result},
     fs::FileLock,
     id::{FamilyId, SequenceNumber},
@@ -95,7 +100,7 @@ impl Engine {
             replayed::settle_replayed(&database)?;
         }
         let database = Arc::new(database);
-        let workers = Workers::start(&database)?;
+        let workers = Workers::start(&database, scrub::scrub_in_background)?;
         let closing = Closing { directory: Some(directory_lock), failure: None };
         let closing_io = Mutex::new(closing);
         Ok(Self { open: Arc::new(Open { process, database, workers, closing_io }) })
@@ -341,46 +346,109 @@ impl Engine {
     /// Merges the tables of a range of a family into one level.
     ///
     /// # Errors
-    /// As [`Engine::compact`].
-    pub fn compact_range(&self, family: &FamilyData, range: ReadRange) -> Result<()> {
+    /// As [`Engine::compact_with`].
+    pub fn compact_range(
+        &self,
+        family: &FamilyData,
+        range: ReadRange,
+        control: &mut CompactControl<'_>,
+    ) -> Result<()> {
+        control.token().check()?;
         self.flush_family(family)?;
-        self.at_work(|database| request::compact_range(database, family, &range.bounds()))
+        self.at_work(|database| request::compact_range(database, family, &range.bounds(), control))
     }
 
     /// Merges all tables of a family into one level.
     ///
     /// # Errors
-    /// `NotFound`, if the family was dropped; the failure of a merge.
+    /// As [`Engine::compact_with`].
     pub fn compact(&self, family: &FamilyData) -> Result<()> {
-        // A forked child must not wait for locks that were held when it was forked.
-        self.writable()?;
-        let pause = family.tree.cancel_redundant()?;
-        self.flush()?;
-        self.compact_flushed(family, pause)
+        self.compact_with(family, &mut CompactControl::new(&CancelToken::new(), &mut |_| {}))
     }
 
-    fn compact_flushed(&self, family: &FamilyData, pause: Pause<'_>) -> Result<()> {
-        self.at_work(|database| request::compact_family(database, family, pause))
+    /// Merges all tables of a family into one level.
+    ///
+    /// # Errors
+    /// `NotFound`, if the family was dropped; `Cancelled`; the failure of a merge.
+    pub fn compact_with(
+        &self,
+        family: &FamilyData,
+        control: &mut CompactControl<'_>,
+    ) -> Result<()> {
+        // A forked child must not wait for locks that were held when it was forked.
+        self.writable()?;
+        control.token().check()?;
+        let pause = family.tree.cancel_redundant()?;
+        self.flush()?;
+        self.compact_flushed(family, pause, control)
+    }
+
+    fn compact_flushed(
+        &self,
+        family: &FamilyData,
+        pause: Pause<'_>,
+        control: &mut CompactControl<'_>,
+    ) -> Result<()> {
+        self.at_work(|database| request::compact_family(database, family, pause, control))
     }
 
     /// Merges the tables of each family into one level.
     ///
     /// # Errors
-    /// The failure of a merge.
+    /// As [`Engine::compact_all_with`].
     pub fn compact_all(&self) -> Result<()> {
+        self.compact_all_with(&mut CompactControl::new(&CancelToken::new(), &mut |_| {}))
+    }
+
+    /// Merges the tables of each family into one level.
+    ///
+    /// # Errors
+    /// `Cancelled`; the failure of a merge.
+    pub fn compact_all_with(&self, control: &mut CompactControl<'_>) -> Result<()> {
         // As in `compact`.
         let families = self.writable()?.catalog.families.load();
+        control.token().check()?;
         let first = families.iter().next();
         let mut cleared = first.map(|first| first.tree.cancel_redundant()).transpose()?;
         self.flush()?;
         self.at_work(|database| request::move_all(database, &families))?;
         families.iter().try_for_each(|family| {
             let pause = cleared.take().map_or_else(|| family.tree.cancel_redundant(), Ok)?;
-            match self.compact_flushed(family, pause) {
+            match self.compact_flushed(family, pause, control) {
                 Err(_) if family.is_dropped() => Ok(()),
                 result => result,
             }
         })
+    }
+
+    /// Keeps automatic compactions and the background scrub from beginning.
+    ///
+    /// # Errors
+    /// `ReadOnly`, `Poisoned`, `Closed`.
+    pub fn pause_background(&self) -> Result<BackgroundPause> {
+        self.writable()?.health.check()?;
+        Ok(BackgroundPause::begin(&self.open.database))
+    }
+
+    /// Cancels all running compactions and waits for their end.
+    ///
+    /// # Errors
+    /// As [`request::cancel_compactions`].
+    pub fn cancel_compactions(&self) -> Result<()> {
+        self.at_work(request::cancel_compactions)
+    }
+
+    /// Verifies what `request` asks for. Closing the database ends it.
+    ///
+    /// # Errors
+    /// As [`scrub::scrub`].
+    pub fn scrub(
+        &self,
+        request: &ScrubRequest,
+        on_progress: &mut dyn FnMut(CheckProgress),
+    ) -> Result<Arc<ScrubReport>> {
+        let database = self.writable()?;
+        database.at_work(|database| scrub::scrub(database, request, on_progress))
     }
 
     /// Waits until no job is due, or runs the due ones.

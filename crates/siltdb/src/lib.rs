@@ -47,8 +47,8 @@
 //! | *options* `options` | all | ✓ | | |
 //! | *while in use* `set_options` | | ✓ | | |
 //! | *memory* `set_cache_bytes` | all | | | |
-//! | *upkeep* `flush` `compact` `stats` | all | ✓ | | |
-//! | *of a range* `compact_range` `size_of` | | ✓ | | |
+//! | *upkeep* `flush` `compact` `compact_with` `stats` | all | ✓ | | |
+//! | *of a range* `compact_range`, `_with`, `size_of` | | ✓ | | |
 //! | *what was committed* `subscribe` | all | | | |
 //! | *transactions* `begin` `update` `view` | all | | | |
 //! | *read and write a key* `compare_and_swap` `put_if_absent` `take` | default | ✓ | | |
@@ -57,6 +57,8 @@
 //! | *nested maps* `bucket` `reclaim_buckets` | | ✓ | `bucket` | |
 //! | *durability* `sync_wal` `close` | all | | | |
 //! | *background work* `settle` `run_job` `background_error` | all | | | |
+//! | *hold it back* `pause_background` `cancel_compactions` | all | | | |
+//! | *damage in use* `scrub` `last_scrub` | all | | | |
 //! | *damage* `check`, without opening [`check()`] [`salvage`] [`inspect`] | all | | | |
 //! | *a copy* `checkpoint` | all | | | |
 //! | *places* `open` `temporary` `destroy` `list_families` `path` | all | | | |
@@ -98,6 +100,7 @@ mod db;
 mod db_write;
 mod subscription;
 mod db_update;
+mod db_upkeep;
 mod place;
 pub mod inspect;
 pub mod salvage;
@@ -113,6 +116,7 @@ pub struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/tuning.md")]
 #[doc = include_str!("../../../docs/change-feed.md")]
+#[doc = include_str!("../../../docs/operations.md")]
 #[doc = include_str!("../../../docs/coming-from/rocksdb.md")]
 #[doc = include_str!("../../../docs/coming-from/sled-redb-fjall.md")]
 pub struct UserPages;
@@ -122,6 +126,7 @@ pub use bucket::{
     BUCKET_DEPTH_MAX, BUCKET_NAME_BYTES_MAX, Bucket, BucketCursor, BucketIter, BucketTarget,
 };
 pub use db::{Db, check};
+pub use db_upkeep::{CompactOptions, ScrubOptions};
 pub use family::Family;
 pub use isolation::{Isolation, TransactionOptions};
 pub use iter::{Cursor, Iter, Keys};
@@ -134,15 +139,19 @@ pub use options::{
 pub use read::Read;
 pub use read_options::ReadOptions;
 pub use siltdb_base::{
+    cancel::CancelToken,
     error::{Error, ErrorKind, Result},
     id::FamilyId,
     limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX},
     slice::Slice,
 };
 pub use siltdb_engine::{
-    check::{CheckProgress, CheckReport},
+    check_report::{CheckProgress, CheckReport},
     checkpoint::Checkpoint,
+    jobs::request::CompactProgress,
     lock_table::LockMode,
+    pause::BackgroundPause,
+    scrub_report::ScrubReport,
     stats::Stats,
 };
 pub use siltdb_tree::read::range_size::RangeSize;
