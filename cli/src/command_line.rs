@@ -9,7 +9,7 @@ use crate::output::{Output, Settings, Style};
 use crate::session::{Opening, Session, Start};
 use crate::verbs::{
     batch, bucket, checkpoint, completions, destroy, export, families, import, inspect, point,
-    recover, scan, shell, step, txn, upkeep, watch,
+    recover, scan, scrub, shell, step, txn, upkeep, watch,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -38,7 +38,8 @@ Exit codes:
     4  locked: another process has the database open
     5  conflict: another transaction committed first; run it again
     6  a condition of txn or cas does not hold; nothing was written
-  130  ended by Ctrl-C; import, export and the shell in a terminal report what is done
+  130  ended by Ctrl-C; import, export, compact, scrub and the shell in a terminal report what
+       is done
 
 Example:
   silt import demo.db examples/data/airports.csv
@@ -125,6 +126,9 @@ enum Verb {
     /// Read and verify everything
     #[command(after_help = CHECK)]
     Check(On<Nothing>),
+    /// Read and verify everything at a limited rate, beside other readers
+    #[command(after_help = scrub::HELP)]
+    Scrub(On<scrub::Arguments>),
     /// Write what verifies of a damaged database into a new one
     #[command(after_help = RECOVER)]
     Recover(recover::Arguments),
@@ -341,14 +345,19 @@ the most entries that may be lost, and file and offset. A missing file is notice
 refers to it. Ends with exit code 0 if all was recovered, and 3 if something may be lost; NEW is \
 usable in both cases. After any other exit code NEW is incomplete.
 
+--dry-run makes the same report and writes nothing, no temporary file either. It keeps what is in \
+the log in memory.
+
 Example:
   silt check demo.db
+  silt recover demo.db --dry-run
   silt recover demo.db saved.db
   silt recover demo.db saved.db --json";
 
 const COMPACT: &str = "\
 Background work reclaims space in time; this does it at once. It needs room for the new tables. \
-With --prefix, --from or --to it merges only tables with such keys, but these in whole.
+With --prefix, --from or --to it merges only tables with such keys, but these in whole. Ctrl-C \
+cancels it: what it has finished stays, and the rest is as before.
 
 Example:
   silt compact demo.db
@@ -452,10 +461,7 @@ impl CommandLine {
                 let job = on.arguments.job(&on.db, settings)?;
                 open(&on.db, Opening::Create, start, |session| import::run(session, job))
             }
-            Verb::Export(on) => {
-                let _watched = interrupt::watch()?;
-                reading(&on, start, export::run)
-            }
+            Verb::Export(on) => watched(|| reading(&on, start, export::run)),
             Verb::Families(arguments) => run_families(arguments, start),
             Verb::Bucket(verb) => run_bucket(verb, start),
             Verb::Cas(on) => writing(&on, on.arguments.opening(), start, step::cas),
@@ -475,7 +481,8 @@ impl CommandLine {
             }
             Verb::Checkpoint(on) => existing(&on, start, checkpoint::run),
             Verb::Watch(on) => reading(&on, start, watch::run),
-            Verb::Compact(on) => existing(&on, start, upkeep::compact),
+            Verb::Scrub(on) => watched(|| reading(&on, start, scrub::run)),
+            Verb::Compact(on) => watched(|| existing(&on, start, upkeep::compact)),
             Verb::Flush(on) => existing(&on, start, upkeep::flush),
             Verb::Inspect(arguments) => {
                 let outcome = inspect::run(&mut start.output, &arguments);
@@ -543,6 +550,12 @@ fn run_families(arguments: FamiliesArguments, start: Start) -> Result<()> {
 fn flushed(outcome: Result<()>, output: &mut Output) -> Result<()> {
     let flushed = output.flush();
     outcome.and(flushed)
+}
+
+/// Runs `verb`, which Ctrl-C ends with a report.
+fn watched(verb: impl FnOnce() -> Result<()>) -> Result<()> {
+    let _watched = interrupt::watch()?;
+    verb()
 }
 
 /// Runs `verb`, which only reads, on an existing database.

@@ -15,6 +15,7 @@ pub mod export;
 pub mod families;
 pub mod destroy;
 pub mod upkeep;
+pub mod scrub;
 pub mod checkpoint;
 pub mod watch;
 pub mod inspect;

@@ -6,7 +6,7 @@
 
 mod completion;
 
-use super::{batch, bucket, checkpoint, export, families, import, point, scan, step};
+use super::{batch, bucket, checkpoint, export, families, import, point, scan, scrub, step};
 use super::{transactions, txn, upkeep, watch};
 use crate::argument::SettingsArguments;
 use crate::failure::{Failure, Result};
@@ -145,6 +145,8 @@ enum Verb {
     Stats(upkeep::StatsArguments),
     /// Read and verify everything
     Check,
+    /// Read and verify everything at a limited rate, beside writers
+    Scrub(scrub::Arguments),
     /// Make a second database with the same contents
     Checkpoint(checkpoint::Arguments),
     /// Print the commits that the log still has
@@ -497,6 +499,7 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
             .and_then(|()| session.output.result("", &json!({ "family": arguments.name }))),
         Verb::Stats(arguments) => upkeep::stats(session, &arguments),
         Verb::Check => upkeep::check(session),
+        Verb::Scrub(arguments) => scrub::run(session, &arguments),
         Verb::Checkpoint(arguments) => checkpoint::run(session, &arguments),
         Verb::Watch(arguments) => watch::run(session, &arguments),
         Verb::Compact(arguments) => upkeep::compact(session, &arguments),

@@ -298,6 +298,7 @@ fn help_and_version_are_there_for_each_verb() {
         "families",
         "stats",
         "check",
+        "scrub",
         "checkpoint",
         "watch",
         "recover",

@@ -24,6 +24,7 @@ pub mod plan;
 pub mod run;
 mod parts;
 mod steps;
+mod upkeep;
 mod checkpoints;
 mod tiny;
 mod tables;

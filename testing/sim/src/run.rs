@@ -18,7 +18,7 @@ use crate::{
     violation::{Checked, Violation},
     watch::{Activity, CrashState, JobsDone, Watch},
 };
-use siltdb::{ErrorKind, Family, Snapshot};
+use siltdb::{BackgroundPause, ErrorKind, Family, Snapshot};
 use siltdb_base::{
     checksum::xxh3,
     clock::{Clock, ManualClock},
@@ -90,6 +90,7 @@ pub struct Run {
     pub(crate) snapshots: Vec<Held>,
     pub(crate) walks: Vec<Walk>,
     pub(crate) transactions: Vec<OpenTransaction>,
+    pub(crate) pauses: Vec<BackgroundPause>,
     pub(crate) database: Database,
     pub(crate) watch: Option<Watch>,
     /// The time of the database.
@@ -153,6 +154,7 @@ impl Run {
             snapshots: Vec::new(),
             walks: Vec::new(),
             transactions: Vec::new(),
+            pauses: Vec::new(),
             database,
             watch: None,
             times,
@@ -360,6 +362,7 @@ impl Run {
         self.snapshots.clear();
         self.walks.clear();
         self.transactions.clear();
+        self.pauses.clear();
         self.watch = None;
         self.model.recovered(commit, *flushed.end(), database.db.snapshot().sequence());
         (self.durable, self.flushed, self.visible) = (commit, commit, commit);
