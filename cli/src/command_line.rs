@@ -9,7 +9,7 @@ use crate::output::{Output, Settings, Style};
 use crate::session::{Opening, Session, Start};
 use crate::verbs::{
     batch, bucket, checkpoint, completions, destroy, export, families, import, inspect, point,
-    recover, scan, scrub, shell, step, txn, upkeep, watch,
+    prepared, recover, scan, scrub, shell, step, txn, upkeep, watch,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -102,6 +102,9 @@ enum Verb {
     /// Run a script of operations and conditions in a transaction, all or none
     #[command(after_help = txn::HELP)]
     Txn(On<txn::Arguments>),
+    /// List prepared transactions, and commit one or roll it back
+    #[command(after_help = prepared::HELP)]
+    Prepared(prepared::Arguments),
     /// Fill a database from csv, tsv, jsonl, json or lines; creates the database
     #[command(after_help = IMPORT)]
     Import(On<import::Arguments>),
@@ -139,7 +142,7 @@ enum Verb {
     #[command(after_help = watch::HELP)]
     Watch(On<watch::Arguments>),
     /// Merge tables, so that deleted and overwritten data takes no space
-    #[command(after_help = COMPACT)]
+    #[command(after_help = upkeep::COMPACT_HELP)]
     Compact(On<upkeep::CompactArguments>),
     /// Write the data in memory to tables
     #[command(after_help = FLUSH)]
@@ -354,15 +357,6 @@ Example:
   silt recover demo.db saved.db
   silt recover demo.db saved.db --json";
 
-const COMPACT: &str = "\
-Background work reclaims space in time; this does it at once. It needs room for the new tables. \
-With --prefix, --from or --to it merges only tables with such keys, but these in whole. Ctrl-C \
-cancels it: what it has finished stays, and the rest is as before.
-
-Example:
-  silt compact demo.db
-  silt compact demo.db --family users --from A --to C";
-
 const FLUSH: &str = "\
 Writes survive a crash without this, because they are in the log.
 
@@ -456,6 +450,10 @@ impl CommandLine {
                 open(&on.db, on.arguments.opening(), start, batch)
             }
             Verb::Txn(on) => run_txn(&on, start),
+            Verb::Prepared(arguments) => {
+                let (db, opening, verb) = arguments.parts();
+                open(&db, opening, start, |session| prepared::run(session, &verb))
+            }
             Verb::Import(on) => {
                 let _watched = interrupt::watch()?;
                 let job = on.arguments.job(&on.db, settings)?;
@@ -467,14 +465,8 @@ impl CommandLine {
             Verb::Cas(on) => writing(&on, on.arguments.opening(), start, step::cas),
             Verb::Incr(on) => writing(&on, on.arguments.opening(), start, step::incr),
             Verb::Stats(on) => reading(&on, start, upkeep::stats),
-            Verb::Check(on) => {
-                let outcome = upkeep::check_closed(&on.db, &mut start.output);
-                flushed(outcome, &mut start.output)
-            }
-            Verb::Recover(arguments) => {
-                let outcome = recover::run(&mut start.output, &arguments);
-                flushed(outcome, &mut start.output)
-            }
+            Verb::Check(on) => closed(start, |output| upkeep::check_closed(&on.db, output)),
+            Verb::Recover(arguments) => closed(start, |output| recover::run(output, &arguments)),
             Verb::Destroy(arguments) => {
                 let outcome = destroy::run(&mut start.output, start.options, &arguments);
                 flushed(outcome, &mut start.output)
@@ -484,14 +476,8 @@ impl CommandLine {
             Verb::Scrub(on) => watched(|| reading(&on, start, scrub::run)),
             Verb::Compact(on) => watched(|| existing(&on, start, upkeep::compact)),
             Verb::Flush(on) => existing(&on, start, upkeep::flush),
-            Verb::Inspect(arguments) => {
-                let outcome = inspect::run(&mut start.output, &arguments);
-                flushed(outcome, &mut start.output)
-            }
-            Verb::Upgrade(on) => {
-                let outcome = upkeep::upgrade(&on.db, &mut start.output);
-                flushed(outcome, &mut start.output)
-            }
+            Verb::Inspect(arguments) => closed(start, |output| inspect::run(output, &arguments)),
+            Verb::Upgrade(on) => closed(start, |output| upkeep::upgrade(&on.db, output)),
             Verb::Completions(arguments) => {
                 completions::run(&mut start.output, &arguments, Self::full_command())?;
                 start.output.flush()
@@ -550,6 +536,13 @@ fn run_families(arguments: FamiliesArguments, start: Start) -> Result<()> {
 fn flushed(outcome: Result<()>, output: &mut Output) -> Result<()> {
     let flushed = output.flush();
     outcome.and(flushed)
+}
+
+/// Runs `verb`, which opens no session.
+fn closed(start: Start, verb: impl FnOnce(&mut Output) -> Result<()>) -> Result<()> {
+    let mut output = start.output;
+    let outcome = verb(&mut output);
+    flushed(outcome, &mut output)
 }
 
 /// Runs `verb`, which Ctrl-C ends with a report.

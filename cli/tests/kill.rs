@@ -500,13 +500,14 @@ fn a_kill_at_each_system_call_loses_nothing() {
 const CHECKPOINT_CALLS: [&str; 7] =
     ["openat", "linkat", "renameat", "write", "fdatasync", "fsync", "unlinkat"];
 
-/// Makes a checkpoint under strace, with a kill at `how`; returns whether it was killed.
-fn checkpoint_and_kill(place: &Place, copy: &str, how: &[&str]) -> bool {
+/// Runs a verb under strace, with a kill at `how`; returns whether it was killed.
+fn run_and_kill(place: &Place, verb: &[&str], how: &[&str]) -> bool {
     let mut child = Command::new("strace")
         .current_dir(place.directory.path())
         .args(["-f", "-qq", "-o", "/dev/null"])
         .args(how)
-        .args([SILT, "checkpoint", "db", copy])
+        .arg(SILT)
+        .args(verb)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -537,7 +538,8 @@ fn a_checkpoint_that_is_killed_is_whole_or_not_there() {
         for nth in 1..=40 {
             let inject = format!("inject={call}:signal=KILL:when={nth}");
             let copy = format!("copy-{call}");
-            let was_killed = checkpoint_and_kill(&place, &copy, &["-e", &trace, "-e", &inject]);
+            let how = ["-e", &*trace, "-e", &inject];
+            let was_killed = run_and_kill(&place, &["checkpoint", "db", &copy], &how);
             killed += usize::from(was_killed);
             assert_eq!(place.ok(&["scan", "db"]), expected, "{call} {nth}");
             if place.path(&copy).exists() {
@@ -558,4 +560,76 @@ fn a_checkpoint_that_is_killed_is_whole_or_not_there() {
     place.ok(&["checkpoint", "db", "copy-openat"]);
     assert_eq!(place.ok(&["scan", "copy-openat"]), expected);
     assert!(!place.path("copy-openat.partial").exists());
+}
+
+/// The calls by which preparing and deciding change what is on disk.
+const PREPARE_CALLS: [&str; 8] =
+    ["openat", "fallocate", "pwritev", "write", "fdatasync", "fsync", "renameat", "unlinkat"];
+
+/// Most kills at each of these calls.
+const PREPARE_KILLS: usize = 9;
+
+/// Whether a transaction waits for its decision, and how many of its two entries are there.
+fn fate(place: &Place, id: &str) -> (bool, usize) {
+    let listed = place.ok(&["prepared", "db"]);
+    let is_listed = listed.lines().any(|line| line.split('\t').next() == Some(id));
+    let has = |family: &str| place.run(&["get", "db", id, "--family", family]).status.success();
+    (is_listed, ["default", "f"].into_iter().filter(|family| has(family)).count())
+}
+
+#[test]
+fn a_prepared_transaction_survives_a_kill_at_each_call() {
+    if Command::new("strace").arg("-V").output().is_err() {
+        let is_required = std::env::var("SILT_STRACE").is_ok_and(|wish| wish == "required");
+        assert!(!is_required, "strace is missing, and SILT_STRACE says that it is required");
+        eprintln!("SKIPPED: strace is missing, no process was killed at a system call");
+        return;
+    }
+    let place = Place::new();
+    place.ok(&["put", "db", "first", "1"]);
+    place.ok(&["families", "create", "db", "f"]);
+    let (mut killed, mut listed, mut decided, mut ids) = (0, 0, 0, Vec::new());
+    for call in PREPARE_CALLS {
+        let trace = format!("trace={call}");
+        for nth in 1..=PREPARE_KILLS {
+            let inject = format!("inject={call}:signal=KILL:when={nth}");
+            let how = ["-e", &*trace, "-e", &inject];
+            let id = format!("{call}-{nth}");
+            let script = format!("put {id} value\nput {id} value --family f\n");
+            fs::write(place.path("script"), script).expect("the directory takes files");
+            let prepare = ["txn", "db", "script", "--prepare", &*id];
+            let was_killed = run_and_kill(&place, &prepare, &how);
+            killed += usize::from(was_killed);
+            let (is_listed, entries) = fate(&place, &id);
+            assert_eq!(entries, 0, "{id} shows before its decision");
+            assert!(is_listed || was_killed, "{id} was acknowledged and is lost");
+            listed += usize::from(is_listed && was_killed);
+            if !is_listed {
+                place.ok(&prepare);
+            }
+            let word = if nth % 3 == 0 { "rollback" } else { "commit" };
+            let decision_killed = run_and_kill(&place, &["prepared", word, "db", &id], &how);
+            killed += usize::from(decision_killed);
+            let (is_listed, entries) = fate(&place, &id);
+            if is_listed {
+                assert!(decision_killed, "{id} was decided and waits again");
+                assert_eq!(entries, 0, "half of {id}");
+                place.ok(&["prepared", word, "db", &id]);
+            }
+            decided += usize::from(decision_killed && !is_listed);
+            let expected = if word == "commit" { 2 } else { 0 };
+            assert_eq!(fate(&place, &id), (false, expected), "{id} after its {word}");
+            ids.push((id, expected));
+            if !was_killed && !decision_killed {
+                break;
+            }
+        }
+    }
+    eprintln!("{killed} were killed, {listed} prepared and {decided} decided by then");
+    assert!(killed > 30 && listed > 0 && decided > 0, "{killed}, {listed}, {decided}");
+    place.ok(&["flush", "db"]);
+    assert!(place.ok(&["check", "db"]).starts_with("ok: "));
+    for (id, expected) in ids {
+        assert_eq!(fate(&place, &id), (false, expected), "{id} at the end");
+    }
 }

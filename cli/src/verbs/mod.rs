@@ -7,6 +7,7 @@ pub mod step;
 pub mod point;
 pub mod scan;
 pub mod batch;
+pub mod prepared;
 pub mod txn;
 pub mod transactions;
 pub mod import;

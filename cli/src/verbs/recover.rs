@@ -8,7 +8,7 @@ use crate::json;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::session::exists;
-use crate::text::Form;
+use crate::text::{Form, counted};
 use clap::Args;
 use serde_json::{Value, json};
 use siltdb::{
@@ -70,6 +70,10 @@ fn text_of(report: &SalvageReport, done: &str) -> String {
         families.len(),
         if families.len() == 1 { "family" } else { "families" }
     );
+    if report.prepared > 0 {
+        let waiting = counted(report.prepared, "prepared transaction");
+        text.push_str(&format!("; {waiting} without a decision"));
+    }
     let made_up = families.iter().filter(|family| !family.is_known);
     for SalvagedFamily { name, .. } in made_up {
         text.push_str(&format!(
@@ -98,6 +102,7 @@ fn object_of(report: &SalvageReport, form: Form) -> Value {
         "entries": report.entries,
         "families": report.families.iter().map(family).collect::<Vec<_>>(),
         "log_records": report.log_records,
+        "prepared": report.prepared,
         "manifest": match report.manifest {
             ManifestState::Whole => "whole",
             ManifestState::Lost => "lost",

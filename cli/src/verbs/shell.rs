@@ -7,7 +7,7 @@
 mod completion;
 
 use super::{batch, bucket, checkpoint, export, families, import, point, scan, scrub, step};
-use super::{transactions, txn, upkeep, watch};
+use super::{prepared, transactions, txn, upkeep, watch};
 use crate::argument::SettingsArguments;
 use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, read_line};
@@ -121,6 +121,13 @@ enum Verb {
     Switch(transactions::NameArguments),
     /// List the open transactions
     Transactions,
+    /// Prepare the current transaction, durably: `prepared` decides it later
+    Prepare(transactions::PrepareArguments),
+    /// List prepared transactions, and commit one or roll it back
+    Prepared {
+        #[command(subcommand)]
+        verb: Option<prepared::Verb>,
+    },
     /// Fill the database from a file
     Import(import::Arguments),
     /// Write entries to a file
@@ -470,6 +477,8 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         Verb::Release(arguments) => transactions::release(session, &arguments),
         Verb::Switch(arguments) => transactions::switch(session, &arguments),
         Verb::Transactions => transactions::list(session),
+        Verb::Prepare(arguments) => transactions::prepare(session, &arguments),
+        Verb::Prepared { verb } => prepared::run(session, &verb.unwrap_or(prepared::Verb::List)),
         Verb::Import(_) if session.transactions.current().is_some() => {
             let reason = "import commits chunk by chunk, in no transaction; `switch` leaves it";
             return Err(Failure::Usage(reason.to_owned()));

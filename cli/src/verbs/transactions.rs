@@ -2,15 +2,17 @@
 //!
 //! Data verbs find the current transaction through `Session::scope`.
 
-use crate::argument::DurabilityArguments;
+use crate::argument::{self, DurabilityArguments};
 use crate::failure::{Failure, Result};
+use crate::json::of_bytes;
 use crate::output::Style;
 use crate::session::Session;
-use crate::text::counted;
+use crate::text::{counted, shortened_bytes};
 use crate::transactions::{Open, TO, parse_isolation};
 use clap::Args;
 use serde_json::json;
 use siltdb::{Durability, Isolation, TransactionOptions};
+use std::ffi::OsString;
 
 /// Arguments of `begin`.
 #[derive(Args, Debug)]
@@ -44,6 +46,14 @@ pub struct RollbackArguments {
 pub struct SavepointArguments {
     /// The name of the savepoint.
     name: String,
+}
+
+/// Arguments of `prepare`.
+#[derive(Args, Debug)]
+pub struct PrepareArguments {
+    /// The id to decide it by, of 1 to 255 bytes.
+    #[arg(allow_negative_numbers = true)]
+    id: OsString,
 }
 
 impl BeginArguments {
@@ -98,6 +108,25 @@ pub fn commit(session: &mut Session, arguments: &NameArguments) -> Result<()> {
     let text = format!("committed {name}, {}", counted(operations as u64, "operation"));
     let sequence = committed.sequence;
     let object = json!({ "committed": name, "operations": operations, "sequence": sequence });
+    session.output.result(&text, &object)
+}
+
+/// Prepares the current transaction, which has ended after that, with or without an error.
+///
+/// # Errors
+/// `Conflict`, with the key and the family; `AlreadyExists`, for an id that waits for its decision;
+/// [`Failure::Missing`]; those of the database.
+pub fn prepare(session: &mut Session, arguments: &PrepareArguments) -> Result<()> {
+    let form = session.output.settings().form;
+    let id = argument::bytes(&arguments.id, form)?;
+    let Open { name, transaction, .. } = session.transactions.take(None)?;
+    let operations = transaction.written();
+    transaction.prepare(&id).map_err(|error| {
+        Failure::from(error).with_note(format!("the transaction `{name}` was rolled back"))
+    })?;
+    let count = counted(operations as u64, "operation");
+    let text = format!("prepared {name} as {}, {count}", shortened_bytes(&id));
+    let object = json!({ "prepared": of_bytes(&id, form), "operations": operations });
     session.output.result(&text, &object)
 }
 

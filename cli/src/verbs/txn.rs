@@ -41,7 +41,8 @@ hexadecimal with --hex. The script is atomic:
   incr KEY [BY]        add BY, by default 1, to a decimal number; a missing one is 0
 
 Each takes --family NAME. A condition that does not hold ends the script with exit code 6, a bad \
-line with 2. Then nothing is written. The database must exist.
+line with 2. Then nothing is written. The database must exist. With --prepare ID the writes are \
+durable and wait for `silt prepared commit` or `rollback`.
 
 Example:
   printf 'incr alice -10\\ncheck alice >= 0\\nincr bob 10\\n' | silt txn demo.db -
@@ -58,6 +59,9 @@ pub struct Arguments {
     isolation: Option<Isolation>,
     #[command(flatten)]
     family: FamilyArguments,
+    /// Prepare the transaction under this id instead of committing it; `silt prepared` decides it.
+    #[arg(long, value_name = "ID", conflicts_with = "durability", allow_negative_numbers = true)]
+    prepare: Option<OsString>,
     #[command(flatten)]
     durability: DurabilityArguments,
 }
@@ -294,6 +298,10 @@ pub fn run(session: &mut Session, arguments: &Arguments, script: Script) -> Resu
             let reason = "the isolation level is that of the transaction: `begin LEVEL`";
             return Err(Failure::Usage(reason.to_owned()));
         }
+        if arguments.prepare.is_some() {
+            let reason = "the script is a part of the transaction: `prepare ID` prepares all of it";
+            return Err(Failure::Usage(reason.to_owned()));
+        }
         let transaction = &session.transactions.find(None)?.transaction;
         all_or_none(transaction, || apply(session, transaction, family, &script))?;
     } else {
@@ -302,12 +310,20 @@ pub fn run(session: &mut Session, arguments: &Arguments, script: Script) -> Resu
         let options = TransactionOptions::new().isolation(isolation).durability(durability);
         let transaction = session.db().begin_with(&options);
         apply(session, &transaction, family, &script)?;
-        transaction.commit()?;
-        if operations > 0 {
-            session.finish_once(durability)?;
+        match &arguments.prepare {
+            Some(id) => {
+                transaction.prepare(argument::bytes(id, script.form)?)?;
+            }
+            None => {
+                transaction.commit()?;
+                if operations > 0 {
+                    session.finish_once(durability)?;
+                }
+            }
         }
     }
-    let applied = format!("applied {}", counted(operations as u64, "operation"));
+    let word = if arguments.prepare.is_some() { "prepared" } else { "applied" };
+    let applied = format!("{word} {}", counted(operations as u64, "operation"));
     let text = match conditions {
         0 => applied,
         _ => format!("{applied}, {} held", counted(conditions as u64, "condition")),

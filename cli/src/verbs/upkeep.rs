@@ -8,7 +8,7 @@ use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::session::{Session, exists};
-use crate::text::Form;
+use crate::text::{Form, counted};
 use crate::verbs::recover::lost_object;
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -25,6 +25,16 @@ use std::time::Duration;
 
 /// Interval at which a verb that waits checks for Ctrl-C.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Text at the end of `silt compact --help`.
+pub const COMPACT_HELP: &str = "\
+Background work reclaims space in time; this does it at once. It needs room for the new tables. \
+With --prefix, --from or --to it merges only tables with such keys, but these in whole. Ctrl-C \
+cancels it: what it has finished stays, and the rest is as before.
+
+Example:
+  silt compact demo.db
+  silt compact demo.db --family users --from A --to C";
 
 /// Arguments of `stats`.
 #[derive(Args, Debug)]
@@ -269,6 +279,10 @@ pub fn report_text(report: &CheckReport) -> String {
         "{verdict}: {tables} tables, {blocks} blocks, {entries} entries, {log_records} log \
          records{sound}"
     );
+    if report.prepared > 0 {
+        let waiting = counted(report.prepared, "prepared transaction");
+        text.push_str(&format!("; {waiting} without a decision"));
+    }
     if !not_verified.is_empty() {
         text.push_str("; not verified: ");
         text.push_str(&not_verified.join(", "));
@@ -296,6 +310,7 @@ pub fn report_object(report: &CheckReport, form: Form) -> Value {
         "blocks": report.blocks,
         "entries": report.entries,
         "log_records": report.log_records,
+        "prepared": report.prepared,
         "not_verified": report.not_verified,
         "tables_damaged": report.tables_damaged,
         "damage": report.damage.iter().map(|lost| lost_object(lost, form)).collect::<Vec<_>>(),

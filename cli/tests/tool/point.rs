@@ -293,6 +293,7 @@ fn help_and_version_are_there_for_each_verb() {
         "count",
         "batch",
         "txn",
+        "prepared",
         "import",
         "export",
         "families",

@@ -291,3 +291,73 @@ fn a_script_inside_a_transaction_is_all_or_none_of_its_part() {
     shell(&place, "begin\nput b 1\ntxn bad\n", 6).says(&["bad: line 3: `n` is `2`"]);
     assert_eq!(place.ok(&["scan", "db"]), "a\t1\nn\t1\n");
 }
+
+#[test]
+fn a_script_can_be_prepared_and_decided_later() {
+    let place = Place::new();
+    place.ok(&["put", "db", "alice", "15"]);
+    let prepare = |script: &str, id: &str, exit_code| {
+        let arguments = ["txn", "db", "-", "--prepare", id];
+        place.run_with(&arguments, script.as_bytes(), exit_code)
+    };
+    assert_eq!(place.ok(&["prepared", "db"]), "none waits for its decision\n");
+    assert_eq!(place.ok(&["prepared", "list", "db", "--json"]), "");
+    let run = prepare("incr alice -10\ncheck alice >= 0\n", "one", 0);
+    assert_eq!(run.stdout, "prepared 1 operation, 1 condition held\n");
+    assert_eq!(place.ok(&["get", "db", "alice"]), "15\n");
+    let listed = place.ok(&["prepared", "db"]);
+    assert!(listed.starts_with("one\tdefault\t1 operation\t"), "{listed}");
+    let object = &place.run(&["prepared", "list", "db", "--json"], 0).json()[0];
+    assert_eq!((&object["id"], &object["families"]), (&json!("one"), &json!(["default"])));
+    assert!(object["operations"] == 1 && object["bytes"].is_u64() && object["since_ms"].is_u64());
+    // What it depends on is locked, over processes.
+    place.run(&["put", "db", "alice", "0"], 1).says(&["busy", "\"alice\""]);
+    prepare("put x 1\n", "one", 1).says(&["already exists", "\"one\""]);
+    prepare("put x 1\ncheck alice >= 100\n", "two", 6).says(&["nothing was written"]);
+    prepare("put x 1\n", "", 2).says(&["1 to 255 bytes"]);
+    assert!(place.ok(&["check", "db"]).contains("; 1 prepared transaction without a decision"));
+    assert_eq!(place.ok(&["prepared", "commit", "db", "one"]), "committed one\n");
+    assert_eq!(place.ok(&["get", "db", "alice"]), "5\n");
+    for word in ["commit", "rollback"] {
+        let run = place.run(&["prepared", word, "db", "one"], 1);
+        run.says(&["not found", "\"one\"", "was decided"]);
+    }
+    prepare("put y 1\n", "6869", 0);
+    let run = place.run(&["prepared", "rollback", "db", "--hex", "--json", "36383639"], 0);
+    assert_eq!(run.json(), [json!({ "rolled_back": "36383639" })]);
+    place.run(&["get", "db", "y"], 1);
+    place.run(&["prepared", "commit", "absent", "one"], 1).says(&["no database"]);
+    let both = ["txn", "db", "-", "--prepare", "x", "--durability", "buffered"];
+    place.run_with(&both, b"", 2).says(&["cannot be used with"]);
+    place
+        .run(&["prepared", "commit", "db", "x", "--durability", "volatile"], 2)
+        .says(&["cannot be Volatile"]);
+}
+
+#[test]
+fn the_shell_prepares_the_current_transaction_and_decides() {
+    let place = Place::new();
+    let script = "\
+begin
+put a 1
+prepare first
+begin other snapshot
+put b 2
+PREPARE second
+prepared commit first
+prepared rollback second
+prepared
+scan
+";
+    let expected = "began t1, serializable\nprepared t1 as first, 1 operation\n\
+                    began other, snapshot\nprepared other as second, 1 operation\n\
+                    committed first\nrolled back second\nnone waits for its decision\na\t1\n";
+    assert_eq!(shell(&place, script, 0).stdout, expected);
+    shell(&place, "prepare x\n", 1).says(&["no transaction is open"]);
+    let run = shell(&place, "begin\nput a 2\nprepare x\nbegin\nput c 1\nprepare x\n", 1);
+    run.says(&["already exists", "the transaction `t1` was rolled back"]);
+    assert_eq!(place.ok(&["prepared", "db"]).lines().count(), 1);
+    let script = "begin\ntxn script --prepare y\n";
+    place.write("script", "put d 1\n");
+    shell(&place, script, 2).says(&["`prepare ID` prepares all of it"]);
+}

@@ -18,6 +18,17 @@ pub const BATCH_OPERATIONS_MAX: usize = u32::MAX as usize;
 /// Longest family name, in bytes.
 pub const FAMILY_NAME_BYTES_MAX: usize = 255;
 
+/// Longest id of a prepared transaction, in bytes: those of XA have at most 140.
+pub const PREPARED_ID_BYTES_MAX: usize = 255;
+
+/// Most prepared transactions that wait for their decision: a coordinator decides in seconds, so
+/// more are a sign that it does not.
+pub const PREPARED_MAX: usize = 1 << 10;
+
+/// Most bytes of their writes and locks together, in memory until the decision. The writes are in
+/// the manifest as well, once their log is flushed.
+pub const PREPARED_BYTES_MAX: usize = 256 << 20;
+
 /// Most families in one database.
 pub const FAMILIES_MAX: usize = 1 << 16;
 

@@ -31,6 +31,7 @@
 //!  12  LastSequence  | sequence |
 //!  13  LogSynced     | segment | offset | slot |
 //!  14  LatestTime    | ms | jump ms |
+//!  17  Prepared      | number | state u8: 1 undecided, 2 decided | if undecided: bytes |
 //!  18  FamiliesLogged | segment | offset |
 //!
 //! tag  field of a table reference
@@ -45,6 +46,7 @@ pub mod current;
 use crate::{
     fields::{FieldList, FieldsWriter, OPTIONAL, StoredField, UnknownFields, read_fields},
     log::record::{LogPosition, SEGMENT_BYTES_MAX, SEGMENT_ID_MAX},
+    prepared::PreparedBatch,
     table_meta::{KeySpan, TableMeta},
 };
 use siltdb_base::{
@@ -56,6 +58,7 @@ use siltdb_base::{
         FAMILY_NAME_BYTES_MAX, FILE_NUMBER_MAX, FILES_BETWEEN_EDITS_MAX, LEVELS, TABLE_END_MAX,
     },
 };
+use std::sync::Arc;
 
 /// The version of the files of a database that this build writes and reads.
 pub const FORMAT_VERSION: u32 = 2;
@@ -69,6 +72,12 @@ pub const NEXT_FILE_MAX: FileNumber = FileNumber(FILE_NUMBER_MAX - FILES_BETWEEN
 
 /// Largest id from which on an edit may say that families get theirs.
 pub const NEXT_FAMILY_MAX: FamilyId = FamilyId(u32::MAX / 2);
+
+/// The state of a prepared transaction in a change: it waits for its decision.
+const UNDECIDED: u8 = 1;
+
+/// It waits no more.
+const DECIDED: u8 = 2;
 
 /// Where a table lies, and what its tree sees of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,10 +106,8 @@ const REFERENCE_FIELDS: FieldList = FieldList {
 };
 
 /// Changes have the tags of fields, and so the same rule for those that are not known.
-const CHANGES: FieldList = FieldList {
-    of: "manifest",
-    reserved: &[(15, "blob file"), (16, "branch of a family"), (17, "prepared transaction")],
-};
+const CHANGES: FieldList =
+    FieldList { of: "manifest", reserved: &[(15, "blob file"), (16, "branch of a family")] };
 
 /// What later versions say in a change that this one knows.
 const CHANGE_FIELDS: FieldList = FieldList { of: "change in the manifest", reserved: &[] };
@@ -259,6 +266,18 @@ pub enum Change {
         /// The position in the log.
         position: LogPosition,
     },
+    /// A prepared transaction waits for its decision.
+    Prepared {
+        /// The sequence number of its Prepare record, which the log need not have any more.
+        number: SequenceNumber,
+        /// All of it.
+        transaction: Arc<PreparedBatch>,
+    },
+    /// A prepared transaction was decided, as the log says or as the tables show.
+    PreparedDecided {
+        /// Its number.
+        number: SequenceNumber,
+    },
     /// An optional change of a later version, which is passed over.
     Unknown {
         /// The tag, unknown to this build.
@@ -285,6 +304,7 @@ impl Change {
             Self::LastSequence(_) => 12,
             Self::LogSynced { .. } => 13,
             Self::LatestTime(_) => 14,
+            Self::Prepared { .. } | Self::PreparedDecided { .. } => 17,
             Self::FamiliesLogged { .. } => 18,
             Self::Unknown { tag, .. } => *tag,
         }
@@ -333,6 +353,17 @@ impl Change {
             Self::FamiliesLogged { position } => {
                 put_numbers(out, &[position.segment.0, position.offset]);
             }
+            Self::Prepared { number, transaction } => {
+                put_numbers(out, &[number.0]);
+                out.push(UNDECIDED);
+                let mut bytes = Vec::new();
+                transaction.encode(&mut bytes);
+                put_bytes(out, &bytes);
+            }
+            Self::PreparedDecided { number } => {
+                put_numbers(out, &[number.0]);
+                out.push(DECIDED);
+            }
             Self::Unknown { value, .. } => out.extend_from_slice(value),
         }
     }
@@ -374,6 +405,7 @@ impl Change {
                 latest_ms: reader.varint()?,
                 jump_ms: reader.varint()?,
             }),
+            17 => prepared(reader)?,
             18 => Self::FamiliesLogged { position: position(reader)? },
             0 => return Err(Error::corruption("no change in the manifest has the tag 0")),
             _ if tag & OPTIONAL == 0 => return Err(CHANGES.unsupported(tag)),
@@ -414,6 +446,19 @@ fn format(reader: &mut ByteReader<'_>) -> Result<Change> {
             .with_hint("used by a later version: open it with that"));
     }
     Ok(Change::Format { version, features })
+}
+
+fn prepared(reader: &mut ByteReader<'_>) -> Result<Change> {
+    let number = sequence(reader)?;
+    match reader.u8()? {
+        UNDECIDED => {
+            let transaction = Arc::new(PreparedBatch::decode(reader.bytes()?)?);
+            Ok(Change::Prepared { number, transaction })
+        }
+        DECIDED => Ok(Change::PreparedDecided { number }),
+        state => Err(Error::corruption("a prepared transaction has an unknown state")
+            .with_mismatch("1 or 2", state)),
+    }
 }
 
 fn family(reader: &mut ByteReader<'_>) -> Result<FamilyId> {

@@ -15,6 +15,7 @@ pub mod key_sketch;
 pub mod block;
 pub mod log;
 pub mod batch;
+pub mod prepared;
 pub mod garbage;
 pub mod table_meta;
 pub mod table;

@@ -37,8 +37,9 @@ impl Database {
     /// # Errors
     /// None of its own; damage is in the report.
     pub fn check(&self, on_progress: &mut dyn FnMut(CheckProgress)) -> Result<CheckReport> {
-        let mut report =
-            CheckReport { log_records: self.log.replayed_records, ..CheckReport::default() };
+        let prepared = self.prepared.undecided().len() as u64;
+        let log_records = self.log.replayed_records;
+        let mut report = CheckReport { log_records, prepared, ..CheckReport::default() };
         check_tables(&self.catalog.families, &self.catalog.files, &mut report, on_progress);
         Ok(report)
     }

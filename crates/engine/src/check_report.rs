@@ -25,6 +25,8 @@ pub struct CheckReport {
     pub entries: u64,
     /// The number of log records that were replayed when the database was opened.
     pub log_records: u64,
+    /// Prepared transactions that wait for their decision.
+    pub prepared: u64,
     /// The bytes of tables verified.
     pub bytes: u64,
     /// The number of tables that are damaged or cannot be read.

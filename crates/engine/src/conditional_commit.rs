@@ -61,7 +61,7 @@ impl Conditions<'_> {
 
     /// Checks everything in memory. Returns the sequence number up to which commits were published
     /// before the check.
-    fn check_published(
+    pub(crate) fn check_published(
         &self,
         database: &Database,
         batch: &BatchBytes,

@@ -17,6 +17,7 @@ use crate::{
     memory::Memory,
     open_id::OpenId,
     options::EngineOptions,
+    prepared_set::PreparedSet,
     scrub_report::Scrubs,
     snapshots::Snapshots,
     turns::Turns,
@@ -58,6 +59,8 @@ pub struct Database {
     pub snapshots: Arc<Snapshots>,
     /// The locks of transactions.
     pub locks: Arc<LockTable>,
+    /// Transactions that wait for their decision.
+    pub prepared: PreparedSet,
     /// Budget, block cache and arenas.
     pub memory: Memory,
     /// The log, and the generations that wait for a flush.
@@ -112,7 +115,7 @@ impl Database {
         let backpressure = Backpressure::new(open_id, options.memtable_bytes as u64, clock);
         let (background, counters) = (Background::default(), Counters::default());
         let scrubs = Scrubs::default();
-        let (snapshots, locks) = (Arc::default(), Arc::default());
+        let (snapshots, locks, prepared) = (Arc::default(), Arc::default(), PreparedSet::default());
         let (turns, id_blocks) = (Turns::new(options.seed), IdBlocks::default());
         let database = Self {
             open_id,
@@ -122,6 +125,7 @@ impl Database {
             health,
             snapshots,
             locks,
+            prepared,
             memory,
             log,
             catalog,

@@ -25,6 +25,8 @@ use crate::{
     options::{Access, Durability, EngineOptions, Lifetime},
     own_writes::IndexedWrites,
     pause::BackgroundPause,
+    prepared,
+    prepared_set::Undecided,
     read::ReadRange,
     scrub::{self, ScrubRequest},
     scrub_report::ScrubReport,
@@ -38,13 +40,15 @@ use siltdb_base::{
     process::Process,
     sync::lock,
 };
-use siltdb_disk::batch::BatchBytes;
+use siltdb_disk::{
+    batch::BatchBytes,
+    prepared::{Decision, PreparedBatch},
+};
 use siltdb_tree::{
     options::TreeOptions,
     read::changed::Since,
     read::range_size::{RangeSize, range_size},
     read::visible::reader::OwnWrites,
-    tree::Pause,
 };
 use std::{
     ops::Deref,
@@ -152,6 +156,40 @@ impl Engine {
         conditions: &Conditions<'_>,
     ) -> Result<SequenceNumber> {
         conditional_commit::commit_if(self.writable()?, batch, durability, conditions)
+    }
+
+    /// Prepares `batch` as the transaction `id`.
+    ///
+    /// # Errors
+    /// As [`prepared::prepare`].
+    pub fn prepare(
+        &self,
+        id: &[u8],
+        batch: &BatchBytes,
+        conditions: &Conditions<'_>,
+    ) -> Result<Undecided> {
+        prepared::prepare(self.writable()?, id, batch, conditions)
+    }
+
+    /// Prepares a transaction that was prepared in another database.
+    ///
+    /// # Errors
+    /// As [`prepared::prepare_again`].
+    pub fn prepare_again(&self, transaction: &PreparedBatch) -> Result<()> {
+        prepared::prepare_again(self.writable()?, transaction)
+    }
+
+    /// Decides a prepared transaction.
+    ///
+    /// # Errors
+    /// As [`prepared::decide`].
+    pub fn decide(
+        &self,
+        transaction: (&[u8], Option<SequenceNumber>),
+        decision: Decision,
+        durability: Durability,
+    ) -> Result<SequenceNumber> {
+        prepared::decide(self.writable()?, transaction, decision, durability)
     }
 
     /// A holder without locks.
@@ -380,15 +418,6 @@ impl Engine {
         control.token().check()?;
         let pause = family.tree.cancel_redundant()?;
         self.flush()?;
-        self.compact_flushed(family, pause, control)
-    }
-
-    fn compact_flushed(
-        &self,
-        family: &FamilyData,
-        pause: Pause<'_>,
-        control: &mut CompactControl<'_>,
-    ) -> Result<()> {
         self.at_work(|database| request::compact_family(database, family, pause, control))
     }
 
@@ -414,10 +443,11 @@ impl Engine {
         self.at_work(|database| request::move_all(database, &families))?;
         families.iter().try_for_each(|family| {
             let pause = cleared.take().map_or_else(|| family.tree.cancel_redundant(), Ok)?;
-            match self.compact_flushed(family, pause, control) {
-                Err(_) if family.is_dropped() => Ok(()),
-                result => result,
-            }
+            let compact = |database: &_| request::compact_family(database, family, pause, control);
+            self.at_work(compact).or_else(|error| match family.is_dropped() {
+                true => Ok(()),
+                false => Err(error),
+            })
         })
     }
 

@@ -28,6 +28,7 @@ use siltdb_disk::{
         read::{Record, SegmentReader, Stop},
         record::RecordKind,
     },
+    prepared::{Decision, split_decision},
 };
 use std::time::Duration;
 
@@ -246,11 +247,19 @@ fn item(record: &Record<'_>) -> Result<Option<FeedItem>> {
     let first = header.first_sequence;
     let last = before(header.next_sequence());
     let (families, operations, count) = match header.kind {
-        RecordKind::Void | RecordKind::End => return Ok(None),
+        // A prepared transaction is told at its decision.
+        RecordKind::Void | RecordKind::End | RecordKind::Prepare => return Ok(None),
         RecordKind::Batch => (Vec::new(), record.payload, header.count),
         RecordKind::FamilyBatch => {
             let (edit, operations) = family_batch::split(record.payload)?;
             (edit.changes, operations, header.count.saturating_sub(1))
+        }
+        RecordKind::Decide => {
+            let decided = split_decision(record.payload)?;
+            if decided.decision == Decision::RollBack {
+                return Ok(None);
+            }
+            (Vec::new(), decided.operations, header.count.saturating_sub(1))
         }
         // A feed reports everything that it cannot read.
         _ => return Ok(Some(unlogged(first, last))),

@@ -2,7 +2,10 @@
 //!
 //! This module remembers them; the families' trees tell whether they changed.
 
-use crate::{catalog::family::FamilyData, lock_table::shown};
+use crate::{
+    catalog::family::FamilyData,
+    lock_table::{LockMode, LockRequest, LockTarget, shown},
+};
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     id::FamilyId,
@@ -166,6 +169,27 @@ impl Footprint {
         };
         let range_key_bytes = self.range_key_bytes.load(Ordering::Relaxed);
         self.families.iter().map(of).sum::<usize>() + range_key_bytes
+    }
+
+    /// Shared locks on all of it.
+    #[must_use]
+    pub fn lock_requests(&self) -> Vec<LockRequest> {
+        let mut requests = Vec::new();
+        for FamilyFootprint { family, keys, ranges } in &self.families {
+            let mut add = |target| {
+                let flag = Arc::clone(&family.lock_flag);
+                requests.push(LockRequest { flag, target, mode: LockMode::Shared });
+            };
+            keys.iter().for_each(|key| add(LockTarget::Key(Slice::copy_from(key))));
+            // A range without keys holds nothing that could change.
+            let is_empty = |bounds: &Bounds| {
+                let lower = bounds.lower.as_deref().unwrap_or_default();
+                bounds.upper.as_deref().is_some_and(|upper| lower >= upper)
+            };
+            let ranges = ranges.iter().filter_map(|range| lock(&range.bounds).clone());
+            ranges.filter(|range| !is_empty(range)).for_each(|range| add(LockTarget::Range(range)));
+        }
+        requests
     }
 
     /// Checks that nothing in the footprint changed within `since`. Cost: reads memory, and a table

@@ -349,6 +349,8 @@ fn check_known(change: &Change) -> Result<()> {
         | Change::LogSynced { .. }
         | Change::LatestTime(_)
         | Change::FamiliesLogged { .. }
+        | Change::Prepared { .. }
+        | Change::PreparedDecided { .. }
         | Change::Unknown { .. } => Ok(()),
         _ => Err(Error::new(ErrorKind::Unsupported, "an edit has an unknown change")),
     }

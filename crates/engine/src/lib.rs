@@ -1,6 +1,6 @@
 //! Floor 3 of SiltDB: many trees on one log, with order, durability and background work.
 //!
-//! It knows nothing of transactions.
+//! It knows nothing of isolation levels.
 #![forbid(unsafe_code)]
 
 pub mod options;
@@ -16,6 +16,7 @@ pub mod open_id;
 pub mod memory;
 pub mod log;
 pub mod lock_table;
+pub mod prepared_set;
 pub mod catalog;
 pub mod backpressure;
 pub mod background;
@@ -34,6 +35,7 @@ pub mod family_commit;
 pub mod footprint;
 pub mod own_writes;
 pub mod conditional_commit;
+pub mod prepared;
 pub mod jobs;
 pub mod open;
 pub mod checkpoint;

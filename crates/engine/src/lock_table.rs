@@ -68,6 +68,12 @@ impl LockFlag {
         Self { family, is_set: AtomicBool::new(false) }
     }
 
+    /// The family of the flag.
+    #[must_use]
+    pub fn family(&self) -> FamilyId {
+        self.family
+    }
+
     /// Whether writers must check the lock table.
     #[inline]
     #[must_use]
@@ -323,6 +329,29 @@ impl Table {
         }
     }
 
+    /// Moves all locks of one owner to another.
+    fn hand_over(&mut self, from: LockOwner, to: LockOwner) {
+        let moved = self.held.remove(&from).unwrap_or_default();
+        let rename = |owner: &mut LockOwner| {
+            if *owner == from {
+                *owner = to;
+            }
+        };
+        for request in &moved {
+            let Some(locks) = self.families.get_mut(&request.flag.family) else { continue };
+            match &request.target {
+                LockTarget::Range(_) => {
+                    locks.ranges.iter_mut().for_each(|lock| rename(&mut lock.owner));
+                }
+                LockTarget::Key(key) => {
+                    let owners = locks.keys.get_mut(key).map(|lock| &mut lock.owners);
+                    owners.into_iter().flatten().for_each(rename);
+                }
+            }
+        }
+        self.held.entry(to).or_default().extend(moved);
+    }
+
     /// The shortest cycle of owners that wait for each other, from `owner` to itself.
     fn cycle(&self, owner: LockOwner) -> Option<Vec<Edge<'_>>> {
         if cfg!(seeded_fault = "deadlocks_not_found") {
@@ -427,6 +456,24 @@ impl LockTable {
         // Later requests in the queue may be granted now.
         self.changed.notify_all();
         waited
+    }
+
+    /// The locks of `owner`.
+    #[must_use]
+    pub fn held(&self, owner: LockOwner) -> Vec<LockRequest> {
+        self.lock().held.get(&owner).cloned().unwrap_or_default()
+    }
+
+    /// Moves all locks of `from` to `to` in one step.
+    pub fn hand_over(&self, from: LockOwner, to: LockOwner) {
+        self.lock().hand_over(from, to);
+    }
+
+    /// Grants `owner` the locks that it held before a reopen, and sets their flags. To be called
+    /// before the first write.
+    pub fn restore(&self, owner: LockOwner, requests: &[LockRequest]) {
+        self.lock().grant(owner, requests);
+        requests.iter().for_each(|request| request.flag.set());
     }
 
     /// Checks that `owner` may write the keys of `writes`: no other owner holds a lock on any of

@@ -16,7 +16,7 @@
 use crate::{
     catalog::family::FamilyData,
     database::Database,
-    lock_table::{LockMode, LockOwner, LockRequest, LockTable, LockTarget},
+    lock_table::{LockFlag, LockMode, LockOwner, LockRequest, LockTable, LockTarget},
 };
 use siltdb_base::{
     error::{ErrorKind, Result},
@@ -57,6 +57,11 @@ impl LockHolder {
         self.owner.0
     }
 
+    /// The owner of its locks in the table.
+    pub(crate) fn owner(&self) -> LockOwner {
+        self.owner
+    }
+
     /// The approximate memory of its locks, in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
@@ -74,8 +79,7 @@ impl LockHolder {
         requests: Vec<LockRequest>,
         timeout: Duration,
     ) -> Result<()> {
-        let of = |request: &LockRequest| size_of::<LockRequest>() + bytes_of(&request.target);
-        let bytes = requests.iter().map(of).sum();
+        let bytes = requests.iter().map(request_bytes).sum();
         self.table.acquire(self.owner, requests, (timeout, &*database.options.clock))?;
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(())
@@ -86,6 +90,11 @@ impl Drop for LockHolder {
     fn drop(&mut self) {
         self.release();
     }
+}
+
+/// Roughly the memory that a lock takes, in bytes.
+pub(crate) fn request_bytes(request: &LockRequest) -> usize {
+    size_of::<LockRequest>() + bytes_of(&request.target)
 }
 
 fn bytes_of(target: &LockTarget) -> usize {
@@ -115,8 +124,34 @@ pub fn acquire(
         family.lock_flag.set();
         return Ok(());
     }
+    set_flags(database, [&family.lock_flag])
+}
+
+/// Locks all of `requests` for `holder`, or none; otherwise as [`acquire`].
+///
+/// # Errors
+/// As [`acquire`].
+pub(crate) fn acquire_all(
+    database: &Database,
+    holder: &LockHolder,
+    requests: Vec<LockRequest>,
+    timeout: Duration,
+) -> Result<()> {
+    let mut flags: Vec<_> = requests.iter().map(|request| Arc::clone(&request.flag)).collect();
+    flags.sort_unstable_by_key(|flag| flag.family());
+    flags.dedup_by_key(|flag| flag.family());
+    holder.acquire(database, requests, timeout)?;
+    set_flags(database, &flags)
+}
+
+/// Sets the flags for writers with later sequence numbers, and waits until the earlier ones are
+/// published.
+fn set_flags<'a>(
+    database: &Database,
+    flags: impl IntoIterator<Item = &'a Arc<LockFlag>>,
+) -> Result<()> {
     let sequencer = lock(&database.log.sequencer);
-    family.lock_flag.set();
+    flags.into_iter().for_each(|flag| flag.set());
     let (last, _) = sequencer.last();
     drop(sequencer);
     database.log.publisher.wait(last);

@@ -7,6 +7,7 @@
 //! 2. The log records that verify are sorted into tables beside the new database.
 //! 3. For each family, the entries of all its tables are merged. What a reader would see of them
 //!    now is committed to the new database. Merge operands are kept as operands.
+//! 4. Transactions that were prepared and not decided are prepared there again.
 //!
 //! Memory: one block and one index for each sorted run, and a bounded part of the log.
 
@@ -22,14 +23,14 @@ use self::{
     log::LogSalvage,
     report::{SalvageProgress, SalvageReport},
     scratch::ScratchTables,
-    write::{SalvageDestination, write_family},
+    write::{NewDatabase, write_family},
 };
 use crate::{lost::Lost, open::directory::lock_directory, options::EngineOptions};
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{Fs, LockKind, Metadata},
 };
-use std::path::Path;
+use std::{path::Path, sync::Arc};
 
 /// Writes everything of the database in `old` that verifies into a new one in `new`. `options`
 /// describe the new one: file system, memory, threads, and merge operators. They also say how long
@@ -51,7 +52,7 @@ pub fn salvage(
         return Err(Error::invalid("the new database would lie in the old one").with_file(new));
     }
     let scratch = ScratchTables::new(fs, new);
-    let create = |options, found: &Salvageable| SalvageDestination::create(new, options, found);
+    let create = |options, found: &Salvageable| NewDatabase::create(new, options, found);
     run(old, options, (create, scratch), on_progress)
 }
 
@@ -67,16 +68,15 @@ pub fn dry_run(
     on_progress: &mut dyn FnMut(SalvageProgress),
 ) -> Result<SalvageReport> {
     check_old(&*options.fs, old)?;
-    let scratch = ScratchTables::in_memory()?;
-    run(old, options, (|_, _: &Salvageable| Ok(SalvageDestination::Nowhere), scratch), on_progress)
+    run(old, options, (NewDatabase::in_memory, ScratchTables::in_memory()?), on_progress)
 }
 
-/// Saves the database in `old` to the destination that `create` makes for what was found.
+/// Saves the database in `old` to the one that `create` makes for what was found.
 fn run(
     old: &Path,
     options: EngineOptions,
     (create, mut scratch): (
-        impl FnOnce(EngineOptions, &Salvageable) -> Result<SalvageDestination>,
+        impl FnOnce(EngineOptions, &Salvageable) -> Result<NewDatabase>,
         ScratchTables,
     ),
     on_progress: &mut dyn FnMut(SalvageProgress),
@@ -86,22 +86,34 @@ fn run(
     let _lock = lock_directory(&*fs.open_dir(old)?, &options, LockKind::Shared)?;
     let mut lost = Vec::new();
     let mut found = find(&fs, old, &options.operators(), &mut lost)?;
-    let destination = create(options, &found)?;
+    let database = create(options, &found)?;
     let mut log = LogSalvage::new(&mut found, &mut scratch, &mut lost);
     let written = log.read(&*fs, old);
     let log_records = log.records();
     let written = written.and_then(|()| {
-        let families = destination.families(&mut found)?;
+        let families = database.families(&mut found)?;
         let mut progress = SalvageProgress::default();
         let mut report = SalvageReport { log_records, ..SalvageReport::default() };
+        let targets: Vec<_> =
+            families.iter().map(|(family, target)| (family.id, Arc::clone(target))).collect();
         for (family, target) in families {
             let mut on_bytes = |bytes| {
                 progress.bytes_done += bytes;
                 on_progress(progress);
             };
-            report.add(write_family(family, &target, &scratch, &mut lost, &mut on_bytes)?);
+            let written =
+                write_family(&database, family, &target, &scratch, &mut lost, &mut on_bytes)?;
+            report.add(written);
         }
-        destination.close()?;
+        for transaction in found.log.prepared.values() {
+            match database.prepare(transaction, &targets) {
+                Ok(()) => report.prepared += 1,
+                // It does not fit beside the others, as if a decision about one of them were lost.
+                Err(error) if is_refusal(error.kind()) => lost.push(Lost::anything(error)),
+                Err(error) => return Err(error),
+            }
+        }
+        database.close()?;
         Ok(report)
     });
     scratch.remove();
@@ -109,6 +121,11 @@ fn run(
     report.manifest = found.manifest;
     report.lost = Lost::distinct(lost);
     Ok(report)
+}
+
+/// Whether an error is about a prepared transaction, and not about the new database.
+fn is_refusal(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::Busy | ErrorKind::AlreadyExists | ErrorKind::InvalidArgument)
 }
 
 /// Checks that there is a directory to read.

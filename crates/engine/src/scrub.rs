@@ -16,7 +16,7 @@ use crate::{
     catalog::family::FamilyData,
     catalog::manifest::{read_current, read_manifest},
     check::{check_table, note_table},
-    check_report::CheckProgress,
+    check_report::{CheckProgress, CheckReport},
     database::Database,
     log::pins::{Found, Origin},
     lost::Lost,
@@ -144,8 +144,10 @@ fn run(
 ) -> Result<Arc<ScrubReport>> {
     let clock = &*database.options.clock;
     let start_ns = clock.monotonic_ns();
+    let prepared = database.prepared.undecided().len() as u64;
     let report = ScrubReport {
         started_ms: clock.wall_ms(),
+        found: CheckReport { prepared, ..CheckReport::default() },
         last_table: request.after,
         ..ScrubReport::default()
     };

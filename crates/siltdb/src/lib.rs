@@ -44,6 +44,7 @@
 //! | *locks*, of a [`Transaction`] `get_for_update` `lock_key` `lock_range` | | | | |
 //! | *a fixed state* `snapshot`, of a family `family` | all | | ✓ | |
 //! | *transactions* `begin` `begin_with` `wait_durable`, of one [`Transaction`] | all | | | |
+//! | *in two phases* `prepared` `commit_prepared` `rollback_prepared`, `_with` | all | | | |
 //! | *options* `options` | all | ✓ | | |
 //! | *while in use* `set_options` | | ✓ | | |
 //! | *memory* `set_cache_bytes` | all | | | |
@@ -64,8 +65,9 @@
 //! | *places* `open` `temporary` `destroy` `list_families` `path` | all | | | |
 //!
 //! A [`Transaction`] reads like a [`Snapshot`] and writes like a [`WriteBatch`]: it has their verbs
-//! for keys and ranges. It adds `commit` `rollback` `reset` `savepoint` `rollback_to` `release`
-//! `family`. [`Isolation`] defines which effects of other transactions it may see.
+//! for keys and ranges. It adds `commit` `prepare` `rollback` `reset` `savepoint` `rollback_to`
+//! `release` `family`. A [`PreparedTransaction`] has `commit` `rollback`.
+//! [`Isolation`] defines which effects of other transactions it may see.
 //!
 //! *default*: of the default family. *all*: of the whole database. A range is anything that
 //! implements [`KeyRange`]. [`Options::set`] and [`FamilyOptions::set`] take options by name, and
@@ -101,6 +103,7 @@ mod db_write;
 mod subscription;
 mod db_update;
 mod db_upkeep;
+mod db_prepared;
 mod place;
 pub mod inspect;
 pub mod salvage;
@@ -117,6 +120,7 @@ pub struct Readme;
 #[doc = include_str!("../../../docs/tuning.md")]
 #[doc = include_str!("../../../docs/change-feed.md")]
 #[doc = include_str!("../../../docs/operations.md")]
+#[doc = include_str!("../../../docs/two-phase-commit.md")]
 #[doc = include_str!("../../../docs/coming-from/rocksdb.md")]
 #[doc = include_str!("../../../docs/coming-from/sled-redb-fjall.md")]
 pub struct UserPages;
@@ -160,7 +164,7 @@ pub use snapshot::Snapshot;
 pub use subscription::{
     Commit, Event, FamilyChange, KeyChange, KeyChanges, SubscribeOptions, Subscription,
 };
-pub use transaction::{CommitInfo, Transaction};
+pub use transaction::{CommitInfo, Transaction, prepare::PreparedTransaction};
 pub use update::UpdateOptions;
 pub use upgrade::{DatabaseFormat, upgrade};
 pub use write_options::WriteOptions;

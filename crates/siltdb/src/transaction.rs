@@ -39,6 +39,7 @@ use std::{
 };
 
 mod locks;
+pub(crate) mod prepare;
 
 /// The result of a commit.
 #[non_exhaustive]
@@ -54,8 +55,9 @@ pub struct CommitInfo {
 ///
 /// Its methods that read and write keys use the family `default`; [`Transaction::family`] gives
 /// handles for the others. All handles belong to one transaction, which any thread may use. It ends
-/// with [`commit`](Self::commit) or [`rollback`](Self::rollback). Dropping the last handle rolls it
-/// back. Until it ends, the versions that it may read are kept on disk and in memory.
+/// with [`commit`](Self::commit), [`prepare`](Self::prepare) or [`rollback`](Self::rollback).
+/// Dropping the last handle rolls it back. Until it ends, the versions that it may read are kept on
+/// disk and in memory.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -105,6 +107,7 @@ struct State {
 enum Phase {
     Active,
     Committed,
+    Prepared,
     RolledBack,
 }
 
@@ -133,6 +136,7 @@ impl State {
         let message = match self.phase {
             Phase::Active => return Ok(()),
             Phase::Committed => "the transaction was committed",
+            Phase::Prepared => "the transaction was prepared, and is decided by its id",
             Phase::RolledBack => "the transaction was rolled back",
         };
         Err(Error::invalid(message).with_hint("`reset` makes it a new one"))
@@ -190,11 +194,25 @@ impl Shared {
     fn commit(&self) -> Result<CommitInfo> {
         let mut state = self.active()?;
         let durability = self.options.durability.unwrap_or(self.engine.options.durability);
+        let committed = self.validated(&state, |conditions| {
+            self.engine.commit_if(&state.writes.bytes, durability, conditions)
+        });
+        // After an error nothing was written, and the reads may be outdated.
+        let phase = if committed.is_ok() { Phase::Committed } else { Phase::RolledBack };
+        state.end(phase);
+        Ok(CommitInfo { sequence: committed?.0 })
+    }
+
+    /// Calls `run` with what its level demands of a commit.
+    fn validated<T>(
+        &self,
+        state: &State,
+        run: impl FnOnce(&Conditions<'_>) -> Result<T>,
+    ) -> Result<T> {
         let isolation = self.options.isolation;
         let snapshot = state.snapshot.as_ref().map(LiveSnapshot::sequence);
-        let reads = Arc::clone(&state.reads);
-        let reads = lock(&reads);
-        let conditions = Conditions {
+        let reads = lock(&state.reads);
+        run(&Conditions {
             snapshot,
             reads: match isolation {
                 Isolation::RepeatableRead | Isolation::Serializable => Some(&*reads),
@@ -205,12 +223,7 @@ impl Shared {
                 _ => Writes::Unchecked,
             },
             writer: Writer { holder: state.locks.as_deref(), timeout: self.options.lock_timeout },
-        };
-        let committed = self.engine.commit_if(&state.writes.bytes, durability, &conditions);
-        // After an error nothing was written, and the reads may be outdated.
-        let phase = if committed.is_ok() { Phase::Committed } else { Phase::RolledBack };
-        state.end(phase);
-        Ok(CommitInfo { sequence: committed?.0 })
+        })
     }
 }
 
@@ -239,7 +252,7 @@ impl Transaction {
         self.shared.options.isolation
     }
 
-    /// Returns whether the transaction has neither committed nor rolled back.
+    /// Returns whether the transaction has neither committed, been prepared nor rolled back.
     #[must_use]
     pub fn is_active(&self) -> bool {
         lock(&self.shared.state).phase == Phase::Active
@@ -343,7 +356,7 @@ impl Transaction {
     }
 
     /// Begins a new transaction with the same options on this handle. The previous one is rolled
-    /// back, unless it was committed.
+    /// back, unless it was committed or prepared.
     pub fn reset(&self) {
         let mut state = lock(&self.shared.state);
         state.release_locks();

@@ -4,6 +4,7 @@
 
 use crate::{
     model::{Clock, Commit, FamilyIndex, Model},
+    prepared::Waiting,
     times::Times,
     watch::CrashKind,
 };
@@ -55,6 +56,8 @@ pub struct Expectation {
     pub joined: Option<u64>,
     /// The times that may decide expiry, earliest first. One of them is the actual earliest time.
     pub floors_ms: Vec<u64>,
+    /// The prepared transactions.
+    pub waiting: Waiting,
 }
 
 impl Expectation {
@@ -73,6 +76,7 @@ impl Expectation {
             families: vec![families],
             joined: None,
             floors_ms: times.floors_ms().to_vec(),
+            waiting: Waiting::new(),
         }
     }
 

@@ -15,6 +15,16 @@ pub fn single_key(index: u8) -> Shared {
     [0xff, index % SINGLE_KEYS].as_slice().into()
 }
 
+/// The key number `index` of those that the prepared transaction number `number` writes: no other
+/// commit reaches them.
+#[must_use]
+pub fn prepared_key(number: u64, index: u8) -> Shared {
+    let mut key = vec![0xff, SINGLE_KEYS];
+    key.extend_from_slice(&number.to_be_bytes());
+    key.push(index);
+    key.into()
+}
+
 /// The number of keys of [`single_key`].
 pub const SINGLE_KEYS: u8 = 16;
 

@@ -10,6 +10,7 @@ use crate::{
     expected::{Expectation, Names},
     keys::CLOCK_KEY,
     model::{DEFAULT, FamilyIndex, Model, Moment},
+    prepared::{check_undecided, undecided, waiting_in},
     reads::{Pairs, Truth, collect, compare_all, compare_pairs},
     report::Report,
     settings::{DIRECTORY, Settings, Weather},
@@ -137,6 +138,7 @@ impl Recovery<'_> {
             let message = format!("families {names:?} at commit {commit}: half of a commit");
             return Err(Violation::new(message));
         }
+        check_undecided(&expectation.waiting, &database.db, standing.commit)?;
         if let Some(copy) = copy {
             self.salvage(&copy, &database, &times)?;
         }
@@ -164,7 +166,9 @@ impl Recovery<'_> {
         if depth < DEPTH_MAX && self.draw.chance(1, 6) {
             let Recovered { database, standing, times } = &recovered;
             let Standing { commit, flushed } = standing.clone();
+            let waiting = waiting_in(&database.db);
             let shown = Expectation::exactly(commit, flushed, database.names.clone(), times);
+            let shown = Expectation { waiting, ..shown };
             let crash = CrashState::take(&recovered.database.fs, self.draw);
             recovered = self
                 .recover(&crash, JobsDone::default(), &shown, depth + 1)
@@ -236,6 +240,11 @@ impl Recovery<'_> {
             let expected = collect(&database.families[index])?;
             compare_pairs(&collect(&family)?, &expected)
                 .map_err(|violation| violation.during(format!("salvage of family {name}")))?;
+        }
+        let (found, expected) = (undecided(&db), undecided(&database.db));
+        if found != expected {
+            let message = format!("{found:?} wait after a salvage, not {expected:?}");
+            return Err(Violation::new(message));
         }
         self.report.salvages += 1;
         Ok(())

@@ -139,6 +139,12 @@ pub struct Transactions {
     pub returns: u64,
     /// Refused because a family that they wrote to had been dropped.
     pub dropped: u64,
+    /// Prepared.
+    pub prepared: u64,
+    /// Prepared ones that were committed or rolled back.
+    pub decided: u64,
+    /// Prepared ones that waited for their decision when a database was opened.
+    pub found_undecided: u64,
 }
 
 impl Transactions {
@@ -151,10 +157,13 @@ impl Transactions {
         self.rolled_back += other.rolled_back;
         self.returns += other.returns;
         self.dropped += other.dropped;
+        self.prepared += other.prepared;
+        self.decided += other.decided;
+        self.found_undecided += other.found_undecided;
     }
 
     /// Each count with the case that it covers, except dropped families, which are too rare.
-    fn counts(&self) -> [(&'static str, u64); 7] {
+    fn counts(&self) -> [(&'static str, u64); 10] {
         [
             ("transactions", self.committed),
             ("transactions overtaken by a commit", self.overtaken),
@@ -163,6 +172,9 @@ impl Transactions {
             ("transactions that conflict", self.conflicts),
             ("transactions rolled back", self.rolled_back),
             ("returns to a savepoint", self.returns),
+            ("transactions prepared", self.prepared),
+            ("decisions about prepared transactions", self.decided),
+            ("prepared transactions found after an opening", self.found_undecided),
         ]
     }
 }
@@ -175,11 +187,16 @@ impl fmt::Display for Transactions {
              {} only read",
             self.committed, self.overtaken, self.across_jobs, self.read_only
         )?;
-        write!(
+        writeln!(
             f,
             "             {:>9}  conflicts; {} rolled back, {} returns to a savepoint, {} without \
              their family",
             self.conflicts, self.rolled_back, self.returns, self.dropped
+        )?;
+        write!(
+            f,
+            "             {:>9}  prepared, {} decided; {} found undecided by an opening",
+            self.prepared, self.decided, self.found_undecided
         )
     }
 }

@@ -8,7 +8,8 @@ use crate::{
     directory::Directory,
     draw::Draw,
     expected::{Expectation, Floors, Names},
-    model::{FamilyIndex, Model, Moment},
+    model::{FamilyIndex, Model, Moment, Operation},
+    prepared::{Waiting, waiting_in},
     reads::Walk,
     recovery::{Recovered, Recovery, Standing, turn_back},
     report::Report,
@@ -113,6 +114,12 @@ pub struct Run {
     pub(crate) half_changed: Option<Names>,
     /// The commit in progress that changes families together with data.
     pub(crate) joined: Option<u64>,
+    /// Prepared transactions, and whether they wait for their decision.
+    pub(crate) waiting: Waiting,
+    /// What each prepared transaction writes.
+    pub(crate) prepared: BTreeMap<String, Vec<(FamilyIndex, Operation)>>,
+    /// How many there have been.
+    pub(crate) prepared_count: u64,
     /// The number of failed calls when the database was opened.
     faults_before: u64,
     /// Operations, one to a line.
@@ -167,6 +174,9 @@ impl Run {
             trace: Trace::None,
             half_changed: None,
             joined: None,
+            waiting: Waiting::new(),
+            prepared: BTreeMap::new(),
+            prepared_count: 0,
             faults_before,
             log: Vec::new(),
             crashes_left,
@@ -252,6 +262,7 @@ impl Run {
             families,
             joined: self.joined,
             floors_ms: self.times.floors_ms().to_vec(),
+            waiting: self.waiting.clone(),
         }
     }
 
@@ -368,6 +379,8 @@ impl Run {
         (self.durable, self.flushed, self.visible) = (commit, commit, commit);
         self.disk = Excuse::None;
         (self.poisoned, self.trace, self.half_changed) = (false, Trace::None, None);
+        self.waiting = waiting_in(&database.db);
+        self.report.transactions.found_undecided += self.waiting.len() as u64;
         self.faults_before = database.fs.faults();
         database.fs.set_space_limit(None);
         self.database = database;

@@ -139,6 +139,7 @@ impl Settings {
             .clock(Arc::clone(clock) as Arc<_>)
             .seed(seed)
             .workers(0)
+            .lock_timeout(Duration::ZERO)
             .memtable_bytes(self.memtable_bytes)
             .memory_budget(self.memory_budget)
             .read_io(self.read_io)

@@ -45,6 +45,7 @@ impl Run {
         }
         match self.draw.below(100) {
             0..34 => self.commit(),
+            34..46 if self.draw.chance(1, 5) => self.two_phases(),
             34..46 => self.transact(),
             46..57 => self.read(),
             58..63 => self.hold_snapshot(),
@@ -444,7 +445,9 @@ impl Run {
             let commit = self.model.acknowledged();
             let names = self.database.names.clone();
             let flushed = self.flushed..=commit;
+            let waiting = self.waiting.clone();
             expectation = Expectation::exactly(commit, flushed, names, &self.times);
+            expectation = Expectation { waiting, ..expectation };
         }
         self.reopen(&expectation)
     }

@@ -2,12 +2,14 @@
 
 use super::*;
 use crate::{
+    batch::BatchBytes,
     garbage::Garbage,
     key_sketch::{KeySketch, SketchBuilder},
+    prepared::{HeldKeys, HeldLock, HeldMode},
     table_meta::{IndexKind, RangeEnd},
 };
 use proptest::prelude::*;
-use siltdb_base::{id::TableUid, slice::Slice};
+use siltdb_base::{id::TableUid, limits::PREPARED_ID_BYTES_MAX, slice::Slice};
 
 fn sample(hashes: &[u64]) -> KeySketch {
     let mut sample = SketchBuilder::default();
@@ -50,6 +52,15 @@ fn table(file: u64) -> TableReference {
     }
 }
 
+fn prepared_batch() -> Arc<PreparedBatch> {
+    let mut batch = BatchBytes::new();
+    batch.put(FamilyId(3), b"key", b"value").unwrap();
+    let (family, keys) = (FamilyId(4), HeldKeys::Range(b"a".to_vec(), None));
+    let locks = vec![HeldLock { family, keys, mode: HeldMode::Exclusive }];
+    let id = vec![b'i'; PREPARED_ID_BYTES_MAX];
+    Arc::new(PreparedBatch { id, since_ms: u64::MAX, locks, batch })
+}
+
 fn every_change() -> Edit {
     let plain =
         TableReference { visible_to: None, key_slice: None, global_sequence: None, ..table(3) };
@@ -80,6 +91,8 @@ fn every_change() -> Edit {
             },
             Change::LatestTime(StoredTime { latest_ms: u64::MAX, jump_ms: 7 }),
             Change::FamiliesLogged { position: LogPosition { segment: SegmentId(15), offset: 65 } },
+            Change::Prepared { number: SequenceNumber::MAX, transaction: prepared_batch() },
+            Change::PreparedDecided { number: SequenceNumber(17) },
         ],
     }
 }
@@ -125,7 +138,7 @@ fn longer(change: &Change, more: &[u8]) -> Vec<u8> {
 
 #[test]
 fn what_a_newer_build_wrote_is_refused_by_name() {
-    for tag in (15..18).chain(19..OPTIONAL).chain([128, 1 << 40]) {
+    for tag in (15..17).chain(19..OPTIONAL).chain([128, 1 << 40]) {
         let change = Change::Unknown { tag, value: vec![0, 0] };
         let error = Edit::decode(&encoded(&Edit { changes: vec![change] })).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
@@ -212,6 +225,7 @@ fn fields_out_of_range_are_refused() {
         Change::AddTable { family, level: 0, table: wrapped },
         Change::AddTable { family, level: 0, table: huge },
         Change::LastSequence(SequenceNumber::MAX.next()),
+        Change::PreparedDecided { number: SequenceNumber::MAX.next() },
         Change::LogStart { segment: SegmentId(SEGMENT_ID_MAX.0 + 2) },
         Change::LogStart { segment: SegmentId(u64::MAX) },
         Change::LogCut { position: segment_too_large, next: SegmentId(1), bytes: 0 },
@@ -226,6 +240,9 @@ fn fields_out_of_range_are_refused() {
     ] {
         let error = Edit::decode(&encoded(&Edit { changes: vec![change] })).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corruption);
+    }
+    for state in [0, 3] {
+        assert_eq!(Edit::decode(&[17, 2, 1, state]).unwrap_err().kind(), ErrorKind::Corruption);
     }
     let not_utf8 = [4, 4, 1, 2, 0xff, 0xfe];
     assert_eq!(Edit::decode(&not_utf8).unwrap_err().kind(), ErrorKind::Corruption);

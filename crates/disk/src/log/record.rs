@@ -107,6 +107,11 @@ pub enum RecordKind {
     /// A [batch with changes of families](crate::family_batch); `count` is one more than its number
     /// of operations, because the changes take the first sequence number.
     FamilyBatch,
+    /// A [prepared transaction](crate::prepared); `count` is 1.
+    Prepare,
+    /// The [decision](crate::prepared) about one; `count` is one more than its number of
+    /// operations, because the decision takes the first sequence number.
+    Decide,
 }
 
 /// How a record's body is to be read. The numbers lie on disk.
@@ -127,13 +132,13 @@ pub(super) enum RecordForm {
     SingleVoid = 6,
     /// A count `n`, and any bytes, as many as a batch of `n` operations.
     Void = 7,
+    /// A prepared transaction.
+    Prepare = 8,
+    /// A count, and the decision about a prepared transaction.
+    Decide = 9,
     /// A count, and a batch with changes of families.
     FamilyBatch = 10,
 }
-
-/// Forms that are reserved for transactions in two phases, and what they will be.
-const RESERVED_FORMS: [(u8, &str); 2] =
-    [(8, "a prepared transaction"), (9, "the decision about a prepared transaction")];
 
 impl RecordForm {
     pub(super) const fn new(kind: RecordKind, count: u32) -> Self {
@@ -146,6 +151,8 @@ impl RecordForm {
             RecordKind::Void if count == 1 => Self::SingleVoid,
             RecordKind::Void => Self::Void,
             RecordKind::FamilyBatch => Self::FamilyBatch,
+            RecordKind::Prepare => Self::Prepare,
+            RecordKind::Decide => Self::Decide,
         }
     }
 
@@ -158,6 +165,8 @@ impl RecordForm {
             5 => Self::Batch,
             6 => Self::SingleVoid,
             7 => Self::Void,
+            8 => Self::Prepare,
+            9 => Self::Decide,
             10 => Self::FamilyBatch,
             _ => return Err(unknown_form(number)),
         })
@@ -165,16 +174,18 @@ impl RecordForm {
 
     /// Whether the body begins with the count.
     pub(super) const fn has_count(self) -> bool {
-        matches!(self, Self::Skip | Self::Batch | Self::Void | Self::FamilyBatch)
+        matches!(self, Self::Skip | Self::Batch | Self::Void | Self::Decide | Self::FamilyBatch)
     }
 
     /// Whether a body can be so long.
     fn allows(self, body_bytes: u32) -> bool {
         match self {
-            Self::Single | Self::Edit | Self::SingleVoid => true,
+            Self::Single | Self::Edit | Self::SingleVoid | Self::Prepare => true,
             Self::Skip => body_bytes == COUNT_BYTES as u32,
             Self::End => body_bytes == 0,
-            Self::Batch | Self::Void | Self::FamilyBatch => body_bytes >= COUNT_BYTES as u32,
+            Self::Batch | Self::Void | Self::Decide | Self::FamilyBatch => {
+                body_bytes >= COUNT_BYTES as u32
+            }
         }
     }
 
@@ -194,20 +205,18 @@ impl RecordForm {
             Self::SingleVoid => (RecordKind::Void, 1, body),
             Self::Void => with_count(RecordKind::Void),
             Self::FamilyBatch => with_count(RecordKind::FamilyBatch),
+            Self::Prepare => (RecordKind::Prepare, 1, body),
+            Self::Decide => with_count(RecordKind::Decide),
         }
     }
 }
 
 #[cold]
 fn unknown_form(number: u8) -> Error {
-    let reserved = RESERVED_FORMS.iter().find(|(form, _)| *form == number);
-    let name = reserved.map_or("a record of a later version", |(_, name)| name);
-    Error::new(
-        ErrorKind::Unsupported,
-        format!("the log has {name}, which this version cannot read"),
-    )
-    .with_mismatch("forms 1..=7 and 10", number)
-    .with_hint("open it with the version that wrote it")
+    let message = "the log has a record of a later version, which this version cannot read";
+    Error::new(ErrorKind::Unsupported, message)
+        .with_mismatch("forms 1..=10", number)
+        .with_hint("open it with the version that wrote it")
 }
 
 /// How far the log was durable, as a record says it: up to an offset of its segment, or of one not
@@ -406,8 +415,7 @@ impl PlacedHeader {
 /// Whether a header begins with a form that is known.
 #[inline]
 pub(super) fn has_known_form(header: &[u8; RECORD_HEADER_BYTES]) -> bool {
-    let (form, known) = (form_bits(header), RecordForm::Single as u8..=RecordForm::Void as u8);
-    known.contains(&form) || form == RecordForm::FamilyBatch as u8
+    (RecordForm::Single as u8..=RecordForm::FamilyBatch as u8).contains(&form_bits(header))
 }
 
 #[inline]

@@ -103,16 +103,10 @@ impl FamilyData {
         if self.tree.peek_options().merge_operator.is_some() {
             return Ok(());
         }
-        Err(no_operator(&self.name()).with_hint(
+        Err(Error::invalid(format!("family {:?} has no merge operator", self.name())).with_hint(
             "set one when it is created or by its options; for the default family, at open",
         ))
     }
-}
-
-/// The error for operands of the family `name`, which has no merge operator.
-#[cold]
-pub fn no_operator(name: &str) -> Error {
-    Error::invalid(format!("family {name:?} has no merge operator"))
 }
 
 /// Families that a commit creates and drops.

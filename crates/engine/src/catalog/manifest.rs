@@ -34,8 +34,10 @@ use siltdb_disk::{
         recover::{KnownCut, RecoveryMode, RecoveryOptions, SegmentFile, recover},
         segment::{SEGMENT_HEADER_BYTES, SegmentHeader, next_segment},
     },
+    prepared::PreparedBatch,
 };
 use std::{
+    collections::BTreeMap,
     ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
@@ -118,6 +120,8 @@ pub struct LogState {
     pub time: StoredTime,
     /// The manifest has the changes of families of all records before this position.
     pub families: LogPosition,
+    /// Prepared transactions by number; the log may have decisions about them.
+    pub prepared: BTreeMap<SequenceNumber, Arc<PreparedBatch>>,
 }
 
 impl LogState {
@@ -143,6 +147,12 @@ impl LogState {
                 Change::FamiliesLogged { position } => {
                     self.families = self.families.max(*position);
                 }
+                Change::Prepared { number, transaction } => {
+                    self.prepared.insert(*number, Arc::clone(transaction));
+                }
+                Change::PreparedDecided { number } => {
+                    self.prepared.remove(number);
+                }
                 _ => {}
             }
         }
@@ -163,7 +173,13 @@ impl LogState {
         // Left out for a database in which no commit has changed families.
         let families = (self.families > LogPosition::ZERO)
             .then_some(Change::FamiliesLogged { position: self.families });
-        cuts.chain([start, last, synced, Change::LatestTime(self.time)]).chain(families)
+        let prepared = self.prepared.iter().map(|(number, transaction)| Change::Prepared {
+            number: *number,
+            transaction: Arc::clone(transaction),
+        });
+        cuts.chain([start, last, synced, Change::LatestTime(self.time)])
+            .chain(families)
+            .chain(prepared)
     }
 }
 
@@ -485,7 +501,11 @@ pub fn read_edits(
         match record.header.kind {
             RecordKind::Edit => {}
             RecordKind::Skip | RecordKind::End => return Ok(()),
-            RecordKind::Batch | RecordKind::Void | RecordKind::FamilyBatch => {
+            RecordKind::Batch
+            | RecordKind::Void
+            | RecordKind::FamilyBatch
+            | RecordKind::Prepare
+            | RecordKind::Decide => {
                 return Err(Error::corruption("the manifest has a record of a log"));
             }
         }

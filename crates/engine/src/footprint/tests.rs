@@ -1,7 +1,11 @@
 //! A footprint remembers all reads, and repeated ones take no memory.
 
-use super::{Bounds, CoveredRange, Keys, lock};
-use siltdb_base::slice::Slice;
+use super::{Bounds, CoveredRange, Footprint, Keys, lock};
+use crate::{
+    fixture::open,
+    lock_table::{LockMode, LockTarget},
+};
+use siltdb_base::{fs::mem::MemFs, slice::Slice};
 
 fn bounds(lower: &str, upper: &str) -> Bounds {
     let bound = |key: &str| Some(Slice::copy_from(key.as_bytes()));
@@ -36,4 +40,23 @@ fn a_covered_range_grows_and_never_shrinks() {
     range.extend_up(None);
     range.extend_down(None);
     assert_eq!(*lock(&range.bounds), Some(Bounds::default()));
+}
+
+#[test]
+fn the_locks_of_a_footprint_cover_its_keys_and_ranges_and_nothing_where_there_is_nothing() {
+    let engine = open(&MemFs::new());
+    let family = engine.catalog.families.named("default").unwrap();
+    let mut footprint = Footprint::default();
+    footprint.add_key(&family, b"k");
+    footprint.add_range(&family).set(bounds("b", "d"));
+    footprint.add_range(&family).set(bounds("e", "e"));
+    footprint.add_range(&family).set(Bounds { lower: None, upper: None });
+    let _never_placed = footprint.add_range(&family);
+    let requests = footprint.lock_requests();
+    assert!(requests.iter().all(|request| request.mode == LockMode::Shared));
+    let targets: Vec<_> = requests.iter().map(|request| request.target.to_string()).collect();
+    let key = LockTarget::Key(Slice::copy_from(b"k")).to_string();
+    let ranges = [bounds("b", "d"), Bounds { lower: None, upper: None }];
+    let ranges = ranges.map(|range| LockTarget::Range(range).to_string());
+    assert_eq!(targets, [&[key][..], &ranges].concat());
 }

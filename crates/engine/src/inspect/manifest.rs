@@ -18,6 +18,7 @@ use siltdb_disk::{
         record::RecordKind,
         segment::SegmentHeader,
     },
+    prepared::PreparedBatch,
     table_meta::{KeySpan, RangeEnd, TableMeta},
 };
 use std::path::Path;
@@ -141,12 +142,27 @@ pub(super) fn change_line(change: &Change) -> Line {
             .with_number("ms", time.latest_ms)
             .with_number("jump_ms", time.jump_ms),
         Change::FamiliesLogged { position } => line("families-logged").with("at", position),
+        Change::Prepared { number, transaction } => {
+            let line = line("prepared").with_number("number", number.0);
+            with_prepared(line, transaction)
+        }
+        Change::PreparedDecided { number } => {
+            line("prepared-decided").with_number("number", number.0)
+        }
         Change::Unknown { tag, value } => {
             line("unknown").with_number("tag", *tag).with_bytes("value", value)
         }
         // Changes that later versions may add.
         other => line("other").with("change", format_args!("{other:?}")),
     }
+}
+
+/// Adds what there is to say of a prepared transaction.
+pub(super) fn with_prepared(line: Line, transaction: &PreparedBatch) -> Line {
+    line.with_bytes("id", &transaction.id)
+        .with_number("since_ms", transaction.since_ms)
+        .with_number("locks", transaction.locks.len() as u64)
+        .with_number("operations", transaction.batch.count().into())
 }
 
 fn with_reference(line: Line, table: &TableReference) -> Line {

@@ -5,7 +5,7 @@
 
 use super::{
     line::{Detail, Line, OnLine, locate},
-    manifest::change_line,
+    manifest::{change_line, with_prepared},
 };
 use crate::catalog::manifest::{LogState, read_current, read_manifest};
 use siltdb_base::{
@@ -23,6 +23,7 @@ use siltdb_disk::{
         record::{RecordHeader, RecordKind},
         segment::SegmentHeader,
     },
+    prepared::{Decision, PreparedBatch, split_decision},
 };
 use std::{
     path::{Path, PathBuf},
@@ -165,6 +166,8 @@ fn record_line(record: &Record<'_>, known: &[SegmentId]) -> Line {
                 RecordKind::End => "end",
                 RecordKind::Void => "void",
                 RecordKind::FamilyBatch => "family-batch",
+                RecordKind::Prepare => "prepare",
+                RecordKind::Decide => "decide",
             },
         )
         .with_number("first_sequence", header.first_sequence.0)
@@ -181,6 +184,25 @@ fn report_operations(record: &Record<'_>, on_line: OnLine<'_>) -> Result<()> {
             let (edit, payload) = family_batch::split(record.payload)?;
             edit.changes.iter().try_for_each(|change| on_line(change_line(change)))?;
             (first_sequence.next(), count.saturating_sub(1), payload)
+        }
+        // Its operations have no sequence numbers before it is decided.
+        RecordKind::Prepare => {
+            let line = Line::new("prepared").with_number("number", first_sequence.0);
+            return on_line(with_prepared(line, &PreparedBatch::decode(record.payload)?));
+        }
+        RecordKind::Decide => {
+            let decided = split_decision(record.payload)?;
+            let decision = match decided.decision {
+                Decision::Commit => "commit",
+                Decision::RollBack => "roll-back",
+            };
+            on_line(
+                Line::new("decided")
+                    .with_number("number", decided.number.0)
+                    .with("decision", decision)
+                    .with_bytes("id", decided.id),
+            )?;
+            (first_sequence.next(), count.saturating_sub(1), decided.operations)
         }
         RecordKind::Edit | RecordKind::Skip | RecordKind::End | RecordKind::Void => return Ok(()),
     };

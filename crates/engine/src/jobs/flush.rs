@@ -12,6 +12,7 @@ use crate::{
     log::generation::{Flushed, Frozen},
     log_sync::sync_wal,
     options::FROZEN_MAX,
+    prepared::carry_forward,
 };
 use siltdb_base::{
     error::Result,
@@ -99,6 +100,7 @@ fn flush_generation(database: &Database, frozen: &Frozen) -> Result<Flushed> {
     let mut output =
         run_shared(database, flush.parts(), |outputs, context| flush.finish(outputs, context))?;
     let mut changes = std::mem::take(&mut output.changes);
+    changes.extend(carry_forward(database, frozen.last)?);
     changes.push(Change::LogStart { segment: segment_after(database) });
     changes.push(Change::LastSequence(frozen.last));
     install_output(database, changes, Some(frozen.number))?;

@@ -126,6 +126,41 @@ fn a_request_is_granted_as_a_whole_or_not_at_all() {
     table.acquire(a, of(&[b"1", b"3"]), (NOW, &clock)).unwrap();
 }
 
+#[cfg(not(loom))]
+#[test]
+fn locks_that_are_handed_over_are_those_of_the_new_owner_alone() {
+    let (table, flag) = (LockTable::default(), Arc::new(LockFlag::new(FamilyId(5))));
+    let clock = ManualClock::new(0);
+    let [from, to, beside] = [(); 3].map(|()| table.new_owner());
+    let shared = request(&flag, key(b"s"), LockMode::Shared);
+    let held = vec![
+        request(&flag, key(b"x"), LockMode::Exclusive),
+        shared.clone(),
+        request(&flag, range(3, 6), LockMode::Exclusive),
+    ];
+    table.acquire(from, held, (NOW, &clock)).unwrap();
+    table.acquire(beside, vec![shared], (NOW, &clock)).unwrap();
+    flag.set();
+    table.hand_over(from, to);
+    assert_eq!((table.held(from).len(), table.held(to).len()), (0, 3));
+    let may = |owner, target| {
+        let write = request(&flag, target, LockMode::Exclusive);
+        table.check(Some(owner), std::iter::once(write)).is_ok()
+    };
+    table.release(from);
+    for target in [key(b"x"), key(&[4])] {
+        assert!(may(to, target.clone()) && !may(from, target.clone()) && !may(beside, target));
+    }
+    assert!(!may(to, key(b"s")), "the other shared lock stays that of the other");
+    table.release(to);
+    assert!(may(from, key(b"x")) && may(from, key(&[4])) && !may(from, key(b"s")));
+    table.release(beside);
+    assert!(!flag.is_set());
+    let lock = request(&flag, key(b"x"), LockMode::Exclusive);
+    table.restore(to, &[lock]);
+    assert!(flag.is_set() && may(to, key(b"x")) && !may(from, key(b"x")));
+}
+
 /// A locker and a writer of the same key in the protocol of `locks`. One mutex stands for the
 /// sequencer, one number for the published sequence. No write may come between the locked read and
 /// the release.

@@ -6,7 +6,8 @@
 //! 1. The directory is checked and locked. Without `CURRENT` there is no database. A new one is
 //!    created, if the options allow it and no files of other programs lie there.
 //! 2. The manifest's edits are applied through the function that applies new ones.
-//! 3. The log is replayed into memtables, which are frozen generations again.
+//! 3. The log is replayed into memtables, which are frozen generations again. Prepared transactions
+//!    without a decision take their locks again.
 //! 4. What was replayed is synced. A cut is recorded, as are families that commits have created and
 //!    dropped. So the next recovery shows the same state as this one.
 //! 5. A default family without a merge operator gets the one given at open.
@@ -32,6 +33,7 @@ use crate::{
     open::replay::{Replay, Replayed},
     open::retained::{note_segments, retention},
     options::{Access, Create, EngineOptions},
+    prepared,
     random::Random,
 };
 use siltdb_base::{
@@ -190,9 +192,10 @@ fn load(
     let time = Arc::new(ForwardClock::new(options.clock.clone(), stored));
     options.clock = Arc::clone(&time) as Arc<dyn Clock>;
     let families_known = (known.next_family, known.log.families);
-    let mut replay = Replay::new(target, &arenas, families_known, options.memtable_bytes);
+    let mut replay = Replay::new(target, &arenas, families_known, options.memtable_bytes)
+        .with_prepared(known.log.prepared.clone());
     let recovered = recover_log(&*directory, &slots.files, &known.log, &options, &mut replay)?;
-    let Replayed { frozen, last, records, owed, next_family } =
+    let Replayed { frozen, last, records, owed, next_family, prepared } =
         replay.finish(&recovered, &slots.files);
     let last = last.max(known.log.last_sequence);
     let start = log_start(&recovered, &slots);
@@ -220,6 +223,7 @@ fn load(
         time,
         waiting,
     });
+    prepared::restore(&database, prepared);
     let is_new = current.is_none();
     let slots = slots.files;
     Ok(LoadedDatabase { database, slots, recovered, manifest_end, is_new })

@@ -23,10 +23,14 @@ use siltdb_disk::{
         record::{LogPosition, RecordKind},
         recover::Recovered,
     },
+    prepared::{DecisionRecord, PreparedBatch, split_decision},
 };
 use siltdb_memtable::{arena::ArenaPool, memtable::Memtable};
 use siltdb_tree::memory::Generation;
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 /// The number of entries handed to a memtable at once.
 const ENTRIES_AT_ONCE: usize = 512;
@@ -44,6 +48,8 @@ pub struct Replay<'a> {
     /// The memtables of the current generation by family; `None` for a dropped family.
     memtables: HashMap<FamilyId, Option<Arc<Memtable>>>,
     generations: Vec<ReplayedGeneration>,
+    /// Prepared transactions without a decision so far.
+    prepared: BTreeMap<SequenceNumber, Arc<PreparedBatch>>,
     last: SequenceNumber,
     records: u64,
 }
@@ -67,6 +73,8 @@ pub struct Replayed {
     pub owed: Vec<Change>,
     /// The next family id: neither it nor a greater one was used.
     pub next_family: FamilyId,
+    /// Prepared transactions without a decision, by their numbers.
+    pub prepared: BTreeMap<SequenceNumber, Arc<PreparedBatch>>,
 }
 
 impl<'a> Replay<'a> {
@@ -89,9 +97,16 @@ impl<'a> Replay<'a> {
             memtable_bytes: memtable_bytes as u64,
             memtables: HashMap::new(),
             generations: Vec::new(),
+            prepared: BTreeMap::new(),
             last: SequenceNumber::ZERO,
             records: 0,
         }
+    }
+
+    /// The same replay, of a log before whose begin these transactions were prepared.
+    #[must_use]
+    pub fn with_prepared(self, prepared: BTreeMap<SequenceNumber, Arc<PreparedBatch>>) -> Self {
+        Self { prepared, ..self }
     }
 
     /// Replays one record.
@@ -115,6 +130,17 @@ impl<'a> Replay<'a> {
                     count.ok_or_else(|| Error::corruption("a commit has no sequence numbers"))?;
                 self.change_families(record.at, edit)?;
                 counts.range_deletes = self.batch(generation, first.next(), count, operations)?;
+            }
+            RecordKind::Prepare => {
+                let transaction = PreparedBatch::decode(record.payload)?;
+                self.prepared.insert(first, Arc::new(transaction));
+            }
+            RecordKind::Decide => {
+                let DecisionRecord { number, operations, .. } = split_decision(record.payload)?;
+                let count = header.count.checked_sub(1);
+                let count = count.ok_or_else(|| Error::corruption("a decision takes no place"))?;
+                counts.range_deletes = self.batch(generation, first.next(), count, operations)?;
+                self.prepared.remove(&number);
             }
             RecordKind::Skip | RecordKind::Void => {}
             RecordKind::Edit | RecordKind::End => {
@@ -249,7 +275,7 @@ impl<'a> Replay<'a> {
         }
         let next = recovered.next_sequence.unwrap_or_default();
         let last = self.last.max(SequenceNumber(next.0.saturating_sub(1)));
-        let (owed, next_family) = (self.owed, self.next_family);
-        Replayed { frozen, last, records: self.records, owed, next_family }
+        let (owed, next_family, prepared) = (self.owed, self.next_family, self.prepared);
+        Replayed { frozen, last, records: self.records, owed, next_family, prepared }
     }
 }

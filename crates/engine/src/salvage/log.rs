@@ -24,6 +24,7 @@ use siltdb_disk::{
         salvage::{SegmentSalvage, segment_of_records},
         segment::SegmentHeader,
     },
+    prepared::{PreparedBatch, split_decision},
 };
 use std::{
     path::{Path, PathBuf},
@@ -234,6 +235,11 @@ impl<'a> LogSalvage<'a> {
         }
     }
 
+    fn lose_record(&mut self, error: Error, segment: &Segment, at: LogPosition) {
+        let error = error.or_file(&segment.path).or_offset(at.offset);
+        self.lost.push(Lost::anything(error));
+    }
+
     fn read_record(&mut self, record: &Record<'_>, segment: &Segment) -> Result<()> {
         self.records += 1;
         let RecordHeader { first_sequence, count, kind, .. } = record.header;
@@ -245,8 +251,26 @@ impl<'a> LogSalvage<'a> {
                     (first_sequence.next(), count.saturating_sub(1), payload)
                 }
                 Err(error) => {
-                    let error = error.or_file(&segment.path).or_offset(record.at.offset);
-                    self.lost.push(Lost::anything(error));
+                    self.lose_record(error, segment, record.at);
+                    return Ok(());
+                }
+            },
+            RecordKind::Prepare => {
+                match PreparedBatch::decode(record.payload) {
+                    Ok(transaction) => {
+                        self.found.log.prepared.insert(first_sequence, Arc::new(transaction));
+                    }
+                    Err(error) => self.lose_record(error, segment, record.at),
+                }
+                return Ok(());
+            }
+            RecordKind::Decide => match split_decision(record.payload) {
+                Ok(decided) => {
+                    self.found.log.prepared.remove(&decided.number);
+                    (first_sequence.next(), count.saturating_sub(1), decided.operations)
+                }
+                Err(error) => {
+                    self.lose_record(error, segment, record.at);
                     return Ok(());
                 }
             },
@@ -256,8 +280,7 @@ impl<'a> LogSalvage<'a> {
             let operation = match operation {
                 Ok(operation) => operation,
                 Err(error) => {
-                    let error = error.or_file(&segment.path).or_offset(record.at.offset);
-                    self.lost.push(Lost::anything(error));
+                    self.lose_record(error, segment, record.at);
                     return Ok(());
                 }
             };

@@ -44,6 +44,8 @@ pub struct SalvageReport {
     pub entries: u64,
     /// The number of log records that were read.
     pub log_records: u64,
+    /// Prepared transactions without a decision; the new database has them, too.
+    pub prepared: u64,
     /// Whether a whole manifest was found.
     pub manifest: ManifestState,
     /// Everything that may be lost; empty if nothing is.

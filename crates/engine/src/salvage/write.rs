@@ -7,7 +7,7 @@ use super::{
     scratch::ScratchTables,
 };
 use crate::{
-    catalog::family::{DEFAULT_FAMILY, FamilyData, no_operator},
+    catalog::family::{DEFAULT_FAMILY, FamilyData},
     commit::Payload,
     engine::Engine,
     lost::Lost,
@@ -16,6 +16,7 @@ use crate::{
 use siltdb_base::{
     cursor::EntryCursor,
     error::{Error, ErrorKind, Result},
+    fs::mem::MemFs,
     id::{FamilyId, SequenceNumber},
     key::{Entry, EntryKind},
     slice::Slice,
@@ -24,10 +25,10 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     batch::{BatchBytes, BatchOperation},
+    prepared::{HeldLock, PreparedBatch},
     table::{LostEntries, LostList},
 };
 use siltdb_tree::{
-    merge_operator::MergeOperator,
     read::merge::{Merge, MergeSource},
     retain::{
         entries::{CompactionIter, Rules},
@@ -39,24 +40,23 @@ use std::{path::Path, sync::Arc};
 /// The size of operations that are committed together, in bytes.
 const BATCH_BYTES: usize = 1 << 20;
 
-/// Where the families that were found go.
-pub enum SalvageDestination {
-    /// A new database.
-    Database(Engine),
-    /// Nowhere: they are counted.
-    Nowhere,
+/// The new database.
+pub struct NewDatabase {
+    engine: Engine,
+    keeps: Keeps,
 }
 
-/// Where the entries of one family go.
-pub enum FamilyTarget<'a> {
-    /// A family of the new database.
-    Family(&'a Engine, Arc<FamilyData>),
-    /// Nowhere. The family would have this name and operator.
-    Nowhere(String, Option<Arc<dyn MergeOperator>>),
+/// What a new database gets of what was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keeps {
+    /// Everything.
+    All,
+    /// All but the entries of the families: they are only counted.
+    NoEntries,
 }
 
-impl SalvageDestination {
-    /// A new database in `dir`, with the default family that was `found`.
+impl NewDatabase {
+    /// Creates it in `dir`, with the default family that was `found`.
     ///
     /// # Errors
     /// As [`Engine::open`].
@@ -65,77 +65,76 @@ impl SalvageDestination {
         if let Some(default) = found.families.get(&DEFAULT_ID) {
             options.tree = default.options.clone();
         }
-        Ok(Self::Database(Engine::open(dir, options)?))
+        Ok(Self { engine: Engine::open(dir, options)?, keeps: Keeps::All })
     }
 
-    /// Creates the families that were `found`. Returns each with its tables and its target.
+    /// Creates one for a dry run. It lies in memory, and refuses what one on disk would refuse.
+    ///
+    /// # Errors
+    /// As [`NewDatabase::create`].
+    pub fn in_memory(options: EngineOptions, found: &Salvageable) -> Result<Self> {
+        let options = EngineOptions { fs: Arc::new(MemFs::new()), workers: 0, ..options };
+        let database = Self::create(Path::new("dry-run"), options, found)?;
+        Ok(Self { keeps: Keeps::NoEntries, ..database })
+    }
+
+    /// Creates the families that were `found`. Returns each with its tables and the new family.
     ///
     /// # Errors
     /// As [`Engine::create_family`].
-    pub fn families(&self, found: &mut Salvageable) -> Result<Vec<(Salvaged, FamilyTarget<'_>)>> {
+    pub fn families(&self, found: &mut Salvageable) -> Result<Vec<(Salvaged, Arc<FamilyData>)>> {
         found.name_families();
         let mut families = Vec::new();
         for (&id, family) in &found.families {
-            let target = match self {
-                Self::Database(engine) => FamilyTarget::Family(
-                    engine,
-                    match id {
-                        DEFAULT_ID => engine.catalog.families.named(DEFAULT_FAMILY)?,
-                        _ => engine.create_family(&family.name, family.options.clone())?,
-                    },
-                ),
-                Self::Nowhere => {
-                    let operator = family.options.merge_operator.clone();
-                    FamilyTarget::Nowhere(family.name.clone(), operator)
-                }
+            let target = match id {
+                DEFAULT_ID => self.engine.catalog.families.named(DEFAULT_FAMILY)?,
+                _ => self.engine.create_family(&family.name, family.options.clone())?,
             };
             families.push((Salvaged { id, family: family.clone() }, target));
         }
         Ok(families)
     }
 
-    /// Flushes all memtables of the new database and closes it.
+    /// Prepares a transaction that was found without a decision. `families` has those of the old
+    /// database with what they became; operations and locks of others are left out.
+    ///
+    /// # Errors
+    /// As [`Engine::prepare`].
+    pub fn prepare(
+        &self,
+        transaction: &PreparedBatch,
+        families: &[(FamilyId, Arc<FamilyData>)],
+    ) -> Result<()> {
+        let of = |id: FamilyId| families.iter().find(|(old, _)| *old == id).map(|(_, new)| new.id);
+        let (mut batch, mut locks) = (BatchBytes::new(), Vec::new());
+        for operation in transaction.batch.operations() {
+            let operation = operation?;
+            if let Some(family) = of(operation.family) {
+                batch.push(&BatchOperation { family, ..operation })?;
+            }
+        }
+        for held in &transaction.locks {
+            let family = of(held.family);
+            locks.extend(family.map(|family| HeldLock { family, ..held.clone() }));
+        }
+        let transaction = PreparedBatch { batch, locks, ..transaction.clone() };
+        self.engine.prepare_again(&transaction)
+    }
+
+    /// Flushes all memtables and closes the database.
     ///
     /// # Errors
     /// As [`Engine::flush`] and [`Engine::close`].
     pub fn close(&self) -> Result<()> {
-        let Self::Database(engine) = self else { return Ok(()) };
-        engine.flush()?;
-        engine.close()
-    }
-}
-
-impl FamilyTarget<'_> {
-    /// The id of the family in the batches that are committed.
-    fn id(&self) -> FamilyId {
-        match self {
-            Self::Family(_, family) => family.id,
-            Self::Nowhere(..) => DEFAULT_ID,
-        }
-    }
-
-    /// Why it takes no operands; `None` if it does.
-    fn refuses_operands(&self) -> Option<Error> {
-        match self {
-            Self::Family(_, family) => family.check_operator().err(),
-            Self::Nowhere(_, Some(_)) => None,
-            Self::Nowhere(name, None) => Some(no_operator(name)),
-        }
-    }
-
-    fn commit(&self, batch: &BatchBytes) -> Result<()> {
-        match self {
-            Self::Family(engine, _) => {
-                engine.commit(&Payload::batch(batch), Some(Durability::Volatile))
-            }
-            Self::Nowhere(..) => Ok(()),
-        }
+        self.engine.flush()?;
+        self.engine.close()
     }
 }
 
 /// A family to save.
 pub struct Salvaged {
-    id: FamilyId,
+    /// Its number in the old database.
+    pub id: FamilyId,
     family: FoundFamily,
 }
 
@@ -144,8 +143,9 @@ pub struct Salvaged {
 /// # Errors
 /// Failures of committing. Unreadable parts are added to `lost`.
 pub fn write_family(
+    database: &NewDatabase,
     salvaged: Salvaged,
-    target: &FamilyTarget<'_>,
+    target: &Arc<FamilyData>,
     scratch: &ScratchTables,
     lost: &mut Vec<Lost>,
     on_bytes: &mut dyn FnMut(u64),
@@ -170,7 +170,7 @@ pub fn write_family(
     };
     let mut retain =
         CompactionIter::new(DistinctCursor::new(merge), rules, |_: &[u8]| OlderEntries::None);
-    let mut writer = FamilyWriter::new(target, &list, on_bytes);
+    let mut writer = FamilyWriter::new(database, target, &list, on_bytes);
     while let Some(entry) = retain.next()? {
         writer.add(&entry)?;
     }
@@ -250,7 +250,8 @@ impl EntryCursor for DistinctCursor {
 
 /// Commits entries in order; those of one key from the oldest to the newest.
 struct FamilyWriter<'a> {
-    target: &'a FamilyTarget<'a>,
+    database: &'a NewDatabase,
+    target: &'a Arc<FamilyData>,
     lost: &'a LostList,
     on_bytes: &'a mut dyn FnMut(u64),
     batch: BatchBytes,
@@ -264,11 +265,13 @@ struct FamilyWriter<'a> {
 
 impl<'a> FamilyWriter<'a> {
     fn new(
-        target: &'a FamilyTarget<'a>,
+        database: &'a NewDatabase,
+        target: &'a Arc<FamilyData>,
         lost: &'a LostList,
         on_bytes: &'a mut dyn FnMut(u64),
     ) -> Self {
         Self {
+            database,
             target,
             lost,
             on_bytes,
@@ -304,7 +307,7 @@ impl<'a> FamilyWriter<'a> {
             if self.batch_bytes > 0 && self.batch_bytes + bytes > BATCH_BYTES {
                 self.commit()?;
             }
-            let (family, key, payload) = (self.target.id(), &self.key[..], &payload[..]);
+            let (family, key, payload) = (self.target.id, &self.key[..], &payload[..]);
             self.batch.push(&BatchOperation { kind, family, key, payload })?;
             self.batch_bytes += bytes;
         }
@@ -316,7 +319,7 @@ impl<'a> FamilyWriter<'a> {
     fn cannot_hold(&self, kind: EntryKind) -> Option<Error> {
         match kind {
             EntryKind::Merge => {
-                let error = self.target.refuses_operands()?;
+                let error = self.target.check_operator().err()?;
                 Some(error.with_hint("the name of the family's merge operator is lost"))
             }
             EntryKind::BlobPointer => {
@@ -332,7 +335,10 @@ impl<'a> FamilyWriter<'a> {
             return Ok(());
         }
         let batch = std::mem::take(&mut self.batch);
-        self.target.commit(&batch)?;
+        if self.database.keeps == Keeps::All {
+            let engine = &self.database.engine;
+            engine.commit(&Payload::batch(&batch), Some(Durability::Volatile))?;
+        }
         (self.on_bytes)(std::mem::take(&mut self.batch_bytes) as u64);
         Ok(())
     }

@@ -19,6 +19,7 @@ use siltdb_disk::{
         record::{LogPosition, RecordHeader, RecordKind, Synced, record_bytes},
         segment::SegmentHeader,
     },
+    prepared::{Decision, PreparedBatch, encode_decision},
 };
 use std::{path::Path, sync::Arc};
 
@@ -292,4 +293,37 @@ fn what_is_not_there_is_not_found_and_the_caller_can_end_it() {
     });
     assert_eq!(ended.unwrap_err().kind(), ErrorKind::Closed);
     assert_eq!(lines, 1);
+}
+
+#[test]
+fn prepared_transactions_and_decisions_are_shown() {
+    let fs = MemFs::new();
+    let mut writer = Writer::begin(&fs, "000001.log", FIRST, None);
+    let mut operations = BatchBytes::new();
+    operations.delete(FamilyId(0), b"row").unwrap();
+    let (since_ms, batch) = (77, operations.clone());
+    let prepared = PreparedBatch { id: b"t 1".to_vec(), since_ms, batch, ..Default::default() };
+    let mut payload = Vec::new();
+    prepared.encode(&mut payload);
+    writer.append(RecordKind::Prepare, 1, &payload);
+    for decision in [Decision::Commit, Decision::RollBack] {
+        let mut payload = Vec::new();
+        encode_decision(SequenceNumber(1), decision, b"t 1", &mut payload);
+        let commits = decision == Decision::Commit;
+        payload.extend_from_slice(if commits { operations.as_bytes() } else { b"" });
+        writer.append(RecordKind::Decide, 1 + u32::from(commits), &payload);
+    }
+    let lines = report(&fs, DIR, Detail::Operations).unwrap();
+    let kinds: Vec<_> = of_item(&lines, "record").iter().map(|line| line.field("kind")).collect();
+    assert_eq!(kinds, [Some("prepare"), Some("decide"), Some("decide")]);
+    let shown =
+        |item| of_item(&lines, item).iter().map(|line| line.to_string()).collect::<Vec<_>>();
+    let prepared = r#"item=prepared  number=1  id="t 1"  since_ms=77  locks=0  operations=1"#;
+    assert_eq!(shown("prepared"), [prepared]);
+    let decided = ["commit", "roll-back"];
+    let decided = decided.map(|how| format!(r#"item=decided  number=1  decision={how}  id="t 1""#));
+    assert_eq!(shown("decided"), decided);
+    // The operations follow the number of the decision.
+    let operation = r#"item=operation  sequence=3  kind=delete  family=0  key="row""#;
+    assert_eq!(shown("operation"), [operation]);
 }

@@ -511,8 +511,14 @@ fn a_void_record_takes_its_numbers_and_shows_nothing() {
 }
 
 #[test]
-fn records_of_transactions_in_two_phases_are_refused_by_name() {
-    for (form, name) in [(8, "a prepared transaction"), (9, "the decision about a prepared")] {
+fn records_of_later_versions_and_prepared_transactions_that_are_none_are_refused_by_name() {
+    let later = (ErrorKind::Unsupported, "a record of a later version");
+    for (form, (kind, name)) in [
+        (8, (ErrorKind::Corruption, "")),
+        (9, (ErrorKind::Corruption, "")),
+        (11, later),
+        (15, later),
+    ] {
         let fs = MemFs::new();
         let engine = open(&fs);
         put_keys(&engine, &["before", "key", "behind"]);
@@ -521,7 +527,7 @@ fn records_of_transactions_in_two_phases_are_refused_by_name() {
         reform_record(&fs, b"key", |_| form);
         let reformed = fs.read_all(&files(&fs, ".log")[0]).unwrap();
         let error = Engine::open(Path::new(DIR), options(&fs)).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert_eq!(error.kind(), kind, "{error}");
         assert!(error.to_string().contains(name) && error.file().is_some(), "{error}");
         assert!(fs.read_all(&files(&fs, ".log")[0]).unwrap() == reformed, "nothing is changed");
     }
