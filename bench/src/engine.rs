@@ -22,6 +22,8 @@ pub enum FailureKind {
     Verification,
     /// The work exceeded the time limit of a row; reported by the process that runs the worker.
     Capped,
+    /// Another transaction committed first; the attempt is repeated.
+    Conflict,
 }
 
 /// A failure and its message.
@@ -42,6 +44,11 @@ impl Failure {
     /// The engine does not have `what`.
     pub fn unsupported(what: impl Into<String>) -> Self {
         Self { kind: FailureKind::Unsupported, message: what.into() }
+    }
+
+    /// A failure because another transaction committed first; `what` is the message.
+    pub fn conflict(what: impl Into<String>) -> Self {
+        Self { kind: FailureKind::Conflict, message: what.into() }
     }
 
     /// A failure because `what` was cut off.
@@ -68,6 +75,7 @@ impl fmt::Display for Failure {
             FailureKind::Unsupported => "unsupported",
             FailureKind::Verification => "verification",
             FailureKind::Capped => "capped",
+            FailureKind::Conflict => "conflict",
         };
         write!(f, "{kind}: {}", self.message)
     }
@@ -145,6 +153,28 @@ pub enum TableKind {
     Mapped,
 }
 
+/// The isolation level that a row asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Isolation {
+    /// All reads see one moment; of two transactions that write a key, the first to commit wins.
+    Snapshot,
+    /// As if transactions ran one after the other.
+    #[default]
+    Serializable,
+}
+
+/// How transactions avoid lost updates, at an engine that offers both ways.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Concurrency {
+    /// A commit fails if another one came first.
+    #[default]
+    Optimistic,
+    /// A transaction locks the keys and ranges that it reads, until it ends.
+    Locks,
+}
+
 /// The configuration of a database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -163,6 +193,8 @@ pub struct Config {
     pub arm: Arm,
     /// The form of tables.
     pub table: TableKind,
+    /// How transactions avoid lost updates.
+    pub concurrency: Concurrency,
     /// Number of families, at least one.
     pub families: u32,
     /// Number of runs in level 0 that starts a compaction; `None` for the engine's own.
@@ -228,6 +260,7 @@ impl Default for Config {
             durability: Durability::Buffered,
             arm: Arm::Equal,
             table: TableKind::Block,
+            concurrency: Concurrency::Optimistic,
             families: 1,
             level0_runs: None,
             entries_max: 1 << 20,
@@ -273,6 +306,12 @@ pub trait Engine: Sized + Sync + 'static {
     /// The facts about the engine with a configuration; opens nothing.
     fn facts(config: &Config) -> Facts;
 
+    /// The isolation level of its transactions when a row asks for `asked`, in words. It is at
+    /// least that level for the operations of the rows that the engine runs.
+    fn isolation(_config: &Config, _asked: Isolation) -> &'static str {
+        "none"
+    }
+
     /// Opens the database in an existing directory; creates it if there is none.
     ///
     /// # Errors
@@ -310,6 +349,40 @@ pub trait Engine: Sized + Sync + 'static {
     /// # Errors
     /// Errors of the engine.
     fn close(self) -> Result<()>;
+}
+
+/// The message of an engine that cannot keep transactions open beside others.
+const ONE_WRITER: &str = "an open transaction that may write excludes all other writers";
+
+/// One attempt of a transaction. A call that finds a conflict fails with `Conflict`, and the body
+/// returns that failure.
+pub trait Transaction {
+    /// Shows the value of a key that the transaction is going to write, if there is one.
+    ///
+    /// # Errors
+    /// `Conflict`; errors of the engine.
+    fn get(&mut self, key: &[u8], seen: impl FnOnce(&[u8])) -> Result<bool>;
+
+    /// Shows the entries of `[from, to)`; returns how many.
+    ///
+    /// # Errors
+    /// `Conflict`; `Unsupported`; errors of the engine.
+    fn scan(&mut self, from: &[u8], to: &[u8], seen: impl FnMut(&[u8], &[u8])) -> Result<u64>;
+
+    /// Sets a value when the transaction commits.
+    ///
+    /// # Errors
+    /// `Conflict`; errors of the engine.
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()>;
+}
+
+/// The operations of a transaction before its commit.
+pub trait Body {
+    /// Runs the operations once. After a conflict they run again, in another transaction.
+    ///
+    /// # Errors
+    /// Errors of the transaction; its own, after which there is no other attempt.
+    fn attempt<T: Transaction>(&mut self, transaction: &mut T) -> Result<()>;
 }
 
 /// One thread's access to a database.
@@ -377,6 +450,23 @@ pub trait Session {
     /// Errors of the engine; `Unsupported` unless it has such an operation.
     fn delete_range(&mut self, _from: &[u8], _to: &[u8]) -> Result<()> {
         Err(Failure::unsupported("no range delete"))
+    }
+
+    /// Runs `body` in transactions until one commits, with the retries that the engine advises.
+    ///
+    /// # Errors
+    /// Errors of `body`, except a conflict; `Unsupported`; errors of the engine.
+    fn transact<B: Body>(&mut self, _level: Isolation, _body: &mut B) -> Result<()> {
+        Err(Failure::unsupported("its transactions are not driven here"))
+    }
+
+    /// Begins `count` transactions, reads a key in each, and keeps them open until the session
+    /// ends.
+    ///
+    /// # Errors
+    /// `Unsupported`; errors of the engine.
+    fn hold(&mut self, _count: u32, _level: Isolation, _key: &[u8]) -> Result<()> {
+        Err(Failure::unsupported(ONE_WRITER))
     }
 
     /// Makes the session use this family.

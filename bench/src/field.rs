@@ -13,13 +13,16 @@ use crate::{
 use std::str::FromStr;
 
 /// The engines with adapters or workers in this benchmark, in the order of reports.
-pub const KNOWN: [&str; 19] = [
+pub const KNOWN: [&str; 22] = [
     "siltdb",
     "siltdb-btree",
     "siltdb-map",
+    "siltdb-locks",
     "siltdb-mimalloc",
     "siltdb-jemalloc",
     "rocksdb",
+    OPTIMISTIC,
+    PESSIMISTIC,
     "tidesdb",
     "sled",
     "redb",
@@ -36,6 +39,12 @@ pub const KNOWN: [&str; 19] = [
 ];
 /// The map that rows about memory compare with. Other rows leave it out, because it has no files.
 const IN_MEMORY: &str = "btreemap";
+/// RocksDB with optimistic transactions.
+const OPTIMISTIC: &str = "rocksdb-optimistic";
+/// RocksDB with pessimistic transactions.
+const PESSIMISTIC: &str = "rocksdb-pessimistic";
+/// Engines that take part only where they are named.
+const SPECIAL: [&str; 3] = [IN_MEMORY, OPTIMISTIC, PESSIMISTIC];
 /// The peer that takes part in every row.
 pub const YARDSTICK: &str = "rocksdb";
 /// The number of other engines in a row of a large run.
@@ -132,13 +141,14 @@ impl Field {
 
     /// The engines of a row, in the order of the report.
     ///
-    /// A variant of siltdb, or the map in memory, takes part only if the command line or the row
-    /// names it.
+    /// A variant of siltdb, the map in memory, and RocksDB with transactions take part only if the
+    /// command line or the row names them.
     #[must_use]
     pub fn of(&self, row: &Chosen) -> Vec<String> {
         let best = self.earlier.as_ref().and_then(|earlier| best_others(earlier, row));
         let elsewhere = |engine: &String| {
-            let is_special = is_ours(engine) && engine != OURS || engine == IN_MEMORY;
+            let is_variant = is_ours(engine) && engine != OURS;
+            let is_special = is_variant || SPECIAL.contains(&engine.as_str());
             let is_compared = match &row.compared[..] {
                 [] => !is_special,
                 compared => compared.contains(engine),

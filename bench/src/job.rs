@@ -7,7 +7,7 @@
 //!    killed.
 
 use crate::{
-    engine::{Class, Config, Facts, Failure},
+    engine::{Class, Config, Facts, Failure, Isolation},
     keys::KeyStyle,
     order::Order,
     values::{Shape, ValueStyle},
@@ -301,13 +301,18 @@ pub struct Run {
     pub open_loop_percent: u32,
     /// The latency pass runs at this rate of operations a second, the same for all engines; 0 for
     /// none.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub open_loop_per_s: u64,
+    /// The isolation level that transactions ask for.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub isolation: Isolation,
+    /// Number of transactions that are held open meanwhile.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub held: u32,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands out a reference")]
-fn is_zero(count: &u64) -> bool {
-    *count == 0
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 fn one() -> u32 {
@@ -370,6 +375,16 @@ pub enum Op {
     Open,
     /// Compacts; an operation is an entry.
     Compact,
+    /// Sets values, each batch in a transaction; an operation is a put.
+    TransactionPut,
+    /// A transaction that reads a counter and sets it to one more.
+    Increment,
+    /// A transaction that reads a range of counters and sets the first of them to one more.
+    RangeIncrement,
+    /// A transaction that moves an amount from one account to another.
+    Transfer,
+    /// A transaction that sets the value of a key that has none.
+    InsertAbsent,
 }
 
 impl Op {
@@ -395,7 +410,14 @@ impl Op {
     /// Whether it reads.
     #[must_use]
     pub fn reads(self) -> bool {
-        !matches!(self, Self::Put | Self::Delete | Self::PutDelete)
+        !matches!(self, Self::Put | Self::Delete | Self::PutDelete | Self::TransactionPut)
+    }
+
+    /// Whether its threads change the same keys, in transactions. The histories of the threads then
+    /// give the expected contents of the database.
+    #[must_use]
+    pub fn competes(self) -> bool {
+        matches!(self, Self::Increment | Self::RangeIncrement | Self::Transfer | Self::InsertAbsent)
     }
 
     /// Whether it both inserts new keys and reads. A repetition on the same database would
@@ -429,6 +451,34 @@ pub struct Report {
     pub live_bytes: u64,
     /// Resources of the process during the throughput pass.
     pub usage: Usage,
+    /// The transactions of the throughput pass, if there were any.
+    #[serde(default)]
+    pub transactions: Option<Transactions>,
+}
+
+/// Counts and costs of transactions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Transactions {
+    /// The isolation level of the engine, in words.
+    pub isolation: String,
+    /// Attempts beyond the first of each transaction.
+    pub retries: u64,
+    /// Transactions of the slowest thread over the mean of all threads; only of rows whose threads
+    /// compete.
+    pub slowest_share: Option<f64>,
+    /// The cost of the transactions that were held open.
+    pub held: Option<Held>,
+}
+
+/// Transactions that are held open.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Held {
+    /// Their number.
+    pub count: u32,
+    /// Nanoseconds to begin one and to read a key in it, on average.
+    pub begin_ns: f64,
+    /// Bytes of resident memory that one added, on average.
+    pub bytes: f64,
 }
 
 /// A seed phase.

@@ -29,6 +29,17 @@ pub const fn splitmix64(input: u64) -> u64 {
     z ^ (z >> 31)
 }
 
+/// The inverse of [`splitmix64`].
+#[must_use]
+pub const fn unsplitmix64(output: u64) -> u64 {
+    let z = output ^ (output >> 31) ^ (output >> 62);
+    let z = z.wrapping_mul(0x3196_42b2_d24d_8ec3);
+    let z = z ^ (z >> 27) ^ (z >> 54);
+    let z = z.wrapping_mul(0x96de_1b17_3f11_9089);
+    let z = z ^ (z >> 30) ^ (z >> 60);
+    z.wrapping_sub(0x9e37_79b9_7f4a_7c15)
+}
+
 /// The mapping of an id to a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -60,6 +71,13 @@ impl KeyStyle {
             Self::Sparse | Self::Counter => id,
             Self::ReversedCounter => id.swap_bytes(),
         }
+    }
+
+    /// The id of a sparse key; 0 for bytes that are too short to be one.
+    #[inline]
+    #[must_use]
+    pub fn id_of_sparse(key: &[u8]) -> u32 {
+        key.first_chunk::<8>().map_or(0, |first| (u64::from_be_bytes(*first) >> GAP_BITS) as u32)
     }
 
     #[inline]

@@ -8,16 +8,20 @@
 //! 3. Rows that read: the same with clocks, then once more with everything compared in full.
 //! 4. Size on disk, after closing and after compacting.
 //!
+//! Where threads change the same keys, their histories give the expected contents.
+//!
 //! Repeats need the first pass only, and its verification.
 //!
 //! A mismatch is an error, and the row then has no figure. The code is generic over the engine, so
 //! that timed code has no dynamic dispatch.
 
 pub mod data;
+pub mod history;
 pub mod steps;
 pub mod verify;
 pub mod store;
 pub mod special;
+pub mod transactions;
 pub mod prepare;
 pub mod crash;
 pub mod killed;
@@ -25,12 +29,13 @@ pub mod killed;
 use crate::{
     engine::{Durability, Engine, Failure, Result, Session},
     expect::{Live, Model, Tally},
-    job::{Extent, Job, Latency, Op, Phase, Report, State, Throughput, Verified},
-    measure::{self, CountAt, Counted, Meter, Watch, Watched, watched},
+    job::{Extent, Job, Latency, Op, Phase, Report, State, Throughput, Transactions, Verified},
+    measure::{self, CountAt, Counted, Meter, Pace, Watch, Watched, watched},
     plan::{Plan, Thread},
 };
 use data::Data;
 use hdrhistogram::Histogram;
+use history::History;
 use prepare::{Drawn, seeded, to_state};
 use special::{Door, Finds};
 use std::{
@@ -39,6 +44,7 @@ use std::{
     time::{Duration, Instant},
 };
 use steps::{Clocked, Outcome, Probe, Ran, Unclocked, drive, on_threads};
+use transactions::{compete, hold, slowest_share};
 
 /// Number of warm-up runs of a warm row. Two, because a cache may keep only what is read twice.
 const WARM_UPS: u32 = 2;
@@ -109,6 +115,7 @@ pub fn harness<E: Engine>(job: &Job, watch: &Watch<'_>) -> Result<Report> {
         db_bytes_compacted: None,
         live_bytes: 0,
         usage: meter.stop(ran.context_switches(), &ran.paced.aside),
+        transactions: None,
     })
 }
 
@@ -165,6 +172,20 @@ impl Course<'_> {
             db_bytes_compacted,
             live_bytes: Live::new(&after).len() as u64 * job.work.entry_bytes(),
             usage,
+            transactions: self.transactions::<E>(&ran),
+        })
+    }
+
+    /// Counts and costs of the transactions of a row, if it has any.
+    fn transactions<E: Engine>(&self, ran: &Ran) -> Option<Transactions> {
+        let Job { work, config, .. } = self.job;
+        let (op, held) = (work.run.op, ran.held);
+        let competes = op.competes();
+        (competes || op == Op::TransactionPut || held.is_some()).then(|| Transactions {
+            isolation: E::isolation(config, work.run.isolation).to_owned(),
+            retries: ran.retries(),
+            slowest_share: slowest_share(&ran.outcomes).filter(|_| competes),
+            held,
         })
     }
 
@@ -290,6 +311,8 @@ impl Course<'_> {
         let what = Watched { phase, total: work.run.ops, threads: work.threads, cap };
         let probes: Vec<P> = (0..work.threads).map(|_| probe()).collect();
         let data = &self.data;
+        let holds = work.run.held > 0;
+        let (mut histories, mut held) = (Vec::new(), None);
         let ((engine, each, seconds), paced) = watched(what, self.watch, |pace| {
             let (each, seconds) = match work.run.op {
                 Op::Scan | Op::ScanReverse | Op::Iterate => {
@@ -315,19 +338,38 @@ impl Course<'_> {
                     let seconds = clock.elapsed().as_secs_f64();
                     (vec![(Outcome { done: 1, ..Outcome::default() }, probe)], seconds)
                 }
-                _ => {
-                    let items: Vec<(&Plan, P)> = self.plans.iter().zip(probes).collect();
-                    on_threads(&engine, items, |thread, session, (plan, mut probe)| {
-                        session.refresh()?;
-                        let outcome = drive(session, thread, plan, data, pace, &mut probe)?;
-                        Ok((outcome, probe))
-                    })?
+                op => {
+                    let mut holder = holds.then(|| engine.session()).transpose()?;
+                    let holder = holder.as_mut();
+                    held = holder.map(|holder| hold(holder, work, data)).transpose()?;
+                    if op.competes() {
+                        let competed = compete(&engine, work, data, pace, probes)?;
+                        histories = competed.histories;
+                        (competed.each, competed.seconds)
+                    } else {
+                        self.driven(&engine, pace, probes)?
+                    }
                 }
             };
             Ok((engine, each, seconds))
         })?;
         let (outcomes, probes) = each.into_iter().unzip();
-        Ok((Place { engine, dir }, Ran { outcomes, seconds, paced }, probes))
+        Ok((Place { engine, dir }, Ran { outcomes, seconds, paced, histories, held }, probes))
+    }
+
+    /// Runs the plans.
+    fn driven<E: Engine, P: Probe>(
+        &self,
+        engine: &E,
+        pace: &Pace,
+        probes: Vec<P>,
+    ) -> Result<(Vec<(Outcome, P)>, f64)> {
+        let items: Vec<(&Plan, P)> = self.plans.iter().zip(probes).collect();
+        on_threads(engine, items, |thread, session, (plan, mut probe)| {
+            session.refresh()?;
+            let outcome = drive(session, thread, plan, &self.data, pace, &mut probe)?;
+            Ok((outcome, probe))
+        })
     }
 
     /// Compares the sums of reads with the expected ones, thread by thread. Returns the expected
@@ -348,6 +390,7 @@ impl Course<'_> {
                 }
                 Op::Open => self.expected_open(outcome.done),
                 Op::Compact => Tally::default(),
+                op if op.competes() => Tally::default(),
                 _ => {
                     let plan = &self.plans[thread.index as usize];
                     let mut parts = model.parts();
@@ -359,6 +402,9 @@ impl Course<'_> {
             }
             verified.add(Verified::all(expected.found));
         }
+        history::apply(&ran.histories, &mut model)?;
+        let checked = ran.histories.iter().map(|history| history.checked).sum();
+        verified.add(Verified::all(checked));
         Ok((model, verified))
     }
 
@@ -404,7 +450,7 @@ impl Course<'_> {
             Op::Scan | Op::ScanReverse | Op::Iterate | Op::Compact => {
                 throughput.ops / all.len().max(1)
             }
-            Op::Put | Op::Delete | Op::PutDelete => batch,
+            Op::Put | Op::Delete | Op::PutDelete | Op::TransactionPut => batch,
             _ => 1,
         };
         Ok((place, measure::latency(&all, ops_per_call, rate), after))
@@ -422,6 +468,11 @@ impl Course<'_> {
             Op::Queue | Op::RangeDelete | Op::Compact => return Ok(Verified::default()),
             Op::Open => {
                 return verify::holds(engine, &self.data, &self.live, self.model.ids());
+            }
+            op if op.competes() => {
+                let live = Live::new(model);
+                return self
+                    .unwatched("verify", || verify::holds(engine, &self.data, &live, model.ids()));
             }
             _ => {}
         }
@@ -495,6 +546,9 @@ impl Course<'_> {
             Op::Queue => ran.done() * (work.entry_bytes() + key),
             Op::RangeDelete => ran.done() * key * 2,
             Op::Compact => self.live.len() as u64 * work.entry_bytes(),
+            op if op.competes() => {
+                ran.histories.iter().map(History::writes).sum::<u64>() * work.entry_bytes()
+            }
             op if op.writes() => {
                 let writes = self.plans.iter().map(Plan::writes);
                 writes.map(|(puts, deletes)| puts * work.entry_bytes() + deletes * key).sum()

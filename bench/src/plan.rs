@@ -5,6 +5,7 @@
 //! meanwhile. This file does not use an engine.
 
 use crate::{
+    engine::Isolation,
     job::{Op, Run, Seed, SeedOp, Work},
     keys::splitmix64,
     order::{Order, Zipf, draw, uniform},
@@ -61,6 +62,8 @@ pub struct Plan {
     pub length: Length,
     /// Writes of a commit.
     pub batch: u32,
+    /// The isolation level of the transactions that commit; `None` for plain batches.
+    pub transaction: Option<Isolation>,
     /// The version that the first operation writes; each later one is higher by one.
     pub first_version: u32,
 }
@@ -168,6 +171,7 @@ pub fn seed(work: &Work, seed: &Seed, thread: Thread, first_version: u32) -> Pla
         steps: Steps::All(step),
         length: Length::Fixed(1),
         batch: seed.batch,
+        transaction: None,
         first_version,
     }
 }
@@ -192,7 +196,11 @@ pub fn run(work: &Work, thread: Thread, first_version: u32) -> Plan {
         | Op::Queue
         | Op::RangeDelete
         | Op::Open
-        | Op::Compact => Vec::new(),
+        | Op::Compact
+        | Op::Increment
+        | Op::RangeIncrement
+        | Op::Transfer
+        | Op::InsertAbsent => Vec::new(),
         Op::Seek | Op::Range => draw(run.order, work.keys, count, salt),
         _ => {
             let own = thread.share(u64::from(work.keys));
@@ -203,7 +211,8 @@ pub fn run(work: &Work, thread: Thread, first_version: u32) -> Plan {
         Op::YcsbE => Length::UpTo(YCSB_RANGE_MAX),
         _ => Length::Fixed(run.range),
     };
-    Plan { ids, steps, length, batch: run.batch, first_version }
+    let transaction = (run.op == Op::TransactionPut).then_some(run.isolation);
+    Plan { ids, steps, length, batch: run.batch, transaction, first_version }
 }
 
 fn own_ids(thread: Thread, mut own: Vec<u32>) -> Vec<u32> {
@@ -214,7 +223,7 @@ fn own_ids(thread: Thread, mut own: Vec<u32>) -> Vec<u32> {
 /// Interleaved as the workload says, from a random stream of their own.
 fn steps(run: &Run, count: u64, salt: u64) -> Steps {
     let (first, percent, second) = match run.op {
-        Op::Put => return Steps::All(Step::Put),
+        Op::Put | Op::TransactionPut => return Steps::All(Step::Put),
         Op::Delete => return Steps::All(Step::Delete),
         Op::Get | Op::YcsbC => return Steps::All(Step::Get),
         Op::GetMiss => return Steps::All(Step::Miss),
@@ -232,7 +241,11 @@ fn steps(run: &Run, count: u64, salt: u64) -> Steps {
         | Op::Queue
         | Op::RangeDelete
         | Op::Open
-        | Op::Compact => {
+        | Op::Compact
+        | Op::Increment
+        | Op::RangeIncrement
+        | Op::Transfer
+        | Op::InsertAbsent => {
             return Steps::Each(Vec::new());
         }
     };

@@ -10,4 +10,5 @@ pub mod bars;
 pub mod table;
 pub mod html;
 pub mod claims;
+pub mod transactions;
 pub mod pages;

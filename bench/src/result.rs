@@ -199,6 +199,22 @@ pub struct Bars {
     /// Whether its slowest calls must be no slower than the best other's: the 99.9th percentile,
     /// and the longest.
     pub slowest: bool,
+    /// Another figure of the run as the bar.
+    pub beside: Option<Beside>,
+    /// Least share of the slowest thread: its transactions over the mean of all threads.
+    pub slowest_share: Option<f64>,
+}
+
+/// A bar against an engine in another row of the same suite and run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Beside {
+    /// The row.
+    pub row: String,
+    /// The engine.
+    pub engine: String,
+    /// The least ratio to its figure.
+    pub least: f64,
 }
 
 /// A published figure, from another machine.
@@ -308,6 +324,26 @@ pub struct Extra {
     pub harness_ns: Option<f64>,
     /// The share of the binding limit that the figure reaches.
     pub share_of_limit: Option<ShareOfLimit>,
+    /// Counts and costs of its transactions, if it has any.
+    pub transactions: Option<Transactions>,
+}
+
+/// Counts and costs of transactions, of the median run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Transactions {
+    /// The isolation level of the engine, in words.
+    pub isolation: String,
+    /// Attempts beyond the first of each transaction.
+    pub retries: u64,
+    /// Transactions of the slowest thread over the mean of all threads; only of rows whose threads
+    /// compete.
+    pub slowest_share: Option<f64>,
+    /// Number of transactions that were held open meanwhile.
+    pub held: Option<u32>,
+    /// Nanoseconds to begin one of those and to read a key in it, on average.
+    pub begin_ns: Option<f64>,
+    /// Bytes of resident memory that one of those added, on average.
+    pub held_bytes: Option<f64>,
 }
 
 /// Median, smallest and largest of some runs.

@@ -284,7 +284,7 @@ fn may_lose(engine: &str, row: &Chosen, options: &Options<'_>) -> Option<(Status
 
 fn status_of(failure: Failure) -> (Status, String) {
     match failure.kind {
-        FailureKind::Error => (Status::Failed, failure.message),
+        FailureKind::Error | FailureKind::Conflict => (Status::Failed, failure.message),
         FailureKind::Verification => (Status::Failed, format!("verification: {}", failure.message)),
         FailureKind::Unsupported => (Status::Unsupported, failure.message),
         FailureKind::Capped => (Status::Capped, failure.message),

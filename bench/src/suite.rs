@@ -13,7 +13,7 @@ use crate::{
 use serde::Deserialize;
 
 /// The files, in the order of reports.
-const FILES: [(&str, &str); 19] = [
+const FILES: [(&str, &str); 20] = [
     ("claims", include_str!("../suites/claims.toml")),
     ("core", include_str!("../suites/core.toml")),
     ("layerdb", include_str!("../suites/layerdb.toml")),
@@ -32,6 +32,7 @@ const FILES: [(&str, &str); 19] = [
     ("cold", include_str!("../suites/cold.toml")),
     ("memory", include_str!("../suites/memory.toml")),
     ("map", include_str!("../suites/map.toml")),
+    ("transactions", include_str!("../suites/transactions.toml")),
     ("soak", include_str!("../suites/soak.toml")),
 ];
 
@@ -342,7 +343,7 @@ impl Suite {
         let cache_mib = overrides.cache_mib.filter(|_| is_open(Setting::Cache));
         let mut run = row.run.clone();
         run.ops = scaled(run.ops, overrides.scale);
-        if run.op.writes() {
+        if run.op.writes() && !run.op.competes() {
             run.batch = batch.unwrap_or(run.batch);
         }
         let is_warmed = !run.op.writes() && run.op != Op::Open && row.state != State::Cold;

@@ -3,7 +3,7 @@
 //! Its figures mean nothing. This file does not know which engines there are.
 
 use crate::{
-    engine::{Codec, Config, Engine, Failure, FailureKind, Result},
+    engine::{Codec, Config, Engine, Failure, FailureKind, Isolation, Result},
     job::{Extent, Job, Op, Report, Run, Seed, SeedOp, State, Work},
     keys::KeyStyle,
     measure::Watch,
@@ -39,6 +39,10 @@ pub const OPS: [Op; 22] = [
     Op::Compact,
 ];
 
+/// The operations that are transactions.
+pub const TRANSACTIONS: [Op; 5] =
+    [Op::TransactionPut, Op::Increment, Op::RangeIncrement, Op::Transfer, Op::InsertAbsent];
+
 /// A small row of an operation.
 #[must_use]
 pub fn job(op: Op, dir: &Path) -> Job {
@@ -48,7 +52,7 @@ pub fn job(op: Op, dir: &Path) -> Job {
         Op::RangeDelete => 20,
         _ => 2000,
     };
-    let order = Order::Random;
+    let order = if op.competes() { Order::Uniform } else { Order::Random };
     let run = Run {
         op,
         order,
@@ -58,6 +62,8 @@ pub fn job(op: Op, dir: &Path) -> Job {
         range: 7,
         open_loop_percent: 0,
         open_loop_per_s: 0,
+        isolation: Isolation::Serializable,
+        held: 0,
     };
     let work = Work {
         keys: 1000,
@@ -67,7 +73,7 @@ pub fn job(op: Op, dir: &Path) -> Job {
         value_bytes: 100,
         compressible_percent: 50,
         threads: if op == Op::Queue { 1 } else { 2 },
-        seed: if op == Op::Put { Vec::new() } else { vec![seed] },
+        seed: if op == Op::Put || op == Op::InsertAbsent { Vec::new() } else { vec![seed] },
         state: State::Settled,
         warm_up: false,
         run,
@@ -124,7 +130,19 @@ pub fn every_state<E: Engine>(change: fn(&mut Job)) -> Result<()> {
 /// # Errors
 /// The first unexpected result, with its operation.
 pub fn every_operation<E: Engine>(lacks: &[Op], change: fn(&mut Job)) -> Result<()> {
-    for op in OPS {
+    every_one::<E>(&OPS, lacks, change)
+}
+
+/// As [`every_operation`], for [`TRANSACTIONS`].
+///
+/// # Errors
+/// As [`every_operation`].
+pub fn every_transaction<E: Engine>(lacks: &[Op], change: fn(&mut Job)) -> Result<()> {
+    every_one::<E>(&TRANSACTIONS, lacks, change)
+}
+
+fn every_one<E: Engine>(ops: &[Op], lacks: &[Op], change: fn(&mut Job)) -> Result<()> {
+    for &op in ops {
         let outcome = run::<E>(op, change);
         let named = |failure: Failure| {
             let message = format!("{}. engine={}, op={op:?}", failure.message, E::ID);

@@ -13,7 +13,7 @@
 //! [`ValueStyle::Ramp`] is that of published benchmarks: bytes that count up. This file does not
 //! know the versions of ids.
 
-use crate::keys::splitmix64;
+use crate::keys::{splitmix64, unsplitmix64};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -21,6 +21,11 @@ use std::sync::Arc;
 pub const VALUE_BYTES_MIN: u32 = 16;
 /// The longest value, in bytes.
 pub const VALUE_BYTES_MAX: u32 = (1 << 20) - 1;
+
+/// The lowest bit of the version in the input of a mark; the id lies below.
+const MARK_SHIFT: u32 = 40;
+/// The bits between id and version; always zero.
+const UNUSED_MARK_BITS: u64 = 0xff << 32;
 
 const POOL_BYTES: usize = 64 << 10;
 const CHUNK_BYTES: usize = 4 << 10;
@@ -124,9 +129,25 @@ impl ValueMaker {
     }
 }
 
+/// The first eight bytes of a marked value; its last eight are the inverse.
 #[inline]
-fn mark(id: u32, version: u32) -> u64 {
-    splitmix64(u64::from(id) ^ (u64::from(version) << 40))
+#[must_use]
+pub fn mark(id: u32, version: u32) -> u64 {
+    splitmix64(u64::from(id) ^ (u64::from(version) << MARK_SHIFT))
+}
+
+/// Number of versions that a mark distinguishes.
+pub const MARK_VERSIONS: u64 = 1 << (u64::BITS - MARK_SHIFT);
+
+/// The id and the version in the marks of a value; `None` if the marks do not match.
+#[inline]
+#[must_use]
+pub fn read_mark(value: &[u8]) -> Option<(u32, u32)> {
+    let (first, last) = (value.first_chunk::<8>()?, value.last_chunk::<8>()?);
+    let (mark, inverse) = (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
+    let named = unsplitmix64(mark);
+    let is_whole = inverse == !mark && named & UNUSED_MARK_BITS == 0;
+    is_whole.then_some((named as u32, (named >> MARK_SHIFT) as u32))
 }
 
 fn first_of_ramp(id: u32, version: u32) -> u8 {

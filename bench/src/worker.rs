@@ -9,7 +9,7 @@ use crate::{
         null::Null,
         siltdb::Siltdb,
     },
-    engine::{Config, Engine, Failure, Result, TableKind},
+    engine::{Concurrency, Config, Engine, Failure, Result, TableKind},
     job::{
         CrashStep, CrashTest, EngineInfo, Hello, Job, Left, Line, PROTOCOL, Progress, Report,
         Request, Survived,
@@ -36,6 +36,8 @@ pub struct Entry {
     pub id: &'static str,
     /// The form of its tables.
     pub table: TableKind,
+    /// How its transactions avoid lost updates.
+    pub concurrency: Concurrency,
     /// Its version.
     pub version: fn() -> String,
     /// Runs a row on it.
@@ -61,13 +63,20 @@ impl Entry {
         let version = || E::facts(&Config::default()).version;
         let (commit, count) = (crash::commit::<E>, crash::count::<E>);
         let (run, leave) = (pass::run::<E>, killed::leave::<E>);
-        Self { id, table: TableKind::Block, version, run, commit, count, leave }
+        let (table, concurrency) = (TableKind::Block, Concurrency::Optimistic);
+        Self { id, table, concurrency, version, run, commit, count, leave }
     }
 
     /// The same with tables of another kind.
     #[must_use]
     pub fn with_tables(self, table: TableKind, id: &'static str) -> Self {
         Self { id, table, ..self }
+    }
+
+    /// The same engine under another id, with locks in transactions.
+    #[must_use]
+    pub fn with_locks(self, id: &'static str) -> Self {
+        Self { id, concurrency: Concurrency::Locks, ..self }
     }
 }
 
@@ -79,6 +88,7 @@ pub fn entries() -> Vec<Entry> {
         siltdb,
         siltdb.with_tables(TableKind::Btree, "siltdb-btree"),
         siltdb.with_tables(TableKind::Mapped, "siltdb-map"),
+        siltdb.with_locks("siltdb-locks"),
     ];
     ours.into_iter().chain([Entry::of::<Btreemap>()]).chain(peers()).chain(trials()).collect()
 }
@@ -112,6 +122,7 @@ fn trials() -> Vec<Entry> {
         Entry::named::<Liar<{ lie::ERRORS }>>("liar-errors"),
         Entry::named::<Liar<{ lie::HANGS }>>("liar-hangs"),
         Entry::named::<Liar<{ lie::CRASHES }>>("liar-crashes"),
+        Entry::named::<Liar<{ lie::LOSES_UPDATES }>>("liar-loses-updates"),
     ]
 }
 
@@ -164,13 +175,14 @@ fn nobody_killed() -> Failure {
     Failure::error("the worker was not killed")
 }
 
-/// The entry of an engine, and the form of tables that its id stands for.
+/// The entry of an engine; sets the form of tables and the locks that its id stands for.
 fn entry<'a>(entries: &'a [Entry], engine: &str, config: &mut Config) -> Result<&'a Entry> {
     let entry = entries.iter().find(|entry| entry.id == engine);
     let entry = entry.ok_or_else(|| Failure::error(format!("no engine {engine}")))?;
     if entry.table != TableKind::Block {
         config.table = entry.table;
     }
+    config.concurrency = entry.concurrency;
     Ok(entry)
 }
 

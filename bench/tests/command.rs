@@ -65,6 +65,35 @@ fn lying_crashing_and_hanging_engines_fail_their_row_and_the_run_goes_on() {
 }
 
 #[test]
+fn an_engine_that_loses_updates_fails_its_rows_and_the_others_name_their_level() {
+    let dir = tempfile::tempdir().unwrap();
+    let json = dir.path().join("out.json");
+    let mut run = command();
+    let rows = "counters/8,range/serializable,bank/100,insert/8";
+    run.args(["run", "--suite", "transactions", "--rows", rows, "--scale", "0.01"]);
+    run.args(["--repeat", "1", "--skip", "limits,classes"]);
+    run.args(["--engines", "siltdb,siltdb-locks,liar-honest,liar-loses-updates"]);
+    run.arg("--json").arg(&json).arg("--dir").arg(dir.path()).assert().success();
+    let results = results(&json);
+    assert_eq!(results.rows.len(), 16);
+    for row in &results.rows {
+        let name = format!("{} {}: {:?}", row.row, row.engine, row.reason);
+        if row.engine == "liar-loses-updates" {
+            let why = row.reason.as_deref().unwrap_or("");
+            assert!(row.status == Status::Failed && why.contains("verification: scan"), "{name}");
+            continue;
+        }
+        assert!(row.status == Status::Ok && row.figure().is_some(), "{name}");
+        assert!(row.verified.is_some_and(|verified| verified.checked > 1000), "{name}");
+        let found = row.extra.transactions.as_ref().expect("a row of transactions");
+        assert!(found.isolation.starts_with("serializable"), "{name}: {}", found.isolation);
+        let share = found.slowest_share.expect("threads compete");
+        assert!((0.0..=1.0).contains(&share), "{name}: {share}");
+        assert!(row.extra.harness_ns.is_some_and(|cost| cost > 0.0), "{name}");
+    }
+}
+
+#[test]
 fn what_a_commit_survives_is_tried_out() {
     let dir = tempfile::tempdir().unwrap();
     let program = env!("CARGO_BIN_EXE_silt-bench").into();

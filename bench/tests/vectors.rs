@@ -5,6 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use siltdb_bench::{
+    engine::Isolation,
     expect::{Live, Model, Tally},
     job::{Op, Run, Seed, SeedOp, State, Work},
     keys::{KeyMaker, KeyStyle, splitmix64},
@@ -170,6 +171,8 @@ fn work(index: usize, op: Op) -> Work {
             range: 9,
             open_loop_percent: 0,
             open_loop_per_s: 0,
+            isolation: Isolation::Serializable,
+            held: 0,
         },
     }
 }

@@ -8,8 +8,8 @@ use crate::interrupt;
 use crate::output::{Output, Settings, Style};
 use crate::session::{Opening, Session, Start};
 use crate::verbs::{
-    batch, bucket, checkpoint, completions, destroy, export, families, import, inspect, point,
-    prepared, recover, scan, scrub, shell, step, txn, upkeep, watch,
+    batch, bucket, checkpoint, clone_family, completions, destroy, export, families, import,
+    inspect, point, prepared, recover, scan, scrub, shell, step, txn, upkeep, watch,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -114,6 +114,9 @@ enum Verb {
     /// List, create, drop or rename families, or change their options
     #[command(after_help = FAMILIES)]
     Families(FamiliesArguments),
+    /// Make a family of what another holds, sharing its tables
+    #[command(after_help = clone_family::HELP)]
+    Clone(On<clone_family::Arguments>),
     /// Create, list, move or delete buckets: nested maps in a family
     #[command(subcommand, after_help = bucket::HELP)]
     Bucket(BucketVerb),
@@ -133,7 +136,7 @@ enum Verb {
     #[command(after_help = scrub::HELP)]
     Scrub(On<scrub::Arguments>),
     /// Write what verifies of a damaged database into a new one
-    #[command(after_help = RECOVER)]
+    #[command(after_help = recover::HELP)]
     Recover(recover::Arguments),
     /// Make a second database with the same contents, by hard links
     #[command(after_help = checkpoint::HELP)]
@@ -148,7 +151,7 @@ enum Verb {
     #[command(after_help = FLUSH)]
     Flush(On<upkeep::FlushArguments>),
     /// Remove a database for good
-    #[command(after_help = DESTROY)]
+    #[command(after_help = destroy::HELP)]
     Destroy(destroy::Arguments),
     /// Print the contents of a log, a manifest or a table
     #[command(after_help = INSPECT)]
@@ -157,7 +160,7 @@ enum Verb {
     #[command(after_help = UPGRADE)]
     Upgrade(On<Nothing>),
     /// Print a completion script for a shell
-    #[command(after_help = COMPLETIONS)]
+    #[command(after_help = completions::HELP)]
     Completions(completions::Arguments),
 }
 
@@ -329,49 +332,12 @@ Ends with exit code 3 if anything is damaged; `silt recover` saves the rest.
 Example:
   silt check demo.db";
 
-const RECOVER: &str = "\
-Reads every block of every table and every record of the log of OLD, also behind damage. Creates \
-NEW with each value that a reader would see. OLD is never written to. Merge operands stay \
-operands, so no merge operator is needed.
-
-A missing CURRENT loses nothing. If the manifest can be read, every value is one that was written. \
-Each key has its newest value, unless the report names it as lost; a lost key may have an older \
-value, or a deleted one.
-
-Without the manifest, every value was written once, but retired files cannot always be told from \
-live ones. Deleted keys, older values, dropped families and folded merge operands may reappear. An \
-old deletion may hide a later value. A family without any table left gets a new name and the \
-default options.
-
-The report counts the recovered entries and families. For each damage it has the family, the keys, \
-the most entries that may be lost, and file and offset. A missing file is noticed if another file \
-refers to it. Ends with exit code 0 if all was recovered, and 3 if something may be lost; NEW is \
-usable in both cases. After any other exit code NEW is incomplete.
-
---dry-run makes the same report and writes nothing, no temporary file either. It keeps what is in \
-the log in memory.
-
-Example:
-  silt check demo.db
-  silt recover demo.db --dry-run
-  silt recover demo.db saved.db
-  silt recover demo.db saved.db --json";
-
 const FLUSH: &str = "\
 Writes survive a crash without this, because they are in the log.
 
 Example:
   silt flush demo.db
   silt flush demo.db --family users";
-
-const DESTROY: &str = "\
-Removes the files of the database, and its directory if no other file is in it. Asks first, unless \
---yes is given. Only a directory with a valid CURRENT is a database. A database that is open in a \
-process is refused.
-
-Example:
-  silt destroy demo.db
-  silt destroy demo.db --yes";
 
 const INSPECT: &str = "\
 The part and the database may have either order. Keys are printed between quotation marks, with a \
@@ -390,11 +356,6 @@ far, so this changes nothing, and refuses any other version. The database must n
 
 Example:
   silt upgrade demo.db";
-
-const COMPLETIONS: &str = "\
-Example:
-  silt completions bash > ~/.local/share/bash-completion/completions/silt
-  silt completions zsh > ~/.zfunc/_silt";
 
 /// Adds the exit codes to the help of a verb and of its subverbs.
 fn with_exit_codes(verb: clap::Command) -> clap::Command {
@@ -450,10 +411,7 @@ impl CommandLine {
                 open(&on.db, on.arguments.opening(), start, batch)
             }
             Verb::Txn(on) => run_txn(&on, start),
-            Verb::Prepared(arguments) => {
-                let (db, opening, verb) = arguments.parts();
-                open(&db, opening, start, |session| prepared::run(session, &verb))
-            }
+            Verb::Prepared(arguments) => run_prepared(arguments, start),
             Verb::Import(on) => {
                 let _watched = interrupt::watch()?;
                 let job = on.arguments.job(&on.db, settings)?;
@@ -461,6 +419,7 @@ impl CommandLine {
             }
             Verb::Export(on) => watched(|| reading(&on, start, export::run)),
             Verb::Families(arguments) => run_families(arguments, start),
+            Verb::Clone(on) => existing(&on, start, clone_family::run),
             Verb::Bucket(verb) => run_bucket(verb, start),
             Verb::Cas(on) => writing(&on, on.arguments.opening(), start, step::cas),
             Verb::Incr(on) => writing(&on, on.arguments.opening(), start, step::incr),
@@ -500,9 +459,16 @@ impl Verb {
     }
 }
 
+/// Runs `export`, which Ctrl-C ends.
+
 fn run_txn(on: &On<txn::Arguments>, start: Start) -> Result<()> {
     let script = on.arguments.script(start.output.settings())?;
     existing(on, start, |session, arguments| txn::run(session, arguments, script))
+}
+
+fn run_prepared(arguments: prepared::Arguments, start: Start) -> Result<()> {
+    let (db, opening, verb) = arguments.parts();
+    open(&db, opening, start, |session| prepared::run(session, &verb))
 }
 
 fn run_bucket(verb: BucketVerb, start: Start) -> Result<()> {

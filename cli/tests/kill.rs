@@ -633,3 +633,48 @@ fn a_prepared_transaction_survives_a_kill_at_each_call() {
         assert_eq!(fate(&place, &id), (false, expected), "{id} at the end");
     }
 }
+
+/// The calls by which a clone, and the flush for it, change what is on disk.
+const CLONE_CALLS: [&str; 6] = ["openat", "write", "pwrite64", "fdatasync", "fsync", "unlinkat"];
+
+#[test]
+fn a_clone_that_is_killed_is_whole_or_not_there() {
+    if Command::new("strace").arg("-V").output().is_err() {
+        let is_required = std::env::var("SILT_STRACE").is_ok_and(|wish| wish == "required");
+        assert!(!is_required, "strace is missing, and SILT_STRACE says that it is required");
+        eprintln!("SKIPPED: strace is missing, no process was killed at a system call");
+        return;
+    }
+    let mut place = Place::new();
+    place.import_and_kill("synced", 20, Duration::ZERO);
+    place.ok(&["put", "db", "late", "value"]);
+    let expected = place.ok(&["scan", "db"]);
+    let (mut killed, mut whole, mut ended) = (0, 0, 0);
+    for call in CLONE_CALLS {
+        let trace = format!("trace={call}");
+        for nth in 1..=40 {
+            // Something is in memory, and is to be flushed.
+            place.ok(&["put", "db", "late", "value"]);
+            let inject = format!("inject={call}:signal=KILL:when={nth}");
+            let how = ["-e", &*trace, "-e", &inject];
+            let was_killed = run_and_kill(&place, &["clone", "db", "default", "copy"], &how);
+            killed += usize::from(was_killed);
+            assert_eq!(place.ok(&["scan", "db"]), expected, "{call} {nth}");
+            if place.ok(&["families", "db"]).contains("copy") {
+                let copy = place.ok(&["scan", "db", "--family", "copy"]);
+                assert_eq!(copy, expected, "{call} {nth}");
+                place.ok(&["check", "db"]);
+                place.ok(&["families", "drop", "db", "copy"]);
+                whole += usize::from(was_killed);
+            } else {
+                assert!(was_killed, "{call} {nth}: a clone that was made is not there");
+            }
+            if !was_killed {
+                ended += 1;
+                break;
+            }
+        }
+    }
+    eprintln!("{killed} clones were killed, {whole} of them were whole by then");
+    assert!(killed > 20 && whole > 0 && ended > 3, "{killed} killed, {whole} whole, {ended} ended");
+}

@@ -24,7 +24,7 @@ const RESULTS: &str = "target/bench";
 /// The engines of each worker of a peer.
 const ENGINES: [(&str, &[&str]); 4] = [
     ("allocators", &["siltdb-mimalloc", "siltdb-jemalloc"]),
-    ("rocksdb", &["rocksdb"]),
+    ("rocksdb", &["rocksdb", "rocksdb-optimistic", "rocksdb-pessimistic"]),
     ("tidesdb", &["tidesdb"]),
     ("go", &["bbolt", "pebble", "badger"]),
 ];

@@ -2,16 +2,20 @@
 //!
 //! A commit reaches the page cache by default. For durability its documentation names `persist`
 //! with `SyncData`.
+//!
+//! fjall is opened as an optimistic transactional database. Plain reads and writes bypass its
+//! transactions and use the inner database.
 
 use crate::{
     engine::{
-        Arm, Batch, Class, Codec, Config, Direction, Durability, Engine, Facts, Failure, Result,
-        Session, TableKind, Write,
+        Arm, Batch, Body, Class, Codec, Config, Direction, Durability, Engine, Facts, Failure,
+        Isolation, Result, Session, TableKind, Transaction, Write,
     },
     measure::{LOOK, wait_until_quiet},
 };
 use fjall::{
-    CompressionType, Database, Guard, Keyspace, KeyspaceCreateOptions, PersistMode,
+    CompressionType, Database, Guard, Keyspace, KeyspaceCreateOptions, OptimisticTxDatabase,
+    OptimisticWriteTx, PersistMode, Readable,
     compaction::Leveled,
     config::{BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry},
 };
@@ -29,6 +33,7 @@ const KEYSPACES_OPENED_MAX: usize = 1000;
 /// An open database and its keyspaces.
 pub struct Fjall {
     db: Database,
+    transactional: OptimisticTxDatabase,
     keyspaces: Vec<Keyspace>,
     durability: Durability,
 }
@@ -37,6 +42,39 @@ pub struct Fjall {
 pub struct FjallSession<'a> {
     engine: &'a Fjall,
     keyspace: &'a Keyspace,
+    /// Transactions that are held open.
+    held: Vec<OptimisticWriteTx>,
+}
+
+/// An attempt of a transaction.
+pub struct FjallTransaction<'a> {
+    transaction: &'a mut OptimisticWriteTx,
+    keyspace: &'a Keyspace,
+}
+
+impl Transaction for FjallTransaction<'_> {
+    fn get(&mut self, key: &[u8], seen: impl FnOnce(&[u8])) -> Result<bool> {
+        let found = self.transaction.get(self.keyspace, key)?;
+        if let Some(value) = &found {
+            seen(value);
+        }
+        Ok(found.is_some())
+    }
+
+    fn scan(&mut self, from: &[u8], to: &[u8], mut seen: impl FnMut(&[u8], &[u8])) -> Result<u64> {
+        let mut count = 0;
+        for entry in self.transaction.range(self.keyspace, from..to) {
+            let (key, value) = entry.into_inner()?;
+            seen(&key, &value);
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.transaction.insert(self.keyspace, key, value);
+        Ok(())
+    }
 }
 
 fn keyspace_options(config: &Config) -> KeyspaceCreateOptions {
@@ -82,6 +120,15 @@ impl Fjall {
         })
     }
 
+    /// The durability mode of a batch or a transaction. Without a mode, journal bytes of a batch
+    /// would stay in the process.
+    fn mode(&self) -> PersistMode {
+        match self.durability {
+            Durability::Buffered => PersistMode::Buffer,
+            Durability::Synced => PersistMode::SyncData,
+        }
+    }
+
     fn committed(&self) -> Result<()> {
         match self.durability {
             Durability::Buffered => Ok(()),
@@ -104,22 +151,28 @@ impl Engine for Fjall {
         Facts { version: "3.1.13".to_owned(), class, options }
     }
 
+    /// fjall has no other level.
+    fn isolation(_: &Config, _: Isolation) -> &'static str {
+        "serializable"
+    }
+
     fn open(dir: &Path, config: &Config) -> Result<Self> {
         if config.table == TableKind::Btree {
             return Err(Failure::unsupported("one kind of table"));
         }
-        let mut builder = Database::builder(dir.join("data"));
+        let mut builder = OptimisticTxDatabase::builder(dir.join("data"));
         if config.arm == Arm::Equal {
             builder = builder.cache_size(config.cache_bytes);
         }
-        let db = builder.open()?;
+        let transactional = builder.open()?;
+        let db = transactional.inner().clone();
         let open = |index| db.keyspace(&format!("data-{index}"), || keyspace_options(config));
         let keyspaces = (0..config.families).map(open).collect::<fjall::Result<Vec<_>>>()?;
-        Ok(Self { db, keyspaces, durability: config.durability })
+        Ok(Self { db, transactional, keyspaces, durability: config.durability })
     }
 
     fn session(&self) -> Result<FjallSession<'_>> {
-        Ok(FjallSession { engine: self, keyspace: &self.keyspaces[0] })
+        Ok(FjallSession { engine: self, keyspace: &self.keyspaces[0], held: Vec::new() })
     }
 
     fn flush(&self) -> Result<()> {
@@ -159,14 +212,8 @@ impl Session for FjallSession<'_> {
     }
 
     fn write(&mut self, batch: &mut Batch) -> Result<()> {
-        // A batch made with a capacity has no durability mode, and without one its journal bytes
-        // would stay in the process.
-        let mode = match self.engine.durability {
-            Durability::Buffered => PersistMode::Buffer,
-            Durability::Synced => PersistMode::SyncData,
-        };
         let writes = fjall::OwnedWriteBatch::with_capacity(self.engine.db.clone(), batch.len());
-        let mut writes = writes.durability(Some(mode));
+        let mut writes = writes.durability(Some(self.engine.mode()));
         batch.for_each(|write| {
             match write {
                 Write::Put { key, value } => writes.insert(self.keyspace, key, value),
@@ -216,6 +263,27 @@ impl Session for FjallSession<'_> {
             count += 1;
         }
         Ok(count)
+    }
+
+    fn transact<B: Body>(&mut self, _: Isolation, body: &mut B) -> Result<()> {
+        let (engine, keyspace) = (self.engine, self.keyspace);
+        loop {
+            let transaction = engine.transactional.write_tx()?;
+            let mut transaction = transaction.durability(Some(engine.mode()));
+            body.attempt(&mut FjallTransaction { transaction: &mut transaction, keyspace })?;
+            if transaction.commit()?.is_ok() {
+                return Ok(());
+            }
+        }
+    }
+
+    fn hold(&mut self, count: u32, _: Isolation, key: &[u8]) -> Result<()> {
+        for _ in 0..count {
+            let transaction = self.engine.transactional.write_tx()?;
+            transaction.get(self.keyspace, key)?;
+            self.held.push(transaction);
+        }
+        Ok(())
     }
 
     fn select_family(&mut self, index: u32) -> Result<()> {

@@ -4,7 +4,8 @@
 //! Its contents outlive `close` within the process, by directory.
 
 use crate::engine::{
-    Batch, Class, Config, Direction, Engine, Facts, Failure, Result, Session, Write,
+    Batch, Body, Class, Config, Direction, Engine, Facts, Failure, Isolation, Result, Session,
+    Transaction, Write,
 };
 use std::{
     cell::Cell,
@@ -16,6 +17,8 @@ use std::{
 };
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+/// Values before the last change of their key; none, if it was inserted.
+type Before = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 /// The faults; most occur once in `EVERY` calls.
 pub mod lie {
@@ -49,6 +52,8 @@ pub mod lie {
     pub const HANGS: u8 = 13;
     /// Crashes.
     pub const CRASHES: u8 = 14;
+    /// Reads old values in a transaction, and commits it nevertheless.
+    pub const LOSES_UPDATES: u8 = 15;
 }
 
 /// The fault occurs in one of this many calls.
@@ -61,6 +66,47 @@ static DATABASES: Mutex<BTreeMap<PathBuf, Arc<RwLock<Map>>>> = Mutex::new(BTreeM
 #[derive(Debug)]
 pub struct Liar<const LIE: u8> {
     map: Arc<RwLock<Map>>,
+    /// The values before the last change by a transaction. Each transaction holds this lock, so
+    /// that they run one after the other.
+    before: Mutex<Before>,
+}
+
+/// An attempt of a transaction.
+#[derive(Debug)]
+pub struct LiarTransaction<'a> {
+    map: &'a RwLock<Map>,
+    before: &'a Before,
+    writes: Map,
+    /// Whether it reads old values.
+    is_late: bool,
+}
+
+impl Transaction for LiarTransaction<'_> {
+    fn get(&mut self, key: &[u8], seen: impl FnOnce(&[u8])) -> Result<bool> {
+        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
+        let late = self.before.get(key).filter(|_| self.is_late);
+        let found = late.map_or_else(|| map.get(key), Option::as_ref);
+        if let Some(value) = found {
+            seen(value);
+        }
+        Ok(found.is_some())
+    }
+
+    fn scan(&mut self, from: &[u8], to: &[u8], mut seen: impl FnMut(&[u8], &[u8])) -> Result<u64> {
+        let map = self.map.read().unwrap_or_else(PoisonError::into_inner);
+        let mut count = 0;
+        for (key, value) in map.range::<[u8], _>((Bound::Included(from), Bound::Excluded(to))) {
+            let late = self.before.get(key).filter(|_| self.is_late);
+            seen(key, late.and_then(Option::as_ref).unwrap_or(value));
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.writes.insert(key.to_vec(), value.to_vec());
+        Ok(())
+    }
 }
 
 /// A thread's access to a [`Liar`].
@@ -95,9 +141,13 @@ impl<const LIE: u8> Engine for Liar<LIE> {
         Facts { version: "1".to_owned(), class: Class::Process, options }
     }
 
+    fn isolation(_: &Config, _: Isolation) -> &'static str {
+        "serializable, it says"
+    }
+
     fn open(dir: &Path, _: &Config) -> Result<Self> {
         let map = Arc::clone(databases().entry(dir.to_owned()).or_default());
-        Ok(Self { map })
+        Ok(Self { map, before: Mutex::default() })
     }
 
     fn session(&self) -> Result<LiarSession<'_, LIE>> {
@@ -238,6 +288,27 @@ impl<const LIE: u8> Session for LiarSession<'_, LIE> {
         }
         entries.iter().for_each(|(key, value)| seen(key, value));
         Ok(entries.len() as u64)
+    }
+
+    fn transact<B: Body>(&mut self, _: Isolation, body: &mut B) -> Result<()> {
+        let is_late = self.lies(lie::LOSES_UPDATES);
+        let mut before = self.engine.before.lock().unwrap_or_else(PoisonError::into_inner);
+        let map = &*self.engine.map;
+        let mut transaction = LiarTransaction { map, before: &before, writes: Map::new(), is_late };
+        body.attempt(&mut transaction)?;
+        let writes = transaction.writes;
+        self.engine.change(|map| {
+            for (key, value) in writes {
+                let old = map.insert(key.clone(), value);
+                before.insert(key, old);
+            }
+        });
+        Ok(())
+    }
+
+    /// A map has nothing to hold.
+    fn hold(&mut self, _: u32, _: Isolation, _: &[u8]) -> Result<()> {
+        Ok(())
     }
 
     fn delete_range(&mut self, from: &[u8], to: &[u8]) -> Result<()> {

@@ -7,7 +7,8 @@
 #![allow(unsafe_code)]
 
 use crate::engine::{
-    Batch, Class, Config, Direction, Durability, Engine, Facts, Failure, Result, Session, Write,
+    Batch, Body, Class, Config, Direction, Durability, Engine, Facts, Failure, Isolation, Result,
+    Session, Transaction, Write,
 };
 use heed::{Env, EnvFlags, EnvOpenOptions, RoTxn, RwTxn, WithoutTls, types::Bytes};
 use std::{ops::Bound, path::Path, time::Instant};
@@ -34,6 +35,37 @@ pub struct LmdbSession<'a> {
     view: Option<RoTxn<'a, WithoutTls>>,
 }
 
+/// A transaction; LMDB runs one at a time.
+pub struct LmdbTransaction<'a, 'e> {
+    db: &'a Database,
+    transaction: &'a mut RwTxn<'e>,
+}
+
+impl Transaction for LmdbTransaction<'_, '_> {
+    fn get(&mut self, key: &[u8], seen: impl FnOnce(&[u8])) -> Result<bool> {
+        let found = self.db.get(self.transaction, key)?;
+        if let Some(value) = found {
+            seen(value);
+        }
+        Ok(found.is_some())
+    }
+
+    fn scan(&mut self, from: &[u8], to: &[u8], mut seen: impl FnMut(&[u8], &[u8])) -> Result<u64> {
+        let range = (Bound::Included(from), Bound::Excluded(to));
+        let mut count = 0;
+        for entry in self.db.range(self.transaction, &range)? {
+            let (key, value) = entry?;
+            seen(key, value);
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        Ok(self.db.put(self.transaction, key, value)?)
+    }
+}
+
 impl Lmdb {
     fn commit(&self, change: impl FnOnce(&mut RwTxn<'_>) -> Result<()>) -> Result<()> {
         let mut transaction = self.env.write_txn()?;
@@ -55,6 +87,10 @@ impl Engine for Lmdb {
         };
         let options = format!("no compression, the page cache is its cache; {why}");
         Facts { version: "0.9.70 (heed 0.22.1)".to_owned(), class, options }
+    }
+
+    fn isolation(_: &Config, _: Isolation) -> &'static str {
+        "serializable: one writer"
     }
 
     fn open(dir: &Path, config: &Config) -> Result<Self> {
@@ -193,6 +229,11 @@ impl Session for LmdbSession<'_> {
             self.db.delete_range(transaction, &range)?;
             Ok(())
         })
+    }
+
+    fn transact<B: Body>(&mut self, _: Isolation, body: &mut B) -> Result<()> {
+        let db = self.db;
+        self.engine.commit(|transaction| body.attempt(&mut LmdbTransaction { db, transaction }))
     }
 
     fn select_family(&mut self, index: u32) -> Result<()> {

@@ -4,12 +4,12 @@
 //! next synced commit. Reads use a read transaction, as in its guide, renewed after writes.
 
 use crate::engine::{
-    Arm, Batch, Class, Config, Direction, Durability, Engine, Facts, Failure, Result, Session,
-    Write,
+    Arm, Batch, Body, Class, Config, Direction, Durability, Engine, Facts, Failure, Isolation,
+    Result, Session, Transaction, Write,
 };
 use redb::{
-    Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, Table, TableDefinition,
-    WriteTransaction,
+    Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, Table,
+    TableDefinition, WriteTransaction,
 };
 use std::{ops::Bound, path::Path, time::Instant};
 
@@ -31,6 +31,34 @@ pub struct RedbSession<'a> {
     reading: Option<ReadTransaction>,
     /// The table in that transaction.
     view: Option<ReadOnlyTable<Key, Key>>,
+}
+
+/// A transaction; redb runs one at a time.
+pub struct RedbTransaction<'a, 't>(&'a mut Table<'t, Key, Key>);
+
+impl Transaction for RedbTransaction<'_, '_> {
+    fn get(&mut self, key: &[u8], seen: impl FnOnce(&[u8])) -> Result<bool> {
+        let found = self.0.get(key)?;
+        if let Some(value) = &found {
+            seen(value.value());
+        }
+        Ok(found.is_some())
+    }
+
+    fn scan(&mut self, from: &[u8], to: &[u8], mut seen: impl FnMut(&[u8], &[u8])) -> Result<u64> {
+        let mut count = 0;
+        for entry in self.0.range::<&[u8]>(from..to)? {
+            let (key, value) = entry?;
+            seen(key.value(), value.value());
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.0.insert(key, value)?;
+        Ok(())
+    }
 }
 
 fn table(name: &str) -> TableDefinition<'_, Key, Key> {
@@ -72,6 +100,10 @@ impl Engine for Redb {
         };
         let options = format!("{knobs}, no compression; {why}");
         Facts { version: "4.5.0".to_owned(), class, options }
+    }
+
+    fn isolation(_: &Config, _: Isolation) -> &'static str {
+        "serializable: one writer"
     }
 
     fn open(dir: &Path, config: &Config) -> Result<Self> {
@@ -208,6 +240,10 @@ impl Session for RedbSession<'_> {
             count += 1;
         }
         Ok(count)
+    }
+
+    fn transact<B: Body>(&mut self, _: Isolation, body: &mut B) -> Result<()> {
+        self.commit(|table| body.attempt(&mut RedbTransaction(table)))
     }
 
     fn select_family(&mut self, index: u32) -> Result<()> {

@@ -1,10 +1,13 @@
 //! SiltDB, through its public API.
 
 use crate::engine::{
-    Arm, Batch, Class, Codec, Config, Direction, Durability, Engine, Facts, Failure, Result,
-    Session, TableKind, Write,
+    Arm, Batch, Body, Class, Codec, Concurrency, Config, Direction, Durability, Engine, Facts,
+    Failure, FailureKind, Isolation, Result, Session, TableKind, Transaction, Write,
 };
-use siltdb::{Compression, Cursor, Db, Family, FamilyOptions, Options, Read, ReadIo, WriteBatch};
+use siltdb::{
+    Compression, Cursor, Db, ErrorKind, Family, FamilyOptions, LockMode, Options, Read, ReadIo,
+    TransactionOptions, UpdateOptions, WriteBatch,
+};
 use std::{
     ops::{Bound, ControlFlow},
     path::Path,
@@ -23,6 +26,7 @@ const MEMTABLES_OF_BUFFER: u64 = 2;
 pub struct Siltdb {
     db: Db,
     families: Vec<Family>,
+    concurrency: Concurrency,
 }
 
 /// A thread's access to a [`Siltdb`].
@@ -33,6 +37,15 @@ pub struct SiltdbSession<'a> {
     /// The cursor of seeks and scans; it sees the state at its creation.
     cursor: Option<Cursor>,
     batch: WriteBatch,
+    /// Transactions that are held open.
+    held: Vec<siltdb::Transaction>,
+}
+
+/// An attempt of a transaction.
+#[derive(Debug)]
+pub struct SiltdbTransaction<'a> {
+    transaction: &'a siltdb::Transaction,
+    concurrency: Concurrency,
 }
 
 /// Mapped tables are not compressed.
@@ -106,6 +119,14 @@ impl Engine for Siltdb {
         Facts { version: env!("CARGO_PKG_VERSION").to_owned(), class, options }
     }
 
+    fn isolation(config: &Config, asked: Isolation) -> &'static str {
+        match (config.concurrency, asked) {
+            (Concurrency::Locks, _) => "serializable: what is read is locked",
+            (Concurrency::Optimistic, Isolation::Snapshot) => "snapshot",
+            (Concurrency::Optimistic, Isolation::Serializable) => "serializable",
+        }
+    }
+
     fn open(dir: &Path, config: &Config) -> Result<Self> {
         if config.table == TableKind::Btree {
             return Err(Failure::unsupported("no B+tree tables yet"));
@@ -120,12 +141,13 @@ impl Engine for Siltdb {
             };
             families.push(family);
         }
-        Ok(Self { db, families })
+        Ok(Self { db, families, concurrency: config.concurrency })
     }
 
     fn session(&self) -> Result<SiltdbSession<'_>> {
         let family = &self.families[0];
-        Ok(SiltdbSession { engine: self, family, cursor: None, batch: WriteBatch::new() })
+        let (batch, held) = (WriteBatch::new(), Vec::new());
+        Ok(SiltdbSession { engine: self, family, cursor: None, batch, held })
     }
 
     fn flush(&self) -> Result<()> {
@@ -149,7 +171,83 @@ impl Engine for Siltdb {
     }
 }
 
+/// The level of the engine.
+fn level(asked: Isolation) -> siltdb::Isolation {
+    match asked {
+        Isolation::Snapshot => siltdb::Isolation::Snapshot,
+        Isolation::Serializable => siltdb::Isolation::Serializable,
+    }
+}
+
+/// A conflict, a deadlock or a lock timeout ends the attempt, not the row.
+fn failure(error: siltdb::Error) -> Failure {
+    match error.kind() {
+        ErrorKind::Conflict | ErrorKind::Busy => Failure::conflict(error.to_string()),
+        _ => Failure::from(error),
+    }
+}
+
+impl Transaction for SiltdbTransaction<'_> {
+    fn get(&mut self, key: &[u8], seen: impl FnOnce(&[u8])) -> Result<bool> {
+        match self.concurrency {
+            Concurrency::Optimistic => Ok(self.transaction.read(key, seen)?.is_some()),
+            Concurrency::Locks => {
+                let found = self.transaction.get_for_update(key).map_err(failure)?;
+                Ok(found.map(|value| seen(&value)).is_some())
+            }
+        }
+    }
+
+    fn scan(&mut self, from: &[u8], to: &[u8], mut seen: impl FnMut(&[u8], &[u8])) -> Result<u64> {
+        if self.concurrency == Concurrency::Locks {
+            self.transaction.lock_range(from..to, LockMode::Exclusive).map_err(failure)?;
+        }
+        let mut count = 0;
+        for entry in self.transaction.range(from..to)? {
+            let (key, value) = entry?;
+            seen(&key, &value);
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        Ok(self.transaction.put(key, value)?)
+    }
+}
+
 impl SiltdbSession<'_> {
+    /// Runs `body` by `update`, which retries after conflicts.
+    fn update<B: Body>(&self, isolation: Isolation, body: &mut B) -> Result<()> {
+        let options = UpdateOptions::new().isolation(level(isolation));
+        let mut stopped = None;
+        let updated = self.engine.db.update_with(&options, |transaction| {
+            let concurrency = Concurrency::Optimistic;
+            let done = body.attempt(&mut SiltdbTransaction { transaction, concurrency });
+            done.map_err(|failure| {
+                stopped = Some(failure);
+                siltdb::Error::invalid("the body of the transaction failed")
+            })
+        });
+        stopped.map_or_else(|| Ok(updated?), Err)
+    }
+
+    /// Runs `body` with locks on everything that it reads, until one attempt commits. Reads at
+    /// ReadCommitted see the newest values, which the locks keep, so the result is serializable.
+    fn lock<B: Body>(&self, body: &mut B) -> Result<()> {
+        let options = TransactionOptions::new().isolation(siltdb::Isolation::ReadCommitted);
+        loop {
+            let transaction = &self.engine.db.begin_with(&options);
+            let concurrency = Concurrency::Locks;
+            let done = body.attempt(&mut SiltdbTransaction { transaction, concurrency });
+            let done = done.and_then(|()| transaction.commit().map(drop).map_err(failure));
+            match done {
+                Err(Failure { kind: FailureKind::Conflict, .. }) => {}
+                ended => return ended,
+            }
+        }
+    }
+
     fn cursor(&mut self) -> Result<&mut Cursor> {
         match &mut self.cursor {
             Some(cursor) => Ok(cursor),
@@ -237,6 +335,22 @@ impl Session for SiltdbSession<'_> {
 
     fn delete_range(&mut self, from: &[u8], to: &[u8]) -> Result<()> {
         Ok(self.family.delete_range(from..to)?)
+    }
+
+    fn transact<B: Body>(&mut self, level: Isolation, body: &mut B) -> Result<()> {
+        match self.engine.concurrency {
+            Concurrency::Optimistic => self.update(level, body),
+            Concurrency::Locks => self.lock(body),
+        }
+    }
+
+    fn hold(&mut self, count: u32, isolation: Isolation, key: &[u8]) -> Result<()> {
+        for _ in 0..count {
+            let transaction = self.engine.db.begin(level(isolation));
+            transaction.read(key, |_| ())?;
+            self.held.push(transaction);
+        }
+        Ok(())
     }
 
     fn select_family(&mut self, index: u32) -> Result<()> {

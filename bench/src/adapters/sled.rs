@@ -6,11 +6,18 @@
 //! acknowledged data survives the process, not a power loss.
 
 use crate::engine::{
-    Arm, Batch, Class, Config, Direction, Durability, Engine, Facts, Failure, Result, Session,
-    Write,
+    Arm, Batch, Body, Class, Config, Direction, Durability, Engine, Facts, Failure, FailureKind,
+    Isolation, Result, Session, Transaction, Write,
 };
-use sled::{Db, IVec, Mode, Tree};
+use sled::{
+    Db, IVec, Mode, Tree,
+    transaction::{
+        ConflictableTransactionError, TransactionError, TransactionalTree,
+        UnabortableTransactionError,
+    },
+};
 use std::{
+    cell::RefCell,
     path::Path,
     thread,
     time::{Duration, Instant},
@@ -34,6 +41,34 @@ pub struct Sled {
 pub struct SledSession<'a> {
     engine: &'a Sled,
     tree: &'a Tree,
+}
+
+/// An attempt of a transaction.
+pub struct SledTransaction<'a>(&'a TransactionalTree);
+
+fn failure(error: UnabortableTransactionError) -> Failure {
+    match error {
+        UnabortableTransactionError::Conflict => Failure::conflict(error.to_string()),
+        UnabortableTransactionError::Storage(error) => Failure::from(error),
+    }
+}
+
+impl Transaction for SledTransaction<'_> {
+    fn get(&mut self, key: &[u8], seen: impl FnOnce(&[u8])) -> Result<bool> {
+        let found = self.0.get(key).map_err(failure)?;
+        if let Some(value) = &found {
+            seen(value);
+        }
+        Ok(found.is_some())
+    }
+
+    fn scan(&mut self, _: &[u8], _: &[u8], _: impl FnMut(&[u8], &[u8])) -> Result<u64> {
+        Err(Failure::unsupported("its transactions read no ranges"))
+    }
+
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.0.insert(key, value).map(drop).map_err(failure)
+    }
 }
 
 /// A thread of sled may hold the lock slightly longer than the closed database.
@@ -79,6 +114,10 @@ impl Engine for Sled {
         };
         let options = format!("{knobs}, no compression; {why}");
         Facts { version: "0.34.7".to_owned(), class, options }
+    }
+
+    fn isolation(_: &Config, _: Isolation) -> &'static str {
+        "serializable: one at a time"
     }
 
     fn open(dir: &Path, config: &Config) -> Result<Self> {
@@ -187,6 +226,23 @@ impl Session for SledSession<'_> {
             }
         }
         Ok(count)
+    }
+
+    fn transact<B: Body>(&mut self, _: Isolation, body: &mut B) -> Result<()> {
+        let body = RefCell::new(body);
+        let done = self.tree.transaction(|tree| {
+            body.borrow_mut().attempt(&mut SledTransaction(tree)).map_err(|failure| match failure {
+                Failure { kind: FailureKind::Conflict, .. } => {
+                    ConflictableTransactionError::Conflict
+                }
+                failure => ConflictableTransactionError::Abort(failure),
+            })
+        });
+        done.map_err(|error| match error {
+            TransactionError::Abort(failure) => failure,
+            TransactionError::Storage(error) => Failure::from(error),
+        })?;
+        self.engine.committed()
     }
 
     fn select_family(&mut self, index: u32) -> Result<()> {

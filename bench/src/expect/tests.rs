@@ -2,6 +2,7 @@
 
 use super::{Live, Model, Tally};
 use crate::{
+    engine::Isolation,
     job::{Op, Run, State, Work},
     keys::{self, KeyMaker, KeyStyle},
     order::Order,
@@ -20,6 +21,8 @@ fn work(keys: u32, threads: u32) -> Work {
         range: 1,
         open_loop_percent: 0,
         open_loop_per_s: 0,
+        isolation: Isolation::Serializable,
+        held: 0,
     };
     Work {
         keys,
@@ -52,6 +55,7 @@ fn plan(steps: &[(Step, u32)], batch: u32) -> Plan {
         steps: Steps::Each(steps.iter().map(|(step, _)| *step).collect()),
         length: Length::Fixed(2),
         batch,
+        transaction: None,
         first_version: 10,
     }
 }

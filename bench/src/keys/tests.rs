@@ -1,6 +1,6 @@
 //! Tests of keys: their order, and the bytes that workers in other languages must agree on.
 
-use super::{KeyMaker, KeyStyle, splitmix64};
+use super::{KeyMaker, KeyStyle, splitmix64, unsplitmix64};
 
 #[test]
 fn the_order_of_keys_is_that_of_their_ranks() {
@@ -38,4 +38,16 @@ fn bytes_of_keys_are_fixed() {
     assert_eq!(KeyMaker::new(KeyStyle::Counter, 16).key(1234), b"0000000000001234");
     let reversed = KeyMaker::new(KeyStyle::ReversedCounter, 16).key(0x0102_ab04).to_vec();
     assert_eq!(reversed, b"0000000004ab0201");
+}
+
+#[test]
+fn hashes_and_sparse_keys_lead_back_to_what_they_were_made_of() {
+    for number in (0..1000).chain([u64::MAX, 1 << 63, u64::from(u32::MAX)]) {
+        assert_eq!(unsplitmix64(splitmix64(number)), number);
+    }
+    let mut maker = KeyMaker::new(KeyStyle::Sparse, 16);
+    for id in [0, 1, 77_777, u32::MAX] {
+        assert_eq!(KeyStyle::id_of_sparse(maker.key(id)), id);
+    }
+    assert_eq!(KeyStyle::id_of_sparse(b"short"), 0);
 }

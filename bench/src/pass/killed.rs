@@ -96,7 +96,7 @@ pub fn told<E: Engine>(
     let Failure { kind, message } = failure;
     let message = match kind {
         FailureKind::Unsupported | FailureKind::Capped => message,
-        FailureKind::Error => format!("after kill -9: {message}"),
+        FailureKind::Error | FailureKind::Conflict => format!("after kill -9: {message}"),
         FailureKind::Verification => match gone::<E>((job, store), data, live, watch) {
             Ok(gone) if gone == Gone::default() => format!("after kill -9: {message}"),
             Ok(Gone { missing, other }) => {

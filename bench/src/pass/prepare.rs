@@ -12,8 +12,9 @@ use crate::{
     job::{Op, Phase, State, Work},
     keys::KeyStyle,
     measure::{Watch, Watched, watched},
+    order::Order,
     plan::{self, Plan, Thread},
-    values::{VALUE_BYTES_MAX, VALUE_BYTES_MIN},
+    values::{VALUE_BYTES_MAX, VALUE_BYTES_MIN, ValueStyle},
 };
 use std::path::Path;
 
@@ -74,8 +75,40 @@ pub fn check(work: &Work) -> Result<()> {
     if work.key_style != KeyStyle::Sparse && orders_ids {
         return refuse("a queue, a range of ids and ranges beside inserts need sparse keys");
     }
+    check_transactions(work)?;
     if work.run.batch == 0 || work.run.range == 0 || work.seed.iter().any(|s| s.batch == 0) {
         return refuse("an empty batch or range");
+    }
+    Ok(())
+}
+
+/// Checks what transactions need of a workload.
+fn check_transactions(work: &Work) -> Result<()> {
+    let run = &work.run;
+    let refuse = |why: &str| Err(Failure::error(format!("the workload makes no sense: {why}")));
+    if run.op.competes() {
+        if run.order != Order::Uniform || work.value_style != ValueStyle::Marked {
+            return refuse("threads that compete draw uniform ids, and count in marked values");
+        }
+        if work.keys < 2 || work.key_style != KeyStyle::Sparse {
+            return refuse("a transfer needs two accounts, and a range of counters sparse keys");
+        }
+        if run.op == Op::RangeIncrement && run.range >= work.keys {
+            return refuse("a range is shorter than all keys");
+        }
+    }
+    let is_driven = !matches!(
+        run.op,
+        Op::Scan
+            | Op::ScanReverse
+            | Op::Iterate
+            | Op::Queue
+            | Op::RangeDelete
+            | Op::Open
+            | Op::Compact
+    );
+    if run.held > 0 && !is_driven {
+        return refuse("no transactions are held open beside such operations");
     }
     Ok(())
 }

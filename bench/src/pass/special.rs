@@ -86,7 +86,7 @@ pub fn scan<E: Engine, P: Probe>(
             done += 1;
         }
         let context_switches = measure::own_context_switches();
-        Ok((Outcome { tally, done, context_switches }, probe))
+        Ok((Outcome { tally, done, retries: 0, context_switches }, probe))
     })
 }
 
@@ -171,7 +171,7 @@ pub fn queue<E: Engine, P: Probe>(
             done += 1;
         }
         let context_switches = measure::own_context_switches();
-        Ok((Outcome { tally, done, context_switches }, probe))
+        Ok((Outcome { tally, done, retries: 0, context_switches }, probe))
     })
 }
 
@@ -230,7 +230,7 @@ pub fn range_delete<E: Engine, P: Probe>(
             done += 1;
         }
         let context_switches = measure::own_context_switches();
-        Ok((Outcome { tally: Tally::default(), done, context_switches }, probe))
+        Ok((Outcome { tally: Tally::default(), done, retries: 0, context_switches }, probe))
     })
 }
 
@@ -314,7 +314,7 @@ pub fn open<E: Engine, P: Probe>(
     }
     let engine = engine.ok_or_else(|| Failure::error("nothing was opened"))?;
     // Its thread still runs, and is counted with all living threads.
-    Ok((engine, Outcome { tally, done, context_switches: 0 }, probe, seconds))
+    Ok((engine, Outcome { tally, done, ..Outcome::default() }, probe, seconds))
 }
 
 /// The id that is read after an opening.

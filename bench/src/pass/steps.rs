@@ -2,10 +2,13 @@
 //!
 //! Reads are added to a sum; the caller judges the sum.
 
-use super::data::Data;
+use super::{data::Data, history::History};
 use crate::{
-    engine::{Batch, Engine, Failure, Pending, Result, Session},
+    engine::{
+        Batch, Body, Engine, Failure, Isolation, Pending, Result, Session, Transaction, Write,
+    },
     expect::Tally,
+    job::Held,
     measure::{self, Pace, Seconds},
     plan::{Plan, Step, Thread},
 };
@@ -87,6 +90,8 @@ pub struct Outcome {
     pub tally: Tally,
     /// Number of finished operations of its plan.
     pub done: u64,
+    /// Attempts beyond the first of each transaction.
+    pub retries: u64,
     /// Context switches of the thread.
     pub context_switches: u64,
 }
@@ -100,6 +105,10 @@ pub struct Ran {
     pub seconds: f64,
     /// The operations of each second.
     pub paced: Seconds,
+    /// The history of each thread, where threads compete.
+    pub histories: Vec<History>,
+    /// The cost of the transactions that were held open, if there were any.
+    pub held: Option<Held>,
 }
 
 impl Ran {
@@ -115,6 +124,12 @@ impl Ran {
     #[must_use]
     pub fn done(&self) -> u64 {
         self.outcomes.iter().map(|outcome| outcome.done).sum()
+    }
+
+    /// Attempts beyond the first of each transaction, of all threads.
+    #[must_use]
+    pub fn retries(&self) -> u64 {
+        self.outcomes.iter().map(|outcome| outcome.retries).sum()
     }
 
     /// Context switches of all threads.
@@ -182,7 +197,14 @@ pub fn drive<S: Session, P: Probe>(
     pace: &Pace,
     probe: &mut P,
 ) -> Result<Outcome> {
-    let mut driver = Driver { session, data: data.clone(), batch: data.batch(), is_stale: true };
+    let mut driver = Driver {
+        session,
+        data: data.clone(),
+        batch: data.batch(),
+        level: plan.transaction,
+        retries: 0,
+        is_stale: true,
+    };
     let mut tally = Tally::default();
     let mut done = 0;
     probe.begin();
@@ -195,7 +217,8 @@ pub fn drive<S: Session, P: Probe>(
         done += 1;
     }
     driver.commit(probe)?;
-    Ok(Outcome { tally, done, context_switches: measure::own_context_switches() })
+    let (retries, context_switches) = (driver.retries, measure::own_context_switches());
+    Ok(Outcome { tally, done, retries, context_switches })
 }
 
 /// A thread and its position in a plan.
@@ -203,6 +226,9 @@ struct Driver<'a, S> {
     session: &'a mut S,
     data: Data,
     batch: Batch,
+    /// The isolation level of its transactions; `None` for plain writes.
+    level: Option<Isolation>,
+    retries: u64,
     /// Whether it has written since it last renewed its read transaction.
     is_stale: bool,
 }
@@ -287,7 +313,7 @@ impl<S: Session> Driver<'_, S> {
     #[inline]
     fn write<P: Probe>(&mut self, plan: &Plan, id: u32, version: u32, probe: &mut P) -> Result<()> {
         self.is_stale = true;
-        if plan.batch > 1 {
+        if plan.batch > 1 || self.level.is_some() {
             self.batch.push(Pending { id, version });
             return if self.batch.len() < plan.batch as usize {
                 Ok(())
@@ -306,9 +332,32 @@ impl<S: Session> Driver<'_, S> {
     fn commit<P: Probe>(&mut self, probe: &mut P) -> Result<()> {
         if !self.batch.is_empty() {
             self.is_stale = true;
-            probe.call(|| self.session.write(&mut self.batch))?;
+            match self.level {
+                None => probe.call(|| self.session.write(&mut self.batch))?,
+                Some(level) => {
+                    let mut puts = Puts { batch: &mut self.batch, attempts: 0 };
+                    probe.call(|| self.session.transact(level, &mut puts))?;
+                    self.retries += puts.attempts.saturating_sub(1);
+                }
+            }
             self.batch.clear();
         }
         Ok(())
+    }
+}
+
+/// The puts of a batch, as the body of a transaction.
+struct Puts<'a> {
+    batch: &'a mut Batch,
+    attempts: u64,
+}
+
+impl Body for Puts<'_> {
+    fn attempt<T: Transaction>(&mut self, transaction: &mut T) -> Result<()> {
+        self.attempts += 1;
+        self.batch.for_each(|write| match write {
+            Write::Put { key, value } => transaction.put(key, value),
+            Write::Delete { .. } => Err(Failure::error("transactions delete nothing here")),
+        })
     }
 }

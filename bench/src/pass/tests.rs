@@ -24,6 +24,7 @@ use std::{
 };
 
 mod noted;
+mod transactions;
 
 fn run_with<E: Engine>(op: Op, change: fn(&mut Job)) -> Result<Report> {
     trial::run::<E>(op, change)

@@ -2,6 +2,7 @@
 
 use super::{Step, Thread, run, seed};
 use crate::{
+    engine::Isolation,
     job::{Op, Run, Seed, SeedOp, State, Work},
     keys::KeyStyle,
     order::Order,
@@ -18,6 +19,8 @@ fn work(op: Op, order: Order, ops: u64) -> Work {
         range: 10,
         open_loop_percent: 0,
         open_loop_per_s: 0,
+        isolation: Isolation::Serializable,
+        held: 0,
     };
     Work {
         keys: 1001,

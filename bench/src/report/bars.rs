@@ -2,12 +2,12 @@
 //!
 //! A bar compares medians of engines of the same durability class. A bar against an engine without
 //! a figure is not judged. Rows that write are also compared with RocksDB's memory, write
-//! amplification and size.
+//! amplification and size. A row of transactions may have a bar against another row of its run.
 
 use crate::report::markdown::table;
 use crate::report::numbers::{NONE, bytes, factor, or_none, percent, rate, time};
 use crate::report::ranking::{Contest, Group, OURS, groups, is_ours};
-use crate::result::{Bars, Latency, Results, Row, Spread, Status};
+use crate::result::{Bars, Beside, Latency, Results, Row, Spread, Status};
 use std::fmt::Write;
 
 const WRITTEN: &str = "writing to a string succeeds";
@@ -37,9 +37,11 @@ struct Line {
 
 /// The result of a row against one bar.
 #[derive(Debug)]
-struct Verdict {
-    text: String,
-    is_met: bool,
+pub struct Verdict {
+    /// The measured value and the bar.
+    pub text: String,
+    /// Whether the bar is met.
+    pub is_met: bool,
 }
 
 /// A part of latencies, by name.
@@ -62,7 +64,8 @@ impl Judgement {
     pub fn of(runs: &[Results]) -> Self {
         let mut lines: Vec<Line> = Vec::new();
         for run in runs {
-            for line in groups(run).iter().filter_map(judge) {
+            let all = groups(run);
+            for line in all.iter().filter_map(|group| judge(group, &all)) {
                 let is_same =
                     |old: &&mut Line| old.name == line.name && old.threads == line.threads;
                 match lines.iter_mut().find(is_same) {
@@ -148,8 +151,14 @@ impl Line {
     }
 }
 
-/// A row with bars; `None` for others.
-fn judge(group: &Group<'_>) -> Option<Line> {
+/// The verdicts on a row, one of `all` of its run; empty for a row without bars.
+#[must_use]
+pub fn verdicts(group: &Group<'_>, all: &[Group<'_>]) -> Vec<Verdict> {
+    judge(group, all).map_or_else(Vec::new, |line| line.verdicts)
+}
+
+/// The line of a row, one of `all` of its run; `None` for a row without bars.
+fn judge(group: &Group<'_>, all: &[Group<'_>]) -> Option<Line> {
     let bars = &group.definition?.bars;
     if *bars == Bars::default() {
         return None;
@@ -172,6 +181,7 @@ fn judge(group: &Group<'_>) -> Option<Line> {
     let case = Case { group, contest, ours, own };
     let mut verdicts = case.speed(bars);
     verdicts.extend(case.calls(bars));
+    verdicts.extend(case.transactions(bars, all));
     verdicts.extend(case.resources());
     let (cells, costs) = (case.cells(), case.costs());
     Some(Line { name, threads: ours.threads, cells, costs, verdicts })
@@ -195,7 +205,7 @@ impl<'a> Case<'a> {
             (bars.others, self.best_other()),
             (bars.lsm, self.best(|engine| LSMS.contains(&engine))),
             (bars.lmdb, self.contest.entry("lmdb")),
-            (bars.rocksdb, self.contest.entry(YARDSTICK)),
+            (bars.rocksdb, self.rocksdb()),
         ];
         let judged = rivals.into_iter().filter_map(|(bar, rival)| Some((bar?, rival?)));
         let verdict = |(bar, (rival, theirs)): (f64, (&Row, Spread))| {
@@ -226,6 +236,32 @@ impl<'a> Case<'a> {
         verdicts
     }
 
+    /// The bars of transactions: another figure of the run, and the share of the slowest thread.
+    fn transactions(&self, bars: &Bars, all: &[Group<'_>]) -> Vec<Verdict> {
+        let mut verdicts = Vec::new();
+        if let Some(Beside { row, engine, least }) = &bars.beside {
+            let is_meant = |group: &&Group<'_>| group.suite == self.group.suite && group.row == row;
+            let contests = all.iter().find(is_meant).map(Group::contests).unwrap_or_default();
+            let found = contests.iter().find_map(|contest| contest.entry(engine));
+            verdicts.extend(found.map(|(_, theirs)| {
+                let ratio = self.ratio(theirs);
+                let text = format!("{} of {engine} in `{row}`, {least} asked for", factor(ratio));
+                Verdict { text, is_met: ratio >= *least }
+            }));
+        }
+        let share = self.ours.extra.transactions.as_ref().and_then(|of| of.slowest_share);
+        if let (Some(least), Some(share)) = (bars.slowest_share, share) {
+            let text = format!("the slowest thread did {share:.2} of the mean, {least} asked for");
+            verdicts.push(Verdict { text, is_met: share >= least });
+        }
+        verdicts
+    }
+
+    /// RocksDB; in rows of transactions the faster of its two kinds.
+    fn rocksdb(&self) -> Option<(&'a Row, Spread)> {
+        self.best(|engine| engine.starts_with(YARDSTICK))
+    }
+
     /// RocksDB, if the row writes.
     fn yardstick(&self) -> Option<&'a Row> {
         let (row, _) = self.contest.entry(YARDSTICK)?;
@@ -250,7 +286,7 @@ impl<'a> Case<'a> {
     }
 
     fn cells(&self) -> Vec<String> {
-        let (other, rocksdb) = (self.best_other(), self.contest.entry(YARDSTICK));
+        let (other, rocksdb) = (self.best_other(), self.rocksdb());
         let ratio = |rival: Option<(&Row, Spread)>| {
             or_none(rival, |(_, theirs)| factor(self.ratio(theirs)))
         };

@@ -223,6 +223,8 @@ pub fn display(engine: &str) -> &str {
     match engine {
         "siltdb" => "SiltDB",
         "rocksdb" => "RocksDB",
+        "rocksdb-optimistic" => "RocksDB, optimistic",
+        "rocksdb-pessimistic" => "RocksDB, with locks",
         "lmdb" => "LMDB",
         "sqlite" => "SQLite",
         other => other,

@@ -264,7 +264,7 @@ impl<'a> Claims<'a> {
 }
 
 /// `text` in lines of the permitted length.
-fn wrapped(text: &str) -> String {
+pub fn wrapped(text: &str) -> String {
     let mut lines = vec![String::new()];
     for word in text.split(' ') {
         let line = lines.last_mut().expect("it begins with one");
@@ -281,12 +281,12 @@ fn wrapped(text: &str) -> String {
 }
 
 /// The description of a row, from its suite.
-fn about<'a>(group: &Group<'a>) -> &'a str {
+pub fn about<'a>(group: &Group<'a>) -> &'a str {
     group.definition.map_or(group.row, |definition| &definition.about)
 }
 
 /// A median; a degree sign if the time limit cut it off.
-fn figure(row: &Row, own: Spread) -> String {
+pub fn figure(row: &Row, own: Spread) -> String {
     let capped = if row.status == Status::Capped { "°" } else { "" };
     format!("{}{capped}", rate(own.median))
 }
@@ -299,7 +299,8 @@ fn ranged((row, own): (&Row, Spread)) -> String {
     }
 }
 
-fn judged(ratio: f64, verdict: Verdict) -> String {
+/// A ratio and its verdict.
+pub fn judged(ratio: f64, verdict: Verdict) -> String {
     match verdict {
         Verdict::Ahead => format!("**{}**", factor(ratio)),
         Verdict::Level => format!("{}, level", factor(ratio)),

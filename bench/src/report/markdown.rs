@@ -29,6 +29,7 @@ pub fn render(results: &Results) -> String {
         text += &figures(rows);
         text += &reasons(rows);
         text += &costs(rows);
+        text += &transactions(rows);
     }
     text += &engines(&results.engines);
     text
@@ -168,6 +169,41 @@ fn costs(rows: &[Group<'_>]) -> String {
         ]
     });
     format!("\n{}", table(&COSTS, lines))
+}
+
+const TRANSACTIONS: [&str; 8] = [
+    "row",
+    "engine",
+    "isolation",
+    "retries",
+    "slowest thread",
+    "held open",
+    "to begin one",
+    "memory of one",
+];
+
+/// The table about transactions; empty if no row has any.
+fn transactions(rows: &[Group<'_>]) -> String {
+    let entries = rows.iter().flat_map(|group| &group.entries);
+    let lines = entries.filter_map(|row| {
+        let found = row.extra.transactions.as_ref()?;
+        Some(vec![
+            format!("`{}`", row.row),
+            row.engine.clone(),
+            found.isolation.clone(),
+            whole(found.retries),
+            or_none(found.slowest_share, percent),
+            or_none(found.held, |count| whole(u64::from(count))),
+            or_none(found.begin_ns, time),
+            or_none(found.held_bytes, bytes),
+        ])
+    });
+    let lines: Vec<Vec<String>> = lines.collect();
+    if lines.is_empty() {
+        return String::new();
+    }
+    let about = "The slowest thread's transactions are a share of the mean of all threads.";
+    format!("\n{}\n{about}\n", table(&TRANSACTIONS, lines.into_iter()))
 }
 
 fn engines(engines: &[Engine]) -> String {

@@ -1,5 +1,6 @@
 //! The pages of the project with results: README, `docs/benchmarks.md`, the charts, and the index
-//! of result files. They are written from one results file of the suite `claims`.
+//! of result files. They are written from one results file of the suite `claims`, and the table of
+//! transactions from one of the suite `transactions`.
 //!
 //! In a page, the lines between `<!-- generated: NAME -->` and `<!-- /generated -->` are replaced
 //! by the table of that name.
@@ -9,6 +10,7 @@ use crate::report::chart::{ENGINES, Theme, bars, curves};
 use crate::report::claims::Claims;
 use crate::report::markdown::table;
 use crate::report::numbers::date;
+use crate::report::transactions::{self, TRANSACTIONS};
 use crate::result::Results;
 use std::{
     fs,
@@ -17,6 +19,8 @@ use std::{
 
 /// The file of the results that the pages cite.
 pub const RESULTS: &str = "docs/results/claims.json.gz";
+/// The file of the results of the suite `transactions`.
+pub const OF_TRANSACTIONS: &str = "docs/results/transactions.json.gz";
 /// The folder of results.
 pub const FOLDER: &str = "docs/results";
 const INDEX: &str = "docs/results/README.md";
@@ -27,25 +31,48 @@ const BEGIN: &str = "<!-- generated: ";
 const BEGIN_END: &str = " -->";
 const END: &str = "<!-- /generated -->";
 
-/// Writes `results` into the repository at `root`, and all pages that depend on them.
+/// Writes `results`, of the suite `claims` or of `transactions`, into the repository at `root`, and
+/// all pages that depend on them and on the stored results of the other suite.
 ///
 /// # Errors
 /// A message that names the file, if one cannot be read or written or lacks a marker.
 pub fn write(root: &Path, results: &Results) -> Result<(), String> {
-    let pages = pages(root, results)?;
+    let is_other = results.rows.iter().any(|row| row.suite == TRANSACTIONS);
+    let (pages, path) = if is_other {
+        (pages(root, &files::read(&root.join(RESULTS))?, Some(results))?, OF_TRANSACTIONS)
+    } else {
+        (pages(root, results, stored_transactions(root)?.as_ref())?, RESULTS)
+    };
     fs::create_dir_all(root.join(CHARTS)).map_err(|error| format!("{CHARTS}: {error}"))?;
-    Output::open(&root.join(RESULTS))?.write(&results.to_json())?;
+    Output::open(&root.join(path))?.write(&results.to_json())?;
     let index = (root.join(INDEX), index(root)?);
     pages.iter().chain([&index]).try_for_each(|(path, text)| Output::open(path)?.write(text))
 }
 
-/// Every page except the index, with the contents that these results require.
+/// The stored results of the suite `transactions` below `root`, if there are any.
 ///
 /// # Errors
 /// As [`write()`].
-pub fn pages(root: &Path, results: &Results) -> Result<Vec<(PathBuf, String)>, String> {
+pub fn stored_transactions(root: &Path) -> Result<Option<Results>, String> {
+    let path = root.join(OF_TRANSACTIONS);
+    path.exists().then(|| files::read(&path)).transpose()
+}
+
+/// Every page except the index, with the contents that these results require, and those of
+/// transactions, if there are any.
+///
+/// # Errors
+/// As [`write()`].
+pub fn pages(
+    root: &Path,
+    results: &Results,
+    of_transactions: Option<&Results>,
+) -> Result<Vec<(PathBuf, String)>, String> {
     let claims = Claims::of(results)?;
-    let tables = claims.tables();
+    let mut tables = claims.tables();
+    if let Some(results) = of_transactions {
+        tables.push((TRANSACTIONS, transactions::render(results)?));
+    }
     let mut pages = Vec::new();
     for page in PAGES {
         let path = root.join(page);

@@ -1,6 +1,6 @@
 //! Results as tables for the terminal, one for each row of a suite.
 
-use crate::report::numbers::{bytes, factor, or_none, rate, time, whole};
+use crate::report::numbers::{bytes, factor, or_none, percent, rate, time, whole};
 use crate::report::ranking::{Contest, Group, Verdict, groups, is_ours};
 use crate::result::{Arm, Limit, LimitUnit, Results, Row, Spread, Status};
 use comfy_table::{CellAlignment, ContentArrangement, Row as Cells, Table, presets};
@@ -18,6 +18,32 @@ const HEADER: [&str; 11] = [
     "size",
     "verified",
 ];
+
+/// The columns about transactions.
+const TRANSACTIONS: [&str; 7] = [
+    "engine",
+    "isolation",
+    "retries",
+    "slowest thread",
+    "held open",
+    "to begin one",
+    "memory of one",
+];
+
+/// The cells of these columns; `None` for a row without transactions.
+fn transactions(row: &Row) -> Option<Vec<String>> {
+    let found = row.extra.transactions.as_ref()?;
+    let share = |share: f64| format!("{} of the mean", percent(share));
+    Some(vec![
+        name(row),
+        found.isolation.clone(),
+        whole(found.retries),
+        or_none(found.slowest_share, share),
+        or_none(found.held, |count| whole(u64::from(count))),
+        or_none(found.begin_ns, time),
+        or_none(found.held_bytes, bytes),
+    ])
+}
 
 /// The tables of all rows, at most `width` characters wide.
 pub fn render(results: &Results, width: u16) -> String {
@@ -42,6 +68,12 @@ pub fn render_group(group: &Group<'_>, width: u16) -> String {
     let mut text = format!("{} {}{size}\n", group.suite, group.row);
     if !contests.is_empty() {
         text += &format!("{table}\n");
+    }
+    let lines: Vec<_> = group.entries.iter().filter_map(|row| transactions(row)).collect();
+    if !lines.is_empty() {
+        let mut others = plain(width, &TRANSACTIONS);
+        others.add_rows(lines);
+        text += &format!("{others}\n");
     }
     for contest in &contests {
         text += &format!("  {}\n", says(contest));

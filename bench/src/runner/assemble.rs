@@ -6,7 +6,10 @@
 use crate::{
     engine::{Arm, Class},
     job::{Latency, Op, Report},
-    result::{CurvePoint, Durability, Extra, Latency as LatencyRow, Row, Spread, Status, Verified},
+    result::{
+        CurvePoint, Durability, Extra, Latency as LatencyRow, Row, Spread, Status, Transactions,
+        Verified,
+    },
     runner::bound::Bound,
     suite::Chosen,
 };
@@ -106,8 +109,21 @@ fn extra(
         samples: middle.map(|report| report.throughput.samples.clone()).unwrap_or_default(),
         curve: timed.map(curve).unwrap_or_default(),
         harness_ns,
+        transactions: middle.and_then(transactions),
         ..Extra::default()
     }
+}
+
+fn transactions(report: &Report) -> Option<Transactions> {
+    let found = report.transactions.as_ref()?;
+    Some(Transactions {
+        isolation: found.isolation.clone(),
+        retries: found.retries,
+        slowest_share: found.slowest_share,
+        held: found.held.map(|held| held.count),
+        begin_ns: found.held.map(|held| held.begin_ns),
+        held_bytes: found.held.map(|held| held.bytes),
+    })
 }
 
 /// The arm, as results have it.

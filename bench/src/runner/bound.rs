@@ -65,7 +65,7 @@ fn parts(row: &Chosen, machine: &Machine<'_>) -> Option<Parts> {
     let get = || machine.read(row);
     let show = |entries: f64| machine.copy(entry * entries);
     match work.run.op {
-        Op::Put => put(),
+        Op::Put | Op::TransactionPut => put(),
         Op::Delete => delete(),
         Op::PutDelete => Some(put()?.times(0.5).and(delete()?.times(0.5))),
         Op::Get | Op::GetMiss | Op::Seek | Op::YcsbC => get(),
@@ -85,7 +85,7 @@ fn parts(row: &Chosen, machine: &Machine<'_>) -> Option<Parts> {
         Op::Queue => Some(put()?.and(delete()?).and(get()?)),
         Op::RangeDelete => machine.write(row, 2.0 * key),
         Op::Compact => machine.moved("page-cache-write", stored(row)),
-        Op::Open => None,
+        Op::Open | Op::Increment | Op::RangeIncrement | Op::Transfer | Op::InsertAbsent => None,
     }
 }
 

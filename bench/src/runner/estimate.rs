@@ -99,12 +99,13 @@ fn measured(row: &Chosen, factor: f64) -> f64 {
 /// The time of an operation, in nanoseconds, without threads and batches.
 fn ns_of(op: Op, range: u32) -> f64 {
     match op {
-        Op::Put | Op::Delete | Op::PutDelete => 1_500.0,
+        Op::Put | Op::Delete | Op::PutDelete | Op::TransactionPut => 1_500.0,
         Op::Get | Op::GetMiss | Op::YcsbC => 1_500.0,
         Op::Mixed | Op::MixedInsert | Op::YcsbA | Op::YcsbB | Op::YcsbD | Op::YcsbF => 2_000.0,
         Op::Seek => 2_500.0,
         Op::Range => 2_500.0 + 100.0 * f64::from(range),
-        Op::YcsbE => 10_000.0,
+        Op::YcsbE | Op::Increment | Op::Transfer | Op::InsertAbsent => 10_000.0,
+        Op::RangeIncrement => 10_000.0 + 100.0 * f64::from(range),
         Op::Scan | Op::ScanReverse | Op::Iterate => 100.0,
         Op::Queue => 5_000.0,
         Op::RangeDelete => 20_000.0,

@@ -68,6 +68,7 @@ fn report(seconds: f64, capped: bool) -> Report {
             bytes_written: 1500,
             ..Usage::default()
         },
+        transactions: None,
     }
 }
 

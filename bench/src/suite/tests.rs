@@ -31,7 +31,8 @@ fn every_row_of_every_file_can_be_drawn() {
             prepare::check(&full.work).unwrap_or_else(|failure| panic!("{name}: {failure}"));
             let Work { run, seed, .. } = &full.work;
             // Rows that read, delete or compact need seeded data.
-            assert!(run.op == Op::Put || !seed.is_empty(), "{name}");
+            let inserts = matches!(run.op, Op::Put | Op::TransactionPut | Op::InsertAbsent);
+            assert!(inserts || !seed.is_empty(), "{name}");
             // Each opening copies it.
             assert!(full.work.state != State::Killed || run.ops <= 5, "{name}");
             // A batch over many families would have to be split.
@@ -277,6 +278,22 @@ fn published_figures_carry_the_size_that_they_were_measured_at() {
     let definition = suite.definition(&small);
     let published = &definition.rows[0].published[0];
     assert_eq!((published.threads, published.keys), (Some(8), Some(10_000_000)));
+}
+
+#[test]
+fn figures_that_rows_are_held_to_are_measured_in_their_suite() {
+    let mut judged = 0;
+    for suite in suites() {
+        for row in &suite.rows {
+            let Some(beside) = &row.bars.beside else { continue };
+            let other = suite.rows.iter().find(|other| other.id == beside.row);
+            let other = other.unwrap_or_else(|| panic!("{}: no row {}", row.id, beside.row));
+            let compared = suite.choose(other, &Overrides::default()).compared;
+            assert!(compared.contains(&beside.engine), "{}", row.id);
+            judged += 1;
+        }
+    }
+    assert!(judged >= 10, "{judged}");
 }
 
 #[test]

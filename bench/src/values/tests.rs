@@ -1,6 +1,6 @@
 //! Tests of values: they identify themselves, and compress by the requested share.
 
-use super::{Shape, ValueMaker, ValueStyle, fold};
+use super::{MARK_VERSIONS, Shape, ValueMaker, ValueStyle, fold, read_mark};
 
 fn shape(style: ValueStyle, bytes: u32, compressible_percent: u32) -> Shape {
     Shape { style, bytes, compressible_percent }
@@ -55,4 +55,21 @@ fn values_have_nothing_in_common() {
         }
     }
     assert!(count > 5_000 && seen.len() * 100 > count * 99, "{} of {count} differ", seen.len());
+}
+
+#[test]
+fn a_mark_is_read_back_and_a_bent_one_is_not() {
+    let mut maker = ValueMaker::new(shape(ValueStyle::Marked, 100, 50));
+    let last = MARK_VERSIONS as u32 - 1;
+    for (id, version) in [(0, 1), (7, 300_000), (u32::MAX, last), (12_345, last)] {
+        let mut value = maker.value(id, version).to_vec();
+        assert_eq!(read_mark(&value), Some((id, version)));
+        value[99] ^= 1;
+        assert_eq!(read_mark(&value), None);
+    }
+    assert_eq!(read_mark(&[0; 100]), None);
+    assert_eq!(read_mark(&[0; 7]), None);
+    // Whole by its ends, but of bits that no id and no version set.
+    let mark = crate::keys::splitmix64(1 << 35);
+    assert_eq!(read_mark(&[mark.to_le_bytes(), (!mark).to_le_bytes()].concat()), None);
 }

@@ -8,6 +8,12 @@ use clap::{Args, Command};
 use clap_complete::Shell;
 use serde_json::json;
 
+/// Text at the end of its `--help`.
+pub const HELP: &str = "\
+Example:
+  silt completions bash > ~/.local/share/bash-completion/completions/silt
+  silt completions zsh > ~/.zfunc/_silt";
+
 /// Arguments of `completions`.
 #[derive(Args, Debug)]
 pub struct Arguments {

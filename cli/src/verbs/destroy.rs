@@ -11,6 +11,16 @@ use siltdb::Options;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
+/// Text at the end of its `--help`.
+pub const HELP: &str = "\
+Removes the files of the database, and its directory if no other file is in it. Asks first, unless \
+--yes is given. Only a directory with a valid CURRENT is a database. A database that is open in a \
+process is refused.
+
+Example:
+  silt destroy demo.db
+  silt destroy demo.db --yes";
+
 /// Arguments of `destroy`.
 #[derive(Args, Debug)]
 pub struct Arguments {

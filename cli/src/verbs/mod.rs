@@ -18,6 +18,7 @@ pub mod destroy;
 pub mod upkeep;
 pub mod scrub;
 pub mod checkpoint;
+pub mod clone_family;
 pub mod watch;
 pub mod inspect;
 pub mod completions;

@@ -6,8 +6,8 @@
 
 mod completion;
 
-use super::{batch, bucket, checkpoint, export, families, import, point, scan, scrub, step};
-use super::{prepared, transactions, txn, upkeep, watch};
+use super::{batch, bucket, checkpoint, clone_family, export, families, import, point, scan};
+use super::{prepared, scrub, step, transactions, txn, upkeep, watch};
 use crate::argument::SettingsArguments;
 use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, read_line};
@@ -137,6 +137,8 @@ enum Verb {
         #[command(subcommand)]
         verb: Option<FamiliesVerb>,
     },
+    /// Make a family of what another holds, sharing its tables
+    Clone(clone_family::Arguments),
     /// Create, list, move or delete buckets
     Bucket {
         #[command(subcommand)]
@@ -495,6 +497,7 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
             Some(FamiliesVerb::Rename(arguments)) => families::rename(session, &arguments),
             Some(FamiliesVerb::Options(arguments)) => families::options(session, &arguments),
         },
+        Verb::Clone(arguments) => clone_family::run(session, &arguments),
         Verb::Bucket { verb } => match verb {
             BucketVerb::Create(arguments) => bucket::create(session, &arguments),
             BucketVerb::List(arguments) => bucket::list(session, &arguments),

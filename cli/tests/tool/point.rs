@@ -297,6 +297,7 @@ fn help_and_version_are_there_for_each_verb() {
         "import",
         "export",
         "families",
+        "clone",
         "stats",
         "check",
         "scrub",

@@ -112,6 +112,31 @@ fn families_speak_json_and_refuse_what_cannot_be() {
 }
 
 #[test]
+fn a_clone_is_a_family_that_goes_its_own_way() {
+    let place = filled();
+    let made = place.ok(&["clone", "db", "default", "copy"]);
+    assert!(made.starts_with("cloned default as copy: 1 table shared ("), "{made}");
+    assert_eq!(place.ok(&["families", "db"]), "copy\ndefault\n");
+    place.ok(&["put", "db", "a", "later"]);
+    place.ok(&["put", "db", "own", "o", "--family", "copy"]);
+    assert_eq!(place.ok(&["get", "db", "a", "--family", "copy"]), "a!\n");
+    assert_eq!(place.ok(&["count", "db", "--family", "copy"]), "6\n");
+    assert_eq!(place.ok(&["count", "db"]), "5\n");
+    let object = place.run(&["clone", "db", "copy", "second", "--json"], 0).json().remove(0);
+    assert_eq!(object["cloned"], json!({ "from": "copy", "to": "second" }));
+    assert_eq!(object["shared_tables"], json!(2));
+    place.ok(&["families", "drop", "db", "copy"]);
+    assert_eq!(place.ok(&["get", "db", "own", "--family", "second"]), "o\n");
+    place.ok(&["check", "db"]);
+    place.run(&["clone", "db", "default", "second"], 1).says(&["\"second\" exists"]);
+    place.run(&["clone", "db", "absent", "third"], 1).says(&["no family `absent`"]);
+    place.run(&["clone", "db", "default", ""], 2);
+    place.run(&["clone", "db", "default"], 2);
+    let shell = place.run_with(&["shell", "db"], b"clone second third\nfamilies\n", 0);
+    assert!(shell.stdout.ends_with("default\nsecond\nthird\n"), "{}", shell.stdout);
+}
+
+#[test]
 fn watch_prints_the_commits_of_the_log_in_their_order() {
     let place = filled();
     place.ok(&["put", "db", "d", "d!"]);

@@ -41,8 +41,8 @@ pub enum ErrorKind {
     Busy = 12,
     /// This process was forked from the one that opened the database, and must not write to it.
     Forked = 13,
-    /// Another transaction committed first what this one depends on; nothing of it was written, and
-    /// it may succeed if it is run again.
+    /// Another transaction committed first what this one depends on, or the two wait for locks of
+    /// each other. Nothing was written; the transaction may succeed if it runs again.
     Conflict = 14,
     /// The call was cancelled, by its token or by another call; steps that were finished stay done.
     Cancelled = 15,

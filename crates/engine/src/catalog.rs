@@ -56,9 +56,12 @@ impl Catalog {
     /// Takes out the noted files that no reader uses any more. The caller removes them.
     #[must_use]
     pub fn take_unused(&self) -> Vec<FileNumber> {
+        let is_needed = |number: &FileNumber| {
+            let ignores_claims = cfg!(seeded_fault = "file_removed_while_a_clone_needs_it");
+            self.files.is_in_use(*number) && !ignores_claims
+        };
         let mut obsolete = lock(&self.obsolete);
-        let (used, unused) =
-            std::mem::take(&mut *obsolete).into_iter().partition(|&n| self.files.is_in_use(n));
+        let (used, unused) = std::mem::take(&mut *obsolete).into_iter().partition(is_needed);
         *obsolete = used;
         unused.into_iter().collect()
     }

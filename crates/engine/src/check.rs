@@ -26,10 +26,13 @@ use siltdb_disk::{
     table::{LostEntries, LostList, SalvageCursor, TablePlace, TableSalvage},
 };
 use siltdb_tree::{
-    files::open_files::{OpenFiles, OpenReference},
+    files::open_files::{OpenFiles, OpenReference, TableId},
     merge_operator::{AbsentOperator, MergeOperator},
 };
-use std::{path::Path, sync::Arc};
+use std::{collections::HashMap, path::Path, sync::Arc};
+
+/// The references of families to one table, with the names of these.
+type SharedTable<'v> = Vec<(&'v str, &'v Arc<OpenReference>)>;
 
 impl Database {
     /// Verifies every table of every family: each block, order, filter and count.
@@ -120,24 +123,23 @@ fn check_tables(
 ) {
     let families = families.load();
     let views: Vec<_> = families.iter().map(|family| (family.name(), family.tree.view())).collect();
-    let mut tables = Vec::new();
-    for (name, view) in &views {
-        tables.extend(view.version.tables().map(|(_, table)| (&**name, table)));
-    }
-    let mut progress = CheckProgress {
-        bytes_done: 0,
-        bytes_total: tables.iter().map(|(_, table)| table.bytes()).sum(),
-    };
+    let named = views
+        .iter()
+        .flat_map(|(name, view)| view.version.tables().map(move |(_, table)| (&**name, table)));
+    let tables = shared_tables(named);
+    let bytes = tables.iter().filter_map(|shared| shared.first()).map(|(_, table)| table.bytes());
+    let mut progress = CheckProgress { bytes_done: 0, bytes_total: bytes.sum() };
     for (_, view) in &views {
         report.errors.extend(view.version.check().err());
     }
-    for (family, table) in tables {
+    for shared in tables {
+        let Some((_, table)) = shared.first() else { continue };
         let verified = check_table(table, &mut |bytes| {
             progress.bytes_done += bytes;
             on_progress(progress);
             Ok(())
         });
-        note_table(report, files, (&[family], table), verified);
+        note_table(report, files, &shared, verified);
     }
 }
 
@@ -155,13 +157,15 @@ pub fn check_table(
     Ok(passing.block_count())
 }
 
-/// Adds the result for a table of `families` to a report: the number of its blocks, or its damage.
+/// Adds the result for a table to a report: the number of its blocks, or its damage for each family
+/// that refers to it.
 pub fn note_table(
     report: &mut CheckReport,
     files: &OpenFiles,
-    (families, table): (&[&str], &OpenReference),
+    shared: &[(&str, &Arc<OpenReference>)],
     verified: Result<u64>,
 ) {
+    let Some((_, table)) = shared.first() else { return };
     match verified {
         Ok(blocks) => {
             report.tables += 1;
@@ -173,12 +177,31 @@ pub fn note_table(
             let path = files.path(table.id().file);
             let error = error.or_file(&path);
             report.tables_damaged += 1;
-            for family in families {
+            for (family, table) in shared {
                 report.damage.extend(damage(files, family, table, &path, &error));
             }
             report.errors.push(error);
         }
     }
+}
+
+/// Puts together what refers to the same table, so that those of clones are verified once. What
+/// says something else of it is verified for itself.
+fn shared_tables<'v>(
+    named: impl Iterator<Item = (&'v str, &'v Arc<OpenReference>)>,
+) -> Vec<SharedTable<'v>> {
+    let mut tables: Vec<SharedTable<'v>> = Vec::new();
+    let mut places: HashMap<TableId, usize> = HashMap::new();
+    for (name, table) in named {
+        let place = *places.entry(table.id()).or_insert(tables.len());
+        match tables.get_mut(place) {
+            Some(shared) if shared.iter().all(|(_, other)| other.meta() == table.meta()) => {
+                shared.push((name, table));
+            }
+            _ => tables.push(vec![(name, table)]),
+        }
+    }
+    tables
 }
 
 /// The unreadable keys of a damaged table: those of its damaged blocks, or all if it cannot be

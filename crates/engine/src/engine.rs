@@ -10,7 +10,7 @@ use crate::{
     commit::{self, Payload},
     conditional_commit::{self, Conditions},
     database::{Database, Waiting},
-    family_commit, family_options,
+    family_clone, family_commit, family_options,
     feed::{Feed, FeedItem},
     footprint, install, jobs,
     jobs::replayed,
@@ -317,6 +317,22 @@ impl Engine {
     /// `AlreadyExists`, `InvalidArgument`; as [`install::install`].
     pub fn create_family(&self, name: &str, options: TreeOptions) -> Result<Arc<FamilyData>> {
         self.at_work(|database| install::create_family(database, name, options))
+    }
+
+    /// Creates a family that holds what `source` holds now, or at a snapshot of this database.
+    ///
+    /// # Errors
+    /// As [`family_clone::clone_family`].
+    pub fn clone_family(
+        &self,
+        source: &FamilyData,
+        name: &str,
+        at: Option<&LiveSnapshot>,
+    ) -> Result<Arc<FamilyData>> {
+        self.at_work(|database| match at {
+            Some(at) => family_clone::clone_family(database, source, name, at),
+            None => family_clone::clone_family(database, source, name, &self.snapshot()),
+        })
     }
 
     /// Prepares a family that a commit can create.

@@ -61,6 +61,11 @@ pub struct FeedCommit {
 #[derive(Debug)]
 pub struct Feed {
     pin: FeedPin,
+    place: Place,
+}
+
+#[derive(Debug)]
+struct Place {
     /// The next sequence number to read.
     next: SequenceNumber,
     reader: Option<Reader>,
@@ -94,13 +99,13 @@ impl Feed {
                 .with_mismatch(format_args!("at most {}", end.0), first.0));
         }
         let pin = pins.follow(first, end).map_err(|oldest| not_retained(first, oldest))?;
-        Ok(Self { pin, next: first, reader: None })
+        Ok(Self { pin, place: Place { next: first, reader: None } })
     }
 
     /// The sequence number at which a later feed can continue.
     #[must_use]
     pub fn position(&self) -> SequenceNumber {
-        self.next
+        self.place.next
     }
 
     /// The next commit; `None` if none was published for `timeout`.
@@ -116,7 +121,7 @@ impl Feed {
                 return Err(self.lost(database));
             }
             let published = database.log.publisher.published();
-            if self.next <= published {
+            if self.place.next <= published {
                 if let Some(item) = self.read(database, published)? {
                     return Ok(Some(item));
                 }
@@ -126,7 +131,7 @@ impl Feed {
                 return Ok(None);
             }
             let patience = left.min(PATIENCE);
-            if !database.log.publisher.wait_within(self.next, patience) {
+            if !database.log.publisher.wait_within(self.place.next, patience) {
                 left -= patience;
             }
         }
@@ -134,17 +139,28 @@ impl Feed {
 
     /// Reads a record that is published up to `published`; `None`, if it has nothing for a feed.
     fn read(&mut self, database: &Database, published: SequenceNumber) -> Result<Option<FeedItem>> {
-        let Some(found) = self.pin.advance(self.next) else { return Err(self.lost(database)) };
-        let item = self.read_in(database, &found, published);
-        // If the pin was lost meanwhile, the bytes may be those of a later segment.
-        if !self.pin.is_held() {
-            return Err(self.lost(database));
-        }
-        let (item, next) = item?;
-        self.next = next;
+        let Self { pin, place } = self;
+        let read = pin.read(place.next, |found| place.read_in(database, found, published));
+        let Some(read) = read else { return Err(self.lost(database)) };
+        let (item, next) = read?;
+        self.place.next = next;
         Ok(item)
     }
 
+    fn lost(&self, database: &Database) -> Error {
+        let next = self.place.next;
+        let end = database.log.publisher.published().next();
+        let oldest = database.log.wal.pins().oldest().unwrap_or(end);
+        let last = oldest.0.max(next.0 + 1) - 1;
+        not_retained(next, oldest).with_mismatch(
+            format_args!("a feed that keeps at most {} bytes", database.options.feed_bytes_max),
+            format_args!("operations {}..={last} were released", next.0),
+        )
+    }
+}
+
+impl Place {
+    /// Reads a record of a segment that the pin keeps, and says where the next one begins.
     fn read_in(
         &mut self,
         database: &Database,
@@ -215,16 +231,6 @@ impl Feed {
             }
         };
         Ok(self.reader.insert(reader))
-    }
-
-    fn lost(&self, database: &Database) -> Error {
-        let end = database.log.publisher.published().next();
-        let oldest = database.log.wal.pins().oldest().unwrap_or(end);
-        let last = oldest.0.max(self.next.0 + 1) - 1;
-        not_retained(self.next, oldest).with_mismatch(
-            format_args!("a feed that keeps at most {} bytes", database.options.feed_bytes_max),
-            format_args!("operations {}..={last} were released", self.next.0),
-        )
     }
 }
 

@@ -76,6 +76,12 @@ pub struct CoveredRange {
 }
 
 impl CoveredRange {
+    /// The range, if it was set.
+    #[must_use]
+    pub fn bounds(&self) -> Option<Bounds> {
+        lock(&self.bounds).clone()
+    }
+
     /// Replaces the range by `bounds`.
     pub fn set(&self, bounds: Bounds) {
         self.change(|range| *range = Some(bounds));

@@ -414,7 +414,7 @@ impl LockTable {
     /// Grants `requests` to `owner`, all at once. Waits for conflicting locks.
     ///
     /// # Errors
-    /// `Busy` after `timeout`, or if the wait would close a cycle. Then nothing is granted.
+    /// `Busy` after `timeout`; `Conflict`, if the wait would close a cycle. Nothing is granted.
     pub fn acquire(
         &self,
         owner: LockOwner,
@@ -526,7 +526,8 @@ fn deadlock(cycle: &[Edge<'_>]) -> Error {
         format!("transaction {} waits for {request}, held by transaction {}", waiter.0, holder.0)
     });
     let message = format!("deadlock: {}", edges.collect::<Vec<_>>().join("; "));
-    Error::new(ErrorKind::Busy, message).with_hint("roll back, and run the transaction again")
+    // Not `Busy`: a second request would fail again as long as the transaction keeps its locks.
+    Error::new(ErrorKind::Conflict, message).with_hint("roll back, and run the transaction again")
 }
 
 #[cfg(test)]

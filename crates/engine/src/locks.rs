@@ -109,8 +109,8 @@ fn bytes_of(target: &LockTarget) -> usize {
 /// running, and none can happen before the release.
 ///
 /// # Errors
-/// `Busy` after `timeout`, or if the wait would close a cycle of transactions; `NotFound`, if the
-/// family was dropped; `Poisoned`.
+/// `Busy` after `timeout`; `Conflict`, if the wait would close a cycle of transactions; `NotFound`,
+/// if the family was dropped; `Poisoned`.
 pub fn acquire(
     database: &Database,
     holder: &LockHolder,
@@ -182,7 +182,8 @@ impl Writer<'_> {
     /// for the locks that `writes` need, and calls it again.
     ///
     /// # Errors
-    /// `Busy`, if the locks are not granted in time; the errors of `commit`.
+    /// `Busy`, if the locks are not granted in time; `Conflict`, if the wait would close a cycle;
+    /// the errors of `commit`.
     #[inline]
     pub(crate) fn commit<T>(
         &self,

@@ -260,9 +260,9 @@ impl Scrub<'_> {
             None => {}
         }
         let names: Vec<Arc<str>> = held.iter().map(|(family, _)| family.name()).collect();
-        let names: Vec<&str> = names.iter().map(|name| &**name).collect();
-        let table = (&names[..], &*reference);
-        note_table(&mut self.report.found, &database.catalog.files, table, verified);
+        let tables = held.iter().map(|(_, table)| table);
+        let shared: Vec<_> = names.iter().map(|name| &**name).zip(tables).collect();
+        note_table(&mut self.report.found, &database.catalog.files, &shared, verified);
         Ok(())
     }
 

@@ -35,7 +35,7 @@ pub struct Stats {
     pub frozen_generations: u64,
     /// The number of tables by level.
     pub tables: [u64; LEVELS],
-    /// The size of tables by level, in bytes.
+    /// The size of tables by level, in bytes. A table that families share counts in each.
     pub table_bytes: [u64; LEVELS],
     /// The number of entries in tables, tombstones and old versions included.
     pub table_entries: u64,

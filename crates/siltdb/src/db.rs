@@ -222,9 +222,72 @@ impl Db {
         }
     }
 
+    /// Creates the family `name` with what `source` holds now and with its options. From then on
+    /// neither sees what is written to the other. It is durable on return, and a family as any
+    /// other: it can be written, dropped, renamed and cloned, and outlives its source.
+    ///
+    /// Cost: a flush if `source` has something in memory, then one edit of the manifest with a
+    /// reference to each table of `source`. No entry is copied: both families share the files until
+    /// a compaction replaces them in one. A file takes space as long as one family needs it.
+    ///
+    /// What is committed during the call may be missing in the clone; each commit is there as a
+    /// whole or not at all. A clone is no commit: [`Db::subscribe`] does not tell of it. A snapshot
+    /// that is older than the clone sees it as it saw the source.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::Read;
+    ///
+    /// db.put(b"key", b"before")?;
+    /// let copy = db.clone_family(&db.default_family(), "copy")?;
+    /// db.put(b"key", b"after")?;
+    /// copy.put(b"other", b"of the copy")?;
+    /// assert_eq!(copy.get(b"key")?.as_deref(), Some(&b"before"[..]));
+    /// assert!(!db.contains(b"other")?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `AlreadyExists`; `NotFound`, if `source` was dropped; `InvalidArgument`, for a bad name, too
+    /// many families, or a family of another open database; as [`Db::flush`] and
+    /// [`Db::create_family`]. There is no family `name` then.
+    pub fn clone_family(&self, source: &Family, name: &str) -> Result<Family> {
+        self.clone_at(source, name, None)
+    }
+
+    /// As [`Db::clone_family`], with what `source` held at the moment of `snapshot`. A family that
+    /// was created after that gives an empty clone, and a clone gives what its source held.
+    ///
+    /// A table that also has newer entries is shared as well. Readers of the clone pass over these
+    /// until a compaction of the clone leaves them out.
+    ///
+    /// # Errors
+    /// As [`Db::clone_family`].
+    pub fn clone_family_at(
+        &self,
+        snapshot: &Snapshot,
+        source: &Family,
+        name: &str,
+    ) -> Result<Family> {
+        // It refuses a family of another database.
+        self.clone_at(source, name, Some(&snapshot.family(source)?))
+    }
+
+    fn clone_at(&self, source: &Family, name: &str, at: Option<&Snapshot>) -> Result<Family> {
+        let place = &self.default.place;
+        if source.place.open_id != place.open_id {
+            return Err(Error::invalid("the family is of another open database"));
+        }
+        let at = at.map(Snapshot::live);
+        let family = self.engine().clone_family(&source.place.family, name, at)?;
+        Ok(Family { place: ReadPlace { family, ..place.clone() } })
+    }
+
     /// Drops a family and all its data, durably on return. Calls on its handles fail with
     /// `NotFound` from then on. Open iterators, and snapshots taken with [`Snapshot::family`], can
-    /// still read what they hold. The files are removed when the last of all these is dropped.
+    /// still read what they hold. The files are removed when the last of all these is dropped, and
+    /// the last family that shares them.
     ///
     /// # Errors
     /// `NotFound`; `InvalidArgument`, for the default family; as [`Family::put`].

@@ -10,8 +10,8 @@ use crate::{
 use siltdb_base::{error::Result, slice::Slice};
 
 impl Db {
-    /// Runs `run` in a serializable transaction and commits it. After a conflict `run` runs again,
-    /// up to 1000 times.
+    /// Runs `run` in a serializable transaction and commits it. After a conflict, a deadlock
+    /// included, `run` runs again, up to 1000 times.
     ///
     /// An error of `run` rolls the transaction back and is returned. `run` may run many times, so
     /// effects other than those on the transaction must bear repetition. Between attempts the

@@ -99,12 +99,16 @@ impl Cursor {
         mut seen: impl FnMut(&[u8], &[u8]) -> ControlFlow<()>,
     ) -> Result<u64> {
         let (track, fetch) = (self.track.as_deref(), self.fetch);
+        let reached = track.and_then(|track| track.begin_walk(direction));
         let walked = self.inner.walk(direction, limit, |key, value| {
             if let Some(track) = track {
-                track.passed(key);
+                track.passing(key);
             }
             seen(key, if fetch == Fetch::Values { value } else { b"" })
         });
+        if let Some(track) = track {
+            track.end_walk(reached);
+        }
         let (moved, shown) = match walked {
             Ok(shown) => (Ok(()), shown),
             Err(error) => (Err(error), 0),

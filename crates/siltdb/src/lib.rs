@@ -39,6 +39,7 @@
 //! | *many writes* `write` `write_with` `batch_from_bytes` | all | | | |
 //! | *look into them* `operations` `as_bytes` `len` `bytes` | | | | ✓ |
 //! | *families* `create_family` `family_or_create` `rename_family` `drop_family` | ✓ | | | |
+//! | *with the data of another* `clone_family` `clone_family_at` | ✓ | | | |
 //! | *with data* `prepare_family`, then `create_family` `drop_family` | ✓ | | | ✓ |
 //! | *find them* `family` `family_by_id` `default_family` `families` | ✓ | | | |
 //! | *locks*, of a [`Transaction`] `get_for_update` `lock_key` `lock_range` | | | | |

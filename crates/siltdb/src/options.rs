@@ -104,7 +104,7 @@ impl Options {
     /// applies the bound. Default: 0, a log file is reused once it is flushed.
     ///
     /// A file has about [`Options::memtable_bytes`] of data. A file larger than this bound is not
-    /// kept.
+    /// kept. The option is not stored: an opening for writing without it removes the kept files.
     #[must_use]
     pub fn retain_log_bytes(mut self, bytes: u64) -> Self {
         self.engine.retain_log_bytes = bytes;
@@ -112,7 +112,8 @@ impl Options {
     }
 
     /// Time for which flushed log files are kept in addition, whatever their size. Every flush
-    /// applies it; a reopen restarts the time. Default: none.
+    /// applies it; a reopen restarts the time. As [`Options::retain_log_bytes`], it is not stored.
+    /// Default: none.
     #[must_use]
     pub fn retain_log_for(mut self, time: Duration) -> Self {
         self.engine.retain_log_for = time;

@@ -5,7 +5,7 @@
 //! A cursor covers the range from its first position to the present one, the key under it included.
 //! A key committed in this range would have appeared in the walk.
 
-use siltdb_base::{error::Result, key::successor, slice::Slice, sync::lock};
+use siltdb_base::{cursor::Direction, error::Result, key::successor, slice::Slice, sync::lock};
 use siltdb_engine::{
     catalog::family::FamilyData,
     footprint::{CoveredRange, Footprint},
@@ -126,10 +126,30 @@ impl Track {
         moved
     }
 
-    /// Records a key that the walk returned and passed.
-    pub(crate) fn passed(&self, key: &[u8]) {
+    /// Records a key that a walk is about to return. The walk may end by a panic of its caller.
+    pub(crate) fn passing(&self, key: &[u8]) {
         if self.reads.covered == Tracking::Keys {
             self.reads.key(key);
+        }
+    }
+
+    /// Extends the range to its end in `direction`, and returns what was covered before. If the
+    /// caller of the walk panics, [`end_walk`](Self::end_walk) is not called and the range stays
+    /// extended.
+    pub(crate) fn begin_walk(&self, direction: Direction) -> Option<Bounds> {
+        let range = self.range.as_ref()?;
+        let reached = range.bounds();
+        match direction {
+            Direction::Forward => range.extend_up(self.bounds.upper.clone()),
+            Direction::Backward => range.extend_down(self.bounds.lower.clone()),
+        }
+        reached
+    }
+
+    /// Undoes the extension of `begin_walk`, which returned `reached`.
+    pub(crate) fn end_walk(&self, reached: Option<Bounds>) {
+        if let (Some(range), Some(reached)) = (&self.range, reached) {
+            range.set(reached);
         }
     }
 

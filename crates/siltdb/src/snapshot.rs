@@ -48,6 +48,10 @@ impl Snapshot {
         Self { place, live: Arc::new(live) }
     }
 
+    pub(crate) fn live(&self) -> &LiveSnapshot {
+        &self.live
+    }
+
     /// Returns the state of `family` in this snapshot. It stays readable when the family is
     /// dropped.
     ///

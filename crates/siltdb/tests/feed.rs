@@ -2,10 +2,16 @@
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
-    Action, Db, Durability, ErrorKind, Event, FamilyChange, FamilyOptions, Isolation, Options,
-    SubscribeOptions, Subscription, WriteBatch, WriteOptions,
+    Action, Db, Durability, ErrorKind, Event, FamilyChange, FamilyOptions, Isolation, LockMode,
+    Options, SubscribeOptions, Subscription, WriteBatch, WriteOptions,
 };
-use std::{path::Path, thread, time::Duration};
+use siltdb_base::fs::{Fs, mem::MemFs};
+use std::{
+    path::Path,
+    sync::{Arc, mpsc},
+    thread,
+    time::Duration,
+};
 
 fn options() -> Options {
     Options::new().memtable_bytes(16 << 10).memory_budget(8 << 20).seed(1)
@@ -121,6 +127,8 @@ fn families_that_a_batch_creates_and_drops_are_told() {
     let db = options().open(dir.path()).unwrap();
     let mut feed = db.subscribe(&SubscribeOptions::new()).unwrap();
     let family = db.prepare_family("new", FamilyOptions::new()).unwrap();
+    let of_family = |family| db.subscribe(&SubscribeOptions::new().family(family)).unwrap();
+    let (mut this, mut other) = (of_family(&family), of_family(&db.default_family()));
     let mut batch = WriteBatch::new();
     batch.create_family(&family).unwrap();
     batch.put(&family, "k", "v").unwrap();
@@ -128,7 +136,10 @@ fn families_that_a_batch_creates_and_drops_are_told() {
     let mut batch = WriteBatch::new();
     batch.drop_family(&family).unwrap();
     db.write(&batch).unwrap();
-    assert_eq!(read(&mut feed), ["1..2 created new 2:k=v", "3..3 dropped"]);
+    let told = ["1..2 created new 2:k=v", "3..3 dropped"];
+    assert_eq!(read(&mut feed), told);
+    assert_eq!(read(&mut this), told);
+    assert_eq!(read(&mut other), [""; 0]);
 }
 
 #[test]
@@ -147,6 +158,24 @@ fn volatile_commits_are_marked_and_refused_ones_are_not_told() {
     assert_eq!(read[..2], ["1..1 unlogged", "2..2 2:b=1"]);
     assert!(read[2].ends_with(":c=3"), "{read:?}");
     assert_eq!(read.len(), 3);
+}
+
+/// Its place in the log is void: the number is used up, and no event tells of it.
+#[test]
+fn a_commit_that_a_lock_kept_out_is_not_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = options().lock_timeout(Duration::ZERO).open(dir.path()).unwrap();
+    db.put("a", "1").unwrap();
+    let locker = db.begin(Isolation::ReadCommitted);
+    locker.lock_key("k", LockMode::Exclusive).unwrap();
+    assert_eq!(db.put("k", "2").unwrap_err().kind(), ErrorKind::Busy);
+    db.put("b", "3").unwrap();
+    let all = ["1..1 1:a=1", "3..3 3:b=3"];
+    for (from, expected) in [(1, &all[..]), (2, &all[1..]), (3, &all[1..]), (4, &all[2..])] {
+        let mut feed = db.subscribe(&SubscribeOptions::new().from(from)).unwrap();
+        assert_eq!(read(&mut feed), expected, "from {from}");
+        assert_eq!(feed.position(), 4);
+    }
 }
 
 #[test]
@@ -336,13 +365,47 @@ fn a_waiting_feed_is_woken_by_a_commit_and_ended_by_a_close() {
     let dir = tempfile::tempdir().unwrap();
     let db = options().open(dir.path()).unwrap();
     let mut feed = db.subscribe(&SubscribeOptions::new()).unwrap();
+    let (told, is_told) = mpsc::channel();
     let reader = thread::spawn(move || {
         let first = feed.next().unwrap().map(|event| text(&event));
-        (first.unwrap(), feed.next().unwrap().unwrap_err().kind(), feed.next().is_none())
+        told.send(first.unwrap()).unwrap();
+        (feed.next().unwrap().unwrap_err().kind(), feed.next().is_none())
     });
+    // Most probably it waits by then.
     thread::sleep(Duration::from_millis(30));
     db.put("k", "v").unwrap();
+    assert_eq!(is_told.recv().unwrap(), "1..1 1:k=v");
     thread::sleep(Duration::from_millis(30));
     db.close().unwrap();
-    assert_eq!(reader.join().unwrap(), ("1..1 1:k=v".to_owned(), ErrorKind::Closed, true));
+    assert_eq!(reader.join().unwrap(), (ErrorKind::Closed, true));
+}
+
+#[test]
+fn a_damaged_commit_is_an_error_that_names_file_and_offset_and_is_not_passed_over() {
+    let fs = MemFs::new();
+    let db = options().workers(0).fs(Arc::new(fs.clone())).open("/db").unwrap();
+    for (key, value) in [("a", "first"), ("b", "damaged"), ("c", "third")] {
+        db.put(key, value).unwrap();
+    }
+    let mut feed = db.subscribe(&SubscribeOptions::new().from(1)).unwrap();
+    let logs = fs.list(Path::new("/db")).unwrap().into_iter().map(|entry| entry.name);
+    let (path, at) = logs
+        .filter(|name| name.ends_with(".log"))
+        .find_map(|name| {
+            let path = Path::new("/db").join(name);
+            let bytes = fs.read_all(&path).unwrap();
+            let at = bytes.windows(7).position(|part| part == b"damaged")?;
+            Some((path, at as u64))
+        })
+        .unwrap();
+    fs.bytes_flip(&path, at, 1).unwrap();
+    assert_eq!(feed.try_next().unwrap().map(|event| text(&event)).unwrap(), "1..1 1:a=first");
+    for _ in 0..2 {
+        let error = feed.try_next().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption);
+        let message = error.to_string();
+        let file = path.file_name().unwrap().to_str().unwrap();
+        assert!(message.contains(file) && message.contains("offset="), "{message}");
+        assert_eq!(feed.position(), 2);
+    }
 }

@@ -3,7 +3,7 @@
 
 use siltdb::{
     Db, Error, ErrorKind, Isolation, LockMode, Options, Read, Result, Transaction,
-    TransactionOptions, WriteBatch,
+    TransactionOptions, UpdateOptions, WriteBatch,
 };
 use std::{
     sync::{
@@ -36,6 +36,12 @@ fn is_busy<T: std::fmt::Debug>(result: Result<T>) -> Error {
     let error = result.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
     error
+}
+
+fn is_deadlock<T: std::fmt::Debug>(result: Result<T>) {
+    let error = result.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+    assert!(error.to_string().contains("deadlock"), "{error}");
 }
 
 #[test]
@@ -276,7 +282,7 @@ fn deadlock_of(count: usize) {
     });
     let failed: Vec<_> = results.iter().filter_map(|(_, result)| result.as_ref().err()).collect();
     assert_eq!(failed.len(), 1, "one transaction gives way, not more: {failed:?}");
-    assert_eq!(failed[0].kind(), ErrorKind::Busy);
+    assert_eq!(failed[0].kind(), ErrorKind::Conflict);
     let message = failed[0].to_string();
     for (i, (number, _)) in results.iter().enumerate() {
         let (key, holder) = ((i + 1) % count, results[(i + 1) % count].0);
@@ -308,8 +314,7 @@ fn two_shared_locks_that_both_want_to_become_exclusive_are_a_deadlock() {
     thread::scope(|scope| {
         let waiting = scope.spawn(|| a.lock_key("k", Exclusive));
         thread::sleep(SHORT);
-        let error = is_busy(b.lock_key("k", Exclusive));
-        assert!(error.to_string().contains("deadlock"), "{error}");
+        is_deadlock(b.lock_key("k", Exclusive));
         b.rollback().unwrap();
         waiting.join().unwrap().unwrap();
     });
@@ -325,11 +330,41 @@ fn a_commit_that_would_close_a_cycle_fails_at_once() {
         let waiting = scope.spawn(|| a.lock_key("b", Exclusive));
         thread::sleep(SHORT);
         b.put("a", "").unwrap();
-        let error = is_busy(b.commit());
-        assert!(error.to_string().contains("deadlock"), "{error}");
+        is_deadlock(b.commit());
         waiting.join().unwrap().unwrap();
     });
     assert!(!db.contains("a").unwrap());
+}
+
+/// Two updates that lock two keys in opposite orders, and meet in the middle the first time.
+#[test]
+fn an_update_that_gives_way_in_a_deadlock_runs_again() {
+    let (_dir, db) = open(LONG);
+    let options = UpdateOptions::new().isolation(Isolation::ReadCommitted);
+    let barrier = Barrier::new(2);
+    let attempts = thread::scope(|scope| {
+        let threads = [["a", "b"], ["b", "a"]].map(|keys| {
+            let (db, barrier, options) = (&db, &barrier, &options);
+            scope.spawn(move || {
+                let mut attempts = 0;
+                let updated = db.update_with(options, |tx| {
+                    attempts += 1;
+                    tx.lock_key(keys[0], Exclusive)?;
+                    if attempts == 1 {
+                        barrier.wait();
+                    }
+                    tx.lock_key(keys[1], Exclusive)?;
+                    tx.fetch_and_update("sum", |old| Some([old.map_or(0, |old| old[0]) + 1]))
+                });
+                updated.unwrap();
+                attempts
+            })
+        });
+        threads.map(|thread| thread.join().unwrap())
+    });
+    // The loser may meet the winner once more before that has committed.
+    assert!(attempts.contains(&1) && attempts.iter().any(|&attempts| attempts > 1), "{attempts:?}");
+    assert_eq!(db.get("sum").unwrap().unwrap(), &[2]);
 }
 
 #[test]

@@ -357,3 +357,37 @@ fn a_repeatable_read_of_a_walk_is_checked_for_each_key_that_it_showed() {
         }
     }
 }
+
+/// A caller that keeps what a walk showed and leaves it by a panic has read that all the same.
+#[test]
+fn what_a_walk_showed_before_a_panic_counts_as_read() {
+    for isolation in [Isolation::RepeatableRead, Isolation::Serializable] {
+        for (direction, from) in [("forward", "a"), ("backward", "d")] {
+            let (_dir, db) = open();
+            for key in ["a", "b", "c", "d"] {
+                db.put(key, "old").unwrap();
+            }
+            let transaction = db.begin(isolation);
+            let mut cursor = transaction.cursor().unwrap();
+            cursor.seek(from).unwrap();
+            let mut shown = 0;
+            let walk = std::panic::AssertUnwindSafe(|| {
+                let see = |_: &[u8], _: &[u8]| {
+                    shown += 1;
+                    assert!(shown < 3, "as it should");
+                    ControlFlow::Continue(())
+                };
+                match direction {
+                    "forward" => cursor.walk(10, see),
+                    _ => cursor.walk_back(10, see),
+                }
+            });
+            assert!(std::panic::catch_unwind(walk).is_err());
+            assert_eq!(shown, 3);
+            transaction.put("x", "").unwrap();
+            let second = if direction == "forward" { "b" } else { "c" };
+            db.put(second, "new").unwrap();
+            assert!(is_conflict(&transaction), "{isolation:?} {direction}");
+        }
+    }
+}

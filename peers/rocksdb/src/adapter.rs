@@ -81,7 +81,7 @@ fn family_options(config: &Config, cache: &Cache) -> Options {
 }
 
 /// Adds the options of the whole database to those of the first family.
-fn database_options(config: &Config, cache: &Cache) -> Options {
+pub fn database_options(config: &Config, cache: &Cache) -> Options {
     let mut options = family_options(config, cache);
     options.create_if_missing(true);
     options.create_missing_column_families(true);

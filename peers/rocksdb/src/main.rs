@@ -2,11 +2,18 @@
 #![forbid(unsafe_code)]
 
 mod adapter;
+mod transactional;
 
 use adapter::Rocksdb;
+use rocksdb::OptimisticTransactionDB;
 use siltdb_bench::worker::{Entry, serve};
 use std::process::ExitCode;
+use transactional::{Pessimistic, Transactional};
 
 fn main() -> ExitCode {
-    serve(&[Entry::of::<Rocksdb>()])
+    serve(&[
+        Entry::of::<Rocksdb>(),
+        Entry::of::<Transactional<OptimisticTransactionDB>>(),
+        Entry::of::<Transactional<Pessimistic>>(),
+    ])
 }

@@ -3,6 +3,7 @@
 //! A checkpoint is compared with the source's model, copied where the checkpoint begins to differ.
 
 use crate::{
+    carry_out::carry_out,
     database::Database,
     draw::Draw,
     model::{Model, Moment},
@@ -10,7 +11,7 @@ use crate::{
     reads::{Truth, compare_all},
     run::{Excuse, Outcome, Run, Trace},
     settings::{Settings, Weather},
-    steps::{carry_out, may_poison},
+    steps::may_poison,
     times::Times,
     violation::{Checked, Violation, must},
     watch::{Activity, CrashState, Watch},

@@ -70,6 +70,12 @@ impl Directory {
         must(fs.write_all(&path, b"not the engine's"), "adding a stranger")
     }
 
+    /// The same without the files of the log, some of which may be retained.
+    #[must_use]
+    pub fn without_logs(self) -> Self {
+        Self { logs: BTreeSet::new(), ..self }
+    }
+
     /// Checks what an open leaves: one manifest, nothing unfinished, no table or log without a
     /// reference (law F8). `stats` are those after the open.
     ///

@@ -161,6 +161,11 @@ pub struct Commit {
     pub clock: Clock,
     /// The database's sequence number once it was acknowledged.
     pub sequence: u64,
+    /// Whether `sequence` is that of its last operation. Otherwise it is an upper bound of that, or
+    /// the commit is not in the log and left no trace.
+    pub is_sequence_known: bool,
+    /// Its operations, in order.
+    pub operations: Arc<[(FamilyIndex, Operation)]>,
     /// The time of its acknowledgement, by the monotonic clock.
     pub acknowledged_ns: u64,
     /// The ranges that it deleted.
@@ -210,6 +215,27 @@ impl Model {
         FamilyIndex(self.families.len() - 1)
     }
 
+    /// Makes room for a new family that holds what `source` held after commit number `last`. Each
+    /// commit up to that did the same to both.
+    pub fn clone_family(&mut self, source: FamilyIndex, last: u64) -> FamilyIndex {
+        let clone = self.add_family();
+        let seen = |versions: &Vec<Version>| -> Vec<Version> {
+            versions.iter().filter(|version| version.commit <= last).cloned().collect()
+        };
+        let versions = self.families[source.0].iter();
+        let versions = versions.map(|(key, versions)| (Arc::clone(key), seen(versions)));
+        let keys = versions.filter(|(_, versions)| !versions.is_empty()).collect();
+        self.families[clone.0] = keys;
+        for commit in self.commits.iter_mut().take(last as usize) {
+            let deletions = commit.deletions.iter().filter(|(family, _)| *family == source);
+            let more: Vec<_> = deletions.map(|(_, span)| (clone, span.clone())).collect();
+            if !more.is_empty() {
+                commit.deletions = commit.deletions.iter().cloned().chain(more).collect();
+            }
+        }
+        clone
+    }
+
     /// The number of the last commit that was acknowledged.
     #[must_use]
     pub fn acknowledged(&self) -> u64 {
@@ -239,8 +265,15 @@ impl Model {
         self.truncate(self.acknowledged());
         let deletions = operations.iter().filter(|(_, operation)| operation.is_range_deletion());
         let deletions = deletions.map(|(family, operation)| (*family, operation.span())).collect();
-        let (sequence, acknowledged_ns) = (0, 0);
-        self.commits.push(Commit { durability, clock, sequence, acknowledged_ns, deletions });
+        self.commits.push(Commit {
+            durability,
+            clock,
+            sequence: 0,
+            is_sequence_known: false,
+            operations: operations.into(),
+            acknowledged_ns: 0,
+            deletions,
+        });
         self.in_doubt = true;
         let number = self.possible();
         for (family, operation) in operations {
@@ -284,6 +317,7 @@ impl Model {
     pub fn acknowledge(&mut self, sequence: u64, now_ns: u64) {
         if let Some(commit) = self.commits.last_mut() {
             commit.sequence = sequence;
+            commit.is_sequence_known = true;
             commit.acknowledged_ns = now_ns;
         }
         self.in_doubt = false;
@@ -310,7 +344,11 @@ impl Model {
     pub fn recovered(&mut self, last: u64, flushed: u64, sequence: u64) {
         self.truncate(last);
         for commit in &mut self.commits {
-            commit.sequence = commit.sequence.min(sequence);
+            // The commit was in doubt and has a number by now.
+            let is_doubted = !commit.is_sequence_known && commit.sequence == 0;
+            if is_doubted || commit.sequence > sequence {
+                (commit.sequence, commit.is_sequence_known) = (sequence, false);
+            }
         }
         let Self { commits, families, .. } = self;
         for family in families {
@@ -318,6 +356,28 @@ impl Model {
                 versions.retain(|version| !is_lost(commits, version.commit, flushed));
                 !versions.is_empty()
             });
+        }
+    }
+
+    /// Notes that the commits with numbers in `range` may be absent, because they left no trace.
+    pub fn doubt(&mut self, range: RangeInclusive<u64>) {
+        for number in range {
+            if let Some(commit) = self.commits.get_mut(number as usize - 1) {
+                commit.is_sequence_known = false;
+            }
+        }
+    }
+
+    /// The number of the first commit whose last sequence number may be `sequence` or greater.
+    #[must_use]
+    pub fn first_from(&self, sequence: u64) -> u64 {
+        self.commits.partition_point(|commit| commit.sequence < sequence) as u64 + 1
+    }
+
+    /// Notes the sequence number of the last operation of commit number `number`.
+    pub fn found(&mut self, number: u64, sequence: u64) {
+        if let Some(commit) = self.commits.get_mut(number as usize - 1) {
+            (commit.sequence, commit.is_sequence_known) = (sequence, true);
         }
     }
 

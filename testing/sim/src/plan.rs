@@ -3,6 +3,7 @@
 //! It plans commits within the contracts of the API; `run` carries them out.
 
 use crate::{
+    buckets::is_bucket_key,
     draw::Draw,
     keys::{CLOCK_KEY, operand, single_key, value},
     model::{Clock, DEFAULT, FamilyIndex, Model, Operation, Shared},
@@ -127,7 +128,8 @@ impl Planner<'_> {
     /// Point deletions of adjacent keys, which readers have to skip.
     fn sweep(&self, family: FamilyIndex, draw: &mut Draw) -> Vec<(FamilyIndex, Operation)> {
         let (start, count) = (self.key(draw), draw.within(50..=200) as usize);
-        let is_swept = |key: &&Shared| **key >= start && key.first() != Some(&0xff);
+        let is_free = |key: &Shared| key.first() != Some(&0xff) && !is_bucket_key(key);
+        let is_swept = |key: &&Shared| **key >= start && is_free(key);
         let keys = self.model.keys(family).filter(is_swept);
         keys.take(count).map(|key| (family, Operation::Delete { key: key.clone() })).collect()
     }

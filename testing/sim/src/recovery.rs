@@ -13,7 +13,7 @@ use crate::{
     prepared::{check_undecided, undecided, waiting_in},
     reads::{Pairs, Truth, collect, compare_all, compare_pairs},
     report::Report,
-    settings::{DIRECTORY, Settings, Weather},
+    settings::{DIRECTORY, Retained, Settings, Weather},
     times::Times,
     violation::{Checked, Violation, must, show},
     watch::{Activity, CrashKind, CrashState, JobsDone, Watch},
@@ -60,6 +60,8 @@ pub struct Recovery<'a> {
 pub struct Standing {
     /// The last one.
     pub commit: u64,
+    /// The commits up to this one are there for certain. Later ones may have left no trace.
+    pub certain: u64,
     /// Any number in this range may be the last flushed volatile commit; all of them look the same.
     pub flushed: RangeInclusive<u64>,
 }
@@ -73,6 +75,16 @@ pub struct Recovered {
     pub standing: Standing,
     /// The times of the database.
     pub times: Times,
+}
+
+impl Recovered {
+    /// What a crash must leave of it.
+    fn shown(&self) -> Expectation {
+        let Self { database, standing, times } = self;
+        let Standing { commit, flushed, .. } = standing.clone();
+        let shown = Expectation::exactly(commit, flushed, database.names.clone(), times);
+        Expectation { waiting: waiting_in(&database.db), ..shown }
+    }
 }
 
 impl Recovery<'_> {
@@ -127,7 +139,7 @@ impl Recovery<'_> {
         };
         let nested = watch.end();
         drop(watch);
-        Directory::list(&state.fs)?.check_opened(&db.stats())?;
+        self.check_directory(&state.fs, &db)?;
         let database = Database::new(state.fs.clone(), db, &expectation.families)?;
         if let Some(look) = look {
             self.check_look(&look, &database)?;
@@ -143,7 +155,7 @@ impl Recovery<'_> {
             self.salvage(&copy, &database, &times)?;
         }
         self.count_losses(expectation, &standing);
-        let Standing { commit: ceiling, flushed } = standing.clone();
+        let Standing { commit: ceiling, flushed, .. } = standing.clone();
         let mut inside = Expectation { ceiling, flushed, ..expectation.clone() };
         // A power loss may still take what a killed process had flushed but not synced, until the
         // recovery is complete.
@@ -164,17 +176,32 @@ impl Recovery<'_> {
             }
         }
         if depth < DEPTH_MAX && self.draw.chance(1, 6) {
-            let Recovered { database, standing, times } = &recovered;
-            let Standing { commit, flushed } = standing.clone();
-            let waiting = waiting_in(&database.db);
-            let shown = Expectation::exactly(commit, flushed, database.names.clone(), times);
-            let shown = Expectation { waiting, ..shown };
-            let crash = CrashState::take(&recovered.database.fs, self.draw);
-            recovered = self
-                .recover(&crash, JobsDone::default(), &shown, depth + 1)
-                .map_err(|violation| violation.during("second crash, right after a recovery"))?;
+            return self.crash_again(&recovered, depth);
         }
         Ok(recovered)
+    }
+
+    /// Checks the files that an open leaves. Those of a retained log may be any number.
+    fn check_directory(&self, fs: &MemFs, db: &siltdb::Db) -> Checked<()> {
+        let directory = Directory::list(fs)?;
+        let directory = match self.settings.retained {
+            Retained::Nothing => directory,
+            Retained::Bytes(_) | Retained::Everything => directory.without_logs(),
+        };
+        directory.check_opened(&db.stats())
+    }
+
+    /// Recovers from a second crash, right after a recovery.
+    fn crash_again(&mut self, recovered: &Recovered, depth: u32) -> Checked<Recovered> {
+        let certain = recovered.standing.certain;
+        let shown = recovered.shown();
+        let crash = CrashState::take(&recovered.database.fs, self.draw);
+        let mut again = self
+            .recover(&crash, JobsDone::default(), &shown, depth + 1)
+            .map_err(|violation| violation.during("second crash, right after a recovery"))?;
+        let standing = &mut again.standing;
+        standing.certain = standing.certain.min(certain);
+        Ok(again)
     }
 
     /// Opens it read-only, twice at a time, and returns the pairs by family. Such an opening writes
@@ -402,7 +429,8 @@ impl Recovery<'_> {
                 .collect();
             if let Some(&(first, _)) = fitting.last() {
                 let (last, floors_ms) = fitting.swap_remove(0);
-                return Ok((Standing { commit, flushed: first..=last }, floors_ms));
+                let certain = expectation.floors.kill.max(clock).min(commit);
+                return Ok((Standing { commit, certain, flushed: first..=last }, floors_ms));
             }
         }
         // The clock key names `clock`, so the difference to that state explains most.

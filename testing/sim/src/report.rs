@@ -2,6 +2,7 @@
 //!
 //! It counts and adds up; other modules judge promises.
 
+use crate::counts::{Buckets, Feeds, Locks, SingleKeys};
 use std::fmt;
 
 /// The engine's work at the time of a crash.
@@ -21,6 +22,8 @@ pub enum Phase {
     Install,
     /// The creation, renaming or dropping of a family.
     Family,
+    /// A family being cloned, from its flush to the edit.
+    Clone,
     /// Recovery at open.
     Recovery,
     /// A checkpoint.
@@ -29,7 +32,7 @@ pub enum Phase {
     Other,
 }
 
-const PHASES: [(Phase, &str); 10] = [
+const PHASES: [(Phase, &str); 11] = [
     (Phase::Idle, "idle"),
     (Phase::Commit, "commit"),
     (Phase::Transaction, "transaction"),
@@ -37,13 +40,14 @@ const PHASES: [(Phase, &str); 10] = [
     (Phase::Compaction, "compaction"),
     (Phase::Install, "install"),
     (Phase::Family, "family"),
+    (Phase::Clone, "clone"),
     (Phase::Recovery, "recovery"),
     (Phase::Checkpoint, "checkpoint"),
     (Phase::Other, "other"),
 ];
 
 /// The phases in which a complete simulation must have crashed.
-const REQUIRED: [Phase; 9] = [
+const REQUIRED: [Phase; 10] = [
     Phase::Idle,
     Phase::Commit,
     Phase::Transaction,
@@ -51,6 +55,7 @@ const REQUIRED: [Phase; 9] = [
     Phase::Compaction,
     Phase::Install,
     Phase::Family,
+    Phase::Clone,
     Phase::Recovery,
     Phase::Checkpoint,
 ];
@@ -88,8 +93,22 @@ pub struct Report {
     pub looks: u64,
     /// Counts of transactions.
     pub transactions: Transactions,
+    /// Counts of locks.
+    pub locks: Locks,
+    /// Counts of buckets.
+    pub buckets: Buckets,
+    /// Counts of steps on single keys.
+    pub single_keys: SingleKeys,
+    /// Counts of the change feed.
+    pub feeds: Feeds,
     /// Counts of checkpoints.
     pub checkpoints: Checkpoints,
+    /// Families cloned.
+    pub clones: u64,
+    /// Of these, as of a snapshot.
+    pub clones_at_snapshots: u64,
+    /// Of all, families that were clones.
+    pub clones_of_clones: u64,
     /// Temporary renamings of the directory.
     pub moves: u64,
     /// The longest series of commits of which each was followed by a flush or an opening.
@@ -297,7 +316,14 @@ impl Report {
         self.salvages += other.salvages;
         self.looks += other.looks;
         self.transactions.add(&other.transactions);
+        self.locks.add(&other.locks);
+        self.buckets.add(&other.buckets);
+        self.single_keys.add(&other.single_keys);
+        self.feeds.add(&other.feeds);
         self.checkpoints.add(&other.checkpoints);
+        self.clones += other.clones;
+        self.clones_at_snapshots += other.clones_at_snapshots;
+        self.clones_of_clones += other.clones_of_clones;
         self.moves += other.moves;
         self.tiny_steps_max = self.tiny_steps_max.max(other.tiny_steps_max);
         self.reads += other.reads;
@@ -337,6 +363,9 @@ impl Report {
             ("recoveries", self.recoveries),
             ("salvages", self.salvages),
             ("openings that only read", self.looks),
+            ("clones", self.clones),
+            ("clones at snapshots", self.clones_at_snapshots),
+            ("clones of clones", self.clones_of_clones),
             ("directories renamed", self.moves),
             ("tiny steps", self.tiny_steps_max),
             ("reads", self.reads),
@@ -351,7 +380,10 @@ impl Report {
             ("cancelled compactions", self.cancelled),
             ("a clock set back", self.turns_back),
         ];
+        let (locks, buckets) = (self.locks.counts(), self.buckets.counts());
+        let (single_keys, feeds) = (self.single_keys.counts(), self.feeds.counts());
         let counts = counts.iter().chain(&transactions).chain(&checkpoints);
+        let counts = counts.chain(&locks).chain(&buckets).chain(&single_keys).chain(&feeds);
         gaps.extend(counts.filter(|(_, count)| *count == 0).map(|(name, _)| name));
         gaps
     }
@@ -386,7 +418,16 @@ impl fmt::Display for Report {
             self.recoveries, self.salvages, self.looks
         )?;
         writeln!(f, "{}", self.transactions)?;
+        writeln!(f, "{}", self.locks)?;
+        writeln!(f, "{}", self.buckets)?;
+        writeln!(f, "{}", self.single_keys)?;
+        writeln!(f, "{}", self.feeds)?;
         writeln!(f, "{}", self.checkpoints)?;
+        writeln!(
+            f,
+            "clones       {:>9}  compared, {} of a snapshot, {} of a clone",
+            self.clones, self.clones_at_snapshots, self.clones_of_clones
+        )?;
         writeln!(f, "reads        {:>9}  compared with the model", self.reads)?;
         writeln!(
             f,

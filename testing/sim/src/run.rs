@@ -8,12 +8,13 @@ use crate::{
     directory::Directory,
     draw::Draw,
     expected::{Expectation, Floors, Names},
-    model::{FamilyIndex, Model, Moment, Operation},
+    model::{FamilyIndex, Model, Moment, Operation, Shared},
     prepared::{Waiting, waiting_in},
     reads::Walk,
     recovery::{Recovered, Recovery, Standing, turn_back},
     report::Report,
     settings::{Settings, Weather},
+    subscriber::Subscriber,
     times::Times,
     transaction::OpenTransaction,
     violation::{Checked, Violation},
@@ -25,7 +26,12 @@ use siltdb_base::{
     clock::{Clock, ManualClock},
     fs::mem::MemFs,
 };
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+    sync::Arc,
+    time::Duration,
+};
 
 /// The wall clock at the start of a run, in ms since 1970.
 const WALL_MS_START: u64 = 1_700_000_000_000;
@@ -80,6 +86,23 @@ pub(crate) enum Trace {
     Lasting,
 }
 
+/// A counter that gives ids.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct IdCounter {
+    /// The last id given; 0 before the first.
+    pub(crate) given: u64,
+    /// Ids that are reserved by this opening and not given.
+    pub(crate) block: Range<u64>,
+    /// Whether the database was reopened since the last id.
+    pub(crate) is_reopened: bool,
+}
+
+impl IdCounter {
+    fn reopened(&mut self) {
+        (self.block, self.is_reopened) = (0..0, true);
+    }
+}
+
 /// A run in progress.
 #[derive(Debug)]
 pub struct Run {
@@ -91,6 +114,11 @@ pub struct Run {
     pub(crate) snapshots: Vec<Held>,
     pub(crate) walks: Vec<Walk>,
     pub(crate) transactions: Vec<OpenTransaction>,
+    pub(crate) subscriber: Subscriber,
+    /// Counters of the default family, by key.
+    pub(crate) ids: BTreeMap<Shared, IdCounter>,
+    /// The commit at which the database was opened.
+    pub(crate) opened_at: u64,
     pub(crate) pauses: Vec<BackgroundPause>,
     pub(crate) database: Database,
     pub(crate) watch: Option<Watch>,
@@ -112,6 +140,8 @@ pub struct Run {
     pub(crate) trace: Trace,
     /// The families if a failed change of them took effect nevertheless.
     pub(crate) half_changed: Option<Names>,
+    /// Families that are clones.
+    pub(crate) clones: BTreeSet<FamilyIndex>,
     /// The commit in progress that changes families together with data.
     pub(crate) joined: Option<u64>,
     /// Prepared transactions, and whether they wait for their decision.
@@ -161,6 +191,9 @@ impl Run {
             snapshots: Vec::new(),
             walks: Vec::new(),
             transactions: Vec::new(),
+            subscriber: Subscriber::default(),
+            ids: BTreeMap::new(),
+            opened_at: 0,
             pauses: Vec::new(),
             database,
             watch: None,
@@ -173,6 +206,7 @@ impl Run {
             poisoned: false,
             trace: Trace::None,
             half_changed: None,
+            clones: BTreeSet::new(),
             joined: None,
             waiting: Waiting::new(),
             prepared: BTreeMap::new(),
@@ -286,7 +320,8 @@ impl Run {
         self.report.jobs += done.flushes + done.compactions;
         self.report.dropped_tables += done.dropped_tables;
         self.report.space_compactions += done.space_compactions;
-        if done != JobsDone::default() || activity == Activity::Family && result.is_ok() {
+        let is_edit = matches!(activity, Activity::Family | Activity::Clone);
+        if done != JobsDone::default() || is_edit && result.is_ok() {
             self.times.made_durable();
         }
         let outcome = match result {
@@ -365,7 +400,8 @@ impl Run {
 
     /// Continues with another database, at the commit that it holds.
     fn adopt(&mut self, recovered: Recovered) {
-        let Recovered { database, standing: Standing { commit, flushed }, times } = recovered;
+        let Recovered { database, standing, times } = recovered;
+        let Standing { commit, certain, flushed } = standing;
         let now = times.at(&self.clock);
         self.note(format!("recovered at commit {commit}, {now} ms"));
         (self.times, self.written) = (times, false);
@@ -373,10 +409,15 @@ impl Run {
         self.snapshots.clear();
         self.walks.clear();
         self.transactions.clear();
+        self.ids.values_mut().for_each(IdCounter::reopened);
         self.pauses.clear();
         self.watch = None;
-        self.model.recovered(commit, *flushed.end(), database.db.snapshot().sequence());
+        let sequence = database.db.snapshot().sequence();
+        self.model.recovered(commit, *flushed.end(), sequence);
+        self.model.doubt(certain + 1..=commit);
+        self.subscriber.reopened(sequence);
         (self.durable, self.flushed, self.visible) = (commit, commit, commit);
+        self.opened_at = commit;
         self.disk = Excuse::None;
         (self.poisoned, self.trace, self.half_changed) = (false, Trace::None, None);
         self.waiting = waiting_in(&database.db);

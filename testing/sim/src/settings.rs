@@ -23,6 +23,26 @@ pub enum Weather {
     Calm,
 }
 
+/// The part of the flushed log that is retained for the change feed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retained {
+    /// Nothing.
+    Nothing,
+    /// The newest files, up to this many bytes together.
+    Bytes(u64),
+    /// All of it.
+    Everything,
+}
+
+/// The use of the change feed in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FeedUse {
+    /// None, so that log files are reused at once.
+    Never,
+    /// A subscription, which may pin this many bytes of flushed log.
+    Upto(u64),
+}
+
 /// The conditions of a run.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -46,6 +66,10 @@ pub struct Settings {
     pub compared: u64,
     /// The durability classes of commits, with equal probability.
     pub durabilities: Vec<Durability>,
+    /// The part of the flushed log that is retained.
+    pub retained: Retained,
+    /// The use of the change feed.
+    pub feed_use: FeedUse,
     memtable_bytes: usize,
     read_io: ReadIo,
     memory_budget: usize,
@@ -123,6 +147,16 @@ impl Settings {
             expiring: if may_lose { 0 } else { draw.pick(&[0, 0, 2, 5]) },
             compared: draw.pick(&[0, 2, 10, 100]),
             durabilities,
+            retained: match draw.below(8) {
+                0..5 => Retained::Nothing,
+                5 => Retained::Bytes(draw.pick(&[10_000, 100_000])),
+                _ => Retained::Everything,
+            },
+            feed_use: match draw.below(4) {
+                0 | 1 => FeedUse::Never,
+                2 => FeedUse::Upto(draw.pick(&[1000, 20_000])),
+                _ => FeedUse::Upto(1 << 30),
+            },
             memtable_bytes,
             memory_budget: draw.pick(&[2 * memtable_bytes, 512 << 10, 8 << 20]),
             read_io: draw.pick(&[ReadIo::Read, ReadIo::Read, ReadIo::Map]),
@@ -139,7 +173,17 @@ impl Settings {
             .clock(Arc::clone(clock) as Arc<_>)
             .seed(seed)
             .workers(0)
+            // A run has one thread, so a wait for a lock could not end.
             .lock_timeout(Duration::ZERO)
+            .retain_log_bytes(match self.retained {
+                Retained::Nothing => 0,
+                Retained::Bytes(bytes) => bytes,
+                Retained::Everything => 1 << 40,
+            })
+            .feed_bytes_max(match self.feed_use {
+                FeedUse::Never => 0,
+                FeedUse::Upto(bytes) => bytes,
+            })
             .memtable_bytes(self.memtable_bytes)
             .memory_budget(self.memory_budget)
             .read_io(self.read_io)

@@ -3,26 +3,27 @@
 //! Each step does the same to the engine and to the model.
 
 use crate::{
+    carry_out::{carry_out, describe},
     database::Database,
     directory::Directory,
     expected::{Expectation, Names},
-    model::{FamilyIndex, Moment, Operation},
-    plan::{Form, Planned, plan},
+    model::{FamilyIndex, Moment},
+    plan::{Planned, plan},
     reads::{Truth, Walk, compare_all, compare_some},
     run::{Excuse, Held, Outcome, Run, Trace},
-    settings::{FamilySettings, Weather},
-    violation::{Checked, Violation, must, show},
+    settings::{FamilySettings, Retained, Weather},
+    violation::{Checked, Violation, must},
     watch::Activity,
 };
-use siltdb::{Durability, ErrorKind, Family, Read, WriteBatch, WriteOptions};
+use siltdb::{Durability, ErrorKind, Read};
 use siltdb_base::{
     clock::Clock,
     fs::mem::{CallKind, Crash, Fault, FaultError, FaultSpan},
 };
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::Duration;
 
 /// At most this many families exist at once, including the default one.
-const FAMILIES_MAX: usize = 5;
+pub(crate) const FAMILIES_MAX: usize = 5;
 
 /// At most this many snapshots are held at once.
 const SNAPSHOTS_MAX: usize = 4;
@@ -43,12 +44,19 @@ impl Run {
         if self.settings.weather == Weather::Faults && self.draw.chance(1, 60) {
             self.fault();
         }
+        if self.subscriber.is_reopened && self.draw.chance(1, 4) {
+            return self.read_feed();
+        }
         match self.draw.below(100) {
-            0..34 => self.commit(),
+            0..27 => self.commit(),
+            27..31 => self.use_buckets(),
+            31..34 => self.step_on_key(),
             34..46 if self.draw.chance(1, 5) => self.two_phases(),
             34..46 => self.transact(),
-            46..57 => self.read(),
-            58..63 => self.hold_snapshot(),
+            46..52 => self.read(),
+            52..57 => self.read_feed(),
+            58..62 => self.hold_snapshot(),
+            62 => self.clone_family(),
             63..68 => self.walk(),
             68..78 => self.run_jobs(),
             78..80 => self.flush(),
@@ -93,23 +101,49 @@ impl Run {
         let number = self.visible + 1;
         let now_ms = self.draw.pick(&[self.now().wall_ms, self.clock.wall_ms()]);
         let planned = plan(&self.settings, &self.model, &families, now_ms, number, &mut self.draw);
-        self.note(describe(number, &planned));
-        self.model.begin(planned.durability, planned.clock, &planned.operations);
-        match self.operate(Activity::Commit, None, |database| carry_out(database, &planned))? {
-            Outcome::Done(()) => self.acknowledge(&planned),
+        if let Some(saved) = saved {
+            self.model = saved;
+        }
+        if self.is_locked(&planned.operations) {
+            return self.commit_locked(&planned);
+        }
+        self.commit_planned(&planned, |database| carry_out(database, &planned)).map(|_| ())
+    }
+
+    /// Runs `work`, which makes the planned commit, or none if no operation is planned. Returns the
+    /// result of `work`, unless it was refused or the run continues from a crash.
+    pub(crate) fn commit_planned<T>(
+        &mut self,
+        planned: &Planned,
+        work: impl FnOnce(&Database) -> siltdb::Result<T>,
+    ) -> Checked<Option<T>> {
+        let saved = self.poisoned.then(|| self.model.clone());
+        let commits = !planned.operations.is_empty();
+        if commits {
+            self.model.truncate(self.visible);
+            self.note(describe(self.visible + 1, planned));
+            self.model.begin(planned.durability, planned.clock, &planned.operations);
+        }
+        match self.operate(Activity::Commit, None, work)? {
+            Outcome::Done(done) => {
+                if commits {
+                    self.acknowledge(planned)?;
+                }
+                Ok(Some(done))
+            }
             Outcome::Refused(ErrorKind::Poisoned) => {
                 // A poisoned database did not try the commit, so the earlier one is still in doubt.
                 if let Some(saved) = saved {
                     self.model = saved;
                 }
-                self.look_at_refused()
+                self.look_at_refused().map(|()| None)
             }
             Outcome::Refused(_) => {
                 // The commit never got a sequence number: it is absent, and no recovery finds it.
                 self.model.truncate(self.visible);
-                self.compare_everything()
+                self.compare_everything().map(|()| None)
             }
-            Outcome::Replaced => Ok(()),
+            Outcome::Replaced => Ok(None),
         }
     }
 
@@ -310,6 +344,12 @@ impl Run {
 
     fn settle(&mut self) -> Checked<()> {
         self.note("settle".to_owned());
+        if self.draw.chance(2, 3) {
+            // Without readers, so that the directory can be compared.
+            self.snapshots.clear();
+            self.walks.clear();
+            self.transactions.clear();
+        }
         match self.operate(Activity::Jobs, None, |database| database.db.settle())? {
             Outcome::Done(()) => self.look_at_directory(),
             Outcome::Refused(_) | Outcome::Replaced => Ok(()),
@@ -322,7 +362,10 @@ impl Run {
         let is_held =
             !self.snapshots.is_empty() || !self.walks.is_empty() || !self.transactions.is_empty();
         let may_leave = matches!(self.settings.weather, Weather::Faults | Weather::FullDisk);
-        if is_held || may_leave {
+        // The log files of an ended subscription stay until the next flush.
+        let is_retained =
+            self.settings.retained != Retained::Nothing || self.subscriber.has_subscribed;
+        if is_held || may_leave || is_retained {
             return Ok(());
         }
         let found = Directory::list(&self.database.fs)?;
@@ -341,7 +384,7 @@ impl Run {
         Ok(())
     }
 
-    fn change_families(&mut self) -> Checked<()> {
+    pub(crate) fn change_families(&mut self) -> Checked<()> {
         if self.excuse() == Excuse::Fault {
             // The change may or may not happen. Only one such change at a time is tracked.
             return self.crash();
@@ -398,7 +441,7 @@ impl Run {
     }
 
     /// After a change of families that failed halfway, only a recovery shows which families exist.
-    fn forget_half_changed(&mut self) -> Checked<()> {
+    pub(crate) fn forget_half_changed(&mut self) -> Checked<()> {
         let found = self.database.db.families();
         if self.excuse() == Excuse::None || self.database.names.keys().eq(found.iter()) {
             return Ok(());
@@ -420,6 +463,7 @@ impl Run {
         self.snapshots.clear();
         self.walks.clear();
         self.transactions.clear();
+        self.subscriber.subscription = None;
         self.note("close".to_owned());
         let faults = self.database.fs.faults();
         match self.operate(Activity::Sync, None, |database| database.db.clone().close())? {
@@ -525,70 +569,4 @@ impl Run {
 /// unknown, or it left bytes at a place where others follow.
 pub(crate) fn may_poison(kind: CallKind) -> bool {
     matches!(kind, CallKind::Fill | CallKind::Sync | CallKind::SyncDir | CallKind::Rename)
-}
-
-pub(crate) fn carry_out(database: &Database, planned: &Planned) -> siltdb::Result<()> {
-    let family = |index: &FamilyIndex| -> &Family { &database.families[index] };
-    if let (Form::Single, [(index, operation)]) = (planned.form, &planned.operations[..]) {
-        match operation {
-            Operation::Put { key, value, .. } => return family(index).put(key, value),
-            Operation::Delete { key } => return family(index).delete(key),
-            Operation::DeleteRange { start, end } => {
-                return family(index).delete_range(&**start..&**end);
-            }
-            Operation::DeletePrefix { prefix } if prefix.is_empty() => {
-                return family(index).clear();
-            }
-            Operation::DeletePrefix { prefix } => return family(index).delete_prefix(prefix),
-            Operation::SingleDelete { .. } | Operation::Merge { .. } => {}
-        }
-    }
-    let mut batch = WriteBatch::new();
-    for (index, operation) in &planned.operations {
-        let family = family(index);
-        match operation {
-            Operation::Put { key, value, expiry_ms: None } => batch.put(family, key, value)?,
-            Operation::Put { key, value, expiry_ms: Some(expiry_ms) } => {
-                let expiry = UNIX_EPOCH + Duration::from_millis(*expiry_ms);
-                batch.put_until(family, key, value, expiry)?;
-            }
-            Operation::Delete { key } => batch.delete(family, key)?,
-            Operation::SingleDelete { key } => batch.single_delete(family, key)?,
-            Operation::DeleteRange { start, end } => {
-                batch.delete_range(family, &**start..&**end)?;
-            }
-            Operation::DeletePrefix { prefix } => batch.delete_prefix(family, prefix)?,
-            Operation::Merge { key, operand } => batch.merge(family, key, operand)?,
-        }
-    }
-    database.db.write_with(&batch, &WriteOptions::new().durability(planned.durability))
-}
-
-fn describe(number: u64, planned: &Planned) -> String {
-    const SHOWN: usize = 12;
-    let shown = planned.operations.iter().take(SHOWN).map(|(family, operation)| {
-        let what = match operation {
-            Operation::Put { key, value, expiry_ms: None } => {
-                format!("put {} ({} bytes)", show(key), value.len())
-            }
-            Operation::Put { key, value, expiry_ms: Some(ms) } => {
-                format!("put {} ({} bytes) until {ms}", show(key), value.len())
-            }
-            Operation::Delete { key } => format!("delete {}", show(key)),
-            Operation::SingleDelete { key } => format!("single delete {}", show(key)),
-            Operation::DeleteRange { start, end } => {
-                format!("delete {}..{}", show(start), show(end))
-            }
-            Operation::DeletePrefix { prefix } => format!("delete prefix {}", show(prefix)),
-            Operation::Merge { key, operand } => format!("merge {} {}", show(key), show(operand)),
-        };
-        format!("#{} {what}", family.0)
-    });
-    let shown: Vec<_> = shown.collect();
-    let Planned { operations, durability, clock, form } = planned;
-    let count = operations.len();
-    format!(
-        "commit {number} ({form:?}, {durability:?}, clock {clock:?}, {count}): {}",
-        shown.join("; ")
-    )
 }

@@ -21,6 +21,7 @@ impl Run {
         if self.excuse() == Excuse::Fault {
             return self.crash();
         }
+        self.end_lockers();
         let number = self.visible + 1;
         self.model.truncate(self.visible);
         let settings = FamilySettings::new(&mut self.draw);

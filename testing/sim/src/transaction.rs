@@ -10,7 +10,7 @@ use crate::{
     reads::{Pairs, Truth, Walk, compare_get, compare_get_many, compare_pairs, compare_some},
     violation::{Checked, Violation, must},
 };
-use siltdb::{Durability, Family, Isolation, Read, Transaction};
+use siltdb::{Durability, Family, Isolation, LockMode, Read, Transaction};
 use siltdb_base::cursor::Direction;
 use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
@@ -25,6 +25,30 @@ pub enum Ending {
     Either,
     /// It is refused, because a family that it wrote to has been dropped.
     Dropped,
+    /// It is refused with `Busy`, because another transaction has locked a written key.
+    Busy,
+    /// It is refused, with `Conflict` or `Busy`.
+    ConflictOrBusy,
+}
+
+/// A lock that a transaction holds.
+#[derive(Clone, Debug)]
+pub struct HeldLock {
+    /// The family.
+    pub family: FamilyIndex,
+    /// Its keys.
+    pub span: Span,
+    /// Its mode.
+    pub mode: LockMode,
+}
+
+impl HeldLock {
+    /// Whether it blocks a lock of `mode` by another transaction; with `None`, a write.
+    #[must_use]
+    pub fn blocks(&self, family: FamilyIndex, span: &Span, mode: Option<LockMode>) -> bool {
+        let is_shared = self.mode == LockMode::Shared && mode == Some(LockMode::Shared);
+        self.family == family && !is_shared && self.span.overlaps(span)
+    }
 }
 
 /// The precision of the harness's notes on what a transaction reads.
@@ -82,6 +106,8 @@ pub struct OpenTransaction {
     pub durability: Durability,
     /// Its writes, in order.
     pub writes: Vec<(FamilyIndex, Operation)>,
+    /// Its locks.
+    pub locks: Vec<HeldLock>,
     savepoints: Vec<(String, usize)>,
     notes: Notes,
     reads: Footprint,
@@ -106,6 +132,7 @@ impl OpenTransaction {
             families,
             durability,
             writes: Vec::new(),
+            locks: Vec::new(),
             savepoints: Vec::new(),
             notes,
             reads: Footprint::default(),
@@ -118,7 +145,8 @@ impl OpenTransaction {
     }
 
     /// The state of a family as the transaction's reads see it.
-    fn own_model(&self, model: &Model, look: &Look<'_>) -> Model {
+    #[must_use]
+    pub fn own_model(&self, model: &Model, look: &Look<'_>) -> Model {
         let commit = if self.has_snapshot() { self.began } else { look.now.commit };
         model.with_own(look.family, commit, &self.writes)
     }
@@ -145,6 +173,11 @@ impl OpenTransaction {
             },
         };
         read.map_err(|violation| truth.blame(violation))
+    }
+
+    /// Notes that the transaction has read a key, existing or not.
+    pub fn read_key(&mut self, family: FamilyIndex, key: &Shared) {
+        self.reads.add(family, Span::of_key(key));
     }
 
     /// Notes that the transaction may have read any key of a family.
@@ -385,7 +418,25 @@ impl OpenTransaction {
         Ok(true)
     }
 
-    /// The result of a commit at this moment. `families` are the existing ones.
+    /// Whether a key is unchanged since the transaction began; `None`, if it was written and has
+    /// the same value.
+    #[must_use]
+    pub fn is_unchanged(
+        &self,
+        model: &Model,
+        now: Moment,
+        (family, key): (FamilyIndex, &Shared),
+    ) -> Option<bool> {
+        let span = Span::of_key(key);
+        let moments = [Moment { commit: self.began, ..now }, now];
+        if model.differs(family, &span, moments) {
+            return Some(false);
+        }
+        (!model.touched(family, &span, self.began)).then_some(true)
+    }
+
+    /// The result of a commit at this moment, if no lock blocks it. `families` are the existing
+    /// ones.
     #[must_use]
     pub fn ending(
         &self,
@@ -433,13 +484,26 @@ pub enum Used {
     Release,
 }
 
+impl Ending {
+    /// The same, if another transaction has locked a written key.
+    #[must_use]
+    pub fn locked(self) -> Self {
+        match self {
+            Self::Commit => Self::Busy,
+            Self::Either => Self::ConflictOrBusy,
+            other => other,
+        }
+    }
+}
+
 impl Look<'_> {
-    fn key(&self, draw: &mut Draw) -> Shared {
+    /// One of the keys of the run.
+    pub fn key(&self, draw: &mut Draw) -> Shared {
         self.shape.key(draw.below(self.key_count + 1))
     }
 
     /// A range of keys, mostly a part of all.
-    fn span(&self, draw: &mut Draw) -> (Span, (Bound<Shared>, Bound<Shared>)) {
+    pub fn span(&self, draw: &mut Draw) -> (Span, (Bound<Shared>, Bound<Shared>)) {
         let (one, other) = (self.key(draw), self.key(draw));
         let (lower, upper) = if one <= other { (one, other) } else { (other, one) };
         let upper = Some(upper).filter(|_| draw.chance(9, 10));

@@ -27,6 +27,9 @@ impl Run {
             // Readers see the commit in doubt. The database is poisoned and takes no other commit.
             return self.read();
         }
+        if self.draw.chance(1, 30) {
+            return self.deadlock();
+        }
         let begins = self.transactions.len() < OPEN_MAX && self.draw.chance(1, 3);
         if self.transactions.is_empty() || begins {
             self.begin_transaction();
@@ -55,6 +58,8 @@ impl Run {
         let isolation = self.draw.pick(Isolation::ALL);
         let durability = self.draw.pick(&self.settings.durabilities);
         let options = TransactionOptions::new().isolation(isolation).durability(durability);
+        // A run has one thread, so a wait for a lock could not end.
+        let options = options.lock_timeout(Duration::ZERO);
         let transaction = self.database.db.begin_with(&options);
         self.note(format!("begin {isolation:?} at {}, {durability:?}", self.visible));
         self.begun(transaction, durability);
@@ -70,7 +75,7 @@ impl Run {
 
     fn act(&mut self, open: &mut OpenTransaction) -> Checked<()> {
         let name = self.draw.pick(&SAVEPOINTS);
-        match self.draw.below(22) {
+        match self.draw.below(28) {
             0..8 => self.write_in(open),
             8..16 => self.read_in(open),
             16..18 => open.savepoint(name),
@@ -79,6 +84,8 @@ impl Run {
                 self.report.transactions.returns += u64::from(returned);
                 Ok(())
             }
+            21..23 => self.use_buckets_in(open),
+            23..27 => self.lock_in(open),
             _ => open.use_savepoint(name, Used::Release).map(|_| ()),
         }
     }
@@ -116,6 +123,10 @@ impl Run {
             let indexes: Vec<_> = self.database.families.keys().copied().collect();
             let family = self.draw.pick(&indexes);
             let (operation, time) = self.transaction_operation();
+            let (family, operation) = match self.draw_locked_key() {
+                Some((family, key)) => (family, Operation::Delete { key }),
+                None => (family, operation),
+            };
             self.write_one(open, family, operation, time)?;
         }
         Ok(())
@@ -226,6 +237,7 @@ impl Run {
         self.model.truncate(self.visible);
         let clock = self.write_clock(&mut open)?;
         let ending = open.ending(&self.model, self.now(), &self.database.families);
+        let ending = if self.is_locked(&open.writes) { ending.locked() } else { ending };
         let writes = open.transaction.written() > 0;
         let (number, isolation) = (self.visible + 1, open.transaction.isolation());
         let count = open.writes.len();
@@ -243,7 +255,7 @@ impl Run {
             self.operate(Activity::Transaction, None, |_| match transaction.commit() {
                 Ok(info) => Ok(Ok(info)),
                 Err(error) => match error.kind() {
-                    ErrorKind::Conflict | ErrorKind::NotFound => Ok(Err(error)),
+                    ErrorKind::Conflict | ErrorKind::NotFound | ErrorKind::Busy => Ok(Err(error)),
                     _ => Err(error),
                 },
             })?;
@@ -313,10 +325,15 @@ impl Run {
             (Err(error), Ending::Dropped) if error.kind() == ErrorKind::NotFound => {
                 counts.dropped += 1;
             }
-            (Err(error), Ending::Conflict | Ending::Either)
+            (Err(error), Ending::Conflict | Ending::Either | Ending::ConflictOrBusy)
                 if error.kind() == ErrorKind::Conflict && writes =>
             {
                 counts.conflicts += 1;
+            }
+            (Err(error), Ending::Busy | Ending::ConflictOrBusy)
+                if error.kind() == ErrorKind::Busy && writes =>
+            {
+                self.report.locks.transactions_kept_out += 1;
             }
             (Err(error), _) => {
                 let message = format!("{ending:?} was to come, but: {error}");

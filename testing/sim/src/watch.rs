@@ -20,6 +20,8 @@ pub enum Activity {
     Jobs,
     /// The creation, renaming or dropping of a family.
     Family,
+    /// The cloning of a family, with its flush.
+    Clone,
     /// An opening of the database.
     Recovery,
     /// A sync of the log, or a close.
@@ -34,7 +36,7 @@ impl Activity {
         let rarity = match self {
             Self::Commit => 16,
             Self::Transaction => 8,
-            Self::Jobs => 12,
+            Self::Jobs | Self::Clone => 12,
             Self::Recovery => 64,
             Self::Family | Self::Sync => 12,
             // These calls decide whether the checkpoint exists.
@@ -154,6 +156,7 @@ impl CrashState {
             (None, _) => Phase::Idle,
             (Some(Activity::Recovery), _) => Phase::Recovery,
             (Some(Activity::Family), _) => Phase::Family,
+            (Some(Activity::Clone), _) => Phase::Clone,
             (Some(Activity::Checkpoint), _) => Phase::Checkpoint,
             (Some(_), Place::Manifest) => Phase::Install,
             (Some(Activity::Commit), Place::Log) => Phase::Commit,

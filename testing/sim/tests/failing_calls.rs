@@ -1,9 +1,9 @@
 //! The n-th file system call fails, once or from then on, for each n until a run succeeds.
 //!
-//! The workload is always the same: it fills, flushes, compacts, creates and drops a family, and
-//! closes. After any failure, the acknowledged commits are found as a prefix of all commits. An
-//! operation that fails with `NoSpace` before it changed anything succeeds when it is retried, and
-//! so do all later ones (law A7).
+//! The workload is always the same: it fills, flushes, compacts, creates, clones and drops a
+//! family, and closes. After any failure, the acknowledged commits are found as a prefix of all
+//! commits. An operation that fails with `NoSpace` before it changed anything succeeds when it is
+//! retried, and so do all later ones (law A7).
 
 use siltdb::{Create, Db, Durability, ErrorKind, FamilyOptions, Iter, Options, Read, WriteBatch};
 use siltdb_base::{
@@ -106,7 +106,8 @@ impl Told {
     fn look_after(&mut self, db: &Db, number: u32) {
         match number {
             20 => self.attempt(|| db.create_family("gone", FamilyOptions::new()).map(|_| ())),
-            30 => self.attempt(|| db.drop_family("gone")),
+            42 => self.attempt(|| db.clone_family(&db.default_family(), "gone").map(|_| ())),
+            30 | 52 => self.attempt(|| db.drop_family("gone")),
             15 | 25 => self.attempt(|| db.flush()),
             35 => self.attempt(|| db.compact()),
             _ if number.is_multiple_of(5) => self.attempt(|| db.run_job().map(|_| ())),

@@ -34,6 +34,9 @@ const NEWEST: &str = "0.1";
 /// The same, and prepared transactions in log and manifest.
 const PREPARED: &str = "0.1-prepared";
 
+/// A family and clones of it, with references that hide newer entries.
+const CLONES: &str = "0.1-clones";
+
 const STORED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../golden");
 
 /// The wall clock during the writing: 2025.
@@ -96,6 +99,14 @@ impl Writer {
 
     fn holds(&mut self, family: &Family, key: &[u8], value: &[u8]) {
         self.contents.insert((family.name(), key.to_vec()), value.to_vec());
+    }
+
+    /// The clone `name` holds what the default family held when it held `contents`.
+    fn holds_clone(&mut self, name: &str, contents: &Contents) {
+        let source = contents.iter().filter(|((family, _), _)| family == "default");
+        for ((_, key), value) in source {
+            self.contents.insert((name.to_owned(), key.clone()), value.clone());
+        }
     }
 
     fn holds_no(&mut self, family: &Family, key: &[u8]) {
@@ -269,6 +280,41 @@ fn leave_prepared(writer: &mut Writer) {
     db.rollback_prepared("gone").unwrap();
     writer.holds(&default, b"prepared:committed", b"committed");
     writer.holds(&plain, b"prepared:committed", b"plain");
+    for number in 0..4 {
+        writer.put(&default, format!("behind:{number}").as_bytes(), b"the decisions");
+    }
+    writer.crash(db, Crash::Kill);
+}
+
+/// A family, a clone of it, and one of a moment before, which shares tables with newer entries.
+fn write_clones(writer: &mut Writer) {
+    let db = writer.open();
+    let default = db.default_family();
+    let row = |number: u64| format!("row:{number:05}").into_bytes();
+    for number in 0..240 {
+        writer.put(&default, &row(number), &value(number, 40));
+    }
+    db.flush().unwrap();
+    db.settle().unwrap();
+    for number in 0..60 {
+        writer.put(&default, &row(number), &value(1000 + number, 25));
+    }
+    let (moment, before) = (db.snapshot(), writer.contents.clone());
+    for number in 40..120 {
+        writer.put(&default, &row(number), &value(2000 + number, 25));
+    }
+    writer.delete_range(&default, &row(10), &row(20));
+    let after = writer.contents.clone();
+    let now = db.clone_family(&default, "now").unwrap();
+    writer.holds_clone("now", &after);
+    let at = db.clone_family_at(&moment, &default, "at").unwrap();
+    writer.holds_clone("at", &before);
+    // Each goes its own way, in the log.
+    for number in 230..236 {
+        for family in [&default, &now, &at] {
+            writer.put(family, &row(number), family.name().as_bytes());
+        }
+    }
     writer.crash(db, Crash::Kill);
 }
 
@@ -277,9 +323,13 @@ fn leave_prepared(writer: &mut Writer) {
 /// left out.
 fn written(name: &str) -> (BTreeMap<String, Vec<u8>>, Contents) {
     let mut writer = Writer::new();
-    fill_tables(&mut writer);
-    lose_tail(&mut writer);
-    write_every_kind(&mut writer);
+    if name == CLONES {
+        write_clones(&mut writer);
+    } else {
+        fill_tables(&mut writer);
+        lose_tail(&mut writer);
+        write_every_kind(&mut writer);
+    }
     if name == PREPARED {
         leave_prepared(&mut writer);
     }
@@ -497,8 +547,24 @@ fn a_stored_database_with_prepared_transactions_waits_for_their_decisions() {
 }
 
 #[test]
+fn a_stored_clone_has_references_that_hide_what_is_newer() {
+    let (mut limits, mut shared) = (0, BTreeMap::new());
+    let dir = Path::new(STORED).join(CLONES);
+    inspect::manifest(&dir, Detail::Operations, &mut |line| {
+        limits += usize::from(line.field("visible_to").is_some());
+        if line.field("kind") == Some("add-table") {
+            let file = line.field("file").map(str::to_owned);
+            *shared.entry(file).or_insert(0) += 1;
+        }
+        Ok(())
+    })
+    .unwrap();
+    assert!(limits > 0 && shared.values().any(|count| *count > 2), "{limits} of {shared:?}");
+}
+
+#[test]
 fn todays_code_writes_the_newest_stored_databases_byte_by_byte() {
-    [NEWEST, PREPARED].into_iter().for_each(compare_written);
+    [NEWEST, PREPARED, CLONES].into_iter().for_each(compare_written);
 }
 
 fn compare_written(name: &str) {

@@ -1,6 +1,7 @@
 //! Tests of verdicts, on made-up results.
 
 use super::*;
+use crate::result::Transactions;
 
 const RUN: &str = include_str!("../../../tests/data/run.json");
 const ROW: &str = "sequential-write/batch-1000";
@@ -108,4 +109,67 @@ fn of_a_row_that_was_measured_again_the_last_counts() {
         both.contains("in 2 rows.\n") && both.contains("4 threads: 1.02× of tidesdb"),
         "{both}"
     );
+}
+
+/// How transactions went, but for what a test sets.
+fn transactions(slowest_share: Option<f64>) -> Transactions {
+    Transactions {
+        isolation: "serializable".to_owned(),
+        retries: 12_345,
+        slowest_share,
+        held: Some(7),
+        begin_ns: Some(250.0),
+        held_bytes: Some(300.0),
+    }
+}
+
+#[test]
+fn a_row_may_be_held_to_another_row_of_its_run() {
+    let beside = |row: &str, least| {
+        let (row, engine) = (row.to_owned(), "fjall".to_owned());
+        Bars { beside: Some(Beside { row, engine, least }), ..Bars::default() }
+    };
+    let results = run(Bars::default());
+    let median = |row: &str, engine: &str| {
+        let of = |one: &&Row| one.row == row && one.engine == engine;
+        results.rows.iter().find(of).unwrap().figure().unwrap().median
+    };
+    let ratio = median(ROW, "siltdb") / median("mixed/batch-1", "fjall");
+    assert_eq!(missed(run(beside("mixed/batch-1", ratio * 0.999))), [""; 0]);
+    let text = format!("{} of fjall in `mixed/batch-1`, {} asked for", factor(ratio), 2.0 * ratio);
+    assert_eq!(missed(run(beside("mixed/batch-1", 2.0 * ratio))), [text]);
+    // What has no figure is not judged.
+    assert_eq!(missed(run(beside("no-such-row", 1e9))), [""; 0]);
+}
+
+#[test]
+fn the_slowest_thread_must_not_fall_behind() {
+    let asked = Bars { slowest_share: Some(0.25), ..Bars::default() };
+    let of = |share| {
+        let mut results = run(asked.clone());
+        entry(&mut results, "siltdb").extra.transactions = Some(transactions(share));
+        missed(results)
+    };
+    assert_eq!(of(Some(0.25)), [""; 0]);
+    assert_eq!(of(Some(0.1)), ["the slowest thread did 0.10 of the mean, 0.25 asked for"]);
+    assert_eq!(of(None), [""; 0]);
+}
+
+#[test]
+fn rocksdb_in_rows_of_transactions_is_its_faster_way() {
+    let mut results = run(Bars { rocksdb: Some(9.0), ..Bars::default() });
+    let plain = entry(&mut results, "rocksdb");
+    plain.engine = "rocksdb-pessimistic".to_owned();
+    let mut faster = plain.clone();
+    faster.engine = "rocksdb-optimistic".to_owned();
+    let double = |spread: &mut Option<Spread>| {
+        if let Some(Spread { median, min, max }) = spread {
+            (*median, *min, *max) = (2.0 * *median, 2.0 * *min, 2.0 * *max);
+        }
+    };
+    double(&mut faster.ops_per_s);
+    double(&mut faster.ops_per_s_settled);
+    results.rows.push(faster);
+    let missed = missed(results);
+    assert!(missed.len() == 1 && missed[0].contains("of rocksdb-optimistic"), "{missed:?}");
 }

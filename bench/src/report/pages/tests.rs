@@ -44,10 +44,33 @@ fn results_are_written_into_a_repository_with_their_pages() {
 }
 
 #[test]
+fn results_of_transactions_are_written_beside_those_of_claims() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join(FOLDER)).unwrap();
+    let claims = "x\n<!-- generated: claims -->\n<!-- /generated -->\n";
+    PAGES.iter().for_each(|name| fs::write(dir.path().join(name), claims).unwrap());
+    let results = transactions::tests::measured();
+    assert!(write(dir.path(), &results).unwrap_err().contains(RESULTS), "claims come first");
+    write(dir.path(), &claimed()).unwrap();
+    let both = format!("{claims}<!-- generated: transactions -->\n<!-- /generated -->\n");
+    fs::write(dir.path().join(PAGES[1]), both).unwrap();
+    write(dir.path(), &results).unwrap();
+    assert_eq!(files::read(&dir.path().join(OF_TRANSACTIONS)).unwrap(), results);
+    assert_eq!(stored_transactions(dir.path()).unwrap(), Some(results));
+    let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
+    let page = read(PAGES[1]);
+    assert!(page.contains("| What get does |") && page.contains("| `counters` |"), "{page}");
+    // The other way round nothing is lost.
+    write(dir.path(), &claimed()).unwrap();
+    assert_eq!(read(PAGES[1]), page);
+}
+
+#[test]
 fn pages_of_the_repository_say_what_its_results_say() {
     let root = root();
     let results = files::read(&root.join(RESULTS)).unwrap();
-    let mut pages = pages(&root, &results).unwrap();
+    let of_transactions = stored_transactions(&root).unwrap();
+    let mut pages = pages(&root, &results, of_transactions.as_ref()).unwrap();
     pages.push((root.join(INDEX), index(&root).unwrap()));
     for (path, wanted) in pages {
         let found = fs::read_to_string(&path).unwrap_or_default();

@@ -6,12 +6,12 @@
 use siltdb_base::{
     clock::Clock,
     id::{SegmentId, SequenceNumber},
-    sync::lock,
+    sync::{Mutex, MutexGuard},
 };
 use siltdb_disk::log::record::LogPosition;
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::{Arc, PoisonError},
     time::Duration,
 };
 
@@ -69,10 +69,16 @@ pub struct Retention {
 /// 1. A retired segment is released only if no pin is at it or before it, and no later segment was
 ///    released before.
 /// 2. `segments` has each segment that was begun, replayed or found retained, until it is released.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Pins {
     retention: Retention,
     state: Mutex<State>,
+}
+
+impl Default for Pins {
+    fn default() -> Self {
+        Self::new(Retention::default())
+    }
 }
 
 #[derive(Debug, Default)]
@@ -121,12 +127,16 @@ impl Pins {
     /// A log without pins.
     #[must_use]
     pub fn new(retention: Retention) -> Self {
-        Self { retention, state: Mutex::default() }
+        Self { retention, state: Mutex::new(State::default()) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes a segment. To be called before anything in it is published.
     pub fn begin(&self, segment: KnownSegment) {
-        let mut state = lock(&self.state);
+        let mut state = self.lock();
         if let Some(before) = state.segments.get_mut(&segment.previous.segment) {
             before.bytes = segment.previous.offset;
         }
@@ -136,7 +146,7 @@ impl Pins {
     /// Notes segments that an opening found retired, oldest first.
     pub fn retain(&self, segments: &[KnownSegment]) {
         let retired_ns = self.now_ns();
-        let mut state = lock(&self.state);
+        let mut state = self.lock();
         for segment in segments {
             state.segments.insert(segment.slot.id, *segment);
             state.kept.push(Kept { slot: segment.slot, retired_ns });
@@ -146,13 +156,13 @@ impl Pins {
     /// Whether the file of `slot` is that of a known segment.
     #[must_use]
     pub fn has_slot(&self, slot: u64) -> bool {
-        lock(&self.state).segments.values().any(|segment| segment.slot.slot == slot)
+        self.lock().segments.values().any(|segment| segment.slot.slot == slot)
     }
 
     /// Pins the segments from `segment` on, none of which may be retired yet.
     #[must_use]
     pub fn pin(self: &Arc<Self>, segment: SegmentId) -> Pin {
-        *lock(&self.state).pinned.entry(segment).or_default() += 1;
+        *self.lock().pinned.entry(segment).or_default() += 1;
         Pin { pins: Arc::clone(self), segment }
     }
 
@@ -166,7 +176,7 @@ impl Pins {
         sequence: SequenceNumber,
         end: SequenceNumber,
     ) -> Result<FeedPin, SequenceNumber> {
-        let mut state = lock(&self.state);
+        let mut state = self.lock();
         let segment = match state.find(sequence) {
             Some(found) => found.segment.slot.id,
             // The log has no segment: the next one will have the number.
@@ -182,14 +192,14 @@ impl Pins {
     /// The oldest sequence number that the log still has; `None` if it has no segment.
     #[must_use]
     pub fn oldest(&self) -> Option<SequenceNumber> {
-        lock(&self.state).oldest()
+        self.lock().oldest()
     }
 
     /// The first segment after `after`, and the one behind it. It is not pinned: its file may be
     /// reused at any time, and then [`Pins::is_known`] does not know it any more.
     #[must_use]
     pub fn segment_after(&self, after: SegmentId) -> Option<Found> {
-        let state = lock(&self.state);
+        let state = self.lock();
         let mut behind = state.segments.range(after..).map(|(_, segment)| *segment);
         let segment = behind.by_ref().find(|segment| segment.slot.id > after)?;
         Some(Found { segment, following: behind.next() })
@@ -198,7 +208,7 @@ impl Pins {
     /// Whether the file of a segment still has its records: it was not released.
     #[must_use]
     pub fn is_known(&self, segment: SegmentId) -> bool {
-        lock(&self.state).segments.contains_key(&segment)
+        self.lock().segments.contains_key(&segment)
     }
 
     /// Takes newly retired segments. Returns all retired segments, earlier ones included, that
@@ -206,7 +216,7 @@ impl Pins {
     #[must_use]
     pub fn retire(&self, segments: &[SegmentSlot]) -> Vec<SegmentSlot> {
         let now_ns = self.now_ns();
-        let mut state = lock(&self.state);
+        let mut state = self.lock();
         state.kept.extend(segments.iter().map(|slot| Kept { slot: *slot, retired_ns: now_ns }));
         let retained = self.retained(&state, now_ns);
         state.drop_slow_feeds(retained, self.retention.feed_bytes_max);
@@ -282,11 +292,18 @@ impl State {
 }
 
 impl FeedPin {
-    /// The place of `sequence`, if the pin still keeps it. From now on the pin keeps nothing before
-    /// that segment.
-    #[must_use]
-    pub fn advance(&self, sequence: SequenceNumber) -> Option<Found> {
-        let mut state = lock(&self.pins.state);
+    /// Calls `read` with the place of `sequence`. From now on the pin keeps nothing before that
+    /// segment. `None`, if the pin was lost before or during the call: `read` may then have seen
+    /// the bytes of a later segment.
+    pub fn read<T>(&self, sequence: SequenceNumber, read: impl FnOnce(&Found) -> T) -> Option<T> {
+        let found = self.advance(sequence)?;
+        let value = read(&found);
+        self.is_held().then_some(value)
+    }
+
+    /// The place of `sequence`, if the pin still keeps it.
+    fn advance(&self, sequence: SequenceNumber) -> Option<Found> {
+        let mut state = self.pins.lock();
         let found = state.find(sequence)?;
         *state.feeds.get_mut(&self.number)? = found.segment.slot.id;
         Some(found)
@@ -295,19 +312,19 @@ impl FeedPin {
     /// Whether the pin still keeps its segments: the feed was not too slow.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        lock(&self.pins.state).feeds.contains_key(&self.number)
+        self.pins.lock().feeds.contains_key(&self.number)
     }
 }
 
 impl Drop for FeedPin {
     fn drop(&mut self) {
-        lock(&self.pins.state).feeds.remove(&self.number);
+        self.pins.lock().feeds.remove(&self.number);
     }
 }
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        let mut state = lock(&self.pins.state);
+        let mut state = self.pins.lock();
         if let Some(count) = state.pinned.get_mut(&self.segment) {
             *count -= 1;
             if *count == 0 {

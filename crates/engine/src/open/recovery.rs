@@ -197,8 +197,7 @@ fn load(
     let recovered = recover_log(&*directory, &slots.files, &known.log, &options, &mut replay)?;
     let Replayed { frozen, last, records, owed, next_family, prepared } =
         replay.finish(&recovered, &slots.files);
-    let last = last.max(known.log.last_sequence);
-    let start = log_start(&recovered, &slots);
+    let (last, start) = (last.max(known.log.last_sequence), log_start(&recovered, &slots));
     let usual = options.memtable_bytes as u64 * SEGMENT_SLACK + SEGMENT_HEADER_BYTES as u64;
     let wal = Wal::new(
         Arc::clone(&directory),
@@ -224,8 +223,7 @@ fn load(
         waiting,
     });
     prepared::restore(&database, prepared);
-    let is_new = current.is_none();
-    let slots = slots.files;
+    let (is_new, slots) = (current.is_none(), slots.files);
     Ok(LoadedDatabase { database, slots, recovered, manifest_end, is_new })
 }
 

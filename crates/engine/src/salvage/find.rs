@@ -182,7 +182,7 @@ pub fn find(
     }
     found.dropped = picture.dropped;
     found.log = picture.log;
-    for ((_, file, _), (family, reference)) in picture.tables {
+    for ((family, _, file, _), reference) in picture.tables {
         let path = dir.join(FileName::Table(file).to_string());
         if let Some(family) = found.families.get_mut(&family) {
             let (fs, hidden) = (Arc::clone(fs), Vec::new());
@@ -270,7 +270,7 @@ fn read_whole_manifest(
 /// An error that names the later file.
 fn check_complete(fs: &dyn Fs, dir: &Path, names: &[FileName], picture: &Picture) -> Result<()> {
     let log = &picture.log;
-    let named: BTreeSet<_> = picture.tables.keys().map(|(_, file, _)| *file).collect();
+    let named: BTreeSet<_> = picture.tables.keys().map(|(_, _, file, _)| *file).collect();
     let mut begin: Option<(SegmentHeader, PathBuf)> = None;
     for &name in names {
         let path = dir.join(name.to_string());
@@ -298,8 +298,8 @@ fn check_complete(fs: &dyn Fs, dir: &Path, names: &[FileName], picture: &Picture
 struct Picture {
     families: BTreeMap<FamilyId, (String, Vec<u8>)>,
     dropped: BTreeSet<FamilyId>,
-    /// By level, file and offset.
-    tables: BTreeMap<(u8, FileNumber, u64), (FamilyId, TableReference)>,
+    /// By family, level, file and offset: clones share tables.
+    tables: BTreeMap<(FamilyId, u8, FileNumber, u64), TableReference>,
     log: LogState,
 }
 
@@ -314,7 +314,7 @@ impl Picture {
                 Change::DropFamily { id } => {
                     self.families.remove(id);
                     self.dropped.insert(*id);
-                    self.tables.retain(|_, (family, _)| family != id);
+                    self.tables.retain(|(family, ..), _| family != id);
                 }
                 Change::RenameFamily { id, name } => {
                     self.families.entry(*id).or_default().0.clone_from(name);
@@ -323,11 +323,11 @@ impl Picture {
                     self.families.entry(*id).or_default().1.clone_from(options);
                 }
                 Change::AddTable { family, level, table } => {
-                    let place = (*level, table.file, table.offset);
-                    self.tables.insert(place, (*family, table.clone()));
+                    let place = (*family, *level, table.file, table.offset);
+                    self.tables.insert(place, table.clone());
                 }
-                Change::RemoveTable { level, file, offset, .. } => {
-                    self.tables.remove(&(*level, *file, *offset));
+                Change::RemoveTable { family, level, file, offset } => {
+                    self.tables.remove(&(*family, *level, *file, *offset));
                 }
                 _ => {}
             }
@@ -368,7 +368,8 @@ fn find_by_files(
     found: &mut Salvageable,
     lost: &mut Vec<Lost>,
 ) {
-    let mut replaced = Replaced::default();
+    // By family: what a clone has merged of the tables that it shares is not replaced elsewhere.
+    let mut replaced: BTreeMap<FamilyId, Replaced> = BTreeMap::new();
     // Newest first, because these have the newest names.
     for &name in names.iter().rev() {
         let FileName::Table(number) = name else { continue };
@@ -393,12 +394,14 @@ fn find_by_files(
             }
         }
     }
-    for family in found.families.values_mut() {
-        replaced.leave_out(&mut family.tables);
+    for (id, family) in &mut found.families {
+        if let Some(replaced) = replaced.get(id) {
+            replaced.leave_out(&mut family.tables);
+        }
     }
 }
 
-/// Which of the tables found have been replaced, as other tables say.
+/// Which of the tables found of a family have been replaced, as other tables say.
 ///
 /// A table hides its inputs only within its own key range. The compaction may not have finished,
 /// and then its other outputs are missing. An input of an input was certainly replaced.
@@ -442,7 +445,7 @@ impl Salvageable {
         (fs, file, path): (&Arc<dyn Fs>, FileNumber, &Path),
         place: TablePlace,
         table: &TableSalvage,
-        (operators, replaced): (&[Arc<dyn MergeOperator>], &mut Replaced),
+        (operators, replaced): (&[Arc<dyn MergeOperator>], &mut BTreeMap<FamilyId, Replaced>),
         lost: &mut Vec<Lost>,
     ) {
         let named = table.properties().and_then(|properties| {
@@ -467,7 +470,7 @@ impl Salvageable {
         let (fs, path, hidden) = (Arc::clone(fs), path.to_owned(), Vec::new());
         family.tables.push(FoundTable { fs, path, reference, hidden });
         self.log.first = self.log.first.max(origin.log_start);
-        replaced.add(meta, origin);
+        replaced.entry(origin.family).or_default().add(meta, origin);
     }
 }
 

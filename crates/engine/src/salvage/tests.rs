@@ -437,3 +437,54 @@ fn without_a_manifest_what_was_replaced_is_not_taken_for_what_counts() {
     assert!(contents(&engine, "default", None) == expected);
     assert_eq!(contents(&engine, "other", None).len(), 4);
 }
+
+/// A table that a clone shares counts for each family, whatever the other does with it.
+#[test]
+fn clones_are_saved_as_families_of_their_own() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put_range(&engine, "a", 0..300, &[1; 50]);
+    let moment = engine.snapshot();
+    put_range(&engine, "a", 100..400, &[2; 50]);
+    engine.flush().unwrap();
+    let default = engine.catalog.families.named("default").unwrap();
+    engine.clone_family(&default, "at", Some(&moment)).unwrap();
+    engine.clone_family(&default, "copy", None).unwrap();
+    put(&engine, "copy", b"own", b"1");
+    // The source gives up the tables, the clone at the moment alone keeps them.
+    engine.compact(&default).unwrap();
+    let names = ["at", "copy", "default"];
+    let expected = names.map(|name| (name, contents(&engine, name, None)));
+    assert!(expected[0].1.len() == 300 && expected[1].1.len() == 401);
+    let fs = killed(&fs);
+    let report = saved(&fs).unwrap();
+    assert!(report.is_complete() && report.manifest == ManifestState::Whole, "{report:?}");
+    assert_same(&fs, &expected);
+}
+
+#[test]
+fn without_a_manifest_what_a_clone_has_merged_is_not_replaced_in_its_source() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put_range(&engine, "a", 0..300, &[1; 50]);
+    engine.compact_all().unwrap();
+    let default = engine.catalog.families.named("default").unwrap();
+    let copy = engine.clone_family(&default, "copy", None).unwrap();
+    for number in (0..300).step_by(2) {
+        put(&engine, "copy", format!("a{number:05}").as_bytes(), b"of the clone");
+    }
+    engine.compact(&copy).unwrap();
+    let shared = |family: &FamilyData| -> Vec<_> {
+        let view = family.tree.view();
+        view.version.tables().map(|(_, table)| table.id()).collect()
+    };
+    assert!(shared(&copy).iter().all(|id| !shared(&default).contains(id)), "nothing was merged");
+    let expected = ["copy", "default"].map(|name| (name, contents(&engine, name, None)));
+    let fs = killed(&fs);
+    for path in files(&fs, ".manifest") {
+        fs.remove(&path).unwrap();
+    }
+    let report = saved(&fs).unwrap();
+    assert_eq!(report.manifest, ManifestState::Lost);
+    assert_same(&fs, &expected);
+}

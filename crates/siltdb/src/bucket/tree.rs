@@ -1,6 +1,10 @@
 //! The tree of buckets: creating, moving and deleting its entries in a transaction.
 //!
 //! It leaves data alone, except when it deletes a bucket.
+//!
+//! # Seeded faults
+//! `bucket_move_keeps_the_name`: the old path still leads to a moved bucket.
+//! `bucket_deletion_misses_nested`: a deletion leaves the keys of nested buckets.
 
 use super::path::{Entry, Part, Path, ROOT, Shown, bucket_prefix, check_depth, data_range, key};
 use crate::{read::Read, transaction::Transaction};
@@ -70,7 +74,9 @@ pub(super) fn rename(transaction: &Transaction, from: &Path, to: &Path) -> Resul
     check_depth(to_before.len() + entry.height)?;
     let place = free_place(transaction, to, (last_id(&to_way), to_name))?;
     let from_parent = last_id(&from_way[..from_before.len()]);
-    transaction.delete(key(from_parent, Part::Child, from_name))?;
+    if !cfg!(seeded_fault = "bucket_move_keeps_the_name") {
+        transaction.delete(key(from_parent, Part::Child, from_name))?;
+    }
     transaction.put(place, entry.encode())?;
     raise(transaction, to_before, (&to_way, entry.height))
 }
@@ -89,6 +95,9 @@ fn discard(transaction: &Transaction, Entry { id, height }: Entry) -> Result<()>
         return transaction.delete_prefix(bucket_prefix(id));
     }
     transaction.delete_range(data_range(id, &..))?;
+    if cfg!(seeded_fault = "bucket_deletion_misses_nested") {
+        return Ok(());
+    }
     transaction.put(key(ROOT, Part::Trash, &id.to_be_bytes()), b"")
 }
 

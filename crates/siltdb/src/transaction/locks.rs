@@ -59,9 +59,9 @@ impl Transaction {
     /// way. Plain writes of the thread that holds the lock wait, too.
     ///
     /// # Errors
-    /// `Busy`, after the timeout or in a deadlock; the message names the transactions by
-    /// [`lock_number`](Self::lock_number). The transaction continues without the lock. As
-    /// [`Transaction::put`].
+    /// `Busy` after the timeout; `Conflict` in a deadlock: the message names the transactions by
+    /// [`lock_number`](Self::lock_number), and only a rollback resolves it. The transaction
+    /// continues without the lock. As [`Transaction::put`].
     pub fn lock_key(&self, key: impl AsRef<[u8]>, mode: LockMode) -> Result<()> {
         self.lock(LockTarget::Key(Slice::copy_from(key.as_ref())), mode)
     }

@@ -8,7 +8,7 @@ use crate::{
 };
 use siltdb_base::{
     error::{Error, Result},
-    id::FamilyId,
+    id::{FamilyId, SequenceNumber},
     limits::LEVELS,
 };
 use siltdb_disk::{
@@ -150,6 +150,18 @@ impl Version {
         self.tables().map(|(level, table)| (level as u8, table.reference()))
     }
 
+    /// What a manifest says of a clone of this version that sees it as of `moment`, which a live
+    /// snapshot must hold. A table without an entry of that moment or before is left out; one that
+    /// has newer entries, too, is seen up to that moment.
+    pub fn references_at(
+        &self,
+        moment: SequenceNumber,
+    ) -> impl Iterator<Item = (u8, TableReference)> {
+        let seen = self.tables().filter(move |(_, table)| table.sequence_min() <= moment);
+        // A level's number is below `LEVELS`.
+        seen.map(move |(level, table)| (level as u8, seen_up_to(table, moment)))
+    }
+
     /// Bytes of each level's tables in their files.
     #[must_use]
     pub fn bytes(&self) -> [u64; LEVELS] {
@@ -167,6 +179,16 @@ impl Version {
     pub fn range(&self) -> Option<KeySpan> {
         self.tables().map(|(_, table)| table.range().clone()).reduce(|a, b| a.union(&b))
     }
+}
+
+/// The reference of a clone that sees nothing newer than `moment`. Most tables have nothing newer,
+/// and are then seen whole, which costs readers nothing.
+fn seen_up_to(table: &OpenReference, moment: SequenceNumber) -> TableReference {
+    let mut reference = table.reference().clone();
+    if table.sequence_max() > moment && !cfg!(seeded_fault = "clone_sees_later_writes_of_source") {
+        reference.visible_to = Some(moment);
+    }
+    reference
 }
 
 /// What changes come to, when those that undo each other are left out.

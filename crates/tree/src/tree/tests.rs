@@ -1,5 +1,7 @@
 //! Random histories against a model, and how views, memtables and versions change.
 
+mod clones;
+
 use super::*;
 use crate::{
     fixture::{

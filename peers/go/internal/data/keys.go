@@ -36,6 +36,16 @@ func Splitmix64(input uint64) uint64 {
 	return z ^ z>>31
 }
 
+// Unsplitmix64 is what Splitmix64 was given.
+func Unsplitmix64(output uint64) uint64 {
+	z := output ^ output>>31 ^ output>>62
+	z *= 0x3196_42b2_d24d_8ec3
+	z = z ^ z>>27 ^ z>>54
+	z *= 0x96de_1b17_3f11_9089
+	z = z ^ z>>30 ^ z>>60
+	return z - 0x9e37_79b9_7f4a_7c15
+}
+
 // KeyStyle is the mapping of an id to a key.
 type KeyStyle uint8
 
@@ -112,6 +122,14 @@ func (m *KeyMaker) Key(id uint32) []byte {
 func (m *KeyMaker) Missing(id uint32) []byte {
 	m.style.write(m.missing[:len(m.key)], id)
 	return m.missing
+}
+
+// IDOfSparse is the id of a sparse key; 0 of what is too short to be one.
+func IDOfSparse(key []byte) uint32 {
+	if len(key) < KeyBytesMin {
+		return 0
+	}
+	return uint32(binary.BigEndian.Uint64(key) >> gapBits)
 }
 
 // FoldKey is the contribution of a key to a sum: its last eight bytes, which differ between ids.

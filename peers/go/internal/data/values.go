@@ -31,6 +31,10 @@ const (
 	stretchBytes = 64
 	// inEachByte, times a byte, repeats it eight times.
 	inEachByte = 0x0101_0101_0101_0101
+	// markShift is where the version begins in what a mark is made of; below it is the id.
+	markShift = 40
+	// unusedMarkBits are those between the two.
+	unusedMarkBits = 0xff << 32
 	// rampBytes is the period of a ramp.
 	rampBytes = 256
 )
@@ -156,7 +160,30 @@ func combine(chunk, pooled []byte, with byte) {
 }
 
 func mark(id, version uint32) uint64 {
-	return Splitmix64(uint64(id) ^ uint64(version)<<40)
+	return Splitmix64(uint64(id) ^ uint64(version)<<markShift)
+}
+
+// MarkVersions are the versions that a mark tells apart.
+const MarkVersions = 1 << (64 - markShift)
+
+// WriteMark makes a value one of an id and a version, as far as ReadMark looks at it.
+func WriteMark(value []byte, id, version uint32) {
+	mark := mark(id, version)
+	binary.LittleEndian.PutUint64(value, mark)
+	binary.LittleEndian.PutUint64(value[len(value)-8:], ^mark)
+}
+
+// ReadMark is the id and the version that a marked value says it is of; ok is false if it is not
+// whole.
+func ReadMark(value []byte) (id, version uint32, ok bool) {
+	if len(value) < 8 {
+		return 0, 0, false
+	}
+	mark := binary.LittleEndian.Uint64(value)
+	inverse := binary.LittleEndian.Uint64(value[len(value)-8:])
+	named := Unsplitmix64(mark)
+	ok = inverse == ^mark && named&unusedMarkBits == 0
+	return uint32(named), uint32(named >> markShift), ok
 }
 
 func firstOfRamp(id, version uint32) byte {

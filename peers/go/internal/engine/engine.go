@@ -20,6 +20,8 @@ type Kind struct {
 	NoCompaction bool
 	// Processors is the GOMAXPROCS that its documentation advises; 0 is Go's default.
 	Processors int
+	// Isolation is the level of its transactions, in words; empty if they are not driven here.
+	Isolation string
 	// MeasuresHarness: the engine does nothing, so nothing is verified.
 	MeasuresHarness bool
 }

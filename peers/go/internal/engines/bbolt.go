@@ -21,6 +21,7 @@ import (
 // because a file that must be mapped again waits for all readers.
 var Bbolt = engine.Kind{
 	ID: "bbolt", Facts: bboltFacts, Open: openBbolt, NoCompaction: true,
+	Isolation: "serializable: one writer",
 }
 
 const (
@@ -151,6 +152,46 @@ func (s *bboltSession) Write(batch *engine.Batch) error {
 		}
 		return nil
 	})
+}
+
+// Transact: one writer, so that nothing conflicts.
+func (s *bboltSession) Transact(body func(engine.Transaction) error) error {
+	s.values.clear()
+	return s.commit(func(bucket *bolt.Bucket) error {
+		return body(&bboltTransaction{bucket, &s.values})
+	})
+}
+
+// bboltTransaction is a transaction on a bucket.
+type bboltTransaction struct {
+	bucket *bolt.Bucket
+	values *arena
+}
+
+func (t *bboltTransaction) Get(key []byte, seen func([]byte)) (bool, error) {
+	value := t.bucket.Get(key)
+	if value == nil {
+		return false, nil
+	}
+	seen(value)
+	return true, nil
+}
+
+func (t *bboltTransaction) Scan(from, to []byte, seen func(_, _ []byte)) (uint64, error) {
+	cursor := t.bucket.Cursor()
+	count := uint64(0)
+	key, value := cursor.Seek(from)
+	for key != nil && bytes.Compare(key, to) < 0 {
+		seen(key, value)
+		count++
+		key, value = cursor.Next()
+	}
+	return count, nil
+}
+
+// Put: a value must stay as it is until the commit; a key is copied.
+func (t *bboltTransaction) Put(key, value []byte) error {
+	return t.bucket.Put(key, t.values.keep(value))
 }
 
 // look makes sure that there is a read transaction on the bucket.

@@ -3,6 +3,7 @@ package engines
 import (
 	"time"
 
+	"silt-bench-go/internal/data"
 	"silt-bench-go/internal/engine"
 	"silt-bench-go/internal/job"
 )
@@ -51,6 +52,34 @@ func (*nullSession) Write(batch *engine.Batch) error {
 	}
 	return nil
 }
+
+// Transact: each counter that it reads is there.
+func (s *nullSession) Transact(body func(engine.Transaction) error) error {
+	return body((*nullTransaction)(s))
+}
+
+type nullTransaction nullSession
+
+// nullVersion is that of all counters.
+const nullVersion = 2
+
+func (t *nullTransaction) Get(key []byte, seen func([]byte)) (bool, error) {
+	data.WriteMark(t.value, data.IDOfSparse(key), nullVersion)
+	seen(t.value)
+	return true, nil
+}
+
+func (t *nullTransaction) Scan(from, to []byte, seen func(_, _ []byte)) (uint64, error) {
+	keys := data.NewKeyMaker(data.Sparse, uint32(len(from)))
+	first, end := data.IDOfSparse(from), data.IDOfSparse(to)
+	for id := first; id < end; id++ {
+		data.WriteMark(t.value, id, nullVersion)
+		seen(keys.Key(id), t.value)
+	}
+	return uint64(end - first), nil
+}
+
+func (*nullTransaction) Put(_, _ []byte) error { return nil }
 
 func (s *nullSession) Get(_ []byte, seen func([]byte)) (bool, error) {
 	seen(s.value)

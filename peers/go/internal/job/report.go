@@ -17,6 +17,19 @@ type Report struct {
 	DBBytesCompacted *uint64  `json:"db_bytes_compacted,omitempty"`
 	LiveBytes        uint64   `json:"live_bytes"`
 	Usage            Usage    `json:"usage"`
+	// Transactions is left out where there were none.
+	Transactions *Transactions `json:"transactions,omitempty"`
+}
+
+// Transactions says how the transactions of the throughput pass went.
+type Transactions struct {
+	// Isolation is the level that the engine has, in words.
+	Isolation string `json:"isolation"`
+	// Retries are attempts beyond the first of each.
+	Retries uint64 `json:"retries"`
+	// SlowestShare are transactions of the slowest thread, over the mean of all threads; left out
+	// unless threads compete.
+	SlowestShare *float64 `json:"slowest_share,omitempty"`
 }
 
 // Phase is a seed phase.

@@ -99,6 +99,8 @@ type Run struct {
 	Range           uint32 `json:"range"`
 	OpenLoopPercent uint32 `json:"open_loop_percent"`
 	OpenLoopPerS    uint64 `json:"open_loop_per_s"`
+	// Held are transactions that are held open meanwhile.
+	Held uint32 `json:"held"`
 }
 
 // Op is a measured operation.
@@ -127,7 +129,23 @@ const (
 	RangeDelete Op = "range-delete"
 	Open        Op = "open"
 	Compact     Op = "compact"
+	// TransactionPut sets values, each batch in a transaction; the others are one transaction each.
+	TransactionPut Op = "transaction-put"
+	Increment      Op = "increment"
+	RangeIncrement Op = "range-increment"
+	Transfer       Op = "transfer"
+	InsertAbsent   Op = "insert-absent"
 )
+
+// Competes says whether the threads of an operation change the same keys, by transactions: what the
+// database must hold is known from what they committed.
+func (op Op) Competes() bool {
+	switch op {
+	case Increment, RangeIncrement, Transfer, InsertAbsent:
+		return true
+	}
+	return false
+}
 
 // Writes says whether an operation changes the database.
 func (op Op) Writes() bool {
@@ -151,7 +169,7 @@ func (op Op) Inserts() bool {
 // Reads says whether an operation reads.
 func (op Op) Reads() bool {
 	switch op {
-	case Put, Delete, PutDelete:
+	case Put, Delete, PutDelete, TransactionPut:
 		return false
 	}
 	return true

@@ -27,6 +27,7 @@ const (
 	findsMissing    lie = "finds keys that never were"
 	returnsErrors   lie = "returns an error"
 	wrongKeys       lie = "shows the wrong key with the right value"
+	losesUpdates    lie = "commits what another transaction overwrote unread"
 )
 
 const lieEvery = 97
@@ -136,6 +137,23 @@ func (s *lyingSession) Scan(
 	return uint64(len(entries)), err
 }
 
+// Transact is lost as if another transaction had read the same and committed after it.
+func (s *lyingSession) Transact(body func(engine.Transaction) error) error {
+	isLost := s.engine.lies(losesUpdates)
+	return s.Session.(engine.Transactor).Transact(func(transaction engine.Transaction) error {
+		if isLost {
+			transaction = lostTransaction{transaction}
+		}
+		return body(transaction)
+	})
+}
+
+type lostTransaction struct {
+	engine.Transaction
+}
+
+func (lostTransaction) Put(_, _ []byte) error { return nil }
+
 func TestLiesAreRefused(t *testing.T) {
 	cases := []struct {
 		lie     lie
@@ -160,6 +178,11 @@ func TestLiesAreRefused(t *testing.T) {
 		{wrongKeys, job.Scan, "do not add up"},
 		{wrongKeys, job.Range, "do not add up"},
 		{wrongKeys, job.Queue, "do not add up"},
+		{losesUpdates, job.TransactionPut, "scan: another entry"},
+		{losesUpdates, job.Increment, "scan: another entry"},
+		{losesUpdates, job.RangeIncrement, "scan: another entry"},
+		{losesUpdates, job.Transfer, "scan: another entry"},
+		{losesUpdates, job.InsertAbsent, "scan: another entry"},
 	}
 	for _, one := range cases {
 		t.Run(string(one.op)+"/"+string(one.lie), func(t *testing.T) {

@@ -91,12 +91,16 @@ func (c *course) ran(place *place, phase string, clocks []*measure.Clock) (*ran,
 	if work.Run.Op == job.Queue && work.Threads != 1 {
 		return nil, job.Refused("a queue has one thread")
 	}
+	if work.Run.Held > 0 {
+		return nil, c.cannotHold()
+	}
 	if work.Run.Op == job.Compact && c.kind.NoCompaction {
 		return nil, job.Unsupported("no compaction in place")
 	}
 	what := measure.Watched{
 		Phase: phase, Total: work.Run.Ops, Threads: work.Threads, Cap: c.watch.Cap,
 	}
+	c.taken.Store(0)
 	var did ran
 	paced, err := what.Run(c.watch, func(pace *measure.Pace) error {
 		var err error
@@ -130,6 +134,8 @@ func (c *course) onThread(
 		return c.queue(session, thread, pace, clock)
 	case job.RangeDelete:
 		return c.rangeDelete(session, thread, pace, clock)
+	case job.Increment, job.RangeIncrement, job.Transfer, job.InsertAbsent:
+		return c.compete(session, thread, pace, clock)
 	}
 	if err := session.Refresh(); err != nil {
 		return outcome{}, err
@@ -156,9 +162,9 @@ func (c *course) sumsHold(did *ran) (*model.Model, job.Verified, error) {
 		if one.tally != expected {
 			return nil, verified, wrongSum(thread, expected, one.tally)
 		}
-		verified.Add(job.AllVerified(expected.Found))
+		verified.Add(job.AllVerified(expected.Found + one.history.checked))
 	}
-	return after, verified, nil
+	return after, verified, applyHistories(did.outcomes, after)
 }
 
 // expected is the expected sum of a thread's reads; it applies the thread's writes to the model.
@@ -174,7 +180,7 @@ func (c *course) expected(after *model.Model, thread plan.Thread, done uint64) m
 		return model.Tally{}
 	case job.Open:
 		return ExpectedOpen(work, c.model, done)
-	case job.Compact:
+	case job.Compact, job.Increment, job.RangeIncrement, job.Transfer, job.InsertAbsent:
 		return model.Tally{}
 	}
 	own := after.Part(thread.Index)
@@ -215,7 +221,7 @@ func (c *course) clocked(place *place, report *job.Report) (*model.Model, error)
 	switch run.Op {
 	case job.Scan, job.ScanReverse, job.Compact:
 		opsPerCall = report.Throughput.Ops / max(uint64(all.TotalCount()), 1)
-	case job.Put, job.Delete, job.PutDelete:
+	case job.Put, job.Delete, job.PutDelete, job.TransactionPut:
 		opsPerCall = uint64(run.Batch)
 	}
 	report.Latency = measure.Latency(all, opsPerCall, rate)
@@ -246,6 +252,12 @@ func (c *course) compared(db engine.Engine, after *model.Model, report *job.Repo
 		verified, err := c.holds(db, c.live, c.model.IDs())
 		report.Verified.Add(verified)
 		return err
+	case job.Increment, job.RangeIncrement, job.Transfer, job.InsertAbsent:
+		return c.unwatched("verify", func() error {
+			verified, err := c.holds(db, model.NewLive(after), after.IDs())
+			report.Verified.Add(verified)
+			return err
+		})
 	}
 	holds := after.Clone()
 	total := uint64(0)
@@ -302,6 +314,12 @@ func (c *course) logicalBytes(did *ran) uint64 {
 		return did.done() * key * 2
 	case op == job.Compact:
 		return uint64(c.live.Len()) * work.EntryBytes()
+	case op.Competes():
+		writes := 0
+		for _, one := range did.outcomes {
+			writes += len(one.history.changes)
+		}
+		return uint64(writes) * work.EntryBytes()
 	case op.Writes():
 		bytes := uint64(0)
 		for _, one := range c.plans {

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"silt-bench-go/internal/engine"
@@ -39,6 +40,8 @@ type course struct {
 	model *model.Model
 	live  *model.Live
 	watch *measure.Watch
+	// taken are the operations that threads which compete have taken so far.
+	taken atomic.Uint64
 }
 
 // place is an open database and its directory.
@@ -133,6 +136,7 @@ func (c *course) report() (*job.Report, error) {
 	report.Verified = verified
 	report.Throughput = c.throughput(ran, settling)
 	report.LogicalBytes = c.logicalBytes(ran)
+	report.Transactions = c.transactions(ran)
 	report.LiveBytes = uint64(model.NewLive(after).Len()) * c.job.Work.EntryBytes()
 	return report, c.rest(place, after, report)
 }

@@ -38,6 +38,12 @@ func row(t *testing.T, op job.Op, change func(*job.Job)) *job.Job {
 	if op == job.Queue {
 		work.Threads = 1
 	}
+	if op.Competes() {
+		work.Run.Order = job.Uniform
+	}
+	if op == job.InsertAbsent {
+		work.Seed = nil
+	}
 	config := job.Config{
 		WriteBufferBytes: 16 << 20, CacheBytes: 8 << 20, BloomBitsPerKey: 10,
 		Codec: job.CodecLZ4, Durability: job.Buffered, Arm: job.ArmEqual, Table: job.TableBlock,

@@ -72,6 +72,9 @@ func check(work *job.Work) error {
 	case !order.IsOrder(work.Run.Order):
 		why = "no such order: " + string(work.Run.Order)
 	}
+	if why == "" && work.Run.Op.Competes() {
+		why = checkCompeting(work)
+	}
 	for _, seed := range work.Seed {
 		if seed.Batch == 0 || !order.IsOrder(seed.Order) {
 			why = "an empty batch or no such order in a seed"
@@ -81,6 +84,19 @@ func check(work *job.Work) error {
 		return nil
 	}
 	return job.Refused("the workload makes no sense: " + why)
+}
+
+// checkCompeting says why threads cannot compete in a workload; nothing if they can.
+func checkCompeting(work *job.Work) string {
+	switch {
+	case work.Run.Order != job.Uniform || work.ValueStyle != data.Marked:
+		return "threads that compete draw uniform ids, and count in marked values"
+	case work.Keys < 2 || work.KeyStyle != data.Sparse:
+		return "a transfer needs two accounts, and a range of counters sparse keys"
+	case work.Run.Op == job.RangeIncrement && work.Run.Range >= work.Keys:
+		return "a range is shorter than all keys"
+	}
+	return ""
 }
 
 // ordersIDs says whether an operation needs keys in the order of ids.

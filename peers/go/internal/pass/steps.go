@@ -20,6 +20,10 @@ type outcome struct {
 	tally model.Tally
 	// done is the number of finished operations of its plan.
 	done uint64
+	// retries are attempts of transactions beyond the first of each.
+	retries uint64
+	// history is what its transactions changed, where threads compete.
+	history history
 }
 
 // onThreads runs body on count threads, each with a session. It returns their results, and the time
@@ -89,7 +93,7 @@ func (c *course) drive(
 	if err := driver.commit(); err != nil {
 		return outcome{}, err
 	}
-	return outcome{tally: *driver.tally, done: done}, nil
+	return outcome{tally: *driver.tally, done: done, retries: driver.retries}, nil
 }
 
 // driver is a thread and its position in a plan.
@@ -105,6 +109,8 @@ type driver struct {
 	seenEntry func(key, value []byte)
 	// isStale says whether it has written since it last renewed its read transaction.
 	isStale bool
+	// retries are attempts of transactions beyond the first of each.
+	retries uint64
 }
 
 func newDriver(
@@ -203,7 +209,7 @@ func (d *driver) called(start time.Duration, found bool, err error) error {
 
 func (d *driver) write(id, version uint32) error {
 	d.isStale = true
-	if d.plan.Batch > 1 {
+	if d.plan.Batch > 1 || d.plan.InTransactions {
 		d.batch.Push(id, version)
 		if d.batch.Len() < int(d.plan.Batch) {
 			return nil
@@ -229,9 +235,32 @@ func (d *driver) commit() error {
 	}
 	d.isStale = true
 	start := d.clock.Start()
-	err := d.session.Write(d.batch)
+	err := d.writeBatch()
 	d.batch.Clear()
 	return wrote(d.clock, start, err)
+}
+
+func (d *driver) writeBatch() error {
+	if !d.plan.InTransactions {
+		return d.session.Write(d.batch)
+	}
+	transactor, err := transactor(d.session)
+	if err != nil {
+		return err
+	}
+	attempts := uint64(0)
+	err = transactor.Transact(func(transaction engine.Transaction) error {
+		attempts++
+		for index := range d.batch.Len() {
+			key, value := d.batch.At(index)
+			if err := transaction.Put(key, value); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	d.retries += max(attempts, 1) - 1
+	return err
 }
 
 // wrote ends a call that wrote.

@@ -38,6 +38,8 @@ type Plan struct {
 	rangeUpTo  uint32
 	// Batch is the number of writes of a commit.
 	Batch uint32
+	// InTransactions: a commit is one of a transaction, not of a plain batch.
+	InTransactions bool
 	// FirstVersion is the version that the first operation writes; each later one is higher by one.
 	FirstVersion uint32
 }
@@ -144,6 +146,7 @@ func Run(work *job.Work, thread Thread, firstVersion uint32) *Plan {
 	count := thread.Share(run.Ops)
 	salt := uint64(thread.Index) ^ 0x00d0_17e5
 	plan := &Plan{rangeFixed: run.Range, Batch: run.Batch, FirstVersion: firstVersion}
+	plan.InTransactions = run.Op == job.TransactionPut
 	if run.Op == job.YcsbE {
 		plan.rangeUpTo = ycsbRangeMax
 	}
@@ -155,7 +158,8 @@ func Run(work *job.Work, thread Thread, firstVersion uint32) *Plan {
 	case job.Delete:
 		// A deleted key is not deleted again.
 		plan.IDs = ownIDs(thread, order.Draw(run.Order, uint32(own), min(count, own), salt))
-	case job.Scan, job.ScanReverse, job.Queue, job.RangeDelete, job.Open, job.Compact:
+	case job.Scan, job.ScanReverse, job.Queue, job.RangeDelete, job.Open, job.Compact,
+		job.Increment, job.RangeIncrement, job.Transfer, job.InsertAbsent:
 	case job.Seek, job.Range:
 		plan.IDs = order.Draw(run.Order, work.Keys, count, salt)
 	default:

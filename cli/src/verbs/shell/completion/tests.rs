@@ -21,13 +21,14 @@ fn verbs_options_and_families_are_completed() {
     completion.families = vec!["default".to_owned(), "users".to_owned()];
     assert_eq!(
         offered(&completion, "c"),
-        ["cas", "check", "checkpoint", "commit", "compact", "count"]
+        ["cas", "check", "checkpoint", "clone", "commit", "compact", "count"]
     );
     assert_eq!(offered(&completion, "COMP"), ["compact "]);
     assert_eq!(offered(&completion, "get a\ncomp"), ["compact "]);
     assert_eq!(offered(&completion, "scan --re"), ["--reverse "]);
     assert_eq!(offered(&completion, "get a --family "), ["default", "users"]);
     assert_eq!(offered(&completion, "use u"), ["users "]);
+    assert_eq!(offered(&completion, "clone u"), ["users "]);
     assert_eq!(offered(&completion, "families d"), ["drop "]);
     assert_eq!(offered(&completion, "families drop d"), ["default "]);
     completion.transactions = vec!["alpha".to_owned(), "beta".to_owned()];

@@ -478,7 +478,7 @@ fn a_cut_behind_an_end_record_does_not_count_it() {
 fn forged(segment: u64, offset: u64) -> [u8; RECORD_HEADER_BYTES] {
     let segment = id(segment).0;
     let mut bytes = [0; RECORD_HEADER_BYTES];
-    bytes[0] = 9;
+    bytes[0] = 11;
     bytes[4..8].copy_from_slice(&(segment as u32).to_le_bytes());
     bytes[20..].copy_from_slice(&((offset / 8) as u32).to_le_bytes());
     let sum = crc32c(&bytes) ^ (segment >> 32) as u32;

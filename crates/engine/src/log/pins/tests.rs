@@ -1,6 +1,11 @@
-//! Which retired segments are let go, and when.
+//! Which retired segments are let go, and when; and a feed beside a writer under loom.
 
 use super::*;
+#[cfg(loom)]
+use siltdb_base::sync::{
+    atomic::{AtomicU64, Ordering},
+    thread,
+};
 
 fn segment(id: u64) -> SegmentSlot {
     SegmentSlot { id: SegmentId(id), slot: 100 + id }
@@ -96,9 +101,123 @@ fn a_feed_loses_its_pin_at_one_byte_too_many_of_what_it_alone_keeps() {
 }
 
 #[test]
+fn what_was_read_while_the_pin_was_lost_is_not_returned() {
+    for (feed_bytes_max, expected) in [(100, Some(7)), (99, None)] {
+        let pins = with_segments(Retention { feed_bytes_max, ..Retention::default() }, 4);
+        let feed = pins.follow(SequenceNumber(1), SequenceNumber(41)).unwrap();
+        let read = feed.read(SequenceNumber(1), |found| {
+            assert_eq!(found.segment.slot, segment(1));
+            let free = pins.retire(&[segment(1)]);
+            assert_eq!(free.is_empty(), expected.is_some());
+            7
+        });
+        assert_eq!(read, expected);
+    }
+}
+
+#[test]
 fn retired_segments_are_retained_up_to_their_bytes() {
     for (bytes, free) in [(99, 3), (100, 2), (299, 1), (300, 0)] {
         let pins = with_segments(Retention { bytes, ..Retention::default() }, 4);
         assert_eq!(pins.retire(&[segment(1), segment(2), segment(3)]).len(), free, "{bytes}");
     }
+}
+
+/// A log with one commit in each segment, and its files.
+#[cfg(loom)]
+struct LoomLog {
+    pins: Arc<Pins>,
+    /// The sequence number of the record in each file.
+    files: [AtomicU64; 3],
+    published: AtomicU64,
+}
+
+#[cfg(loom)]
+impl LoomLog {
+    const COMMITS: u64 = 3;
+
+    fn new(feed_bytes_max: u64) -> Arc<Self> {
+        let retention = Retention { feed_bytes_max, ..Retention::default() };
+        let files = [(); 3].map(|()| AtomicU64::new(0));
+        Arc::new(Self { pins: Arc::new(Pins::new(retention)), files, published: AtomicU64::new(0) })
+    }
+
+    /// Writes all commits. Retires each segment when the next one follows, and reuses its file once
+    /// it is released.
+    fn write(&self) {
+        let mut idle = vec![2, 1, 0];
+        let mut last: Option<SegmentSlot> = None;
+        for number in 1..=Self::COMMITS {
+            let slot = idle.pop().expect("as many files as commits");
+            let id = SegmentId(number);
+            self.pins.begin(KnownSegment {
+                slot: SegmentSlot { id, slot },
+                first: SequenceNumber(number),
+                previous: LogPosition { segment: SegmentId(number - 1), offset: 100 },
+                bytes: 0,
+                origin: Origin::Ours,
+            });
+            // Relaxed: the publication orders it before reads of this record, and the lock of the
+            // pins orders it after reads of the record before.
+            self.files[slot as usize].store(number, Ordering::Relaxed);
+            self.published.store(number, Ordering::Release);
+            if let Some(last) = last.replace(SegmentSlot { id, slot }) {
+                idle.extend(self.pins.retire(&[last]).into_iter().map(|free| free.slot));
+            }
+        }
+    }
+
+    /// Reads the commit `next` as a feed does; `None`, if the pin was lost.
+    fn read(&self, pin: &FeedPin, next: u64) -> Option<u64> {
+        pin.read(SequenceNumber(next), |found| {
+            let slot = found.segment.slot.slot as usize;
+            self.files[slot].load(Ordering::Relaxed)
+        })
+    }
+
+    /// Runs the writer beside a feed that looks twice for commits. Then the feed reads the rest.
+    /// Returns what it read, and whether it kept its pin.
+    fn run(self: Arc<Self>) -> (Vec<u64>, bool) {
+        let pin = self.pins.follow(SequenceNumber(1), SequenceNumber(1)).expect("an empty log");
+        let writer = {
+            let log = Arc::clone(&self);
+            thread::spawn(move || log.write())
+        };
+        let mut told = Vec::new();
+        let mut tell = |looks: usize| {
+            for _ in 0..looks {
+                let next = told.len() as u64 + 1;
+                if next <= self.published.load(Ordering::Acquire) {
+                    match self.read(&pin, next) {
+                        Some(number) => told.push(number),
+                        None => return false,
+                    }
+                }
+            }
+            true
+        };
+        let is_held = tell(2);
+        writer.join().expect("it ends");
+        let is_held = is_held && tell(Self::COMMITS as usize);
+        (told, is_held)
+    }
+}
+
+#[cfg(loom)]
+#[test]
+fn loom_a_feed_tells_each_commit_once_while_segments_are_retired_and_used_again() {
+    loom::model(|| {
+        let (told, is_held) = LoomLog::new(1 << 20).run();
+        assert_eq!((told, is_held), ((1..=LoomLog::COMMITS).collect(), true));
+    });
+}
+
+#[cfg(loom)]
+#[test]
+fn loom_a_feed_that_loses_its_pin_tells_nothing_of_what_took_its_place() {
+    loom::model(|| {
+        let (told, is_held) = LoomLog::new(0).run();
+        assert!(told.iter().copied().eq(1..=told.len() as u64), "{told:?}");
+        assert!(is_held == (told.len() as u64 == LoomLog::COMMITS), "{told:?}");
+    });
 }

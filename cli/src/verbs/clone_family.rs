@@ -1,0 +1,52 @@
+//! The verb clone: a family that begins with the tables of another.
+//!
+//! It does not open the database.
+
+use crate::failure::Result;
+use crate::session::Session;
+use crate::verbs::upkeep::aside;
+use clap::Args;
+use serde_json::json;
+
+/// What `silt clone --help` says at its end.
+pub const HELP: &str = "\
+Both families share the tables that there are, and no entry is copied: a clone takes a flush and a \
+moment, and hardly any space until one of the two is written to. From then on neither sees what is \
+written to the other. It is a family as any other, and outlives its source. `silt stats` counts \
+shared tables in each.
+
+Example:
+  silt clone demo.db default before-the-import
+  silt scan demo.db --family before-the-import --limit 3
+  silt families drop demo.db before-the-import";
+
+/// What `clone` is told.
+#[derive(Args, Debug)]
+pub struct Arguments {
+    /// The family whose data and options the new one gets.
+    source: String,
+    /// The name of the new family.
+    new: String,
+}
+
+/// Makes a family of what another holds now.
+///
+/// # Errors
+/// [`Failure::Missing`](crate::failure::Failure::Missing), if there is no such family; those of the
+/// database: a family has the new name, or the name is not allowed.
+pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
+    let source = session.family(Some(&arguments.source))?;
+    let (db, name) = (session.db().clone(), arguments.new.clone());
+    let clone = aside("cloning", move || db.clone_family(&source, &name))??;
+    let stats = clone.stats();
+    let (tables, bytes): (u64, u64) = (stats.tables.iter().sum(), stats.table_bytes.iter().sum());
+    let Arguments { source, new } = arguments;
+    let noun = if tables == 1 { "table" } else { "tables" };
+    let text = format!("cloned {source} as {new}: {tables} {noun} shared ({bytes} bytes)");
+    let object = json!({
+        "cloned": { "from": source, "to": new },
+        "shared_tables": tables,
+        "shared_bytes": bytes,
+    });
+    session.output.result(&text, &object)
+}

@@ -1,0 +1,87 @@
+//! Clones: families made of others, now or as of a snapshot that is held.
+//!
+//! Afterwards a clone is a family as any other: what is written to it and to its source, compacted,
+//! crashed and dropped is for the other steps.
+
+use crate::{
+    database::Database,
+    model::FamilyIndex,
+    reads::{Truth, compare_all},
+    run::{Excuse, Outcome, Run},
+    steps::FAMILIES_MAX,
+    violation::Checked,
+    watch::Activity,
+};
+use siltdb::Family;
+
+/// Keys of a new clone that are looked up, besides two scans.
+const LOOKUPS_MAX: u64 = 60;
+
+/// What a clone is made of.
+struct Source {
+    index: FamilyIndex,
+    family: Family,
+    /// The last commit that it shows.
+    commit: u64,
+    /// The snapshot, by its place among those that are held.
+    snapshot: Option<usize>,
+}
+
+impl Run {
+    /// Clones a family; where there are many, others go first.
+    pub(crate) fn clone_family(&mut self) -> Checked<()> {
+        if self.excuse() == Excuse::Fault || self.database.names.len() == FAMILIES_MAX {
+            return self.change_families();
+        }
+        let Source { index, family, commit, snapshot } = self.source();
+        let mut names = self.database.names.clone();
+        let is_free = |name: &String| !names.contains_key(name);
+        let free: Vec<String> = (0..9).map(|number| format!("f{number}")).filter(is_free).collect();
+        let name = free[self.draw.index(free.len())].clone();
+        let clone = self.model.clone_family(index, commit);
+        self.note(format!("clone family #{} at {commit} as {name} (#{})", index.0, clone.0));
+        names.insert(name.clone(), clone);
+        let snapshot = snapshot.map(|place| self.snapshots[place].snapshot.clone());
+        let make = |database: &Database| match &snapshot {
+            None => database.db.clone_family(&family, &name),
+            Some(snapshot) => database.db.clone_family_at(snapshot, &family, &name),
+        };
+        if let Outcome::Done(made) = self.operate(Activity::Clone, Some(names.clone()), make)? {
+            self.report.clones += 1;
+            self.report.clones_at_snapshots += u64::from(snapshot.is_some());
+            self.report.clones_of_clones += u64::from(self.clones.contains(&index));
+            self.clones.insert(clone);
+            self.compare_clone(clone, &made)?;
+            self.database.families.insert(clone, made);
+            self.database.names = names;
+        }
+        self.forget_half_changed()
+    }
+
+    /// A family now, or one at a snapshot that knew it, if it is still there.
+    fn source(&mut self) -> Source {
+        let indexes: Vec<_> = self.database.families.keys().copied().collect();
+        let index = self.draw.pick(&indexes);
+        let family = self.database.families[&index].clone();
+        if !self.snapshots.is_empty() && self.draw.chance(2, 3) {
+            let place = self.draw.index(self.snapshots.len());
+            let held = &self.snapshots[place];
+            if held.families.contains_key(&index) {
+                return Source { index, family, commit: held.commit, snapshot: Some(place) };
+            }
+        }
+        Source { index, family, commit: self.visible, snapshot: None }
+    }
+
+    fn compare_clone(&mut self, index: FamilyIndex, family: &Family) -> Checked<()> {
+        let truth = Truth { model: &self.model, family: index, at: self.now() };
+        let faults = self.database.fs.faults();
+        let mut compared = compare_all(family, truth, &mut self.draw, LOOKUPS_MAX);
+        if self.database.fs.faults() > faults {
+            // A call failed meanwhile: nothing wrong may have stayed behind.
+            compared = compare_all(family, truth, &mut self.draw, LOOKUPS_MAX);
+        }
+        self.report.reads += compared.map_err(|violation| violation.during("a new clone"))?;
+        Ok(())
+    }
+}
