@@ -459,8 +459,6 @@ impl Verb {
     }
 }
 
-/// Runs `export`, which Ctrl-C ends.
-
 fn run_txn(on: &On<txn::Arguments>, start: Start) -> Result<()> {
     let script = on.arguments.script(start.output.settings())?;
     existing(on, start, |session, arguments| txn::run(session, arguments, script))

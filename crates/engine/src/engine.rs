@@ -3,9 +3,10 @@
 //! Calls that only read are in the rooms of [`Database`], to which an engine derefs. Calls that
 //! write are here, because they are refused to a forked child.
 
+mod upkeep;
+
 use crate::{
     catalog::family::{FamilyChanges, FamilyData},
-    check_report::CheckProgress,
     checkpoint::{self, Checkpoint},
     commit::{self, Payload},
     conditional_commit::{self, Conditions},
@@ -24,12 +25,10 @@ use crate::{
     open::recovery,
     options::{Access, Durability, EngineOptions, Lifetime},
     own_writes::IndexedWrites,
-    pause::BackgroundPause,
     prepared,
     prepared_set::Undecided,
     read::ReadRange,
-    scrub::{self, ScrubRequest},
-    scrub_report::ScrubReport,
+    scrub,
     snapshots::LiveSnapshot,
 };
 use siltdb_base::{
@@ -465,36 +464,6 @@ impl Engine {
                 false => Err(error),
             })
         })
-    }
-
-    /// Keeps automatic compactions and the background scrub from beginning.
-    ///
-    /// # Errors
-    /// `ReadOnly`, `Poisoned`, `Closed`.
-    pub fn pause_background(&self) -> Result<BackgroundPause> {
-        self.writable()?.health.check()?;
-        Ok(BackgroundPause::begin(&self.open.database))
-    }
-
-    /// Cancels all running compactions and waits for their end.
-    ///
-    /// # Errors
-    /// As [`request::cancel_compactions`].
-    pub fn cancel_compactions(&self) -> Result<()> {
-        self.at_work(request::cancel_compactions)
-    }
-
-    /// Verifies what `request` asks for. Closing the database ends it.
-    ///
-    /// # Errors
-    /// As [`scrub::scrub`].
-    pub fn scrub(
-        &self,
-        request: &ScrubRequest,
-        on_progress: &mut dyn FnMut(CheckProgress),
-    ) -> Result<Arc<ScrubReport>> {
-        let database = self.writable()?;
-        database.at_work(|database| scrub::scrub(database, request, on_progress))
     }
 
     /// Waits until no job is due, or runs the due ones.
