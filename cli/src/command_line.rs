@@ -9,7 +9,7 @@ use crate::output::{Output, Settings, Style};
 use crate::session::{Opening, Session, Start};
 use crate::verbs::{
     batch, bucket, checkpoint, clone_family, completions, destroy, export, families, follow,
-    import, inspect, point, prepared, recover, scan, shell, step, txn, upkeep, watch,
+    import, inspect, point, prepared, recover, scan, scrub, shell, step, txn, upkeep, watch,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -38,7 +38,8 @@ Exit codes:
     4  locked: another process has the database open; verbs that only read follow it instead
     5  conflict: another transaction committed first; run it again
     6  a condition of txn or cas does not hold; nothing was written
-  130  ended by Ctrl-C; import, export and the shell in a terminal report what is done
+  130  ended by Ctrl-C; import, export, compact, scrub and the shell in a terminal report what
+       is done
 
 Example:
   silt import demo.db examples/data/airports.csv
@@ -131,6 +132,9 @@ enum Verb {
     /// Read and verify everything
     #[command(after_help = CHECK)]
     Check(On<Nothing>),
+    /// Read and verify everything at a limited rate, beside other readers
+    #[command(after_help = scrub::HELP)]
+    Scrub(On<scrub::Arguments>),
     /// Write what verifies of a damaged database into a new one
     #[command(after_help = recover::HELP)]
     Recover(recover::Arguments),
@@ -144,7 +148,7 @@ enum Verb {
     #[command(after_help = follow::HELP)]
     Follow(On<follow::Arguments>),
     /// Merge tables, so that deleted and overwritten data takes no space
-    #[command(after_help = COMPACT)]
+    #[command(after_help = upkeep::COMPACT_HELP)]
     Compact(On<upkeep::CompactArguments>),
     /// Write the data in memory to tables
     #[command(after_help = FLUSH)]
@@ -331,14 +335,6 @@ Ends with exit code 3 if anything is damaged; `silt recover` saves the rest.
 Example:
   silt check demo.db";
 
-const COMPACT: &str = "\
-Background work reclaims space in time; this does it at once. It needs room for the new tables. \
-With --prefix, --from or --to it merges only tables with such keys, but these in whole.
-
-Example:
-  silt compact demo.db
-  silt compact demo.db --family users --from A --to C";
-
 const FLUSH: &str = "\
 Writes survive a crash without this, because they are in the log.
 
@@ -424,21 +420,15 @@ impl CommandLine {
                 let job = on.arguments.job(&on.db, settings)?;
                 open(&on.db, Opening::Create, start, |session| import::run(session, job))
             }
-            Verb::Export(on) => run_export(&on, start),
+            Verb::Export(on) => watched(|| reading(&on, start, export::run)),
             Verb::Families(arguments) => run_families(arguments, start),
             Verb::Clone(on) => existing(&on, start, clone_family::run),
             Verb::Bucket(verb) => run_bucket(verb, start),
             Verb::Cas(on) => writing(&on, on.arguments.opening(), start, step::cas),
             Verb::Incr(on) => writing(&on, on.arguments.opening(), start, step::incr),
             Verb::Stats(on) => reading(&on, start, upkeep::stats),
-            Verb::Check(on) => {
-                let outcome = upkeep::check_closed(&on.db, &mut start.output);
-                flushed(outcome, &mut start.output)
-            }
-            Verb::Recover(arguments) => {
-                let outcome = recover::run(&mut start.output, &arguments);
-                flushed(outcome, &mut start.output)
-            }
+            Verb::Check(on) => closed(start, |output| upkeep::check_closed(&on.db, output)),
+            Verb::Recover(arguments) => closed(start, |output| recover::run(output, &arguments)),
             Verb::Destroy(arguments) => {
                 let outcome = destroy::run(&mut start.output, start.options, &arguments);
                 flushed(outcome, &mut start.output)
@@ -446,16 +436,11 @@ impl CommandLine {
             Verb::Checkpoint(on) => existing(&on, start, checkpoint::run),
             Verb::Watch(on) => reading(&on, start, watch::run),
             Verb::Follow(on) => follow::run(start, &on.db, &on.arguments),
-            Verb::Compact(on) => existing(&on, start, upkeep::compact),
+            Verb::Scrub(on) => watched(|| reading(&on, start, scrub::run)),
+            Verb::Compact(on) => watched(|| existing(&on, start, upkeep::compact)),
             Verb::Flush(on) => existing(&on, start, upkeep::flush),
-            Verb::Inspect(arguments) => {
-                let outcome = inspect::run(&mut start.output, &arguments);
-                flushed(outcome, &mut start.output)
-            }
-            Verb::Upgrade(on) => {
-                let outcome = upkeep::upgrade(&on.db, &mut start.output);
-                flushed(outcome, &mut start.output)
-            }
+            Verb::Inspect(arguments) => closed(start, |output| inspect::run(output, &arguments)),
+            Verb::Upgrade(on) => closed(start, |output| upkeep::upgrade(&on.db, output)),
             Verb::Completions(arguments) => {
                 completions::run(&mut start.output, &arguments, Self::full_command())?;
                 start.output.flush()
@@ -477,12 +462,6 @@ impl Verb {
             _ => ("", Reach::Open),
         }
     }
-}
-
-/// Runs `export`, which Ctrl-C ends.
-fn run_export(on: &On<export::Arguments>, start: Start) -> Result<()> {
-    let _watched = interrupt::watch()?;
-    reading(on, start, export::run)
 }
 
 fn run_txn(on: &On<txn::Arguments>, start: Start) -> Result<()> {
@@ -526,6 +505,19 @@ fn run_families(arguments: FamiliesArguments, start: Start) -> Result<()> {
 fn flushed(outcome: Result<()>, output: &mut Output) -> Result<()> {
     let flushed = output.flush();
     outcome.and(flushed)
+}
+
+/// Runs `verb`, which opens no session.
+fn closed(start: Start, verb: impl FnOnce(&mut Output) -> Result<()>) -> Result<()> {
+    let mut output = start.output;
+    let outcome = verb(&mut output);
+    flushed(outcome, &mut output)
+}
+
+/// Runs `verb`, which Ctrl-C ends with a report.
+fn watched(verb: impl FnOnce() -> Result<()>) -> Result<()> {
+    let _watched = interrupt::watch()?;
+    verb()
 }
 
 /// Runs `verb`, which only reads, on an existing database.

@@ -16,6 +16,7 @@ pub mod export;
 pub mod families;
 pub mod destroy;
 pub mod upkeep;
+pub mod scrub;
 pub mod checkpoint;
 pub mod clone_family;
 pub mod watch;

@@ -1,4 +1,5 @@
-//! The verb recover: writes what verifies of a damaged database into a new one.
+//! The verb recover: writes what verifies of a damaged database into a new one, or only says what
+//! that would be.
 //!
 //! It never writes to the old one.
 
@@ -12,7 +13,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use siltdb::{
     Options,
-    salvage::{Lost, ManifestState, SalvageReport, SalvagedFamily, salvage},
+    salvage::{Lost, ManifestState, SalvageReport, SalvagedFamily, dry_run, salvage},
 };
 use std::path::PathBuf;
 
@@ -36,8 +37,12 @@ the most entries that may be lost, and file and offset. A missing file is notice
 refers to it. Ends with exit code 0 if all was recovered, and 3 if something may be lost; NEW is \
 usable in both cases. After any other exit code NEW is incomplete.
 
+--dry-run makes the same report and writes nothing, no temporary file either. It keeps what is in \
+the log in memory.
+
 Example:
   silt check demo.db
+  silt recover demo.db --dry-run
   silt recover demo.db saved.db
   silt recover demo.db saved.db --json";
 
@@ -47,10 +52,15 @@ pub struct Arguments {
     /// The directory of the damaged database; it is not written to.
     old: PathBuf,
     /// The directory of the new one, which must not exist or be empty.
-    new: PathBuf,
+    #[arg(required_unless_present = "dry_run")]
+    new: Option<PathBuf>,
+    /// Write nothing: report what would be recovered and what may be lost; NEW is not needed
+    #[arg(long)]
+    dry_run: bool,
 }
 
-/// Writes what verifies of a database into a new one, and prints what may be lost.
+/// Writes what verifies of a database into a new one, unless this is a dry run, and prints what may
+/// be lost.
 ///
 /// # Errors
 /// [`Failure::Missing`] if there is no database; [`Failure::Lost`] after the report if something
@@ -62,21 +72,30 @@ pub fn run(output: &mut Output, arguments: &Arguments) -> Result<()> {
     let progress = Progress::bytes("recovering", None);
     let on_progress = &mut |done: siltdb::salvage::SalvageProgress| progress.set(done.bytes_done);
     let options = Options::new().lock_wait(output.settings().wait);
-    let report = salvage(&arguments.old, &arguments.new, options, on_progress)?;
+    let target = arguments.new.as_ref().filter(|_| !arguments.dry_run);
+    let report = match target {
+        Some(new) => salvage(&arguments.old, new, options, on_progress)?,
+        None => dry_run(&arguments.old, options, on_progress)?,
+    };
     drop(progress);
-    let text = text_of(&report);
-    output.result(&text, &object_of(&report, output.settings().form))?;
+    let done = if target.is_some() { "recovered" } else { "would be recovered" };
+    let mut object = object_of(&report, output.settings().form);
+    object["dry_run"] = Value::from(target.is_none());
+    let printed = output.result(&text_of(&report, done), &object);
     if report.is_complete() {
-        return Ok(());
+        return printed;
     }
-    let new = arguments.new.display();
-    Err(Failure::Lost(format!("not all could be recovered; {new} holds what could")))
+    // A program that does not read the report must still see the exit code for losses.
+    Err(Failure::Lost(match target {
+        Some(new) => format!("not all could be recovered; {} holds what could", new.display()),
+        None => "not all would be recovered; nothing was written".to_owned(),
+    }))
 }
 
-fn text_of(report: &SalvageReport) -> String {
+fn text_of(report: &SalvageReport, done: &str) -> String {
     let SalvageReport { entries, families, log_records, .. } = report;
     let mut text = format!(
-        "{entries} entries of {} {} recovered; {log_records} log records read",
+        "{entries} entries of {} {} {done}; {log_records} log records read",
         families.len(),
         if families.len() == 1 { "family" } else { "families" }
     );

@@ -7,7 +7,7 @@
 mod completion;
 
 use super::{batch, bucket, checkpoint, clone_family, export, families, import, point, scan};
-use super::{prepared, step, transactions, txn, upkeep, watch};
+use super::{prepared, scrub, step, transactions, txn, upkeep, watch};
 use crate::argument::SettingsArguments;
 use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, read_line};
@@ -154,6 +154,8 @@ enum Verb {
     Stats(upkeep::StatsArguments),
     /// Read and verify everything
     Check,
+    /// Read and verify everything at a limited rate, beside writers
+    Scrub(scrub::Arguments),
     /// Make a second database with the same contents
     Checkpoint(checkpoint::Arguments),
     /// Print the commits that the log still has
@@ -509,6 +511,7 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
             .and_then(|()| session.output.result("", &json!({ "family": arguments.name }))),
         Verb::Stats(arguments) => upkeep::stats(session, &arguments),
         Verb::Check => upkeep::check(session),
+        Verb::Scrub(arguments) => scrub::run(session, &arguments),
         Verb::Checkpoint(arguments) => checkpoint::run(session, &arguments),
         Verb::Watch(arguments) => watch::run(session, &arguments),
         Verb::Compact(arguments) => upkeep::compact(session, &arguments),

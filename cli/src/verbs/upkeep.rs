@@ -8,18 +8,33 @@ use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::session::{Session, exists, follow};
-use crate::text::counted;
+use crate::text::{Form, counted};
 use crate::verbs::recover::lost_object;
 use clap::Args;
 use serde_json::{Map, Value, json};
-use siltdb::{CheckProgress, CheckReport, Error, ErrorKind, Options, salvage::Lost};
+use siltdb::{
+    CancelToken, CheckProgress, CheckReport, CompactOptions, CompactProgress, Error, ErrorKind,
+    Options, salvage::Lost,
+};
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
 /// Interval at which a verb that waits checks for Ctrl-C.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Text at the end of `silt compact --help`.
+pub const COMPACT_HELP: &str = "\
+Background work reclaims space in time; this does it at once. It needs room for the new tables. \
+With --prefix, --from or --to it merges only tables with such keys, but these in whole. Ctrl-C \
+cancels it: what it has finished stays, and the rest is as before.
+
+Example:
+  silt compact demo.db
+  silt compact demo.db --family users --from A --to C";
 
 /// Arguments of `stats`.
 #[derive(Args, Debug)]
@@ -72,25 +87,49 @@ pub struct CompactArguments {
 }
 
 /// Merges tables, so that deleted and overwritten data takes no space: all, those of a family, or
-/// those with keys of a range.
+/// those with keys of a range. Ctrl-C cancels it.
 ///
 /// # Errors
-/// [`Failure::Missing`] if there is no such family; errors of the database.
+/// [`Failure::Missing`] if there is no such family; [`Failure::Interrupted`]; errors of the
+/// database.
 pub fn compact(session: &mut Session, arguments: &CompactArguments) -> Result<()> {
     let name = arguments.family.as_deref();
-    if arguments.bounds.is_given() {
+    let (token, bytes) = (CancelToken::new(), Arc::new(AtomicU64::new(0)));
+    let options = CompactOptions::new().cancel(&token);
+    let done = Arc::clone(&bytes);
+    // Relaxed: the number is shown, and guards no other memory.
+    let mut on_progress =
+        move |progress: CompactProgress| done.store(progress.bytes_done, Ordering::Relaxed);
+    let work: Box<dyn FnOnce() -> siltdb::Result<()> + Send> = if arguments.bounds.is_given() {
         let family = session.family(name)?;
-        if let Some(range) = arguments.bounds.range(session.output.settings().form)? {
-            aside("compacting", move || family.compact_range(range))??;
+        match arguments.bounds.range(session.output.settings().form)? {
+            Some(range) => {
+                Box::new(move || family.compact_range_with(range, &options, &mut on_progress))
+            }
+            None => Box::new(|| Ok(())),
         }
     } else if name.is_some() {
         let family = session.family(name)?;
-        aside("compacting", move || family.compact())??;
+        Box::new(move || family.compact_with(&options, &mut on_progress))
     } else {
         let db = session.db().clone();
-        aside("compacting", move || db.compact())??;
+        Box::new(move || db.compact_with(&options, &mut on_progress))
+    };
+    let progress = Progress::bytes("compacting", None);
+    let compacted = cancellable("compacting", &token, work, &mut || {
+        progress.set(bytes.load(Ordering::Relaxed));
+    })?;
+    drop(progress);
+    match compacted {
+        Err(error) if error.kind() == ErrorKind::Cancelled && token.is_cancelled() => {
+            let note = "the compaction was cancelled; what it had finished stays".to_owned();
+            Err(Failure::Interrupted.with_note(note))
+        }
+        compacted => {
+            compacted?;
+            session.output.result("", &json!({ "compacted": true }))
+        }
     }
-    session.output.result("", &json!({ "compacted": true }))
 }
 
 /// Reads and verifies the open database.
@@ -113,24 +152,55 @@ pub fn aside<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T> {
     let progress = Progress::time(verb);
+    on_thread(verb, work, &mut || {
+        progress.set(0);
+        interrupt::check().map_err(|failure| {
+            failure.with_note(format!("{verb} continues in the background until it is done"))
+        })
+    })
+}
+
+/// Runs `work`, which `token` cancels, on a thread of its own. Ctrl-C cancels it. Calls `show` from
+/// time to time.
+///
+/// # Errors
+/// [`Failure::File`] if the system refuses a thread.
+pub fn cancellable<T: Send + 'static>(
+    verb: &'static str,
+    token: &CancelToken,
+    work: impl FnOnce() -> T + Send + 'static,
+    show: &mut dyn FnMut(),
+) -> Result<T> {
+    on_thread(verb, work, &mut || {
+        show();
+        if interrupt::check().is_err() {
+            token.cancel();
+        }
+        Ok(())
+    })
+}
+
+/// Runs `work` on a thread of its own. Calls `poll` from time to time, whose error ends the wait.
+fn on_thread<T: Send + 'static>(
+    verb: &'static str,
+    work: impl FnOnce() -> T + Send + 'static,
+    poll: &mut dyn FnMut() -> Result<()>,
+) -> Result<T> {
     let (sender, receiver) = mpsc::sync_channel(1);
     let thread = thread::Builder::new().name(verb.to_owned()).spawn(move || {
-        // After Ctrl-C the result is dropped.
+        // After Ctrl-C the result may be dropped.
         let _ = sender.send(work());
     });
     let thread = thread.map_err(|error| Failure::file("start", "a thread", error))?;
     loop {
         match receiver.recv_timeout(POLL_INTERVAL) {
             Ok(result) => return Ok(result),
-            Err(RecvTimeoutError::Timeout) => progress.set(0),
+            Err(RecvTimeoutError::Timeout) => poll()?,
             Err(RecvTimeoutError::Disconnected) => match thread.join() {
                 Ok(()) => unreachable!("the thread sends before it ends"),
                 Err(panic) => std::panic::resume_unwind(panic),
             },
         }
-        interrupt::check().map_err(|failure| {
-            failure.with_note(format!("{verb} continues in the background until it is done"))
-        })?;
     }
 }
 
@@ -223,11 +293,16 @@ fn range_of(lost: &Lost) -> String {
 }
 
 fn print_report(output: &mut Output, report: &CheckReport) -> Result<()> {
+    let object = report_object(report, output.settings().form);
+    let printed = output.result(&report_text(report), &object);
+    // A program that does not read the report must still see the exit code for damage.
+    if report.is_clean() { printed } else { Err(Failure::CheckFailed) }
+}
+
+/// Formats what a check or a scrub has found.
+pub fn report_text(report: &CheckReport) -> String {
     let CheckReport { tables, blocks, entries, log_records, errors, not_verified, .. } = report;
-    let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-    let ok = errors.is_empty();
-    let form = output.settings().form;
-    let (verdict, sound) = if ok { ("ok", "") } else { ("damaged", " verified") };
+    let (verdict, sound) = if errors.is_empty() { ("ok", "") } else { ("damaged", " verified") };
     let mut text = format!(
         "{verdict}: {tables} tables, {blocks} blocks, {entries} entries, {log_records} log \
          records{sound}"
@@ -242,27 +317,31 @@ fn print_report(output: &mut Output, report: &CheckReport) -> Result<()> {
     }
     if report.tables_damaged > 0 {
         let all = tables + report.tables_damaged;
-        let ranges: Vec<_> = report.damage.iter().map(range_of).collect();
+        // A damage of the log or the manifest concerns no table.
+        let of_tables = report.damage.iter().filter(|lost| lost.family.is_some());
+        let ranges: Vec<_> = of_tables.map(range_of).collect();
         let damaged = report.tables_damaged;
         text.push_str(&format!("\n{damaged} of {all} tables damaged: {}", ranges.join("; ")));
     }
-    for error in &errors {
-        text.push('\n');
-        text.push_str(error);
+    for error in errors {
+        text.push_str(&format!("\n{error}"));
     }
-    let object = json!({
-        "ok": ok,
-        "tables": tables,
-        "blocks": blocks,
-        "entries": entries,
-        "log_records": log_records,
+    text
+}
+
+/// Returns what a check or a scrub has found as an object.
+pub fn report_object(report: &CheckReport, form: Form) -> Value {
+    let errors: Vec<String> = report.errors.iter().map(ToString::to_string).collect();
+    json!({
+        "ok": report.is_clean(),
+        "tables": report.tables,
+        "blocks": report.blocks,
+        "entries": report.entries,
+        "log_records": report.log_records,
         "prepared": report.prepared,
-        "not_verified": not_verified,
+        "not_verified": report.not_verified,
         "tables_damaged": report.tables_damaged,
         "damage": report.damage.iter().map(|lost| lost_object(lost, form)).collect::<Vec<_>>(),
         "errors": errors,
-    });
-    let printed = output.result(&text, &object);
-    // A program that does not read the report must still see the exit code for damage.
-    if ok { printed } else { Err(Failure::CheckFailed) }
+    })
 }

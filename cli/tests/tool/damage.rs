@@ -93,6 +93,52 @@ fn what_is_lost_is_named_and_the_rest_recovered() {
 }
 
 #[test]
+fn a_dry_run_says_the_same_and_writes_nothing() {
+    for place in [filled(), damaged()] {
+        let files = || {
+            let entries = fs::read_dir(place.path("db")).unwrap();
+            let paths: std::collections::BTreeSet<_> =
+                entries.map(|entry| entry.unwrap().path()).collect();
+            paths.into_iter().map(|path| (fs::read(&path).unwrap(), path)).collect::<Vec<_>>()
+        };
+        let before = files();
+        let dry = place.command(&["recover", "db", "--dry-run", "--json"]).output().unwrap();
+        // The command of the recovery itself, with one word more.
+        let with_new = place.command(&["recover", "db", "new", "--dry-run"]).output().unwrap();
+        assert!(files() == before && !place.path("new").exists());
+        let is_sound = dry.status.code() == Some(0);
+        assert_eq!(with_new.status.code(), dry.status.code());
+        let text = String::from_utf8(with_new.stdout).unwrap();
+        assert!(text.contains(" would be recovered; "), "{text}");
+        assert_eq!(text.contains("\nlost: family default"), !is_sound, "{text}");
+        let done = place.command(&["recover", "db", "new", "--json"]).output().unwrap();
+        assert_eq!(done.status.code(), dry.status.code());
+        let object = |bytes: &[u8]| serde_json::from_slice::<serde_json::Value>(bytes).unwrap();
+        let (mut dry, done) = (object(&dry.stdout), object(&done.stdout));
+        assert_eq!((&dry["dry_run"], &done["dry_run"]), (&json!(true), &json!(false)));
+        dry["dry_run"] = json!(false);
+        assert_eq!(dry, done);
+    }
+    let place = filled();
+    place.run(&["recover", "db"], 2);
+    place.run(&["recover", "absent", "--dry-run"], 1).says(&["no database"]);
+}
+
+#[test]
+fn a_scrub_names_the_damage_and_fails() {
+    let place = damaged();
+    let run = place.run(&["scrub", "db"], 3);
+    assert!(run.stdout.starts_with("damaged: 0 tables"), "{}", run.stdout);
+    assert!(run.stdout.contains("1 of 1 tables damaged: range \"key000\"..=\"key"));
+    run.says(&["`silt recover OLD NEW`"]);
+    let report = place.run(&["scrub", "db", "--json"], 3).json().remove(0);
+    let damage = &report["damage"][0];
+    assert_eq!((&damage["family"], &damage["first_key"]), (&json!("default"), &json!("key000")));
+    assert!(damage["file"].as_str().unwrap().ends_with(".table") && damage["offset"].is_u64());
+    assert_eq!((&report["ok"], &report["complete"]), (&json!(false), &json!(true)));
+}
+
+#[test]
 fn an_export_leaves_out_what_cannot_be_read_if_it_is_told_to() {
     let place = damaged();
     for format in ["lines", "csv"] {

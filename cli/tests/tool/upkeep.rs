@@ -63,6 +63,42 @@ fn compacting_and_flushing_keep_everything() {
 }
 
 #[test]
+fn a_range_is_compacted_by_bounds_and_prefix() {
+    let place = filled();
+    place.ok(&["flush", "db"]);
+    for bounds in [&["--from", "a", "--to", "c"][..], &["--prefix", "b"], &["--to", "b"]] {
+        assert_eq!(place.ok(&[&["compact", "db"], bounds].concat()), "");
+    }
+    place.ok(&["compact", "db", "--from", "c", "--to", "a"]);
+    place.run(&["compact", "db", "--from", "a", "--family", "absent"], 1).says(&["absent"]);
+    place.run(&["compact", "db", "--from"], 2);
+    assert_eq!(place.ok(&["scan", "db"]), "a\t1\nb\t2\nc\t3\n");
+}
+
+#[test]
+fn a_sound_database_is_scrubbed() {
+    let place = filled();
+    place.ok(&["flush", "db"]);
+    place.ok(&["put", "db", "late", "1"]);
+    let text = place.ok(&["scrub", "db"]);
+    assert!(text.starts_with("ok: 1 tables, 1 blocks, 3 entries, 1 log records\n"), "{text}");
+    assert!(text.contains(" bytes read in "), "{text}");
+    let report = place.run(&["scrub", "db", "--rate", "1MiB", "--json"], 0).json().remove(0);
+    assert_eq!((&report["ok"], &report["complete"]), (&json!(true), &json!(true)));
+    assert!(report["bytes"].as_u64().unwrap() > 0 && report["started_ms"].as_u64().unwrap() > 0);
+    let last = report["last_table"].as_str().unwrap();
+    let rest = place.run(&["scrub", "db", "--after", last, "--json"], 0).json().remove(0);
+    assert_eq!((&rest["tables"], &rest["log_records"]), (&json!(0), &json!(0)));
+    assert!(place.ok(&["shell", "db", "-c", "scrub"]).starts_with("ok: 1 tables"));
+    for rate in ["fast", "", "-1", "1TiB"] {
+        place.run(&["scrub", "db", &format!("--rate={rate}")], 2).says(&["a rate is a number"]);
+    }
+    place.run(&["scrub", "db", "--rate", "1023"], 2).says(&["the rate of a scrub is too low"]);
+    place.run(&["scrub", "db", "--after", "x"], 2);
+    place.run(&["scrub", "absent"], 1).says(&["no database"]);
+}
+
+#[test]
 fn the_format_of_a_database_is_printed_and_the_newest_is_not_changed() {
     let place = filled();
     let text = "format version 2, features 0x0: nothing to do\n";

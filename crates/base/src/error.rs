@@ -44,6 +44,8 @@ pub enum ErrorKind {
     /// Another transaction committed first what this one depends on, or the two wait for locks of
     /// each other. Nothing was written; the transaction may succeed if it runs again.
     Conflict = 14,
+    /// The call was cancelled, by its token or by another call; steps that were finished stay done.
+    Cancelled = 15,
 }
 
 impl ErrorKind {
@@ -63,6 +65,7 @@ impl ErrorKind {
         Self::Busy,
         Self::Forked,
         Self::Conflict,
+        Self::Cancelled,
     ];
 
     /// The number of the kind, from 1 on.
@@ -103,6 +106,7 @@ impl ErrorKind {
             Self::Busy => "busy",
             Self::Forked => "forked",
             Self::Conflict => "conflict",
+            Self::Cancelled => "cancelled",
         }
     }
 }

@@ -11,6 +11,7 @@ pub mod memory;
 pub mod error;
 #[allow(unsafe_code)]
 pub mod process;
+pub mod cancel;
 pub mod limits;
 pub mod id;
 pub mod codec;

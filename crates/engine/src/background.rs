@@ -12,7 +12,10 @@ use siltdb_base::{error::Error, id::FamilyId, sync::lock};
 use siltdb_tree::memory::Generation;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, atomic::AtomicBool},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
 };
 
 /// The state of the background work.
@@ -26,6 +29,8 @@ pub struct Background {
     pub in_flight: CallsInFlight,
     /// Set when the threads are to end.
     pub ending: AtomicBool,
+    /// How often all running compactions were cancelled.
+    cancels: AtomicU64,
 }
 
 /// The state of the jobs.
@@ -35,6 +40,8 @@ pub struct JobState {
     pub is_flushing: bool,
     /// A replayed generation that stays in the log while it is the only frozen one.
     pub left: Option<Generation>,
+    /// The number of pauses in force: no automatic compaction begins.
+    pub pauses: usize,
     /// The number of running compactions.
     pub compactions: usize,
     /// Running parallel jobs, whose parts idle threads may take.
@@ -67,6 +74,25 @@ impl Background {
     /// Notes that a family was dropped.
     pub fn forget(&self, family: FamilyId) {
         lock(&self.jobs).due.remove(&family);
+    }
+
+    /// Notes that all running compactions are being cancelled. To be called before they are.
+    pub fn note_cancel(&self) {
+        // Release pairs with the acquire in `cancels`.
+        self.cancels.fetch_add(1, Ordering::Release);
+    }
+
+    /// How often all running compactions were cancelled.
+    #[must_use]
+    pub fn cancels(&self) -> u64 {
+        // Acquire pairs with the release in `note_cancel`.
+        self.cancels.load(Ordering::Acquire)
+    }
+
+    /// Whether a pause is in force.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        lock(&self.jobs).pauses > 0
     }
 
     /// The first failure for which `counts` is true.

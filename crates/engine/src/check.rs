@@ -5,6 +5,7 @@
 use crate::{
     catalog::family::Families,
     catalog::manifest::{read_current, read_manifest},
+    check_report::{CheckProgress, CheckReport},
     database::{Database, Waiting},
     install::{ManifestReplay, Target},
     lost::Lost,
@@ -30,55 +31,8 @@ use siltdb_tree::{
 };
 use std::{collections::HashMap, path::Path, sync::Arc};
 
-/// The progress of a check.
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CheckProgress {
-    /// The bytes verified so far.
-    pub bytes_done: u64,
-    /// The bytes to verify.
-    pub bytes_total: u64,
-}
-
 /// The references of families to one table, with the names of these.
 type SharedTable<'v> = Vec<(&'v str, &'v Arc<OpenReference>)>;
-
-/// The result of a check.
-#[non_exhaustive]
-#[derive(Debug, Default)]
-pub struct CheckReport {
-    /// The number of tables verified.
-    pub tables: u64,
-    /// The number of their blocks.
-    pub blocks: u64,
-    /// The number of their entries, tombstones and old versions included.
-    pub entries: u64,
-    /// The number of log records that were replayed when the database was opened.
-    pub log_records: u64,
-    /// Prepared transactions that wait for their decision.
-    pub prepared: u64,
-    /// The bytes of tables verified.
-    pub bytes: u64,
-    /// The number of tables that are damaged or cannot be read.
-    pub tables_damaged: u64,
-    /// The keys that cannot be read because of damage. The error of each is among `errors` or
-    /// follows one of these. A damaged filter loses no key, but makes lookups fail.
-    pub damage: Vec<Lost>,
-    /// All errors that were found; empty if everything is sound.
-    pub errors: Vec<Error>,
-    /// The parts that were not verified because of damage: `log`, `tables`. If `log` is among them,
-    /// no record of it is counted. Of the manifest and the log only the first damage is among the
-    /// errors.
-    pub not_verified: Vec<&'static str>,
-}
-
-impl CheckReport {
-    /// Whether no error was found.
-    #[must_use]
-    pub fn is_clean(&self) -> bool {
-        self.errors.is_empty()
-    }
-}
 
 impl Database {
     /// Verifies every table of every family: each block, order, filter and count.
@@ -180,29 +134,53 @@ fn check_tables(
     }
     for shared in tables {
         let Some((_, table)) = shared.first() else { continue };
-        let verified = table.pass().and_then(|passing| {
-            passing.verify(&mut |_, info, _| {
-                progress.bytes_done += info.bytes;
-                on_progress(progress);
-            })?;
-            Ok(passing.block_count())
+        let verified = check_table(table, &mut |bytes| {
+            progress.bytes_done += bytes;
+            on_progress(progress);
+            Ok(())
         });
-        match verified {
-            Ok(blocks) => {
-                report.tables += 1;
-                report.blocks += blocks;
-                report.entries += table.meta().entries;
-                report.bytes += table.bytes();
+        note_table(report, files, &shared, verified);
+    }
+}
+
+/// Verifies every block of a table, its order, index, filter and counts. Calls `on_block` with the
+/// size of each block; an error of that ends the check. Returns the number of blocks.
+///
+/// # Errors
+/// The damage; failures of reading; the errors of `on_block`.
+pub fn check_table(
+    table: &OpenReference,
+    on_block: &mut dyn FnMut(u64) -> Result<()>,
+) -> Result<u64> {
+    let passing = table.pass()?;
+    passing.verify(&mut |_, info, _| on_block(info.bytes))?;
+    Ok(passing.block_count())
+}
+
+/// Adds the result for a table to a report: the number of its blocks, or its damage for each family
+/// that refers to it.
+pub fn note_table(
+    report: &mut CheckReport,
+    files: &OpenFiles,
+    shared: &[(&str, &Arc<OpenReference>)],
+    verified: Result<u64>,
+) {
+    let Some((_, table)) = shared.first() else { return };
+    match verified {
+        Ok(blocks) => {
+            report.tables += 1;
+            report.blocks += blocks;
+            report.entries += table.meta().entries;
+            report.bytes += table.bytes();
+        }
+        Err(error) => {
+            let path = files.path(table.id().file);
+            let error = error.or_file(&path);
+            report.tables_damaged += 1;
+            for (family, table) in shared {
+                report.damage.extend(damage(files, family, table, &path, &error));
             }
-            Err(error) => {
-                let path = files.path(table.id().file);
-                let error = error.or_file(&path);
-                report.tables_damaged += 1;
-                for (family, table) in &shared {
-                    report.damage.extend(damage(files, family, table, &path, &error));
-                }
-                report.errors.push(error);
-            }
+            report.errors.push(error);
         }
     }
 }

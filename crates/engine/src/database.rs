@@ -18,6 +18,7 @@ use crate::{
     open_id::OpenId,
     options::EngineOptions,
     prepared_set::PreparedSet,
+    scrub_report::Scrubs,
     snapshots::Snapshots,
     turns::Turns,
 };
@@ -70,6 +71,8 @@ pub struct Database {
     pub backpressure: Backpressure,
     /// The state of the background work.
     pub background: Background,
+    /// What scrubs have found.
+    pub scrubs: Scrubs,
     /// Which thread runs the jobs that a writer waits for.
     pub waiting: Waiting,
     /// Counters of the background work.
@@ -111,6 +114,7 @@ impl Database {
         };
         let backpressure = Backpressure::new(open_id, options.memtable_bytes as u64, clock);
         let (background, counters) = (Background::default(), Counters::default());
+        let scrubs = Scrubs::default();
         let (snapshots, locks, prepared) = (Arc::default(), Arc::default(), PreparedSet::default());
         let (turns, id_blocks) = (Turns::new(options.seed), IdBlocks::default());
         let database = Self {
@@ -127,6 +131,7 @@ impl Database {
             catalog,
             backpressure,
             background,
+            scrubs,
             waiting,
             counters,
             turns,
@@ -204,14 +209,16 @@ impl Database {
         })
     }
 
-    /// The failure of a job, if one fails: a flush, or the compaction of a family that exists.
+    /// The failure of a job, if one fails: a flush, or the compaction of a family that exists. Else
+    /// the damage that a scrub has found.
     #[must_use]
     pub fn background_error(&self) -> Option<Error> {
         let families = self.catalog.families.load();
-        self.background.failure(|job, _| match job {
+        let failure = self.background.failure(|job, _| match job {
             JobOf::Memory => true,
             JobOf::Family(id) => families.get(id).is_some(),
-        })
+        });
+        failure.or_else(|| self.scrubs.check().err())
     }
 
     /// Runs `work`, which may change files, on a caller's thread. Closing waits until it ends. If

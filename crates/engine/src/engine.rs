@@ -3,6 +3,8 @@
 //! Calls that only read are in the rooms of [`Database`], to which an engine derefs. Calls that
 //! write are here, because they are refused to a forked child.
 
+mod upkeep;
+
 use crate::{
     catalog::family::{FamilyChanges, FamilyData},
     checkpoint::{self, Checkpoint},
@@ -13,7 +15,7 @@ use crate::{
     feed::{Feed, FeedItem},
     footprint, install, jobs,
     jobs::replayed,
-    jobs::request,
+    jobs::request::{self, CompactControl},
     jobs::workers::Workers,
     lock_table::{LockMode, LockTarget},
     locks::{self, LockHolder},
@@ -26,9 +28,11 @@ use crate::{
     prepared,
     prepared_set::Undecided,
     read::ReadRange,
+    scrub,
     snapshots::LiveSnapshot,
 };
 use siltdb_base::{
+    cancel::CancelToken,
     error::{Error, ErrorKind, Result},
     fs::FileLock,
     id::{FamilyId, SequenceNumber},
@@ -44,7 +48,6 @@ use siltdb_tree::{
     read::changed::Since,
     read::range_size::{RangeSize, range_size},
     read::visible::reader::OwnWrites,
-    tree::Pause,
 };
 use std::{
     ops::Deref,
@@ -106,22 +109,19 @@ impl Engine {
             replayed::settle_replayed(&database)?;
         }
         let database = Arc::new(database);
-        let workers = Workers::start(&database)?;
+        let workers = Workers::start(&database, scrub::scrub_in_background)?;
         let closing = Closing { directory: Some(directory_lock), failure: None };
         let closing_io = Mutex::new(closing);
         Ok(Self { open: Arc::new(Open { process, database, workers, closing_io }) })
     }
 
     /// An engine on a state that a follower has read. It holds no lock and has no threads.
-    ///
-    /// # Errors
-    /// None at present.
-    pub fn of_state(database: Database) -> Result<Self> {
+    #[must_use]
+    pub fn of_state(database: Database) -> Self {
         let (process, database) = (Process::current(), Arc::new(database));
-        let workers = Workers::start(&database)?;
         let closing = Closing { directory: Some(Box::new(NoLock)), failure: None };
-        let closing_io = Mutex::new(closing);
-        Ok(Self { open: Arc::new(Open { process, database, workers, closing_io }) })
+        let (workers, closing_io) = (Workers::default(), Mutex::new(closing));
+        Self { open: Arc::new(Open { process, database, workers, closing_io }) }
     }
 
     /// The database, for a call that writes.
@@ -414,45 +414,70 @@ impl Engine {
     /// Merges the tables of a range of a family into one level.
     ///
     /// # Errors
-    /// As [`Engine::compact`].
-    pub fn compact_range(&self, family: &FamilyData, range: ReadRange) -> Result<()> {
+    /// As [`Engine::compact_with`].
+    pub fn compact_range(
+        &self,
+        family: &FamilyData,
+        range: ReadRange,
+        control: &mut CompactControl<'_>,
+    ) -> Result<()> {
+        control.token().check()?;
         self.flush_family(family)?;
-        self.at_work(|database| request::compact_range(database, family, &range.bounds()))
+        self.at_work(|database| request::compact_range(database, family, &range.bounds(), control))
     }
 
     /// Merges all tables of a family into one level.
     ///
     /// # Errors
-    /// `NotFound`, if the family was dropped; the failure of a merge.
+    /// As [`Engine::compact_with`].
     pub fn compact(&self, family: &FamilyData) -> Result<()> {
-        // A forked child must not wait for locks that were held when it was forked.
-        self.writable()?;
-        let pause = family.tree.cancel_redundant()?;
-        self.flush()?;
-        self.compact_flushed(family, pause)
+        self.compact_with(family, &mut CompactControl::new(&CancelToken::new(), &mut |_| {}))
     }
 
-    fn compact_flushed(&self, family: &FamilyData, pause: Pause<'_>) -> Result<()> {
-        self.at_work(|database| request::compact_family(database, family, pause))
+    /// Merges all tables of a family into one level.
+    ///
+    /// # Errors
+    /// `NotFound`, if the family was dropped; `Cancelled`; the failure of a merge.
+    pub fn compact_with(
+        &self,
+        family: &FamilyData,
+        control: &mut CompactControl<'_>,
+    ) -> Result<()> {
+        // A forked child must not wait for locks that were held when it was forked.
+        self.writable()?;
+        control.token().check()?;
+        let pause = family.tree.cancel_redundant()?;
+        self.flush()?;
+        self.at_work(|database| request::compact_family(database, family, pause, control))
     }
 
     /// Merges the tables of each family into one level.
     ///
     /// # Errors
-    /// The failure of a merge.
+    /// As [`Engine::compact_all_with`].
     pub fn compact_all(&self) -> Result<()> {
+        self.compact_all_with(&mut CompactControl::new(&CancelToken::new(), &mut |_| {}))
+    }
+
+    /// Merges the tables of each family into one level.
+    ///
+    /// # Errors
+    /// `Cancelled`; the failure of a merge.
+    pub fn compact_all_with(&self, control: &mut CompactControl<'_>) -> Result<()> {
         // As in `compact`.
         let families = self.writable()?.catalog.families.load();
+        control.token().check()?;
         let first = families.iter().next();
         let mut cleared = first.map(|first| first.tree.cancel_redundant()).transpose()?;
         self.flush()?;
         self.at_work(|database| request::move_all(database, &families))?;
         families.iter().try_for_each(|family| {
             let pause = cleared.take().map_or_else(|| family.tree.cancel_redundant(), Ok)?;
-            match self.compact_flushed(family, pause) {
-                Err(_) if family.is_dropped() => Ok(()),
-                result => result,
-            }
+            let compact = |database: &_| request::compact_family(database, family, pause, control);
+            self.at_work(compact).or_else(|error| match family.is_dropped() {
+                true => Ok(()),
+                false => Err(error),
+            })
         })
     }
 

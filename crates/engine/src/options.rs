@@ -103,6 +103,10 @@ pub struct EngineOptions {
     pub feed_bytes_max: u64,
     /// How the data blocks of tables are read.
     pub read_io: ReadIo,
+    /// The pause between the beginnings of two scrubs in the background; zero: none takes place.
+    pub scrub_interval: Duration,
+    /// The rate of scrubs in the background, in bytes a second.
+    pub scrub_bytes_per_second: u64,
     /// The number of compaction threads. 0: no threads at all; a caller that would have to wait
     /// runs a job itself.
     pub workers: usize,
@@ -138,6 +142,8 @@ impl Default for EngineOptions {
             retain_log_for: Duration::ZERO,
             feed_bytes_max: 1 << 30,
             read_io: ReadIo::default(),
+            scrub_interval: Duration::ZERO,
+            scrub_bytes_per_second: 8 << 20,
             workers: std::thread::available_parallelism().map_or(1, |cores| cores.get()).min(4),
             recovery: RecoveryMode::default(),
             tree: TreeOptions::default(),
@@ -155,6 +161,9 @@ pub const MEMTABLE_BYTES_MIN: usize = 4 << 10;
 /// The largest memtable, in bytes. The offsets of a segment of twice this length can still be
 /// stored.
 pub const MEMTABLE_BYTES_MAX: u64 = 8 << 30;
+
+/// The lowest rate of a scrub, in bytes a second: a window of a table takes a few minutes.
+pub const SCRUB_RATE_MIN: u64 = 1 << 10;
 
 /// The maximum number of frozen generations that wait for their flush before writes stop.
 pub const FROZEN_MAX: usize = 3;
@@ -177,6 +186,10 @@ impl EngineOptions {
         if self.memory_budget < memtables {
             return Err(Error::invalid("memory_budget is less than two memtables")
                 .with_mismatch(format!(">= {memtables}"), self.memory_budget));
+        }
+        if self.scrub_bytes_per_second < SCRUB_RATE_MIN {
+            return Err(Error::invalid("scrub_bytes_per_second is too small")
+                .with_mismatch(format!(">= {SCRUB_RATE_MIN}"), self.scrub_bytes_per_second));
         }
         if let Some(bytes) = self.cache_bytes.filter(|bytes| *bytes > self.memory_budget) {
             return Err(Error::invalid("cache_bytes is more than memory_budget")

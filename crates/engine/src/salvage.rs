@@ -19,7 +19,7 @@ mod log;
 mod write;
 
 use self::{
-    find::find,
+    find::{Salvageable, find},
     log::LogSalvage,
     report::{SalvageProgress, SalvageReport},
     scratch::ScratchTables,
@@ -47,13 +47,46 @@ pub fn salvage(
     on_progress: &mut dyn FnMut(SalvageProgress),
 ) -> Result<SalvageReport> {
     let fs = options.fs.clone();
-    check_paths(&*fs, old, new)?;
+    check_old(&*fs, old)?;
+    if new.starts_with(old) {
+        return Err(Error::invalid("the new database would lie in the old one").with_file(new));
+    }
+    let scratch = ScratchTables::new(fs, new);
+    let create = |options, found: &Salvageable| NewDatabase::create(new, options, found);
+    run(old, options, (create, scratch), on_progress)
+}
+
+/// Reads everything of the database in `old` as [`salvage`] does, and reports what a salvage would
+/// save and lose. It writes nothing, also no temporary file: the operations of the log are sorted
+/// in memory.
+///
+/// # Errors
+/// `NotFound`, if `old` has no files of a database; `Locked`, if it is open.
+pub fn dry_run(
+    old: &Path,
+    options: EngineOptions,
+    on_progress: &mut dyn FnMut(SalvageProgress),
+) -> Result<SalvageReport> {
+    check_old(&*options.fs, old)?;
+    run(old, options, (NewDatabase::in_memory, ScratchTables::in_memory()?), on_progress)
+}
+
+/// Saves the database in `old` to the one that `create` makes for what was found.
+fn run(
+    old: &Path,
+    options: EngineOptions,
+    (create, mut scratch): (
+        impl FnOnce(EngineOptions, &Salvageable) -> Result<NewDatabase>,
+        ScratchTables,
+    ),
+    on_progress: &mut dyn FnMut(SalvageProgress),
+) -> Result<SalvageReport> {
+    let fs = options.fs.clone();
     // The lock keeps other processes from writing to the old database. It writes nothing.
     let _lock = lock_directory(&*fs.open_dir(old)?, &options, LockKind::Shared)?;
     let mut lost = Vec::new();
     let mut found = find(&fs, old, &options.operators(), &mut lost)?;
-    let database = NewDatabase::create(new, options, &found)?;
-    let mut scratch = ScratchTables::new(fs.clone(), new);
+    let database = create(options, &found)?;
     let mut log = LogSalvage::new(&mut found, &mut scratch, &mut lost);
     let written = log.read(&*fs, old);
     let log_records = log.records();
@@ -95,25 +128,18 @@ fn is_refusal(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Busy | ErrorKind::AlreadyExists | ErrorKind::InvalidArgument)
 }
 
-/// Checks that there are files to read, and that nothing would be written to the old database.
-fn check_paths(fs: &dyn Fs, old: &Path, new: &Path) -> Result<()> {
+/// Checks that there is a directory to read.
+fn check_old(fs: &dyn Fs, old: &Path) -> Result<()> {
     match fs.metadata(old)? {
-        Some(Metadata::Directory) => {}
+        Some(Metadata::Directory) => Ok(()),
         Some(_) => {
-            return Err(
-                Error::invalid("the path of a database is a file, not a directory").with_file(old)
-            );
+            let message = "the path of a database is a file, not a directory";
+            Err(Error::invalid(message).with_file(old))
         }
-        None => {
-            return Err(Error::new(ErrorKind::NotFound, "no database in the directory")
-                .with_file(old)
-                .with_hint("check the path"));
-        }
+        None => Err(Error::new(ErrorKind::NotFound, "no database in the directory")
+            .with_file(old)
+            .with_hint("check the path")),
     }
-    if new.starts_with(old) {
-        return Err(Error::invalid("the new database would lie in the old one").with_file(new));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

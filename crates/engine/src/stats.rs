@@ -70,6 +70,18 @@ pub struct Stats {
     pub stalls: u64,
     /// The time of these waits, in milliseconds.
     pub stalled_ms: u64,
+    /// The number of pauses of the background work that are in force.
+    pub background_pauses: u64,
+    /// The number of complete scrubs since the database was opened.
+    pub scrubs: u64,
+    /// The time at which the last scrub began, in ms since 1970; 0: there was none.
+    pub scrub_started_ms: u64,
+    /// The time that it took, in milliseconds.
+    pub scrub_ms: u64,
+    /// The bytes that it read.
+    pub scrub_bytes: u64,
+    /// The number of damaged places that it found.
+    pub scrub_damage: u64,
 }
 
 impl Database {
@@ -102,8 +114,16 @@ impl Database {
             delayed_ms: count(&waits.delayed_ns) / 1_000_000,
             stalls: count(&waits.stalls),
             stalled_ms: count(&waits.stalled_ns) / 1_000_000,
+            background_pauses: lock(&self.background.jobs).pauses as u64,
+            scrubs: self.scrubs.complete(),
             ..Stats::default()
         };
+        if let Some(last) = self.scrubs.last() {
+            stats.scrub_started_ms = last.started_ms;
+            stats.scrub_ms = last.duration.as_millis() as u64;
+            stats.scrub_bytes = last.bytes;
+            stats.scrub_damage = last.found.errors.len() as u64;
+        }
         for family in self.catalog.families.load().iter() {
             stats.add_family(family);
         }
@@ -166,6 +186,12 @@ impl Stats {
             ("delayed_ms", self.delayed_ms),
             ("stalls", self.stalls),
             ("stalled_ms", self.stalled_ms),
+            ("background_pauses", self.background_pauses),
+            ("scrubs", self.scrubs),
+            ("scrub_started_ms", self.scrub_started_ms),
+            ("scrub_ms", self.scrub_ms),
+            ("scrub_bytes", self.scrub_bytes),
+            ("scrub_damage", self.scrub_damage),
         ]
         .map(|(name, number)| (name.to_owned(), number))
         .into();

@@ -16,7 +16,7 @@ use siltdb_base::{
 };
 use siltdb_engine::{
     catalog::family::DEFAULT_FAMILY,
-    check::{CheckProgress, CheckReport},
+    check_report::{CheckProgress, CheckReport},
     checkpoint::Checkpoint,
     engine::Engine,
     options::{EngineOptions, Lifetime},
@@ -383,8 +383,9 @@ impl Db {
         self.engine().compact_all()
     }
 
-    /// Blocks until no flush or compaction is due. A memtable that is not full stays in memory.
-    /// Under steady writing this may block without end.
+    /// Blocks until no flush or compaction is due or running. A memtable that is not full stays in
+    /// memory. During a pause ([`Db::pause_background`]) no compaction is due. Under steady writing
+    /// this may block without end.
     ///
     /// # Errors
     /// `NoSpace`, `Poisoned`, `Closed`, `Io`.
@@ -395,6 +396,9 @@ impl Db {
     /// Returns the error of background work that currently fails: a flush, or the compaction of a
     /// family. Failed work is retried until it succeeds. The first failure is logged. A write gets
     /// the error once it has to wait for that work.
+    ///
+    /// If nothing fails, returns the damage that the last [`Db::scrub`] with damage found, until a
+    /// scrub of everything finds none.
     #[must_use]
     pub fn background_error(&self) -> Option<Error> {
         self.engine().background_error()

@@ -10,10 +10,13 @@ use crate::{
     source::{Pinned, ReadPlace, ReadSource},
     write_options::WriteOptions,
 };
-use siltdb_base::{error::Result, id::FamilyId, key::EntryKind, slice::Pinnable};
+use siltdb_base::{
+    cancel::CancelToken, error::Result, id::FamilyId, key::EntryKind, slice::Pinnable,
+};
 use siltdb_disk::batch::BatchBytes;
 use siltdb_engine::{
     commit::Payload,
+    jobs::request::CompactControl,
     options::Durability,
     stats::{Stats, family_stats},
 };
@@ -383,7 +386,9 @@ impl Family {
     /// # Errors
     /// As [`Family::compact`].
     pub fn compact_range(&self, range: impl KeyRange) -> Result<()> {
-        self.place.engine.compact_range(&self.place.family, read_range(&range))
+        let (token, mut on_progress) = (CancelToken::new(), |_| {});
+        let mut control = CompactControl::new(&token, &mut on_progress);
+        self.place.engine.compact_range(&self.place.family, read_range(&range), &mut control)
     }
 
     /// Returns counts and sizes of the family, computed by this call.

@@ -49,8 +49,8 @@
 //! | *options* `options` | all | ✓ | | |
 //! | *while in use* `set_options` | | ✓ | | |
 //! | *memory* `set_cache_bytes` | all | | | |
-//! | *upkeep* `flush` `compact` `stats` | all | ✓ | | |
-//! | *of a range* `compact_range` `size_of` | | ✓ | | |
+//! | *upkeep* `flush` `compact` `compact_with` `stats` | all | ✓ | | |
+//! | *of a range* `compact_range`, `_with`, `size_of` | | ✓ | | |
 //! | *what was committed* `subscribe` | all | | | |
 //! | *transactions* `begin` `update` `view` | all | | | |
 //! | *read and write a key* `compare_and_swap` `put_if_absent` `take` | default | ✓ | | |
@@ -59,6 +59,8 @@
 //! | *nested maps* `bucket` `reclaim_buckets` | | ✓ | `bucket` | |
 //! | *durability* `sync_wal` `close` | all | | | |
 //! | *background work* `settle` `run_job` `background_error` | all | | | |
+//! | *hold it back* `pause_background` `cancel_compactions` | all | | | |
+//! | *damage in use* `scrub` `last_scrub` | all | | | |
 //! | *damage* `check`, without opening [`check()`] [`salvage`] [`inspect`] | all | | | |
 //! | *a copy* `checkpoint` | all | | | |
 //! | *beside a writer* `open_follower`, of a [`Follower`] `catch_up` `wait_for` `db` | all | | | |
@@ -102,6 +104,7 @@ mod db;
 mod db_write;
 mod subscription;
 mod db_update;
+mod db_upkeep;
 mod db_prepared;
 mod follower;
 mod place;
@@ -120,6 +123,7 @@ pub struct Readme;
 #[doc = include_str!("../../../docs/tuning.md")]
 #[doc = include_str!("../../../docs/change-feed.md")]
 #[doc = include_str!("../../../docs/follower.md")]
+#[doc = include_str!("../../../docs/operations.md")]
 #[doc = include_str!("../../../docs/two-phase-commit.md")]
 #[doc = include_str!("../../../docs/coming-from/rocksdb.md")]
 #[doc = include_str!("../../../docs/coming-from/sled-redb-fjall.md")]
@@ -130,6 +134,7 @@ pub use bucket::{
     BUCKET_DEPTH_MAX, BUCKET_NAME_BYTES_MAX, Bucket, BucketCursor, BucketIter, BucketTarget,
 };
 pub use db::{Db, check};
+pub use db_upkeep::{CompactOptions, ScrubOptions};
 pub use family::Family;
 pub use follower::Follower;
 pub use isolation::{Isolation, TransactionOptions};
@@ -143,15 +148,19 @@ pub use options::{
 pub use read::Read;
 pub use read_options::ReadOptions;
 pub use siltdb_base::{
+    cancel::CancelToken,
     error::{Error, ErrorKind, Result},
     id::FamilyId,
     limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX},
     slice::Slice,
 };
 pub use siltdb_engine::{
-    check::{CheckProgress, CheckReport},
+    check_report::{CheckProgress, CheckReport},
     checkpoint::Checkpoint,
+    jobs::request::CompactProgress,
     lock_table::LockMode,
+    pause::BackgroundPause,
+    scrub_report::ScrubReport,
     stats::Stats,
 };
 pub use siltdb_tree::read::range_size::RangeSize;

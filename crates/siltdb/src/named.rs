@@ -55,6 +55,8 @@ const OPTIONS: &[Named<Options>] = options! {
     "retain_log_bytes", BYTES, engine.retain_log_bytes, bytes, u64::to_string;
     "retain_log_for", "a time, as 200ms or 5s", engine.retain_log_for, time, time_text;
     "feed_bytes_max", BYTES, engine.feed_bytes_max, bytes, u64::to_string;
+    "scrub_interval", "a time, as 200ms or 5s", engine.scrub_interval, time, time_text;
+    "scrub_bytes_per_second", BYTES, engine.scrub_bytes_per_second, bytes, u64::to_string;
     "workers", NUMBER, engine.workers, number, usize::to_string;
     "recovery", "strict or point_in_time", engine.recovery, word(RECOVERIES), word_of(RECOVERIES);
     "seed", "a number, or auto", engine.seed, or_auto(number), auto_or;

@@ -152,6 +152,26 @@ impl Options {
         self
     }
 
+    /// Scrubs the database in the background, as [`Db::scrub`](crate::Db::scrub) does: the first
+    /// time from the opening on, then each time this long after the last one began, or when that
+    /// ends. Needs [`Options::workers`]. Damage is logged, and [`Db::last_scrub`] and
+    /// [`Db::background_error`] return it. Default: zero, no scrub.
+    ///
+    /// [`Db::last_scrub`]: crate::Db::last_scrub
+    /// [`Db::background_error`]: crate::Db::background_error
+    #[must_use]
+    pub fn scrub_interval(mut self, interval: Duration) -> Self {
+        self.engine.scrub_interval = interval;
+        self
+    }
+
+    /// The rate of scrubs in the background, in bytes a second, at least 1 KiB. Default: 8 MiB.
+    #[must_use]
+    pub fn scrub_bytes_per_second(mut self, bytes: u64) -> Self {
+        self.engine.scrub_bytes_per_second = bytes;
+        self
+    }
+
     /// Reaction to damage in the log below its synced position. Default: [`RecoveryMode::Strict`],
     /// which refuses to open.
     #[must_use]

@@ -60,3 +60,31 @@ pub fn salvage(
 ) -> Result<SalvageReport> {
     siltdb_engine::salvage::salvage(old.as_ref(), new.as_ref(), options.engine, on_progress)
 }
+
+/// Reads the damaged database in `old` as [`salvage`] does, and reports what that would save and
+/// lose. It writes nothing. The report is that of a salvage with the same `options`.
+///
+/// Memory: in addition to that of [`salvage`], the operations in the log.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let old = dir.path().join("old");
+/// use siltdb::{Db, Options, salvage::dry_run};
+///
+/// let db = Db::open(&old)?;
+/// db.put(b"key", b"value")?;
+/// db.close()?;
+/// let report = dry_run(&old, Options::new(), &mut |_| {})?;
+/// assert!(report.is_complete() && report.entries == 1);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// `NotFound`, if `old` has no files of a database; `Locked`, if it is open.
+pub fn dry_run(
+    old: impl AsRef<Path>,
+    options: Options,
+    on_progress: &mut dyn FnMut(SalvageProgress),
+) -> Result<SalvageReport> {
+    siltdb_engine::salvage::dry_run(old.as_ref(), options.engine, on_progress)
+}

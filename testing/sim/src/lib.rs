@@ -29,6 +29,7 @@ pub mod subscriber;
 pub mod run;
 mod parts;
 mod steps;
+mod upkeep;
 mod checkpoints;
 mod clones;
 mod tiny;

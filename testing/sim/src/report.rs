@@ -131,6 +131,12 @@ pub struct Report {
     pub dropped_tables: u64,
     /// Compactions that free space.
     pub space_compactions: u64,
+    /// Scrubs that found everything sound.
+    pub scrubs: u64,
+    /// Pauses of the background work.
+    pub pauses: u64,
+    /// Manual compactions that were cancelled.
+    pub cancelled: u64,
     /// A hash of all events: the same for the same seed.
     pub fingerprint: u64,
 }
@@ -330,6 +336,9 @@ impl Report {
         self.jobs += other.jobs;
         self.dropped_tables += other.dropped_tables;
         self.space_compactions += other.space_compactions;
+        self.scrubs += other.scrubs;
+        self.pauses += other.pauses;
+        self.cancelled += other.cancelled;
         self.turns_back += other.turns_back;
         self.fingerprint ^= other.fingerprint;
     }
@@ -370,6 +379,9 @@ impl Report {
             ("jobs", self.jobs),
             ("tables removed unread", self.dropped_tables),
             ("compactions for space", self.space_compactions),
+            ("scrubs", self.scrubs),
+            ("pauses", self.pauses),
+            ("cancelled compactions", self.cancelled),
             ("a clock set back", self.turns_back),
         ];
         let (locks, buckets) = (self.locks.counts(), self.buckets.counts());
@@ -435,6 +447,11 @@ impl fmt::Display for Report {
             f,
             "space        {:>9}  tables removed unread, {} compactions for its sake",
             self.dropped_tables, self.space_compactions
+        )?;
+        writeln!(
+            f,
+            "upkeep       {:>9}  scrubs, {} pauses, {} cancelled compactions",
+            self.scrubs, self.pauses, self.cancelled
         )?;
         writeln!(f, "clock        {:>9}  times set back", self.turns_back)?;
         writeln!(

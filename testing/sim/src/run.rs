@@ -20,7 +20,7 @@ use crate::{
     violation::{Checked, Violation},
     watch::{Activity, CrashState, JobsDone, Watch},
 };
-use siltdb::{ErrorKind, Family, Follower, Snapshot};
+use siltdb::{BackgroundPause, ErrorKind, Family, Follower, Snapshot};
 use siltdb_base::{
     checksum::xxh3,
     clock::{Clock, ManualClock},
@@ -119,6 +119,7 @@ pub struct Run {
     pub(crate) ids: BTreeMap<Shared, IdCounter>,
     /// The commit at which the database was opened.
     pub(crate) opened_at: u64,
+    pub(crate) pauses: Vec<BackgroundPause>,
     pub(crate) database: Database,
     /// What reads beside the database.
     pub(crate) follower: Option<Follower>,
@@ -195,6 +196,7 @@ impl Run {
             subscriber: Subscriber::default(),
             ids: BTreeMap::new(),
             opened_at: 0,
+            pauses: Vec::new(),
             database,
             follower: None,
             watch: None,
@@ -411,6 +413,7 @@ impl Run {
         self.walks.clear();
         self.transactions.clear();
         self.ids.values_mut().for_each(IdCounter::reopened);
+        self.pauses.clear();
         (self.watch, self.follower) = (None, None);
         let sequence = database.db.snapshot().sequence();
         self.model.recovered(commit, *flushed.end(), sequence);

@@ -81,6 +81,7 @@ impl Run {
             }
             94..96 if self.settings.weather != Weather::Calm => self.crash(),
             96..98 => self.close_and_open(),
+            98 if self.draw.chance(1, 2) => self.upkeep(),
             98 => self.check_files(),
             _ if self.draw.chance(1, 3) => self.tiny_steps(),
             _ if self.draw.chance(1, 3) => self.move_ground(),
@@ -316,7 +317,7 @@ impl Run {
     }
 
     /// Flushed data needs no log any more.
-    fn made_flushed(&mut self, outcome: &Outcome<()>) {
+    pub(crate) fn made_flushed(&mut self, outcome: &Outcome<()>) {
         if let Outcome::Done(()) = outcome {
             self.flushed = self.model.acknowledged();
         }

@@ -6,13 +6,13 @@
 use siltdb::{
     Compression, Create, Db, Durability, ErrorKind, Family, FamilyOptions, Options, Read,
     WriteBatch, WriteOptions,
-    salvage::{ManifestState, SalvageReport, salvage},
+    salvage::{ManifestState, SalvageReport, dry_run, salvage},
 };
 use siltdb_base::{
     clock::ManualClock,
     fs::{
         Fs, Metadata,
-        mem::{Crash, MemFs},
+        mem::{CallKind, Crash, MemFs},
     },
 };
 use siltdb_sim::{draw::Draw, operator::Operator};
@@ -20,7 +20,10 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     panic::{AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, UNIX_EPOCH},
 };
 
@@ -240,8 +243,11 @@ impl Sample {
         }
     }
 
-    /// Salvages the files, and compares the result with the salvage's report.
+    /// Salvages the files, and compares the result with the salvage's report, and with that of a
+    /// dry run before it, which changes nothing.
     fn salvaged(&self, fs: &MemFs, promise: Promise, what: &str) -> SalvageReport {
+        let foretold = catch_unwind(AssertUnwindSafe(|| foretold(fs)));
+        let foretold = foretold.unwrap_or_else(|_| panic!("{what}: a panic in a dry run"));
         let save = || {
             let report = salvage(DIRECTORY, SAVED, options(fs), &mut |_| {})?;
             let db = options(fs).create(Create::Never).open(SAVED)?;
@@ -253,6 +259,7 @@ impl Sample {
             Ok(Err(error)) => panic!("{what}: nothing was saved: {error}"),
             Err(_) => panic!("{what}: a panic"),
         };
+        assert_eq!(foretold, format!("{report:?}"), "{what}: a dry run foretold something else");
         let is_lost = |family: &str, key: &[u8]| {
             promise == Promise::Written || report.lost.iter().any(|lost| lost.may_hold(family, key))
         };
@@ -298,6 +305,21 @@ impl Sample {
         }
         panic!("{what}: families {:?}", found.keys());
     }
+}
+
+/// What a dry run says of the files. It makes no call that changes anything.
+fn foretold(fs: &MemFs) -> String {
+    let changes = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&changes);
+    fs.on_call(Some(Arc::new(move |call| {
+        // The lock excludes writers, and creates nothing.
+        let changes = u64::from(call.kind != CallKind::Lock);
+        counted.fetch_add(changes, Ordering::Relaxed);
+    })));
+    let report = dry_run(DIRECTORY, options(fs), &mut |_| {});
+    fs.on_call(None);
+    assert_eq!(changes.load(Ordering::Relaxed), 0, "a dry run changes something");
+    report.map_or_else(|error| error.to_string(), |report| format!("{report:?}"))
 }
 
 /// Whether a value may be the remainder of merges: operands without the value below them. Without a

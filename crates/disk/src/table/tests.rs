@@ -13,8 +13,10 @@ mod salvage;
 
 use super::*;
 use crate::{
+    block::Block,
     cache::{Cache, TableMemory},
     options::{Compression, TableOptions},
+    table::format::index::BlockInfo,
     table_meta::TableMeta,
 };
 use siltdb_base::{
@@ -144,7 +146,11 @@ fn table_by(
     let meta = write(&mut file, options, 7, entries, tombstones);
     let table = open_by(read_io, &file.0, Some(&meta), &new_cache(1 << 20)).unwrap();
     let mut bytes = 0;
-    passing(&table).unwrap().verify(&mut |_, info, _| bytes += info.bytes).unwrap();
+    let mut add = |_: usize, info: &BlockInfo<'_>, _: &Block| {
+        bytes += info.bytes;
+        Ok(())
+    };
+    passing(&table).unwrap().verify(&mut add).unwrap();
     assert!(bytes <= meta.file_bytes);
     table
 }
@@ -154,8 +160,17 @@ fn passing(table: &Table) -> Result<Arc<TableScan>> {
     TableScan::read(table.source.clone(), table.meta())
 }
 
+/// Verifies the table and keeps its blocks in the cache.
+fn verify_and_keep(table: &Table) {
+    let mut keep = |index: usize, _: &BlockInfo<'_>, block: &Block| {
+        table.keep(index, block);
+        Ok(())
+    };
+    passing(table).unwrap().verify(&mut keep).unwrap();
+}
+
 fn verify(table: &Table) -> Result<()> {
-    passing(table)?.verify(&mut |_, _, _| {})
+    passing(table)?.verify(&mut |_, _, _| Ok(()))
 }
 
 /// What a scan of the table shows.

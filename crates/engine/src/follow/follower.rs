@@ -131,7 +131,7 @@ impl DatabaseFollower {
         let (directory, _) = open_directory(dir, &options)?;
         let mut core = Core::new(dir, options, directory);
         let state = core.catch_up()?.expect("the first state is always new");
-        let state = Mutex::new(Engine::of_state(state)?);
+        let state = Mutex::new(Engine::of_state(state));
         Ok(Self { core_io: Mutex::new(core), state })
     }
 
@@ -144,7 +144,7 @@ impl DatabaseFollower {
     pub fn catch_up(&self) -> Result<SequenceNumber> {
         let mut core = lock(&self.core_io);
         if let Some(database) = core.catch_up()? {
-            let state = Engine::of_state(database)?;
+            let state = Engine::of_state(database);
             let before = std::mem::replace(&mut *lock(&self.state), state);
             // Outside the lock, because it frees memory.
             drop(before);

@@ -14,6 +14,7 @@ use crate::{
         shared::run_shared,
         space::{freeze_what_covers, moment, stripes},
     },
+    pause::holds_compactions,
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -28,7 +29,8 @@ use std::time::Duration;
 /// How often all families are examined for a compaction that time has made due.
 const DUE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Runs a part of a parallel job, else a compaction that is due. Returns whether it found work.
+/// Runs a part of a parallel job, else a compaction that is due and that no pause keeps back.
+/// Returns whether it found work.
 /// Families whose last job failed come last, and delay no other family.
 ///
 /// # Errors
@@ -43,6 +45,10 @@ pub fn compact_next(database: &Database) -> Result<bool> {
             Ok(())
         })?;
         return Ok(true);
+    }
+    if holds_compactions(database) {
+        purge(database);
+        return Ok(false);
     }
     let moment = moment(database);
     let oldest = moment.stripes.oldest_end();
@@ -157,7 +163,7 @@ pub fn run_plan(database: &Database, family: &FamilyData, plan: Plan) -> Result<
     };
     family.tree.end_plan(&plan);
     let result = match result {
-        // The manual compaction that cancelled the plan does its work.
+        // The manual compaction that cancelled the plan does its work, or a caller cancelled it.
         Err(error) if error.kind() == ErrorKind::Closed && plan.is_given_up() => Ok(()),
         result => result.inspect(|()| count_plan(database, &plan)),
     };

@@ -10,11 +10,16 @@ use crate::{
     jobs::flush::{PATIENCE, has_flush_due},
     jobs::next::run_one,
 };
-use siltdb_base::{error::Result, id::FileNumber, sync::lock};
+use siltdb_base::{
+    cancel::{CancelToken, cancelled},
+    error::Result,
+    id::FileNumber,
+    sync::lock,
+};
 use siltdb_disk::table_meta::{KeySpan, RangeEnd};
 use siltdb_tree::{
     planning::pick_range::{Request, Step},
-    planning::plan::PlanKind,
+    planning::plan::{Plan, PlanKind},
     read::visible::bounds::Bounds,
     rewrite::compact::would_change_nothing,
     tree::Pause,
@@ -24,6 +29,42 @@ use std::{sync::Arc, time::Duration};
 /// The maximum number of families whose tables one edit moves. Such an edit stays far below the
 /// size of a manifest.
 const MOVED_FAMILIES_MAX: usize = 512;
+
+/// What a manual compaction has done so far.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CompactProgress {
+    /// The number of compactions that it has finished.
+    pub compactions: u64,
+    /// The size of the tables that these have merged or moved, in bytes. A table that goes down
+    /// several levels counts several times.
+    pub bytes_done: u64,
+}
+
+/// How the caller of a manual compaction cancels and follows it.
+pub struct CompactControl<'a> {
+    token: &'a CancelToken,
+    progress: CompactProgress,
+    on_progress: &'a mut dyn FnMut(CompactProgress),
+}
+
+impl<'a> CompactControl<'a> {
+    /// A compaction that `token` cancels, and that calls `on_progress` after each step.
+    pub fn new(token: &'a CancelToken, on_progress: &'a mut dyn FnMut(CompactProgress)) -> Self {
+        Self { token, progress: CompactProgress::default(), on_progress }
+    }
+
+    /// The token that cancels it.
+    pub fn token(&self) -> &CancelToken {
+        self.token
+    }
+
+    fn finished(&mut self, bytes: u64) {
+        self.progress.compactions += 1;
+        self.progress.bytes_done += bytes;
+        (self.on_progress)(self.progress);
+    }
+}
 
 /// Does the first step of compacting each of `families`, where that step is a trivial move. One
 /// edit moves the tables of many families, because thousands of small families would each take a
@@ -62,9 +103,14 @@ pub fn move_all(database: &Database, families: &FamilyMap) -> Result<()> {
 /// first step has begun.
 ///
 /// # Errors
-/// `NotFound`, if the family was dropped; the failure of a merge.
-pub fn compact_family(database: &Database, family: &FamilyData, pause: Pause<'_>) -> Result<()> {
-    carry_out(database, family, None, Some(pause))
+/// `NotFound`, if the family was dropped; `Cancelled`; the failure of a merge.
+pub fn compact_family(
+    database: &Database,
+    family: &FamilyData,
+    pause: Pause<'_>,
+    control: &mut CompactControl<'_>,
+) -> Result<()> {
+    carry_out(database, family, (None, Some(pause)), control)
 }
 
 /// Merges the present tables of a family within `bounds` into one level, as [`compact_family`] does
@@ -72,10 +118,15 @@ pub fn compact_family(database: &Database, family: &FamilyData, pause: Pause<'_>
 ///
 /// # Errors
 /// As [`compact_family`].
-pub fn compact_range(database: &Database, family: &FamilyData, bounds: &Bounds) -> Result<()> {
+pub fn compact_range(
+    database: &Database,
+    family: &FamilyData,
+    bounds: &Bounds,
+    control: &mut CompactControl<'_>,
+) -> Result<()> {
     let version = family.tree.view().version.clone();
     match version.range().and_then(|all| within(all, bounds)) {
-        Some(range) => carry_out(database, family, Some(range), None),
+        Some(range) => carry_out(database, family, (Some(range), None), control),
         None => family.check(),
     }
 }
@@ -99,13 +150,14 @@ fn within(all: KeySpan, bounds: &Bounds) -> Option<KeySpan> {
 fn carry_out(
     database: &Database,
     family: &FamilyData,
-    range: Option<KeySpan>,
-    mut pause: Option<Pause<'_>>,
+    (range, mut pause): (Option<KeySpan>, Option<Pause<'_>>),
+    control: &mut CompactControl<'_>,
 ) -> Result<()> {
-    wait_for_plans(database, family)?;
+    let cancels = database.background.cancels();
+    wait_for_plans(database, family, family.tree.plans_begun(), control.token)?;
     let (newest, next_file) =
         (database.log.publisher.published(), database.catalog.ids.next_file());
-    let mut request = Request::new(range, newest, next_file);
+    let mut request = Request::new(range, newest, next_file).cancelled_by(control.token);
     let parallelism = database.options.workers.max(1);
     loop {
         database.health.check()?;
@@ -115,35 +167,77 @@ fn carry_out(
         if pause.take().is_some() {
             database.background.work.raise();
         }
+        // Looked at behind `begin_request`: a plan that began after the cancellation ends here.
+        if database.background.cancels() != cancels {
+            request.given_up.cancel();
+        }
         match step {
+            Step::Done => return Ok(()),
+            Step::Plan(plan) if request.given_up.is_cancelled() => {
+                end_unused(database, family, &plan);
+                return Err(cancelled());
+            }
+            Step::Wait if request.given_up.is_cancelled() => return Err(cancelled()),
             Step::Plan(plan)
                 if would_change_nothing(&plan, &family.tree.options(), parallelism) =>
             {
-                family.tree.end_plan(&plan);
+                end_unused(database, family, &plan);
                 request.keep(&plan);
-                // Other plans may have been refused because of this one.
-                database.backpressure.room.raise();
-                database.background.work.raise();
             }
-            Step::Plan(plan) => run_plan(database, family, plan)?,
+            Step::Plan(plan) => {
+                let bytes = plan.bytes();
+                run_plan(database, family, plan)?;
+                if !request.given_up.is_cancelled() {
+                    control.finished(bytes);
+                }
+            }
             Step::Wait => database.backpressure.room.wait(seen, PATIENCE),
-            Step::Done => return Ok(()),
         }
     }
 }
 
-/// Waits for the running compactions of a family. They keep what was visible when they began, and
-/// file numbers do not show which files they wrote.
-fn wait_for_plans(database: &Database, family: &FamilyData) -> Result<()> {
-    let begun = family.tree.plans_begun();
+/// Ends a plan that has begun and is not carried out.
+fn end_unused(database: &Database, family: &FamilyData, plan: &Plan) {
+    family.tree.end_plan(plan);
+    // Other plans may have been refused because of this one.
+    database.backpressure.room.raise();
+    database.background.work.raise();
+}
+
+/// Waits until none of the first `begun` plans of a family is running. A request waits for them,
+/// because they keep what was visible when they began, and file numbers do not show which files
+/// they wrote.
+fn wait_for_plans(
+    database: &Database,
+    family: &FamilyData,
+    begun: u64,
+    token: &CancelToken,
+) -> Result<()> {
     loop {
         database.health.check()?;
+        token.check()?;
         let seen = database.backpressure.room.seen();
         if !family.tree.runs_any_of(begun) {
             return Ok(());
         }
         database.backpressure.room.wait(seen, PATIENCE);
     }
+}
+
+/// Cancels all running compactions, also manual ones, and waits until they have ended. Their
+/// partial outputs are removed by then. Flushes go on. Automatic compactions may begin again at
+/// once, unless a pause keeps them back.
+///
+/// # Errors
+/// `Poisoned`, `Closed`.
+pub fn cancel_compactions(database: &Database) -> Result<()> {
+    database.background.note_cancel();
+    let families = database.catalog.families.load();
+    let cancel = |family: &Arc<FamilyData>| (Arc::clone(family), family.tree.cancel_plans());
+    let running: Vec<(Arc<FamilyData>, u64)> = families.iter().map(cancel).collect();
+    running.iter().try_for_each(|(family, begun)| {
+        wait_for_plans(database, family, *begun, &CancelToken::new())
+    })
 }
 
 /// Runs jobs, and waits for those of other threads, until none is due.

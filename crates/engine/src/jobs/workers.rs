@@ -45,11 +45,12 @@ pub struct Workers {
 
 impl Workers {
     /// Starts one thread that prepares the log, one that syncs it, one that flushes, and as many
-    /// compaction threads as the options say. With `workers = 0` it starts none.
+    /// compaction threads as the options say. If these ask for it, another one runs `scrub`, which
+    /// returns once the threads are to end. With `workers = 0` it starts none.
     ///
     /// # Errors
     /// The system's, if a thread cannot be started.
-    pub fn start(database: &Arc<Database>) -> Result<Self> {
+    pub fn start(database: &Arc<Database>, scrub: fn(&Database)) -> Result<Self> {
         let workers = Self::default();
         let compactors = database.options.workers;
         if compactors == 0 {
@@ -70,6 +71,10 @@ impl Workers {
                     work(database, COMPACT_PRIORITY_STEPS, jobs::compact::compact_next);
                 })
             })
+        });
+        let started = started.and_then(|()| match database.options.scrub_interval.is_zero() {
+            true => Ok(()),
+            false => workers.spawn(database, "silt-scrub", scrub),
         });
         match started {
             Ok(()) => Ok(workers),
@@ -114,6 +119,7 @@ impl Workers {
         database.background.work.raise();
         database.log.work.raise();
         database.log.sync_work.raise();
+        database.scrubs.work.raise();
         for thread in lock(&self.threads).drain(..) {
             // The thread itself has handled its panic.
             let _ = thread.join();

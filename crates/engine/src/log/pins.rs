@@ -195,6 +195,22 @@ impl Pins {
         self.lock().oldest()
     }
 
+    /// The first segment after `after`, and the one behind it. It is not pinned: its file may be
+    /// reused at any time, and then [`Pins::is_known`] does not know it any more.
+    #[must_use]
+    pub fn segment_after(&self, after: SegmentId) -> Option<Found> {
+        let state = self.lock();
+        let mut behind = state.segments.range(after..).map(|(_, segment)| *segment);
+        let segment = behind.by_ref().find(|segment| segment.slot.id > after)?;
+        Some(Found { segment, following: behind.next() })
+    }
+
+    /// Whether the file of a segment still has its records: it was not released.
+    #[must_use]
+    pub fn is_known(&self, segment: SegmentId) -> bool {
+        self.lock().segments.contains_key(&segment)
+    }
+
     /// Takes newly retired segments. Returns all retired segments, earlier ones included, that
     /// nothing keeps any more.
     #[must_use]

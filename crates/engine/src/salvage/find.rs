@@ -39,6 +39,8 @@ use std::{
 /// A table of a family.
 #[derive(Clone, Debug)]
 pub struct FoundTable {
+    /// The file system of the file.
+    pub fs: Arc<dyn Fs>,
     /// The file.
     pub path: PathBuf,
     /// The table's place in the file, and what is visible of it.
@@ -183,7 +185,8 @@ pub fn find(
     for ((family, _, file, _), reference) in picture.tables {
         let path = dir.join(FileName::Table(file).to_string());
         if let Some(family) = found.families.get_mut(&family) {
-            family.tables.push(FoundTable { path, reference, hidden: Vec::new() });
+            let (fs, hidden) = (Arc::clone(fs), Vec::new());
+            family.tables.push(FoundTable { fs, path, reference, hidden });
         }
     }
     if whole.is_err() {
@@ -385,7 +388,7 @@ fn find_by_files(
             match table {
                 Ok(table) => {
                     let with = (operators, &mut replaced);
-                    found.add_table(number, &path, place, &table, with, lost);
+                    found.add_table((fs, number, &path), place, &table, with, lost);
                 }
                 Err(error) => lost.push(Lost::anything(error.or_file(&path))),
             }
@@ -439,8 +442,7 @@ impl Replaced {
 impl Salvageable {
     fn add_table(
         &mut self,
-        file: FileNumber,
-        path: &Path,
+        (fs, file, path): (&Arc<dyn Fs>, FileNumber, &Path),
         place: TablePlace,
         table: &TableSalvage,
         (operators, replaced): (&[Arc<dyn MergeOperator>], &mut BTreeMap<FamilyId, Replaced>),
@@ -465,8 +467,8 @@ impl Salvageable {
             FoundFamily { name: origin.name.clone(), options, is_known, tables: Vec::new() }
         });
         let reference = TableReference::whole(file, place.offset, meta.clone());
-        let path = path.to_owned();
-        family.tables.push(FoundTable { path, reference, hidden: Vec::new() });
+        let (fs, path, hidden) = (Arc::clone(fs), path.to_owned(), Vec::new());
+        family.tables.push(FoundTable { fs, path, reference, hidden });
         self.log.first = self.log.first.max(origin.log_start);
         replaced.entry(origin.family).or_default().add(meta, origin);
     }

@@ -6,7 +6,6 @@ use super::find::FoundTable;
 use siltdb_base::{
     cursor::EntryCursor,
     error::{Error, Result},
-    fs::Fs,
     id::SequenceNumber,
     key::{Entry, compare, successor},
     slice::Slice,
@@ -24,7 +23,6 @@ use std::{sync::Arc, vec};
 /// references. Unreadable parts are added to a list.
 #[derive(Debug)]
 pub struct SalvageRun {
-    fs: Arc<dyn Fs>,
     tables: Vec<FoundTable>,
     rest: vec::IntoIter<FoundTable>,
     open: Option<(SalvageCursor, FoundTable)>,
@@ -35,7 +33,7 @@ pub struct SalvageRun {
 
 /// Sorts tables into few runs by their key ranges, with a greedy choice.
 #[must_use]
-pub fn sorted_runs(fs: &Arc<dyn Fs>, tables: &[FoundTable], lost: &LostList) -> Vec<SalvageRun> {
+pub fn sorted_runs(tables: &[FoundTable], lost: &LostList) -> Vec<SalvageRun> {
     let mut tables = tables.to_vec();
     let range = |table: &FoundTable| table.reference.meta.range.clone();
     tables.sort_by(|a, b| range(a).first.cmp(&range(b).first));
@@ -50,7 +48,7 @@ pub fn sorted_runs(fs: &Arc<dyn Fs>, tables: &[FoundTable], lost: &LostList) -> 
             None => runs.push(vec![table]),
         }
     }
-    let run = |tables| SalvageRun::new(Arc::clone(fs), tables, Arc::clone(lost));
+    let run = |tables| SalvageRun::new(tables, Arc::clone(lost));
     runs.into_iter().map(run).collect()
 }
 
@@ -59,13 +57,13 @@ pub fn sorted_runs(fs: &Arc<dyn Fs>, tables: &[FoundTable], lost: &LostList) -> 
 /// # Errors
 /// The loss, if nothing of the table can be read.
 pub fn open_table(
-    fs: &Arc<dyn Fs>,
     table: &FoundTable,
     lost: &LostList,
 ) -> std::result::Result<TableSalvage, LostEntries> {
     let TableReference { offset, length, meta, .. } = &table.reference;
     let place = TablePlace { offset: *offset, length: *length };
-    let opened = fs
+    let opened = table
+        .fs
         .open(&table.path)
         .and_then(|file| TableSalvage::open(file, &table.path, place, Some(meta), lost));
     opened.map_err(|error| LostEntries {
@@ -119,9 +117,9 @@ fn without((start, end): (Slice, Slice), range: &KeySpan) -> Vec<(Slice, Slice)>
 }
 
 impl SalvageRun {
-    fn new(fs: Arc<dyn Fs>, tables: Vec<FoundTable>, lost: LostList) -> Self {
+    fn new(tables: Vec<FoundTable>, lost: LostList) -> Self {
         let rest = Vec::new().into_iter();
-        Self { fs, tables, rest, open: None, lost, before: None }
+        Self { tables, rest, open: None, lost, before: None }
     }
 
     /// Opens the next table that has an entry, unless a table with an entry is open.
@@ -129,7 +127,7 @@ impl SalvageRun {
         while self.open.as_ref().is_none_or(|(cursor, _)| cursor.entry().is_none()) {
             self.open = None;
             let Some(table) = self.rest.next() else { return };
-            match open_table(&self.fs, &table, &self.lost) {
+            match open_table(&table, &self.lost) {
                 Ok(salvage) => {
                     let lost = Arc::clone(&self.lost);
                     let mut cursor = SalvageCursor::new(Arc::new(salvage), lost);

@@ -1,12 +1,12 @@
 //! Sorts the operations of a log in bounded memory, into tables beside the new database.
 //!
 //! These are temporary files of that database. If a crash leaves some, its next opening removes
-//! them.
+//! them. A dry run keeps them in memory.
 
 use super::find::FoundTable;
 use siltdb_base::{
     error::Result,
-    fs::Fs,
+    fs::{Fs, mem::MemFs},
     id::{FamilyId, FileNumber, SequenceNumber, TableUid},
     key::{Entry, EntryKind},
     limits::FILE_NUMBER_MAX,
@@ -61,6 +61,16 @@ impl ScratchTables {
         }
     }
 
+    /// Scratch tables in memory.
+    ///
+    /// # Errors
+    /// None; the signature is that of a file system.
+    pub fn in_memory() -> Result<Self> {
+        let (fs, dir) = (MemFs::new(), Path::new("scratch"));
+        fs.create_dir_all(dir)?;
+        Ok(Self::new(Arc::new(fs), dir))
+    }
+
     /// Adds an operation. If two have the same key and sequence number, the later one counts.
     ///
     /// # Errors
@@ -110,18 +120,10 @@ impl ScratchTables {
         let meta = table.finish()?;
         file.flush()?;
         let reference = TableReference::whole(number, 0, meta);
-        self.tables.entry(family).or_default().push(FoundTable {
-            path,
-            reference,
-            hidden: Vec::new(),
-        });
+        let (fs, hidden) = (Arc::clone(&self.fs), Vec::new());
+        let table = FoundTable { fs, path, reference, hidden };
+        self.tables.entry(family).or_default().push(table);
         Ok(())
-    }
-
-    /// The file system of both databases.
-    #[must_use]
-    pub fn fs(&self) -> &Arc<dyn Fs> {
-        &self.fs
     }
 
     /// The tables of a family.

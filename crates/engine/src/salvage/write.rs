@@ -16,6 +16,7 @@ use crate::{
 use siltdb_base::{
     cursor::EntryCursor,
     error::{Error, ErrorKind, Result},
+    fs::mem::MemFs,
     id::{FamilyId, SequenceNumber},
     key::{Entry, EntryKind},
     slice::Slice,
@@ -42,6 +43,16 @@ const BATCH_BYTES: usize = 1 << 20;
 /// The new database.
 pub struct NewDatabase {
     engine: Engine,
+    keeps: Keeps,
+}
+
+/// What a new database gets of what was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keeps {
+    /// Everything.
+    All,
+    /// All but the entries of the families: they are only counted.
+    NoEntries,
 }
 
 impl NewDatabase {
@@ -54,7 +65,17 @@ impl NewDatabase {
         if let Some(default) = found.families.get(&DEFAULT_ID) {
             options.tree = default.options.clone();
         }
-        Ok(Self { engine: Engine::open(dir, options)? })
+        Ok(Self { engine: Engine::open(dir, options)?, keeps: Keeps::All })
+    }
+
+    /// Creates one for a dry run. It lies in memory, and refuses what one on disk would refuse.
+    ///
+    /// # Errors
+    /// As [`NewDatabase::create`].
+    pub fn in_memory(options: EngineOptions, found: &Salvageable) -> Result<Self> {
+        let options = EngineOptions { fs: Arc::new(MemFs::new()), workers: 0, ..options };
+        let database = Self::create(Path::new("dry-run"), options, found)?;
+        Ok(Self { keeps: Keeps::NoEntries, ..database })
     }
 
     /// Creates the families that were `found`. Returns each with its tables and the new family.
@@ -135,8 +156,8 @@ pub fn write_family(
     // operands.
     let mut tables = family.tables;
     tables.extend_from_slice(scratch.tables(id));
-    let tombstones = read_tombstones(scratch, &tables, &list);
-    let runs = sorted_runs(scratch.fs(), &tables, &list);
+    let tombstones = read_tombstones(&tables, &list);
+    let runs = sorted_runs(&tables, &list);
     let source = |cursor| MergeSource { cursor, sequence_max: SequenceNumber::MAX };
     let mut merge = Merge::new(runs.into_iter().map(source).collect());
     merge.seek_to_first()?;
@@ -161,14 +182,10 @@ pub fn write_family(
 }
 
 /// The range tombstones of all tables that may have some.
-fn read_tombstones(
-    scratch: &ScratchTables,
-    tables: &[FoundTable],
-    lost: &LostList,
-) -> Vec<RangeTombstone> {
+fn read_tombstones(tables: &[FoundTable], lost: &LostList) -> Vec<RangeTombstone> {
     let mut tombstones = Vec::new();
     for table in tables.iter().filter(|table| table.reference.meta.range_tombstones > 0) {
-        match open_table(scratch.fs(), table, lost) {
+        match open_table(table, lost) {
             Ok(salvage) => tombstones.extend(seen_tombstones(&salvage, table)),
             Err(part) => lock(lost).push(part),
         }
@@ -233,7 +250,7 @@ impl EntryCursor for DistinctCursor {
 
 /// Commits entries in order; those of one key from the oldest to the newest.
 struct FamilyWriter<'a> {
-    engine: &'a Engine,
+    database: &'a NewDatabase,
     target: &'a Arc<FamilyData>,
     lost: &'a LostList,
     on_bytes: &'a mut dyn FnMut(u64),
@@ -254,7 +271,7 @@ impl<'a> FamilyWriter<'a> {
         on_bytes: &'a mut dyn FnMut(u64),
     ) -> Self {
         Self {
-            engine: &database.engine,
+            database,
             target,
             lost,
             on_bytes,
@@ -318,7 +335,10 @@ impl<'a> FamilyWriter<'a> {
             return Ok(());
         }
         let batch = std::mem::take(&mut self.batch);
-        self.engine.commit(&Payload::batch(&batch), Some(Durability::Volatile))?;
+        if self.database.keeps == Keeps::All {
+            let engine = &self.database.engine;
+            engine.commit(&Payload::batch(&batch), Some(Durability::Volatile))?;
+        }
         (self.on_bytes)(std::mem::take(&mut self.batch_bytes) as u64);
         Ok(())
     }

@@ -38,6 +38,8 @@ fn every_value_that_differs_from_the_default_is_read_back() {
         ("log_io", "map"),
         ("log_io", "write"),
         ("read_io", "map"),
+        ("scrub_interval", "86400000ms"),
+        ("scrub_bytes_per_second", "1048576"),
         ("workers", "0"),
         ("recovery", "point_in_time"),
         ("seed", "7"),

@@ -10,6 +10,7 @@ use crate::{
     planning::plan::{Busy, Plan, PlanInput, PlanKind, Reason, bring_down},
 };
 use siltdb_base::{
+    cancel::CancelToken,
     id::{FileNumber, SequenceNumber},
     limits::LEVELS,
 };
@@ -31,6 +32,8 @@ pub struct Request {
     /// Tables that lie at the bottom already are rewritten too, if their file is older than this:
     /// the next file number when the request came. So each is rewritten once. 0: they stay.
     pub rewrite_before: FileNumber,
+    /// Cancels the request: its running plan, and with it the rest.
+    pub given_up: CancelToken,
     /// Tables that stay as they are all the same: to rewrite them would change nothing.
     kept: HashSet<TableId>,
 }
@@ -39,7 +42,14 @@ impl Request {
     /// A request before its first step.
     #[must_use]
     pub fn new(range: Option<KeySpan>, newest: SequenceNumber, rewrite_before: FileNumber) -> Self {
-        Self { range, newest, rewrite_before, kept: HashSet::new() }
+        let (given_up, kept) = (CancelToken::new(), HashSet::new());
+        Self { range, newest, rewrite_before, given_up, kept }
+    }
+
+    /// The same request, which is cancelled with `token` or by itself.
+    #[must_use]
+    pub fn cancelled_by(self, token: &CancelToken) -> Self {
+        Self { given_up: token.child(), ..self }
     }
 
     /// The tables of `plan` stay as they are.

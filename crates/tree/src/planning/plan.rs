@@ -7,15 +7,9 @@ use crate::{
     files::open_files::{OpenReference, TableId},
     files::version::Version,
 };
-use siltdb_base::{id::FamilyId, limits::LEVELS, slice::Slice};
+use siltdb_base::{cancel::CancelToken, id::FamilyId, limits::LEVELS, slice::Slice};
 use siltdb_disk::{edit::Change, table_meta::KeySpan};
-use std::{
-    collections::HashSet,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{collections::HashSet, sync::Arc};
 
 /// Keys from `lower` on and before `upper`; a missing border is none.
 #[derive(Clone, Debug, Default)]
@@ -101,8 +95,8 @@ pub struct Plan {
     pub output_level: usize,
     /// Holds every key of the inputs.
     pub range: KeySpan,
-    /// Set to cancel the plan while it runs; clones share it.
-    pub given_up: Arc<AtomicBool>,
+    /// Cancels the plan while it runs; clones share it.
+    pub given_up: CancelToken,
 }
 
 impl Plan {
@@ -121,7 +115,7 @@ impl Plan {
         assert!(output_level < LEVELS && inputs.iter().all(|input| input.level <= output_level));
         let ranges = inputs.iter().flat_map(|input| &input.tables).map(|table| table.range());
         let range = ranges.cloned().reduce(|a, b| a.union(&b)).expect("a plan has tables");
-        Self { kind, reason, inputs, output_level, range, given_up: Arc::default() }
+        Self { kind, reason, inputs, output_level, range, given_up: CancelToken::new() }
     }
 
     /// All tables the plan takes.
@@ -138,8 +132,7 @@ impl Plan {
     /// Whether the plan is cancelled: its inputs stay, and what it has written is removed.
     #[must_use]
     pub fn is_given_up(&self) -> bool {
-        // Relaxed: the flag carries no other data with it.
-        self.given_up.load(Ordering::Relaxed)
+        self.given_up.is_cancelled()
     }
 
     /// The removal of every table the plan takes.
@@ -190,7 +183,7 @@ struct Claim {
     tables: Vec<(usize, TableId)>,
     output_level: usize,
     range: KeySpan,
-    given_up: Arc<AtomicBool>,
+    given_up: CancelToken,
     reason: Reason,
 }
 
@@ -241,7 +234,7 @@ impl Busy {
             tables,
             output_level: plan.output_level,
             range: plan.range.clone(),
-            given_up: Arc::clone(&plan.given_up),
+            given_up: plan.given_up.clone(),
             reason: plan.reason,
         });
         self.begun += 1;
@@ -297,10 +290,15 @@ impl Busy {
                 }
             }
             if outdone > bytes / 2 {
-                // Relaxed: the flag carries no other data with it.
-                claim.given_up.store(true, Ordering::Relaxed);
+                claim.given_up.cancel();
             }
         }
+    }
+
+    /// Cancels all running plans, also those of requests. Returns how many plans have begun so far.
+    pub fn cancel_all(&self) -> u64 {
+        self.claims.iter().for_each(|claim| claim.given_up.cancel());
+        self.begun
     }
 
     /// Lets no plan begin but those of the caller, until [`Busy::resume`].

@@ -8,6 +8,7 @@ use crate::{
     rewrite::progress::PartProgress,
 };
 use siltdb_base::{
+    cancel::CancelToken,
     clock::Clock,
     error::{Error, ErrorKind, Result},
     fs::WriteFile,
@@ -46,8 +47,8 @@ pub struct JobContext<'a> {
     pub clock: &'a dyn Clock,
     /// Set to end all jobs soon, without a result.
     pub cancelled: &'a AtomicBool,
-    /// Set to end this job soon, without a result.
-    pub given_up: Option<&'a AtomicBool>,
+    /// Ends this job soon, without a result.
+    pub given_up: Option<&'a CancelToken>,
     /// Set while jobs are to yield the processor.
     pub should_yield: &'a AtomicBool,
     /// Is told what this part of the job reads and verifies.
@@ -90,9 +91,10 @@ impl JobContext<'_> {
     /// `Closed`, if the job was cancelled.
     pub fn go_on(&self) -> Result<()> {
         self.maybe_yield();
-        // Relaxed: the flags carry no other data with them.
-        let is_set = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
-        if is_set(self.cancelled) || self.given_up.is_some_and(is_set) {
+        // Relaxed: the flag carries no other data with it.
+        if self.cancelled.load(Ordering::Relaxed)
+            || self.given_up.is_some_and(CancelToken::is_cancelled)
+        {
             return Err(Error::new(ErrorKind::Closed, "the job was cancelled"));
         }
         Ok(())
@@ -282,7 +284,7 @@ impl NewTables {
                 Opening::WhenRead => None,
             };
             reference.pass()?.verify(&mut |number, _, block| {
-                context.maybe_yield();
+                context.go_on()?;
                 if let Some(progress) = &mut progress {
                     progress.advance(block.count() as u64);
                 }
@@ -290,6 +292,7 @@ impl NewTables {
                 if let Some(table) = &open {
                     table.keep(number, block);
                 }
+                Ok(())
             })?;
             self.open.extend(open);
         }

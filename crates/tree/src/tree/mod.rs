@@ -426,11 +426,14 @@ impl Tree {
     pub fn begin_request(&self, request: &Request) -> Step {
         let mut busy = lock(&self.busy);
         let version = self.view.load().version.clone();
-        let step = plan_request(&version, request, &self.options.load(), &busy);
-        if let Step::Plan(plan) = &step {
-            busy.begin(plan);
+        match plan_request(&version, request, &self.options.load(), &busy) {
+            Step::Plan(plan) => {
+                let plan = Plan { given_up: request.given_up.clone(), ..plan };
+                busy.begin(&plan);
+                Step::Plan(plan)
+            }
+            step => step,
         }
-        step
     }
 
     /// Makes room for a request for everything. Running plans that it would repeat are cancelled,
@@ -446,6 +449,12 @@ impl Tree {
         busy.cancel_redundant(&view.version, &view.memory.ranges()?);
         busy.pause();
         Ok(Pause { busy: &self.busy })
+    }
+
+    /// Cancels all running plans, also those of requests: they end at their next block. Returns how
+    /// many plans have begun so far.
+    pub fn cancel_plans(&self) -> u64 {
+        lock(&self.busy).cancel_all()
     }
 
     /// How many plans have begun so far, if none is running and none is kept from beginning.

@@ -27,13 +27,13 @@ use std::{cmp::Ordering, sync::Arc};
 impl TableScan {
     /// Checks every frame of the file, the order of the entries, and index, filter and summary
     /// against them. Calls `on_block` with the number of each data block, what the index knows of
-    /// it, and the block.
+    /// it, and the block. An error of `on_block` ends the check.
     ///
     /// # Errors
-    /// Corruption, naming file and offset; what reading fails with.
+    /// Corruption, naming file and offset; what reading fails with; the errors of `on_block`.
     pub fn verify(
         self: &Arc<Self>,
-        on_block: &mut dyn FnMut(usize, &BlockInfo<'_>, &Block),
+        on_block: &mut dyn FnMut(usize, &BlockInfo<'_>, &Block) -> Result<()>,
     ) -> Result<()> {
         let filter = self.source.read_filter(FilterFrame::of(&self.properties))?;
         let mut total = BlockStats::default();
@@ -70,7 +70,7 @@ impl TableScan {
             let repeats = if blocks.continues() { Repeats::Yes } else { Repeats::No };
             add_garbage(&block, &stats, repeats, &mut garbage)?;
             total.merge(&stats);
-            on_block(number, &info, &block);
+            on_block(number, &info, &block)?;
             blocks.advance()?;
         }
         let points = first_key.zip(before).map(|(first, (last, _))| KeySpan {

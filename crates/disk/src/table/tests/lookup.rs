@@ -298,7 +298,7 @@ fn what_was_verified_is_kept_where_there_is_room() {
     let entries = versions();
     let cache = new_cache(8 << 20);
     let table = opened(&entries, 10, &cache);
-    passing(&table).unwrap().verify(&mut |index, _, block| table.keep(index, block)).unwrap();
+    verify_and_keep(&table);
     let kept = cache.stats();
     assert_eq!(kept.insertions, table.block_count() as u64);
     check_all(&table, &entries);
@@ -306,7 +306,7 @@ fn what_was_verified_is_kept_where_there_is_room() {
     // Nothing goes for it.
     let cache = new_cache(kept.bytes / 2);
     let table = opened(&entries, 10, &cache);
-    passing(&table).unwrap().verify(&mut |index, _, block| table.keep(index, block)).unwrap();
+    verify_and_keep(&table);
     let stats = cache.stats();
     assert!(stats.insertions > 0 && stats.insertions < kept.insertions, "{stats:?}");
     assert_eq!(stats.evictions, 0);

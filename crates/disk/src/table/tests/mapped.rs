@@ -142,7 +142,7 @@ fn what_was_verified_is_kept_unless_it_lies_mapped() {
         let (file, meta) = written(compression, &entries);
         let cache = new_cache(1 << 20);
         let table = open_by(ReadIo::Map, &file.0, Some(&meta), &cache).unwrap();
-        passing(&table).unwrap().verify(&mut |index, _, block| table.keep(index, block)).unwrap();
+        verify_and_keep(&table);
         let blocks = table.block_count() as u64;
         assert_eq!(cache.stats().insertions, if kept { blocks } else { 0 });
         read_blocks(&table, &entries).unwrap();

@@ -198,7 +198,7 @@ fn what_a_compaction_returns_survives_a_loss_of_power() {
         for change in &output.changes {
             if let Change::AddTable { table, .. } = change {
                 let open = files.reference(table.clone()).unwrap();
-                open.pass().unwrap().verify(&mut |_, _, _| ()).unwrap();
+                open.pass().unwrap().verify(&mut |_, _, _| Ok(())).unwrap();
                 tables += 1;
             }
         }

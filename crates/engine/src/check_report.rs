@@ -1,0 +1,51 @@
+//! What a check of tables, log and manifest has found, and how far it is.
+
+use crate::lost::Lost;
+use siltdb_base::error::Error;
+
+/// The progress of a check.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckProgress {
+    /// The bytes verified so far.
+    pub bytes_done: u64,
+    /// The bytes to verify.
+    pub bytes_total: u64,
+}
+
+/// The result of a check.
+#[non_exhaustive]
+#[derive(Debug, Default)]
+pub struct CheckReport {
+    /// The number of tables verified.
+    pub tables: u64,
+    /// The number of their blocks.
+    pub blocks: u64,
+    /// The number of their entries, tombstones and old versions included.
+    pub entries: u64,
+    /// The number of log records that were replayed when the database was opened.
+    pub log_records: u64,
+    /// Prepared transactions that wait for their decision.
+    pub prepared: u64,
+    /// The bytes of tables verified.
+    pub bytes: u64,
+    /// The number of tables that are damaged or cannot be read.
+    pub tables_damaged: u64,
+    /// The keys that cannot be read because of damage. The error of each is among `errors` or
+    /// follows one of these. A damaged filter loses no key, but makes lookups fail.
+    pub damage: Vec<Lost>,
+    /// All errors that were found; empty if everything is sound.
+    pub errors: Vec<Error>,
+    /// The parts that were not verified because of damage: `log`, `tables`. If `log` is among them,
+    /// no record of it is counted. Of the manifest and the log only the first damage is among the
+    /// errors.
+    pub not_verified: Vec<&'static str>,
+}
+
+impl CheckReport {
+    /// Whether no error was found.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.errors.is_empty()
+    }
+}

@@ -1,0 +1,204 @@
+//! Work on the files of a database on demand: scrubs, compactions with progress, and pauses.
+
+use crate::{
+    db::Db,
+    family::Family,
+    key_range::{KeyRange, read_range},
+};
+use siltdb_base::{cancel::CancelToken, error::Result};
+use siltdb_engine::{
+    check_report::CheckProgress,
+    jobs::request::{CompactControl, CompactProgress},
+    pause::BackgroundPause,
+    scrub::ScrubRequest,
+    scrub_report::ScrubReport,
+};
+use std::sync::Arc;
+
+/// Options of a manual compaction.
+#[derive(Clone, Debug, Default)]
+pub struct CompactOptions {
+    token: CancelToken,
+}
+
+impl CompactOptions {
+    /// Returns the defaults: a compaction that no token cancels.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A token that cancels the compaction. Compactions that it has finished stay; the partial
+    /// output of the running one is removed. Default: none.
+    #[must_use]
+    pub fn cancel(mut self, token: &CancelToken) -> Self {
+        self.token = token.clone();
+        self
+    }
+}
+
+/// Options of a scrub.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = siltdb::Db::open(dir.path())?;
+/// use siltdb::{CancelToken, ScrubOptions};
+///
+/// let token = CancelToken::new();
+/// let options = ScrubOptions::new().bytes_per_second(16 << 20).cancel(&token);
+/// let report = db.scrub(&options, &mut |_| {})?;
+/// if !report.is_complete {
+///     // Another one continues behind the last table.
+///     db.scrub(&options.after(report.last_table), &mut |_| {})?;
+/// }
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug, Default)]
+pub struct ScrubOptions {
+    request: ScrubRequest,
+}
+
+impl ScrubOptions {
+    /// Returns the defaults: verify everything, as fast as possible.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The rate of the scrub, in bytes a second, at least 1 KiB. The scrub sleeps between blocks,
+    /// and reads up to 64 KiB ahead of them. Default: no limit.
+    #[must_use]
+    pub fn bytes_per_second(mut self, bytes: u64) -> Self {
+        self.request.bytes_per_second = Some(bytes);
+        self
+    }
+
+    /// Continues after the table with this uid, which is [`ScrubReport::last_table`] of an earlier
+    /// scrub, also of an earlier opening. Log and manifest are then left out. `None` verifies
+    /// everything, and is the default.
+    #[must_use]
+    pub fn after(mut self, table: Option<u64>) -> Self {
+        self.request.after = table;
+        self
+    }
+
+    /// A token that cancels the scrub at the next block. Default: none.
+    #[must_use]
+    pub fn cancel(mut self, token: &CancelToken) -> Self {
+        self.request.token = token.clone();
+        self
+    }
+}
+
+impl Db {
+    /// Reads and verifies what lies on disk, while the database is in use: every table as
+    /// [`Db::check`] does, the manifest, and the log up to its present end. It reads past the block
+    /// cache, at the rate of `options`, and changes nothing.
+    ///
+    /// Damage poisons nothing. It is in the report, and [`Db::background_error`] returns it until a
+    /// scrub of everything finds none. A table or log file that is removed meanwhile is skipped. At
+    /// most one table that a compaction has replaced is kept until its next block.
+    ///
+    /// Pages that the operating system has in memory are verified there, not on the disk.
+    /// [`Options::scrub_interval`](crate::Options::scrub_interval) scrubs in the background.
+    ///
+    /// A cancelled scrub is no error: [`ScrubReport::is_complete`] is false, and
+    /// [`ScrubOptions::after`] continues. The call blocks; [`Db::close`] ends it with `Closed`.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, if the rate is too low; `Closed`. The report has the damage, and what
+    /// could not be read.
+    pub fn scrub(
+        &self,
+        options: &ScrubOptions,
+        on_progress: &mut dyn FnMut(CheckProgress),
+    ) -> Result<Arc<ScrubReport>> {
+        self.engine().scrub(&options.request, on_progress)
+    }
+
+    /// Returns the report of the last scrub since the database was opened, in the background or by
+    /// [`Db::scrub`].
+    #[must_use]
+    pub fn last_scrub(&self) -> Option<Arc<ScrubReport>> {
+        self.engine().scrubs.last()
+    }
+
+    /// Keeps automatic compactions and the background scrub from beginning, until the result is
+    /// dropped. Pauses may overlap. The call does not wait: running compactions go on to their end.
+    /// [`Db::settle`] waits for them, and [`Db::cancel_compactions`] cancels them.
+    ///
+    /// Flushes go on. Writers are delayed and stopped by the debt of compactions as ever, so a long
+    /// pause slows them down. Once they are stopped, the compactions that they wait for begin in
+    /// spite of the pause: no writer waits for its end. [`Db::compact`] and the like work as ever.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// let pause = db.pause_background()?;
+    /// db.cancel_compactions()?;
+    /// assert_eq!(db.stats().background_pauses, 1);
+    /// // No compaction takes disk or processor from what is done here.
+    /// pause.resume();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `ReadOnly`, `Poisoned`, `Closed`.
+    pub fn pause_background(&self) -> Result<BackgroundPause> {
+        self.engine().pause_background()
+    }
+
+    /// Cancels all running compactions and waits until they have ended, within about a block of
+    /// each. Their partial outputs are removed, and their inputs stay. A call of [`Db::compact`] or
+    /// [`Family::compact_range`] that runs on another thread fails with `Cancelled`. Flushes go on.
+    ///
+    /// Automatic compactions begin again at once, unless [`Db::pause_background`] keeps them back.
+    ///
+    /// # Errors
+    /// `ReadOnly`, `Poisoned`, `Closed`.
+    pub fn cancel_compactions(&self) -> Result<()> {
+        self.engine().cancel_compactions()
+    }
+
+    /// Compacts every family; see [`Family::compact_with`].
+    ///
+    /// # Errors
+    /// As [`Family::compact_with`].
+    pub fn compact_with(
+        &self,
+        options: &CompactOptions,
+        on_progress: &mut dyn FnMut(CompactProgress),
+    ) -> Result<()> {
+        self.engine().compact_all_with(&mut CompactControl::new(&options.token, on_progress))
+    }
+}
+
+impl Family {
+    /// Compacts as [`Family::compact`], with `options`. Calls `on_progress` after each compaction
+    /// that it has finished.
+    ///
+    /// # Errors
+    /// `Cancelled`, if the token or [`Db::cancel_compactions`] cancels it; as [`Family::compact`].
+    pub fn compact_with(
+        &self,
+        options: &CompactOptions,
+        on_progress: &mut dyn FnMut(CompactProgress),
+    ) -> Result<()> {
+        let mut control = CompactControl::new(&options.token, on_progress);
+        self.place.engine.compact_with(&self.place.family, &mut control)
+    }
+
+    /// Compacts as [`Family::compact_range`], with `options`, as [`Family::compact_with`].
+    ///
+    /// # Errors
+    /// As [`Family::compact_with`].
+    pub fn compact_range_with(
+        &self,
+        range: impl KeyRange,
+        options: &CompactOptions,
+        on_progress: &mut dyn FnMut(CompactProgress),
+    ) -> Result<()> {
+        let mut control = CompactControl::new(&options.token, on_progress);
+        self.place.engine.compact_range(&self.place.family, read_range(&range), &mut control)
+    }
+}
