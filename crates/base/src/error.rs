@@ -44,6 +44,8 @@ pub enum ErrorKind {
     /// Another transaction committed first what this one depends on; nothing of it was written, and
     /// it may succeed if it is run again.
     Conflict = 14,
+    /// The caller cancelled it.
+    Cancelled = 15,
 }
 
 impl ErrorKind {
@@ -63,6 +65,7 @@ impl ErrorKind {
         Self::Busy,
         Self::Forked,
         Self::Conflict,
+        Self::Cancelled,
     ];
 
     /// The number of the kind, from 1 on.
@@ -103,6 +106,7 @@ impl ErrorKind {
             Self::Busy => "busy",
             Self::Forked => "forked",
             Self::Conflict => "conflict",
+            Self::Cancelled => "cancelled",
         }
     }
 }

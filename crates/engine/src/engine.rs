@@ -5,9 +5,10 @@
 
 use crate::{
     catalog::family::{FamilyChanges, FamilyData},
-    checkpoint::{self, Checkpoint},
+    checkpoint::{self, Checkpoint, CheckpointRequest},
     commit::{self, Payload},
     conditional_commit::{self, Conditions},
+    copying::OnProgress,
     database::{Database, Waiting},
     family_commit, family_options,
     feed::{Feed, FeedItem},
@@ -47,7 +48,7 @@ use siltdb_tree::{
     tree::Pause,
 };
 use std::{
-    ops::Deref,
+    ops::{ControlFlow, Deref},
     path::Path,
     sync::{Arc, Mutex},
     time::Duration,
@@ -361,7 +362,21 @@ impl Engine {
     /// # Errors
     /// As [`checkpoint::checkpoint`].
     pub fn checkpoint(&self, dir: &Path) -> Result<Checkpoint> {
-        self.at_work(|database| checkpoint::checkpoint(database, dir))
+        let mut go_on = |_| ControlFlow::Continue(());
+        self.checkpoint_with(dir, &CheckpointRequest::default(), &mut go_on)
+    }
+
+    /// As [`Engine::checkpoint`], made as `request` says.
+    ///
+    /// # Errors
+    /// As [`checkpoint::checkpoint`].
+    pub fn checkpoint_with(
+        &self,
+        dir: &Path,
+        request: &CheckpointRequest,
+        on_progress: OnProgress<'_>,
+    ) -> Result<Checkpoint> {
+        self.at_work(|database| checkpoint::checkpoint(database, dir, request, on_progress))
     }
 
     /// Flushes the memtables of a family. Those of other families are flushed too, because they are

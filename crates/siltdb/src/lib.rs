@@ -59,7 +59,7 @@
 //! | *durability* `sync_wal` `close` | all | | | |
 //! | *background work* `settle` `run_job` `background_error` | all | | | |
 //! | *damage* `check`, without opening [`check()`] [`salvage`] [`inspect`] | all | | | |
-//! | *a copy* `checkpoint` | all | | | |
+//! | *a copy* `checkpoint`, `_with` | all | | | |
 //! | *places* `open` `temporary` `destroy` `list_families` `path` | all | | | |
 //!
 //! A [`Transaction`] reads like a [`Snapshot`] and writes like a [`WriteBatch`]: it has their verbs
@@ -102,6 +102,7 @@ mod subscription;
 mod db_update;
 mod db_prepared;
 mod place;
+mod checkpoint;
 pub mod inspect;
 pub mod salvage;
 mod upgrade;
@@ -125,6 +126,7 @@ pub use batch::WriteBatch;
 pub use bucket::{
     BUCKET_DEPTH_MAX, BUCKET_NAME_BYTES_MAX, Bucket, BucketCursor, BucketIter, BucketTarget,
 };
+pub use checkpoint::CheckpointOptions;
 pub use db::{Db, check};
 pub use family::Family;
 pub use isolation::{Isolation, TransactionOptions};
@@ -146,6 +148,7 @@ pub use siltdb_base::{
 pub use siltdb_engine::{
     check::{CheckProgress, CheckReport},
     checkpoint::Checkpoint,
+    copying::CopyProgress,
     lock_table::LockMode,
     stats::Stats,
 };

@@ -19,6 +19,7 @@ fn the_number_of_each_kind_is_pinned() {
         (ErrorKind::Busy, 12, "busy"),
         (ErrorKind::Forked, 13, "forked"),
         (ErrorKind::Conflict, 14, "conflict"),
+        (ErrorKind::Cancelled, 15, "cancelled"),
     ];
     // The names in messages are pinned with them; the list holds every kind.
     assert_eq!(ErrorKind::ALL, pinned.map(|(kind, ..)| kind).as_slice());
