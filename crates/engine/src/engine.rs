@@ -4,6 +4,7 @@
 //! write are here, because they are refused to a forked child.
 
 use crate::{
+    backup::create::{Backup, create_backup},
     catalog::family::{FamilyChanges, FamilyData},
     checkpoint::{self, Checkpoint, CheckpointRequest},
     commit::{self, Payload},
@@ -377,6 +378,19 @@ impl Engine {
         on_progress: OnProgress<'_>,
     ) -> Result<Checkpoint> {
         self.at_work(|database| checkpoint::checkpoint(database, dir, request, on_progress))
+    }
+
+    /// Adds a backup of what the database holds to the directory `dir`.
+    ///
+    /// # Errors
+    /// As [`create_backup`].
+    pub fn backup(
+        &self,
+        dir: &Path,
+        rate: Option<u64>,
+        on_progress: OnProgress<'_>,
+    ) -> Result<Backup> {
+        self.at_work(|database| create_backup(database, dir, rate, on_progress))
     }
 
     /// Flushes the memtables of a family. Those of other families are flushed too, because they are

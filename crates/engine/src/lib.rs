@@ -38,6 +38,7 @@ pub mod contents;
 pub mod copying;
 pub mod staging;
 pub mod checkpoint;
+pub mod backup;
 pub mod read;
 pub mod stats;
 pub mod lost;

@@ -59,7 +59,7 @@
 //! | *durability* `sync_wal` `close` | all | | | |
 //! | *background work* `settle` `run_job` `background_error` | all | | | |
 //! | *damage* `check`, without opening [`check()`] [`salvage`] [`inspect`] | all | | | |
-//! | *a copy* `checkpoint`, `_with` | all | | | |
+//! | *a copy* `checkpoint` `backup`, `_with`; of them [`backup::Backups`] | all | | | |
 //! | *places* `open` `temporary` `destroy` `list_families` `path` | all | | | |
 //!
 //! A [`Transaction`] reads like a [`Snapshot`] and writes like a [`WriteBatch`]: it has their verbs
@@ -103,6 +103,7 @@ mod db_update;
 mod db_prepared;
 mod place;
 mod checkpoint;
+pub mod backup;
 pub mod inspect;
 pub mod salvage;
 mod upgrade;
