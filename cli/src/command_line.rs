@@ -7,9 +7,10 @@ use crate::failure::Result;
 use crate::interrupt;
 use crate::output::{Output, Settings, Style};
 use crate::session::{Opening, Session, Start};
+use crate::verbs::backup::BackupVerb;
 use crate::verbs::{
-    batch, bucket, checkpoint, completions, destroy, export, families, import, inspect, point,
-    prepared, recover, scan, shell, step, txn, upkeep, watch,
+    backup, batch, bucket, checkpoint, completions, destroy, export, families, import, inspect,
+    point, prepared, recover, scan, shell, step, txn, upkeep, watch,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -129,8 +130,14 @@ enum Verb {
     #[command(after_help = CHECK)]
     Check(On<Nothing>),
     /// Write what verifies of a damaged database into a new one
-    #[command(after_help = RECOVER)]
+    #[command(after_help = recover::HELP)]
     Recover(recover::Arguments),
+    /// Make numbered backups of a database, list, verify or prune them
+    #[command(subcommand, after_help = backup::HELP)]
+    Backup(BackupVerb),
+    /// Make a new database of a backup
+    #[command(after_help = backup::RESTORE_HELP)]
+    Restore(backup::RestoreArguments),
     /// Make a second database with the same contents, by hard links
     #[command(after_help = checkpoint::HELP)]
     Checkpoint(On<checkpoint::Arguments>),
@@ -325,30 +332,6 @@ Ends with exit code 3 if anything is damaged; `silt recover` saves the rest.
 Example:
   silt check demo.db";
 
-const RECOVER: &str = "\
-Reads every block of every table and every record of the log of OLD, also behind damage. Creates \
-NEW with each value that a reader would see. OLD is never written to. Merge operands stay \
-operands, so no merge operator is needed.
-
-A missing CURRENT loses nothing. If the manifest can be read, every value is one that was written. \
-Each key has its newest value, unless the report names it as lost; a lost key may have an older \
-value, or a deleted one.
-
-Without the manifest, every value was written once, but retired files cannot always be told from \
-live ones. Deleted keys, older values, dropped families and folded merge operands may reappear. An \
-old deletion may hide a later value. A family without any table left gets a new name and the \
-default options.
-
-The report counts the recovered entries and families. For each damage it has the family, the keys, \
-the most entries that may be lost, and file and offset. A missing file is noticed if another file \
-refers to it. Ends with exit code 0 if all was recovered, and 3 if something may be lost; NEW is \
-usable in both cases. After any other exit code NEW is incomplete.
-
-Example:
-  silt check demo.db
-  silt recover demo.db saved.db
-  silt recover demo.db saved.db --json";
-
 const COMPACT: &str = "\
 Background work reclaims space in time; this does it at once. It needs room for the new tables. \
 With --prefix, --from or --to it merges only tables with such keys, but these in whole.
@@ -465,19 +448,15 @@ impl CommandLine {
             Verb::Cas(on) => writing(&on, on.arguments.opening(), start, step::cas),
             Verb::Incr(on) => writing(&on, on.arguments.opening(), start, step::incr),
             Verb::Stats(on) => reading(&on, start, upkeep::stats),
-            Verb::Check(on) => {
-                let outcome = upkeep::check_closed(&on.db, &mut start.output);
-                flushed(outcome, &mut start.output)
-            }
-            Verb::Recover(arguments) => {
-                let outcome = recover::run(&mut start.output, &arguments);
-                flushed(outcome, &mut start.output)
-            }
+            Verb::Check(on) => offline(start, |output| upkeep::check_closed(&on.db, output)),
+            Verb::Recover(arguments) => offline(start, |output| recover::run(output, &arguments)),
             Verb::Destroy(arguments) => {
                 let outcome = destroy::run(&mut start.output, start.options, &arguments);
                 flushed(outcome, &mut start.output)
             }
-            Verb::Checkpoint(on) => existing(&on, start, checkpoint::run),
+            Verb::Backup(verb) => run_backup(verb, start),
+            Verb::Restore(arguments) => run_restore(&arguments, start),
+            Verb::Checkpoint(on) => run_checkpoint(&on, start),
             Verb::Watch(on) => reading(&on, start, watch::run),
             Verb::Compact(on) => existing(&on, start, upkeep::compact),
             Verb::Flush(on) => existing(&on, start, upkeep::flush),
@@ -485,10 +464,7 @@ impl CommandLine {
                 let outcome = inspect::run(&mut start.output, &arguments);
                 flushed(outcome, &mut start.output)
             }
-            Verb::Upgrade(on) => {
-                let outcome = upkeep::upgrade(&on.db, &mut start.output);
-                flushed(outcome, &mut start.output)
-            }
+            Verb::Upgrade(on) => offline(start, |output| upkeep::upgrade(&on.db, output)),
             Verb::Completions(arguments) => {
                 completions::run(&mut start.output, &arguments, Self::full_command())?;
                 start.output.flush()
@@ -504,6 +480,8 @@ impl Verb {
         match self {
             Self::Check(_) => ("check", Reach::Lock),
             Self::Recover(_) => ("recover", Reach::Lock),
+            Self::Restore(_) => ("restore", Reach::Lock),
+            Self::Backup(verb) if !matches!(verb, BackupVerb::Create(_)) => ("backup", Reach::Lock),
             Self::Inspect(_) => ("inspect", Reach::Files),
             Self::Completions(_) => ("completions", Reach::Files),
             _ => ("", Reach::Open),
@@ -530,6 +508,25 @@ fn run_bucket(verb: BucketVerb, start: Start) -> Result<()> {
     }
 }
 
+fn run_backup(verb: BackupVerb, start: Start) -> Result<()> {
+    let _watched = interrupt::watch()?;
+    if let BackupVerb::Create(on) = &verb {
+        let create = |session: &mut _| backup::create(session, &on.arguments);
+        return open(&on.db, Opening::Write, start, create);
+    }
+    offline(start, |output| backup::run(output, &verb))
+}
+
+fn run_checkpoint(on: &On<checkpoint::Arguments>, start: Start) -> Result<()> {
+    let _watched = interrupt::watch()?;
+    existing(on, start, checkpoint::run)
+}
+
+fn run_restore(arguments: &backup::RestoreArguments, start: Start) -> Result<()> {
+    let _watched = interrupt::watch()?;
+    offline(start, |output| backup::restore(output, arguments))
+}
+
 fn run_families(arguments: FamiliesArguments, start: Start) -> Result<()> {
     match arguments.verb {
         None => {
@@ -545,6 +542,12 @@ fn run_families(arguments: FamiliesArguments, start: Start) -> Result<()> {
             open(&on.db, on.arguments.opening(), start, options)
         }
     }
+}
+
+/// Runs `verb`, which opens no database.
+fn offline(mut start: Start, verb: impl FnOnce(&mut Output) -> Result<()>) -> Result<()> {
+    let outcome = verb(&mut start.output);
+    flushed(outcome, &mut start.output)
 }
 
 /// Flushes the output. A failure of the verb takes precedence: a reader that went away must not

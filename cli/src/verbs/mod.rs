@@ -16,6 +16,7 @@ pub mod export;
 pub mod families;
 pub mod destroy;
 pub mod upkeep;
+pub mod backup;
 pub mod checkpoint;
 pub mod watch;
 pub mod inspect;

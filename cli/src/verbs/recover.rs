@@ -16,6 +16,31 @@ use siltdb::{
 };
 use std::path::PathBuf;
 
+/// Text at the end of `silt recover --help`.
+pub const HELP: &str = "\
+Reads every block of every table and every record of the log of OLD, also behind damage. Creates \
+NEW with each value that a reader would see. OLD is never written to. Merge operands stay \
+operands, so no merge operator is needed.
+
+A missing CURRENT loses nothing. If the manifest can be read, every value is one that was written. \
+Each key has its newest value, unless the report names it as lost; a lost key may have an older \
+value, or a deleted one.
+
+Without the manifest, every value was written once, but retired files cannot always be told from \
+live ones. Deleted keys, older values, dropped families and folded merge operands may reappear. An \
+old deletion may hide a later value. A family without any table left gets a new name and the \
+default options.
+
+The report counts the recovered entries and families. For each damage it has the family, the keys, \
+the most entries that may be lost, and file and offset. A missing file is noticed if another file \
+refers to it. Ends with exit code 0 if all was recovered, and 3 if something may be lost; NEW is \
+usable in both cases. After any other exit code NEW is incomplete.
+
+Example:
+  silt check demo.db
+  silt recover demo.db saved.db
+  silt recover demo.db saved.db --json";
+
 /// Arguments of `recover`.
 #[derive(Args, Debug)]
 pub struct Arguments {

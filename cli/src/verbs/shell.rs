@@ -6,8 +6,8 @@
 
 mod completion;
 
-use super::{batch, bucket, checkpoint, export, families, import, point, scan, step};
-use super::{prepared, transactions, txn, upkeep, watch};
+use super::{backup, batch, bucket, checkpoint, export, families, import, point, prepared, scan};
+use super::{step, transactions, txn, upkeep, watch};
 use crate::argument::SettingsArguments;
 use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, read_line};
@@ -154,6 +154,8 @@ enum Verb {
     Check,
     /// Make a second database with the same contents
     Checkpoint(checkpoint::Arguments),
+    /// Add a backup of the database to a directory
+    Backup(backup::CreateArguments),
     /// Print the commits that the log still has
     Watch(watch::Arguments),
     /// Merge tables: all, those of a family or those of a range
@@ -507,6 +509,7 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         Verb::Stats(arguments) => upkeep::stats(session, &arguments),
         Verb::Check => upkeep::check(session),
         Verb::Checkpoint(arguments) => checkpoint::run(session, &arguments),
+        Verb::Backup(arguments) => backup::create(session, &arguments),
         Verb::Watch(arguments) => watch::run(session, &arguments),
         Verb::Compact(arguments) => upkeep::compact(session, &arguments),
         Verb::Flush(arguments) => upkeep::flush(session, &arguments),
