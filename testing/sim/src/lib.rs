@@ -26,6 +26,7 @@ pub mod run;
 mod parts;
 mod steps;
 mod checkpoints;
+mod backups;
 mod tiny;
 mod tables;
 mod transactions;

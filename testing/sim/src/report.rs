@@ -25,11 +25,13 @@ pub enum Phase {
     Recovery,
     /// A checkpoint.
     Checkpoint,
+    /// A backup.
+    Backup,
     /// A sync on demand, a close, and jobs that neither flush nor compact.
     Other,
 }
 
-const PHASES: [(Phase, &str); 10] = [
+const PHASES: [(Phase, &str); 11] = [
     (Phase::Idle, "idle"),
     (Phase::Commit, "commit"),
     (Phase::Transaction, "transaction"),
@@ -39,11 +41,12 @@ const PHASES: [(Phase, &str); 10] = [
     (Phase::Family, "family"),
     (Phase::Recovery, "recovery"),
     (Phase::Checkpoint, "checkpoint"),
+    (Phase::Backup, "backup"),
     (Phase::Other, "other"),
 ];
 
 /// The phases in which a complete simulation must have crashed.
-const REQUIRED: [Phase; 9] = [
+const REQUIRED: [Phase; 10] = [
     Phase::Idle,
     Phase::Commit,
     Phase::Transaction,
@@ -53,6 +56,7 @@ const REQUIRED: [Phase; 9] = [
     Phase::Family,
     Phase::Recovery,
     Phase::Checkpoint,
+    Phase::Backup,
 ];
 
 /// Counts of operations and checks.
@@ -90,6 +94,8 @@ pub struct Report {
     pub transactions: Transactions,
     /// Counts of checkpoints.
     pub checkpoints: Checkpoints,
+    /// Counts of backups.
+    pub backups: Backups,
     /// Temporary renamings of the directory.
     pub moves: u64,
     /// The longest series of commits of which each was followed by a flush or an opening.
@@ -260,6 +266,60 @@ impl fmt::Display for Checkpoints {
     }
 }
 
+/// Counts of backups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backups {
+    /// Made, restored, and compared with the model.
+    pub made: u64,
+    /// Of these, with files that an earlier one had copied.
+    pub shared: u64,
+    /// Older ones that were restored and checked.
+    pub old: u64,
+    /// Failed, as they may after a fault or on a full disk.
+    pub refused: u64,
+    /// Crash states inside one that held all of it.
+    pub whole: u64,
+    /// Crash states inside one that held none of it.
+    pub absent: u64,
+    /// Files that were removed because no backup needed them any more.
+    pub pruned: u64,
+}
+
+impl Backups {
+    fn add(&mut self, other: &Self) {
+        self.made += other.made;
+        self.shared += other.shared;
+        self.old += other.old;
+        self.refused += other.refused;
+        self.whole += other.whole;
+        self.absent += other.absent;
+        self.pruned += other.pruned;
+    }
+
+    /// Each count with what it would show; not of pruned files, which short simulations lack.
+    fn counts(&self) -> [(&'static str, u64); 6] {
+        [
+            ("backups", self.made),
+            ("backups that share files", self.shared),
+            ("older backups restored", self.old),
+            ("backups that fail", self.refused),
+            ("backups that a crash leaves", self.whole),
+            ("backups that a crash takes", self.absent),
+        ]
+    }
+}
+
+impl fmt::Display for Backups {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "backups      {:>9}  restored and compared, {} with shared files; {} older ones \
+             restored; {} refused; {} whole after a crash in them, {} absent; {} files pruned",
+            self.made, self.shared, self.old, self.refused, self.whole, self.absent, self.pruned
+        )
+    }
+}
+
 impl Report {
     /// Counts a crash state.
     pub fn crashed(&mut self, phase: Phase) {
@@ -292,6 +352,7 @@ impl Report {
         self.looks += other.looks;
         self.transactions.add(&other.transactions);
         self.checkpoints.add(&other.checkpoints);
+        self.backups.add(&other.backups);
         self.moves += other.moves;
         self.tiny_steps_max = self.tiny_steps_max.max(other.tiny_steps_max);
         self.reads += other.reads;
@@ -315,6 +376,7 @@ impl Report {
             .collect();
         let transactions = self.transactions.counts();
         let checkpoints = self.checkpoints.counts();
+        let backups = self.backups.counts();
         let counts = [
             ("power losses", self.power_losses),
             ("crashes inside a recovery", self.nested),
@@ -339,7 +401,7 @@ impl Report {
             ("compactions for space", self.space_compactions),
             ("a clock set back", self.turns_back),
         ];
-        let counts = counts.iter().chain(&transactions).chain(&checkpoints);
+        let counts = counts.iter().chain(&transactions).chain(&checkpoints).chain(&backups);
         gaps.extend(counts.filter(|(_, count)| *count == 0).map(|(name, _)| name));
         gaps
     }
@@ -375,6 +437,7 @@ impl fmt::Display for Report {
         )?;
         writeln!(f, "{}", self.transactions)?;
         writeln!(f, "{}", self.checkpoints)?;
+        writeln!(f, "{}", self.backups)?;
         writeln!(f, "reads        {:>9}  compared with the model", self.reads)?;
         writeln!(
             f,
