@@ -89,7 +89,8 @@ impl Db {
     /// # Errors
     /// `InvalidArgument`, if `dir` belongs to a database, is a file, or holds other files and no
     /// backup; `Locked`, while another process makes or reads backups there; `Corruption`, if a
-    /// table of the database is damaged; `NoSpace`, `ReadOnly`, `Poisoned`, `Closed`; the system's.
+    /// table of the database is damaged; `Busy`, if prepared transactions are decided faster than
+    /// flushed; `NoSpace`, `ReadOnly`, `Poisoned`, `Closed`; the system's.
     /// No backup is added then, unless the last step alone failed, the sync of its name.
     pub fn backup(&self, dir: impl AsRef<Path>) -> Result<Backup> {
         self.backup_with(dir, &CopyOptions::new(), &mut |_| ControlFlow::Continue(()))
