@@ -7,9 +7,11 @@ use crate::failure::Result;
 use crate::interrupt;
 use crate::output::{Output, Settings, Style};
 use crate::session::{Opening, Session, Start};
+use crate::verbs::backup::BackupVerb;
 use crate::verbs::{
-    batch, bucket, checkpoint, clone_family, completions, destroy, export, families, follow,
-    import, inspect, point, prepared, recover, scan, scrub, shell, step, txn, upkeep, watch,
+    backup, batch, bucket, checkpoint, clone_family, completions, destroy, export, families,
+    follow, import, inspect, point, prepared, recover, scan, scrub, shell, step, txn, upkeep,
+    watch,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -138,6 +140,12 @@ enum Verb {
     /// Write what verifies of a damaged database into a new one
     #[command(after_help = recover::HELP)]
     Recover(recover::Arguments),
+    /// Make numbered backups of a database, list, verify or prune them
+    #[command(subcommand, after_help = backup::HELP)]
+    Backup(BackupVerb),
+    /// Make a new database of a backup
+    #[command(after_help = backup::RESTORE_HELP)]
+    Restore(backup::RestoreArguments),
     /// Make a second database with the same contents, by hard links
     #[command(after_help = checkpoint::HELP)]
     Checkpoint(On<checkpoint::Arguments>),
@@ -433,7 +441,9 @@ impl CommandLine {
                 let outcome = destroy::run(&mut start.output, start.options, &arguments);
                 flushed(outcome, &mut start.output)
             }
-            Verb::Checkpoint(on) => existing(&on, start, checkpoint::run),
+            Verb::Backup(verb) => run_backup(verb, start),
+            Verb::Restore(arguments) => run_restore(&arguments, start),
+            Verb::Checkpoint(on) => run_checkpoint(&on, start),
             Verb::Watch(on) => reading(&on, start, watch::run),
             Verb::Follow(on) => follow::run(start, &on.db, &on.arguments),
             Verb::Scrub(on) => watched(|| reading(&on, start, scrub::run)),
@@ -456,6 +466,8 @@ impl Verb {
         match self {
             Self::Check(_) => ("check", Reach::Lock),
             Self::Recover(_) => ("recover", Reach::Lock),
+            Self::Restore(_) => ("restore", Reach::Lock),
+            Self::Backup(verb) if !matches!(verb, BackupVerb::Create(_)) => ("backup", Reach::Lock),
             Self::Inspect(_) => ("inspect", Reach::Files),
             Self::Follow(_) => ("follow", Reach::Files),
             Self::Completions(_) => ("completions", Reach::Files),
@@ -481,6 +493,25 @@ fn run_bucket(verb: BucketVerb, start: Start) -> Result<()> {
         BucketVerb::Move(on) => existing(&on, start, bucket::rename),
         BucketVerb::Delete(on) => existing(&on, start, bucket::delete),
     }
+}
+
+fn run_backup(verb: BackupVerb, start: Start) -> Result<()> {
+    let _watched = interrupt::watch()?;
+    if let BackupVerb::Create(on) = &verb {
+        let create = |session: &mut _| backup::create(session, &on.arguments);
+        return open(&on.db, Opening::Write, start, create);
+    }
+    closed(start, |output| backup::run(output, &verb))
+}
+
+fn run_checkpoint(on: &On<checkpoint::Arguments>, start: Start) -> Result<()> {
+    let _watched = interrupt::watch()?;
+    existing(on, start, checkpoint::run)
+}
+
+fn run_restore(arguments: &backup::RestoreArguments, start: Start) -> Result<()> {
+    let _watched = interrupt::watch()?;
+    closed(start, |output| backup::restore(output, arguments))
 }
 
 fn run_families(arguments: FamiliesArguments, start: Start) -> Result<()> {

@@ -23,6 +23,8 @@ pub enum Failure {
     Condition(String),
     /// The check found damage; the report is already on stdout.
     CheckFailed,
+    /// Backups are damaged; the report is already on stdout.
+    Damaged(String),
     /// Some data could not be read. The rest is on stdout or written.
     Lost(String),
     /// A file or stream given to the verb cannot be read or written.
@@ -108,7 +110,7 @@ impl Failure {
             Self::Usage(_) => "usage",
             Self::Missing(_) => "not found",
             Self::Condition(_) => "condition",
-            Self::CheckFailed => "check failed",
+            Self::CheckFailed | Self::Damaged(_) => "check failed",
             Self::Lost(_) => "lost",
             Self::File { .. } | Self::Stdout(_) | Self::ScriptStopped { .. } => "io",
             Self::Interrupted => "interrupted",
@@ -122,7 +124,7 @@ impl Failure {
         match self {
             Self::Usage(_) => 2,
             Self::Condition(_) => 6,
-            Self::CheckFailed | Self::Lost(_) => 3,
+            Self::CheckFailed | Self::Damaged(_) | Self::Lost(_) => 3,
             Self::Missing(_)
             | Self::File { .. }
             | Self::Stdout(_)
@@ -194,7 +196,7 @@ impl fmt::Display for Failure {
                 "check failed: the database is damaged; `silt recover OLD NEW` writes what \
                  verifies into a new one"
             ),
-            Self::Lost(message) => write!(f, "{message}"),
+            Self::Damaged(message) | Self::Lost(message) => write!(f, "{message}"),
             Self::File { action, name, source } => write!(f, "cannot {action} {name}: {source}"),
             Self::Stdout(source) => write!(f, "cannot write to stdout: {source}"),
             Self::ScriptStopped { line } => {

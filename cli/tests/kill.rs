@@ -678,3 +678,105 @@ fn a_clone_that_is_killed_is_whole_or_not_there() {
     eprintln!("{killed} clones were killed, {whole} of them were whole by then");
     assert!(killed > 20 && whole > 0 && ended > 3, "{killed} killed, {whole} whole, {ended} ended");
 }
+
+/// The calls by which a backup and a restore change what is on disk.
+const BACKUP_CALLS: [&str; 6] = ["openat", "renameat", "write", "fdatasync", "fsync", "unlinkat"];
+
+/// What a database shows that is made of a backup.
+fn restored(place: &Place, arguments: &[&str]) -> String {
+    place.ok(&[&["restore", "backups", "restored"], arguments].concat());
+    let text = place.ok(&["scan", "restored"]);
+    fs::remove_dir_all(place.path("restored")).expect("it can be removed");
+    text
+}
+
+/// Makes `to` a copy of the files in the directory `from`.
+fn copy_files(from: &Path, to: &Path) {
+    let _ = fs::remove_dir_all(to);
+    fs::create_dir(to).expect("it does not exist any more");
+    for entry in fs::read_dir(from).expect("it is there") {
+        let path = entry.expect("it can be listed").path();
+        fs::copy(&path, to.join(path.file_name().expect("it has a name"))).expect("it is copied");
+    }
+}
+
+#[test]
+fn a_backup_that_is_killed_leaves_the_earlier_ones() {
+    if Command::new("strace").arg("-V").output().is_err() {
+        let is_required = std::env::var("SILT_STRACE").is_ok_and(|wish| wish == "required");
+        assert!(!is_required, "strace is missing, and SILT_STRACE says that it is required");
+        eprintln!("SKIPPED: strace is missing, no process was killed at a system call");
+        return;
+    }
+    let mut place = Place::new();
+    place.import_and_kill("synced", 20, Duration::ZERO);
+    let first = place.ok(&["scan", "db"]);
+    place.ok(&["backup", "create", "db", "before"]);
+    place.ok(&["put", "db", "late", "value"]);
+    place.ok(&["compact", "db"]);
+    let second = place.ok(&["scan", "db"]);
+    let (mut killed, mut whole, mut ended) = (0, 0, 0);
+    for call in BACKUP_CALLS {
+        let trace = format!("trace={call}");
+        for nth in 1..=60 {
+            copy_files(&place.path("before"), &place.path("backups"));
+            let inject = format!("inject={call}:signal=KILL:when={nth}");
+            let how = ["-e", &trace, "-e", &inject];
+            let was_killed = run_and_kill(&place, &["backup", "create", "db", "backups"], &how);
+            killed += usize::from(was_killed);
+            let count = place.ok(&["backup", "list", "backups"]).lines().count();
+            assert!(restored(&place, &["--at", "1"]) == first, "{call} {nth}");
+            if count == 2 {
+                assert!(restored(&place, &[]) == second, "{call} {nth}");
+                whole += usize::from(was_killed);
+            }
+            // The next one goes on.
+            place.ok(&["backup", "create", "db", "backups"]);
+            assert!(restored(&place, &[]) == second, "{call} {nth}");
+            assert!(place.ok(&["backup", "verify", "backups"]).starts_with("ok: "));
+            if !was_killed {
+                assert_eq!(count, 2, "{call} {nth}");
+                ended += 1;
+                break;
+            }
+        }
+    }
+    eprintln!("{killed} backups were killed, {whole} of them were whole by then");
+    assert!(killed > 30 && whole > 0 && ended > 3, "{killed} killed, {whole} whole, {ended} ended");
+}
+
+#[test]
+fn a_restore_that_is_killed_is_whole_or_not_there() {
+    if Command::new("strace").arg("-V").output().is_err() {
+        let is_required = std::env::var("SILT_STRACE").is_ok_and(|wish| wish == "required");
+        assert!(!is_required, "strace is missing, and SILT_STRACE says that it is required");
+        eprintln!("SKIPPED: strace is missing, no process was killed at a system call");
+        return;
+    }
+    let mut place = Place::new();
+    place.import_and_kill("synced", 20, Duration::ZERO);
+    place.ok(&["backup", "create", "db", "backups"]);
+    let expected = place.ok(&["scan", "db"]);
+    let (mut killed, mut ended) = (0, 0);
+    for call in BACKUP_CALLS {
+        let trace = format!("trace={call}");
+        for nth in 1..=40 {
+            let inject = format!("inject={call}:signal=KILL:when={nth}");
+            let how = ["-e", &trace, "-e", &inject];
+            let was_killed = run_and_kill(&place, &["restore", "backups", "new"], &how);
+            killed += usize::from(was_killed);
+            if place.path("new").exists() {
+                assert!(place.ok(&["scan", "new"]) == expected, "{call} {nth}");
+                place.ok(&["check", "new"]);
+                fs::remove_dir_all(place.path("new")).expect("it can be removed");
+            }
+            if !was_killed {
+                ended += 1;
+                break;
+            }
+        }
+    }
+    assert!(killed > 15 && ended > 3, "{killed} killed, {ended} ended");
+    // The next one replaces what they have left behind.
+    assert!(restored(&place, &[]) == expected);
+}

@@ -1,36 +1,58 @@
 //! The verb checkpoint: makes a second database beside the open one.
 
 use crate::failure::Result;
+use crate::progress::Progress;
 use crate::session::Session;
-use crate::verbs::upkeep::aside;
+use crate::verbs::backup::{RateArguments, copy_failure, shown};
 use clap::Args;
 use serde_json::json;
-use siltdb::Checkpoint;
+use siltdb::{Checkpoint, CheckpointOptions};
 use std::path::PathBuf;
 
 /// Text at the end of `silt checkpoint --help`.
 pub const HELP: &str = "\
 Table files are linked instead of copied where the file system supports it. So a checkpoint is \
 fast and takes little space, but is no backup on the same disk. It is called DIR.partial until it \
-is complete.
+is complete. With --copy, and on another file system, files are copied. With --family only these \
+families are in the new database, besides an empty default one; what is in memory is flushed \
+first.
 
 Example:
-  silt checkpoint demo.db demo-before.db";
+  silt checkpoint demo.db demo-before.db
+  silt checkpoint demo.db /mnt/disk/users.db --family users --copy";
 
 /// Arguments of `checkpoint`.
 #[derive(Args, Debug)]
 pub struct Arguments {
     /// The directory of the new database, which must not exist or be empty.
     dir: PathBuf,
+    /// Only this family; may be given several times [default: all]
+    #[arg(long, value_name = "NAME")]
+    family: Vec<String>,
+    /// Copy the files also where they could be linked.
+    #[arg(long)]
+    copy: bool,
+    #[command(flatten)]
+    rate: RateArguments,
 }
 
 /// Makes a database with the contents of the open one.
 ///
 /// # Errors
-/// Errors of the database.
+/// Errors of the database; [`Failure::Interrupted`](crate::failure::Failure::Interrupted).
 pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
-    let (db, dir) = (session.db().clone(), arguments.dir.clone());
-    let made = aside("making the checkpoint", move || db.checkpoint(dir))??;
+    let mut options = CheckpointOptions::new().copy(arguments.copy);
+    if !arguments.family.is_empty() {
+        options = options.families(&arguments.family);
+    }
+    if let Some(rate) = arguments.rate.rate() {
+        options = options.rate(rate);
+    }
+    let progress = Progress::bytes("making the checkpoint", None);
+    let db = session.db();
+    let made = db.checkpoint_with(&arguments.dir, &options, &mut shown(&progress));
+    drop(progress);
+    let made = made.map_err(copy_failure)?;
     let Checkpoint { sequence, linked_files, copied_files, copied_bytes, .. } = made;
     let text = format!(
         "checkpoint in {}: {linked_files} files linked, \

@@ -17,6 +17,7 @@ pub mod families;
 pub mod destroy;
 pub mod upkeep;
 pub mod scrub;
+pub mod backup;
 pub mod checkpoint;
 pub mod clone_family;
 pub mod watch;

@@ -6,8 +6,8 @@
 
 mod completion;
 
-use super::{batch, bucket, checkpoint, clone_family, export, families, import, point, scan};
-use super::{prepared, scrub, step, transactions, txn, upkeep, watch};
+use super::{backup, batch, bucket, checkpoint, clone_family, export, families, import, point};
+use super::{prepared, scan, scrub, step, transactions, txn, upkeep, watch};
 use crate::argument::SettingsArguments;
 use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, read_line};
@@ -158,6 +158,8 @@ enum Verb {
     Scrub(scrub::Arguments),
     /// Make a second database with the same contents
     Checkpoint(checkpoint::Arguments),
+    /// Add a backup of the database to a directory
+    Backup(backup::CreateArguments),
     /// Print the commits that the log still has
     Watch(watch::Arguments),
     /// Merge tables: all, those of a family or those of a range
@@ -513,6 +515,7 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         Verb::Check => upkeep::check(session),
         Verb::Scrub(arguments) => scrub::run(session, &arguments),
         Verb::Checkpoint(arguments) => checkpoint::run(session, &arguments),
+        Verb::Backup(arguments) => backup::create(session, &arguments),
         Verb::Watch(arguments) => watch::run(session, &arguments),
         Verb::Compact(arguments) => upkeep::compact(session, &arguments),
         Verb::Flush(arguments) => upkeep::flush(session, &arguments),

@@ -12,6 +12,7 @@ mod range;
 mod transfer;
 mod import;
 mod upkeep;
+mod backup;
 mod golden;
 mod damage;
 mod shell;

@@ -303,6 +303,8 @@ fn help_and_version_are_there_for_each_verb() {
         "check",
         "scrub",
         "checkpoint",
+        "backup",
+        "restore",
         "watch",
         "follow",
         "recover",
@@ -325,5 +327,10 @@ fn help_and_version_are_there_for_each_verb() {
         let help = place.ok(&["families", verb, "--help"]);
         assert!(help.contains("Exit codes: 0 done, 1 not"), "{verb}");
         assert!(help.contains("Example:\n  silt families"), "{verb}");
+    }
+    for verb in ["create", "list", "verify", "prune"] {
+        let help = place.ok(&["backup", verb, "--help"]);
+        assert!(help.contains("Exit codes: 0 done, 1 not"), "{verb}");
+        assert!(help.contains("Example:\n  silt backup"), "{verb}");
     }
 }

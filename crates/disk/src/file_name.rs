@@ -8,7 +8,7 @@ use siltdb_base::{id::FileNumber, limits::FILE_NUMBER_MAX};
 use std::{fmt, path::PathBuf};
 
 /// Digits of a number in a name, at least.
-const DIGITS_MIN: usize = 6;
+pub(crate) const DIGITS_MIN: usize = 6;
 /// Digits of the largest `u64`.
 const DIGITS_MAX: usize = 20;
 
@@ -60,7 +60,8 @@ impl FileName {
     }
 }
 
-fn parse_number(digits: &str) -> Option<u64> {
+/// The number that these digits write; `None` if it has another spelling or is too large.
+pub(crate) fn parse_number(digits: &str) -> Option<u64> {
     let padded = digits.len() > DIGITS_MIN && digits.starts_with('0');
     if !(DIGITS_MIN..=DIGITS_MAX).contains(&digits.len())
         || padded

@@ -20,4 +20,5 @@ pub mod garbage;
 pub mod table_meta;
 pub mod table;
 pub mod edit;
+pub mod backup_list;
 pub mod family_batch;

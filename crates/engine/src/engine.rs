@@ -3,11 +3,11 @@
 //! Calls that only read are in the rooms of [`Database`], to which an engine derefs. Calls that
 //! write are here, because they are refused to a forked child.
 
+mod copies;
 mod upkeep;
 
 use crate::{
     catalog::family::{FamilyChanges, FamilyData},
-    checkpoint::{self, Checkpoint},
     commit::{self, Payload},
     conditional_commit::{self, Conditions},
     database::{Database, Waiting},
@@ -387,15 +387,6 @@ impl Engine {
     /// The failure of a flush.
     pub fn flush(&self) -> Result<()> {
         self.at_work(jobs::flush::flush_all)
-    }
-
-    /// Makes a second database with the contents of this one in `dir`, which must not exist or be
-    /// empty.
-    ///
-    /// # Errors
-    /// As [`checkpoint::checkpoint`].
-    pub fn checkpoint(&self, dir: &Path) -> Result<Checkpoint> {
-        self.at_work(|database| checkpoint::checkpoint(database, dir))
     }
 
     /// Flushes the memtables of a family. Those of other families are flushed too, because they are

@@ -238,9 +238,13 @@ fn without_dropped(database: &Database, batch: &BatchBytes) -> Result<BatchBytes
 /// # Errors
 /// `Poisoned`, if a sync fails.
 pub fn carry_forward(database: &Database, last: SequenceNumber) -> Result<Vec<Change>> {
+    let (said, last): (Vec<SequenceNumber>, _) = {
+        let manifest = lock(&database.catalog.manifest_io);
+        // A replayed generation without records ends before what earlier flushes have retired.
+        let last = last.max(manifest.state.last_sequence);
+        (manifest.state.prepared.keys().copied().collect(), last)
+    };
     let FlushView { undecided, last_decision } = database.prepared.flush_view(last);
-    let said: Vec<SequenceNumber> =
-        lock(&database.catalog.manifest_io).state.prepared.keys().copied().collect();
     let mut changes = Vec::new();
     for Undecided { number, transaction, .. } in &undecided {
         if !said.contains(number) && !cfg!(seeded_fault = "prepared_lost_at_rotation") {

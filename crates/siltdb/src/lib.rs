@@ -62,7 +62,7 @@
 //! | *hold it back* `pause_background` `cancel_compactions` | all | | | |
 //! | *damage in use* `scrub` `last_scrub` | all | | | |
 //! | *damage* `check`, without opening [`check()`] [`salvage`] [`inspect`] | all | | | |
-//! | *a copy* `checkpoint` | all | | | |
+//! | *a copy* `checkpoint` `backup`, `_with`; of them [`backup::Backups`] | all | | | |
 //! | *beside a writer* `open_follower`, of a [`Follower`] `catch_up` `wait_for` `db` | all | | | |
 //! | *places* `open` `temporary` `destroy` `list_families` `path` | all | | | |
 //!
@@ -108,6 +108,8 @@ mod db_upkeep;
 mod db_prepared;
 mod follower;
 mod place;
+mod checkpoint;
+pub mod backup;
 pub mod inspect;
 pub mod salvage;
 mod upgrade;
@@ -133,6 +135,7 @@ pub use batch::WriteBatch;
 pub use bucket::{
     BUCKET_DEPTH_MAX, BUCKET_NAME_BYTES_MAX, Bucket, BucketCursor, BucketIter, BucketTarget,
 };
+pub use checkpoint::CheckpointOptions;
 pub use db::{Db, check};
 pub use db_upkeep::{CompactOptions, ScrubOptions};
 pub use family::Family;
@@ -157,6 +160,7 @@ pub use siltdb_base::{
 pub use siltdb_engine::{
     check_report::{CheckProgress, CheckReport},
     checkpoint::Checkpoint,
+    copying::CopyProgress,
     jobs::request::CompactProgress,
     lock_table::LockMode,
     pause::BackgroundPause,

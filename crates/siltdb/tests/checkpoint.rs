@@ -2,10 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
-    Db, Options, Read,
-    testing::{CallKind, MemFs},
+    CheckpointOptions, CopyProgress, Db, ErrorKind, FamilyOptions, Options, Read, WriteBatch,
+    testing::{CallKind, Crash, Fs, MemFs},
 };
 use std::{
+    ops::ControlFlow,
     path::Path,
     sync::{Arc, Mutex, mpsc},
     thread,
@@ -94,4 +95,84 @@ fn checkpoints_beside_writers_hold_a_prefix() {
         made += 1;
     }
     writing.join().unwrap();
+}
+
+/// Of two families that commits write to together, one is chosen; the other is not there, and the
+/// default family is empty.
+#[test]
+fn a_checkpoint_of_chosen_families_holds_these_alone() {
+    let fs = MemFs::new();
+    let db = open(&fs, "db");
+    let (users, logs) = (
+        db.create_family("users", FamilyOptions::new()).unwrap(),
+        db.create_family("logs", FamilyOptions::new()).unwrap(),
+    );
+    fill(&db, 1);
+    db.flush().unwrap();
+    let mut batch = WriteBatch::new();
+    for family in [&users, &logs, &db.default_family()] {
+        batch.put(family, "key", "value").unwrap();
+    }
+    db.write(&batch).unwrap();
+    let options = CheckpointOptions::new().families(["users"]);
+    let made = db.checkpoint_with("copy", &options, &mut go_on).unwrap();
+    assert_eq!((made.sequence, made.copied_files), (603, 0));
+    assert!(made.linked_files >= 1, "{made:?}");
+    users.put("key", "later").unwrap();
+    let copy = open(&fs, "copy");
+    assert_eq!(copy.families(), ["default", "users"]);
+    assert!(contents(&copy).is_empty());
+    assert_eq!(copy.family("users").unwrap().get("key").unwrap().as_deref(), Some(&b"value"[..]));
+    assert_eq!(copy.stats().sequence, 603);
+    // It goes on as any database, and after a kill, too.
+    copy.put("key", "new").unwrap();
+    let made = copy.create_family("logs", FamilyOptions::new()).unwrap();
+    assert_ne!(made.id(), logs.id());
+    let killed = fs.crash_clone(Crash::Kill);
+    let copy = open(&killed, "copy");
+    assert_eq!(copy.get("key").unwrap().as_deref(), Some(&b"new"[..]));
+    assert!(copy.check(&mut |_| ()).unwrap().errors.is_empty());
+    // With the default one named, it is as the database has it.
+    let options = CheckpointOptions::new().families(["default"]);
+    db.checkpoint_with("default", &options, &mut go_on).unwrap();
+    assert_eq!(contents(&open(&fs, "default")), contents(&db));
+    let error = db.checkpoint_with("none", &options.families(["absent"]), &mut go_on);
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::NotFound);
+    assert!(fs.metadata(Path::new("none")).unwrap().is_none());
+    assert!(fs.metadata(Path::new("none.partial")).unwrap().is_none());
+}
+
+#[test]
+fn a_checkpoint_of_copies_links_nothing_and_can_be_cancelled() {
+    let fs = MemFs::new();
+    let db = open(&fs, "db");
+    fill(&db, 1);
+    db.flush().unwrap();
+    let expected = contents(&db);
+    let options = CheckpointOptions::new().copy(true);
+    let mut seen = Vec::new();
+    let made = db.checkpoint_with("copy", &options, &mut |progress| {
+        seen.push(progress.bytes_done);
+        ControlFlow::Continue(())
+    });
+    let made = made.unwrap();
+    assert_eq!(made.linked_files, 0);
+    assert!(seen.is_sorted() && seen.last() > Some(&4_000), "{seen:?}");
+    assert!(seen.last().is_some_and(|last| *last <= made.copied_bytes), "{seen:?}");
+    // Damage to a file of the copy is not that of the database.
+    let entries = fs.list(Path::new("copy")).unwrap();
+    let table = entries.iter().find(|entry| entry.name.ends_with(".table")).unwrap();
+    fs.bytes_flip(&Path::new("copy").join(&table.name), 10, 1).unwrap();
+    assert!(db.check(&mut |_| ()).unwrap().errors.is_empty());
+    assert_eq!(contents(&db), expected);
+    assert_eq!(open(&fs, "copy").check(&mut |_| ()).unwrap().errors.len(), 1);
+    let stopped = db.checkpoint_with("stopped", &options, &mut |_| ControlFlow::Break(()));
+    assert_eq!(stopped.unwrap_err().kind(), ErrorKind::Cancelled);
+    assert!(fs.metadata(Path::new("stopped")).unwrap().is_none());
+    db.checkpoint("stopped").unwrap();
+    assert_eq!(contents(&open(&fs, "stopped")), expected);
+}
+
+fn go_on(_: CopyProgress) -> ControlFlow<()> {
+    ControlFlow::Continue(())
 }

@@ -29,8 +29,8 @@ use std::{
     sync::Arc,
 };
 
-/// The directory of a checkpoint.
-const COPY: &str = "/data/copies/copy";
+/// The directory of a checkpoint, and of a restored backup.
+pub(crate) const COPY: &str = "/data/copies/copy";
 
 /// The same directory, relative to the working directory of an open database.
 const COPY_FROM_WORKING: &str = "copies/copy";
@@ -160,7 +160,7 @@ impl Run {
         let fs = self.database.fs.clone();
         let seed = self.draw.next();
         let crash = self.draw.pick(&[Crash::Kill, Crash::PowerLoss { seed }]);
-        self.judge_apart(&fs.crash_clone(crash), Some(made))
+        self.judge_apart(&fs.crash_clone(crash), Some(made.sequence))
             .map_err(|violation| violation.during(format!("a checkpoint after {crash:?}")))?;
         if self.settings.weather != Weather::Faults && self.excuse() == Excuse::None {
             self.live_beside(made)?;
@@ -170,10 +170,10 @@ impl Run {
     }
 
     /// Opens the checkpoint alone in `fs` and compares all of it; sometimes also writes to it.
-    fn judge_apart(&mut self, fs: &MemFs, made: Option<Checkpoint>) -> Checked<()> {
+    pub(crate) fn judge_apart(&mut self, fs: &MemFs, sequence: Option<u64>) -> Checked<()> {
         fs.set_space_limit(None);
         let mut twin = self.open_twin(fs)?;
-        self.report.reads += twin.compare_opened(made, &mut self.draw)?;
+        self.report.reads += twin.compare_opened(sequence, &mut self.draw)?;
         if self.draw.chance(1, 4) {
             for _ in 0..self.draw.within(1..=12) {
                 twin.step(&self.settings, &mut self.draw)?;
@@ -189,7 +189,7 @@ impl Run {
         self.watch = None;
         let fs = self.database.fs.clone();
         let mut twin = self.open_twin(&fs)?;
-        self.report.reads += twin.compare_opened(Some(made), &mut self.draw)?;
+        self.report.reads += twin.compare_opened(Some(made.sequence), &mut self.draw)?;
         for _ in 0..self.draw.within(2..=16) {
             match self.draw.below(6) {
                 0 | 1 => self.commit()?,
@@ -265,13 +265,14 @@ impl Twin {
         Moment { commit: self.commit, wall_ms, flushed: u64::MAX }
     }
 
-    /// Compares all of the checkpoint right after it was opened. `made` is what making it returned.
-    fn compare_opened(&self, made: Option<Checkpoint>, draw: &mut Draw) -> Checked<u64> {
+    /// Compares all of the checkpoint right after it was opened. `sequence` is what making it
+    /// returned.
+    fn compare_opened(&self, sequence: Option<u64>, draw: &mut Draw) -> Checked<u64> {
         let found = self.database.db.snapshot().sequence();
-        if let Some(made) = made
-            && made.sequence != found
+        if let Some(sequence) = sequence
+            && sequence != found
         {
-            let message = format!("a checkpoint is at {found}, should be at {}", made.sequence);
+            let message = format!("a checkpoint is at {found}, should be at {sequence}");
             return Err(Violation::new(message));
         }
         let reads = self.compare(draw)?;

@@ -32,6 +32,7 @@ mod steps;
 mod upkeep;
 mod checkpoints;
 mod clones;
+mod backups;
 mod tiny;
 mod tables;
 mod locks;

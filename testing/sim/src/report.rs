@@ -28,11 +28,13 @@ pub enum Phase {
     Recovery,
     /// A checkpoint.
     Checkpoint,
+    /// A backup.
+    Backup,
     /// A sync on demand, a close, and jobs that neither flush nor compact.
     Other,
 }
 
-const PHASES: [(Phase, &str); 11] = [
+const PHASES: [(Phase, &str); 12] = [
     (Phase::Idle, "idle"),
     (Phase::Commit, "commit"),
     (Phase::Transaction, "transaction"),
@@ -43,11 +45,12 @@ const PHASES: [(Phase, &str); 11] = [
     (Phase::Clone, "clone"),
     (Phase::Recovery, "recovery"),
     (Phase::Checkpoint, "checkpoint"),
+    (Phase::Backup, "backup"),
     (Phase::Other, "other"),
 ];
 
 /// The phases in which a complete simulation must have crashed.
-const REQUIRED: [Phase; 10] = [
+const REQUIRED: [Phase; 11] = [
     Phase::Idle,
     Phase::Commit,
     Phase::Transaction,
@@ -58,6 +61,7 @@ const REQUIRED: [Phase; 10] = [
     Phase::Clone,
     Phase::Recovery,
     Phase::Checkpoint,
+    Phase::Backup,
 ];
 
 /// Counts of operations and checks.
@@ -111,6 +115,8 @@ pub struct Report {
     pub clones_at_snapshots: u64,
     /// Of all, families that were clones.
     pub clones_of_clones: u64,
+    /// Counts of backups.
+    pub backups: Backups,
     /// Temporary renamings of the directory.
     pub moves: u64,
     /// The longest series of commits of which each was followed by a flush or an opening.
@@ -287,6 +293,60 @@ impl fmt::Display for Checkpoints {
     }
 }
 
+/// Counts of backups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backups {
+    /// Made, restored, and compared with the model.
+    pub made: u64,
+    /// Of these, with files that an earlier one had copied.
+    pub shared: u64,
+    /// Older ones that were restored and checked.
+    pub old: u64,
+    /// Failed, as they may after a fault or on a full disk.
+    pub refused: u64,
+    /// Crash states inside one that held all of it.
+    pub whole: u64,
+    /// Crash states inside one that held none of it.
+    pub absent: u64,
+    /// Files that were removed because no backup needed them any more.
+    pub pruned: u64,
+}
+
+impl Backups {
+    fn add(&mut self, other: &Self) {
+        self.made += other.made;
+        self.shared += other.shared;
+        self.old += other.old;
+        self.refused += other.refused;
+        self.whole += other.whole;
+        self.absent += other.absent;
+        self.pruned += other.pruned;
+    }
+
+    /// Each count with what it would show; not of pruned files, which short simulations lack.
+    fn counts(&self) -> [(&'static str, u64); 6] {
+        [
+            ("backups", self.made),
+            ("backups that share files", self.shared),
+            ("older backups restored", self.old),
+            ("backups that fail", self.refused),
+            ("backups that a crash leaves", self.whole),
+            ("backups that a crash takes", self.absent),
+        ]
+    }
+}
+
+impl fmt::Display for Backups {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "backups      {:>9}  restored and compared, {} with shared files; {} older ones \
+             restored; {} refused; {} whole after a crash in them, {} absent; {} files pruned",
+            self.made, self.shared, self.old, self.refused, self.whole, self.absent, self.pruned
+        )
+    }
+}
+
 impl Report {
     /// Counts a crash state.
     pub fn crashed(&mut self, phase: Phase) {
@@ -327,6 +387,7 @@ impl Report {
         self.clones += other.clones;
         self.clones_at_snapshots += other.clones_at_snapshots;
         self.clones_of_clones += other.clones_of_clones;
+        self.backups.add(&other.backups);
         self.moves += other.moves;
         self.tiny_steps_max = self.tiny_steps_max.max(other.tiny_steps_max);
         self.reads += other.reads;
@@ -353,6 +414,7 @@ impl Report {
             .collect();
         let transactions = self.transactions.counts();
         let checkpoints = self.checkpoints.counts();
+        let backups = self.backups.counts();
         let counts = [
             ("power losses", self.power_losses),
             ("crashes inside a recovery", self.nested),
@@ -387,7 +449,8 @@ impl Report {
         let (locks, buckets) = (self.locks.counts(), self.buckets.counts());
         let (single_keys, feeds) = (self.single_keys.counts(), self.feeds.counts());
         let counts = counts.iter().chain(&transactions).chain(&checkpoints);
-        let counts = counts.chain(&locks).chain(&buckets).chain(&single_keys).chain(&feeds);
+        let counts = counts.chain(&backups).chain(&locks).chain(&buckets);
+        let counts = counts.chain(&single_keys).chain(&feeds);
         gaps.extend(counts.filter(|(_, count)| *count == 0).map(|(name, _)| name));
         gaps
     }
@@ -432,6 +495,7 @@ impl fmt::Display for Report {
             "clones       {:>9}  compared, {} of a snapshot, {} of a clone",
             self.clones, self.clones_at_snapshots, self.clones_of_clones
         )?;
+        writeln!(f, "{}", self.backups)?;
         writeln!(f, "reads        {:>9}  compared with the model", self.reads)?;
         writeln!(
             f,

@@ -146,6 +146,10 @@ pub struct Run {
     pub(crate) clones: BTreeSet<FamilyIndex>,
     /// The commit in progress that changes families together with data.
     pub(crate) joined: Option<u64>,
+    /// The numbers of the backups that there are.
+    pub(crate) backups: Vec<u64>,
+    /// Those of them whose names may not last, because only the sync of the names failed.
+    pub(crate) backups_in_doubt: Vec<u64>,
     /// Prepared transactions, and whether they wait for their decision.
     pub(crate) waiting: Waiting,
     /// What each prepared transaction writes.
@@ -211,6 +215,8 @@ impl Run {
             half_changed: None,
             clones: BTreeSet::new(),
             joined: None,
+            backups: Vec::new(),
+            backups_in_doubt: Vec::new(),
             waiting: Waiting::new(),
             prepared: BTreeMap::new(),
             prepared_count: 0,
@@ -342,6 +348,9 @@ impl Run {
             self.note(format!("crash: {:?} before {}", state.kind, state.call));
             if activity == Activity::Checkpoint {
                 self.judge_crashed_checkpoint(&state)?;
+            }
+            if activity == Activity::Backup {
+                self.judge_crashed_backup(&state)?;
             }
             let recovered = self.recovery().recover(&state, done, &before, 0)?;
             if self.draw.chance(1, 2) {

@@ -28,6 +28,8 @@ pub enum Activity {
     Sync,
     /// The making of a checkpoint.
     Checkpoint,
+    /// The making of a backup.
+    Backup,
 }
 
 impl Activity {
@@ -39,8 +41,8 @@ impl Activity {
             Self::Jobs | Self::Clone => 12,
             Self::Recovery => 64,
             Self::Family | Self::Sync => 12,
-            // These calls decide whether the checkpoint exists.
-            Self::Checkpoint => match call {
+            // These calls decide whether the copy exists.
+            Self::Checkpoint | Self::Backup => match call {
                 CallKind::SyncDir | CallKind::Rename => return 3,
                 _ => 48,
             },
@@ -158,6 +160,7 @@ impl CrashState {
             (Some(Activity::Family), _) => Phase::Family,
             (Some(Activity::Clone), _) => Phase::Clone,
             (Some(Activity::Checkpoint), _) => Phase::Checkpoint,
+            (Some(Activity::Backup), _) => Phase::Backup,
             (Some(_), Place::Manifest) => Phase::Install,
             (Some(Activity::Commit), Place::Log) => Phase::Commit,
             (Some(Activity::Transaction), Place::Log) => Phase::Transaction,
@@ -230,9 +233,9 @@ impl Eye {
     fn see(&mut self, fs: &MemFs, call: Call<'_>) {
         let Some(activity) = self.activity else { return };
         let full = self.left == 0 || self.taken.len() == TAKEN_PER_OPERATION_MAX;
-        // A checkpoint is complete from one of its last calls on, so later states replace earlier
-        // ones.
-        let replaces = activity == Activity::Checkpoint && !self.taken.is_empty();
+        // A copy is complete from one of its last calls on, so later states replace earlier ones.
+        let is_copy = matches!(activity, Activity::Checkpoint | Activity::Backup);
+        let replaces = is_copy && !self.taken.is_empty();
         if full && !replaces || !self.draw.chance(1, activity.rarity(call.kind)) {
             return;
         }

@@ -389,7 +389,10 @@ fn contents_path(dir: &Path) -> PathBuf {
 /// The stored databases, by name.
 fn stored() -> Vec<PathBuf> {
     let entries = fs::read_dir(STORED).unwrap().map(|entry| entry.unwrap().path());
-    let mut databases: Vec<_> = entries.filter(|path| path.is_dir()).collect();
+    // Backups are for `golden_backup`.
+    let is_database =
+        |path: &PathBuf| path.is_dir() && path.extension() != Some("backups".as_ref());
+    let mut databases: Vec<_> = entries.filter(is_database).collect();
     databases.sort();
     databases
 }

@@ -10,8 +10,11 @@ use crate::{
     },
     options::Durability,
 };
-use siltdb_base::fs::mem::{CallKind, Crash, FaultError, MemFs};
-use std::thread;
+use siltdb_base::{
+    error::ErrorKind,
+    fs::mem::{CallKind, Crash, FaultError, MemFs},
+};
+use std::{sync::Arc, thread};
 
 const COPY: &str = "copies/first";
 

@@ -1,0 +1,264 @@
+//! Making a backup of an open database.
+//!
+//! 1. A flush puts all commits into tables; the state is noted, and its files are kept.
+//! 2. Each file that the directory lacks is copied under another name, synced, verified and
+//!    renamed.
+//! 3. The names are synced; the list is written, synced, renamed, and its name synced.
+//!
+//! A file that the directory has counts as the same if uid and length agree, and if a list names
+//! it: then it was verified. Any other, as a killed backup leaves it, is read again first.
+
+use crate::{
+    backup::directory::BackupDirectory,
+    contents::{CopyContents, flushed},
+    copying::{CopyProgress, FileCopy, OnProgress, file_bytes},
+    database::Database,
+};
+use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    fs::Fs,
+    id::{FileNumber, TableUid},
+};
+use siltdb_disk::{
+    backup_list::{BackupFileName, BackupList, BackupObject, ObjectName, references},
+    edit::TableReference,
+    fields::UnknownFields,
+    file_name::FileName,
+    table::TableScan,
+};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+    path::Path,
+};
+
+/// The result of a backup.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backup {
+    /// Its number, from 1 on; later backups have larger ones.
+    pub number: u64,
+    /// It holds every commit up to this sequence number, and none after it.
+    pub sequence: u64,
+    /// Its table files, those that it shares with other backups among them.
+    pub files: u64,
+    /// The bytes of these files.
+    pub bytes: u64,
+    /// Files that the directory did not have yet.
+    pub copied_files: u64,
+    /// The bytes of these files.
+    pub copied_bytes: u64,
+}
+
+/// Adds a backup to the directory `dir`, copying at most `rate` bytes a second. On return it is
+/// durable.
+///
+/// # Errors
+/// `InvalidArgument`, if `dir` belongs to a database, or holds other files and no backup; `Locked`,
+/// while another process writes or reads there; `Corruption`, if a table is damaged; `NoSpace`;
+/// `Cancelled`; `Closed`, if the database is closed meanwhile; what a flush fails with; the
+/// system's. Earlier backups are as before. Whole files stay for the next backup.
+pub fn create_backup(
+    database: &Database,
+    dir: &Path,
+    rate: Option<u64>,
+    on_progress: OnProgress<'_>,
+) -> Result<Backup> {
+    database.health.check()?;
+    // A close waits for this call.
+    let mut watched = |progress: CopyProgress| match database.health.check_open() {
+        Ok(()) => on_progress(progress),
+        Err(_) => ControlFlow::Break(()),
+    };
+    let mut copying = FileCopy::new(&*database.options.clock, rate, &mut watched)?;
+    let directory = BackupDirectory::create(dir, &database.options)?;
+    add_backup(database, &directory, &mut copying).map_err(|error| match error.kind() {
+        ErrorKind::Cancelled => database.health.check_open().err().unwrap_or(error),
+        _ => error,
+    })
+}
+
+fn add_backup(
+    database: &Database,
+    directory: &BackupDirectory,
+    copying: &mut FileCopy<'_>,
+) -> Result<Backup> {
+    directory.remove_partial()?;
+    let held = HeldObjects::find(directory)?;
+    let number = directory.next_number()?;
+    let contents = flushed(database, None)?;
+    let source = &**database.catalog.files.directory();
+    let files = source_files(source, &contents)?;
+    copying.begin(files.iter().map(|file| file.bytes).sum())?;
+    let (mut objects, mut copied_files, mut copied_bytes) = (Vec::new(), 0, 0);
+    for file in &files {
+        let name = match held.reuse(directory, file, copying)? {
+            Some(name) => name,
+            None => {
+                copied_files += 1;
+                copied_bytes += file.bytes;
+                copy_object(source, directory, file, copying)?
+            }
+        };
+        objects.push(BackupObject { file: file.number, name, bytes: file.bytes });
+    }
+    drop(files);
+    let CopyContents { state, manifest, last, .. } = contents;
+    let list = BackupList {
+        number,
+        sequence: last,
+        manifest,
+        state,
+        objects,
+        created_ms: database.options.clock.wall_ms(),
+        source: database.dir.to_string_lossy().into_owned(),
+        unknown: UnknownFields::default(),
+    };
+    directory.add(&list)?;
+    let (sequence, files, bytes) = (list.sequence.0, list.objects.len() as u64, list.bytes());
+    Ok(Backup { number, sequence, files, bytes, copied_files, copied_bytes })
+}
+
+/// A table file of the database.
+struct SourceFile<'a> {
+    number: FileNumber,
+    bytes: u64,
+    /// Its tables, in the order in which they lie there; one at least.
+    tables: Vec<&'a TableReference>,
+}
+
+impl SourceFile<'_> {
+    fn uid(&self) -> TableUid {
+        self.tables[0].meta.uid
+    }
+}
+
+/// The files of the contents, ascending.
+fn source_files<'a>(source: &dyn Fs, contents: &'a CopyContents) -> Result<Vec<SourceFile<'a>>> {
+    let mut tables: BTreeMap<FileNumber, Vec<&TableReference>> = BTreeMap::new();
+    for table in references(&contents.state) {
+        tables.entry(table.file).or_default().push(table);
+    }
+    let file = |(number, mut tables): (FileNumber, Vec<&'a TableReference>)| {
+        tables.sort_by_key(|table| table.offset);
+        // Families may see parts of one table.
+        tables.dedup_by_key(|table| table.offset);
+        let bytes = file_bytes(source, &FileName::Table(number).to_path())?;
+        Ok(SourceFile { number, bytes, tables })
+    };
+    tables.into_iter().map(file).collect()
+}
+
+/// The files of tables that a directory has.
+struct HeldObjects {
+    /// By uid and length.
+    objects: BTreeMap<(TableUid, u64), ObjectName>,
+    /// Those that a list names with the length that they have.
+    listed: BTreeSet<ObjectName>,
+}
+
+impl HeldObjects {
+    fn find(directory: &BackupDirectory) -> Result<Self> {
+        let found = directory.objects()?;
+        let mut listed = BTreeSet::new();
+        for number in directory.numbers()? {
+            match directory.list(number) {
+                Ok(list) => listed.extend(
+                    list.objects
+                        .iter()
+                        .filter(|object| found.get(&object.name) == Some(&object.bytes))
+                        .map(|object| object.name),
+                ),
+                // Files that only this list names are read again.
+                Err(error) if error.kind() == ErrorKind::Corruption => {
+                    log::warn!("a backup cannot be read: {error}");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let mut objects = BTreeMap::new();
+        for (name, bytes) in found {
+            let entry = objects.entry((name.uid, bytes)).or_insert(name);
+            if listed.contains(&name) {
+                *entry = name;
+            }
+        }
+        Ok(Self { objects, listed })
+    }
+
+    /// The name of the file that holds what `file` does, if the directory has it.
+    fn reuse(
+        &self,
+        directory: &BackupDirectory,
+        file: &SourceFile<'_>,
+        copying: &mut FileCopy<'_>,
+    ) -> Result<Option<ObjectName>> {
+        let Some(name) = self.objects.get(&(file.uid(), file.bytes)) else { return Ok(None) };
+        if self.listed.contains(name) {
+            copying.pass(file.bytes)?;
+            return Ok(Some(*name));
+        }
+        let object = directory.fs().open(&BackupFileName::Object(*name).to_path())?;
+        Ok((copying.checksum(&*object)? == name.checksum).then_some(*name))
+    }
+}
+
+/// Copies a file into the directory; on return it has its name, which is not durable yet.
+fn copy_object(
+    source: &dyn Fs,
+    directory: &BackupDirectory,
+    file: &SourceFile<'_>,
+    copying: &mut FileCopy<'_>,
+) -> Result<ObjectName> {
+    let partial = BackupFileName::PartialObject(file.uid()).to_path();
+    let target = directory.fs();
+    let copied = copy_partial(source, target, (file, &*partial), copying);
+    let checksum = copied.inspect_err(|_| {
+        // The next backup removes it otherwise.
+        let _ = target.remove(&partial);
+    })?;
+    let name = ObjectName { uid: file.uid(), checksum };
+    target.rename(&partial, &BackupFileName::Object(name).to_path())?;
+    Ok(name)
+}
+
+fn copy_partial(
+    source: &dyn Fs,
+    target: &dyn Fs,
+    (file, partial): (&SourceFile<'_>, &Path),
+    copying: &mut FileCopy<'_>,
+) -> Result<u32> {
+    let name = FileName::Table(file.number).to_path();
+    let opened = source.open(&name)?;
+    let mut written = target.create(partial)?;
+    let checksum = copying.copy(&*opened, &mut *written)?;
+    if cfg!(seeded_fault = "backup_not_synced") {
+        written.flush()?;
+    } else {
+        written.sync()?;
+    }
+    drop(written);
+    verify_tables(target, partial, &file.tables).map_err(|error| match error.kind() {
+        ErrorKind::Corruption => Error::corruption("a table cannot be backed up: it is damaged")
+            .with_file(&source.full_path(&name))
+            .with_source(error),
+        _ => error,
+    })?;
+    Ok(checksum)
+}
+
+/// Reads each block of the tables in the file called `name`, and verifies it.
+///
+/// # Errors
+/// Corruption, with file and offset; what reading fails with.
+pub fn verify_tables(fs: &dyn Fs, name: &Path, tables: &[&TableReference]) -> Result<()> {
+    let path = fs.full_path(name);
+    let file = fs.open(name)?;
+    for table in tables {
+        let TableReference { offset, length, meta, .. } = table;
+        TableScan::open(file.clone(), &path, *offset, *length, meta)
+            .and_then(|scan| scan.verify(&mut |_, _, _| Ok(())))
+            .map_err(|error| error.or_file(&path))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,175 @@
+//! The contents of a copy of a database: the state that its manifest begins with, and the files
+//! that this state needs. The contents pin these files.
+//!
+//! It copies nothing. A copy of everything can take the log along; a copy without the log needs a
+//! flush first.
+
+use crate::{
+    catalog::{family::DEFAULT_FAMILY, manifest::Manifest},
+    database::Database,
+    install::snapshot,
+    jobs::flush::flush_all,
+    log::pins::{Pin, SegmentSlot},
+};
+use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    id::{FamilyId, FileNumber, SequenceNumber},
+    sync::lock,
+};
+use siltdb_disk::{
+    backup_list::references,
+    edit::{Change, Edit},
+    log::{record::LogPosition, segment::segments_end},
+};
+use siltdb_tree::files::version::Version;
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, MutexGuard},
+};
+
+/// Most flushes for one copy.
+const FLUSHES_MAX: usize = 16;
+
+/// The contents of a copy. It pins their files.
+#[derive(Debug)]
+pub struct CopyContents {
+    /// The edit with which its manifest begins.
+    pub state: Edit,
+    /// The number of that manifest.
+    pub manifest: FileNumber,
+    /// The files of its tables.
+    pub tables: BTreeSet<FileNumber>,
+    /// It holds every commit up to this sequence number, and none after it.
+    pub last: SequenceNumber,
+    /// The log that goes with it; `None` if everything is in tables.
+    pub log: Option<LogContents>,
+    /// Keep the tables.
+    _versions: Vec<Arc<Version>>,
+}
+
+/// The part of the log that a copy needs.
+#[derive(Debug)]
+pub struct LogContents {
+    /// The files, in the order of their segments.
+    pub segments: Vec<SegmentSlot>,
+    /// Where the last of them ends.
+    pub end: LogPosition,
+    /// Keeps the segments.
+    _pin: Option<Pin>,
+}
+
+/// Notes what a copy of all holds now: the tables, and the log behind them. That log is not synced
+/// yet, nor is all of it published.
+///
+/// # Errors
+/// `Poisoned`.
+pub fn with_log(database: &Database) -> Result<CopyContents> {
+    let manifest = lock(&database.catalog.manifest_io);
+    database.health.check_log()?;
+    let sequencer = lock(&database.log.sequencer);
+    let (last, end) = sequencer.last();
+    let mut segments: Vec<SegmentSlot> =
+        lock(&database.log.frozen).iter().flat_map(|frozen| frozen.segments.clone()).collect();
+    segments
+        .extend(sequencer.active().map(|active| SegmentSlot { id: active.id, slot: active.slot }));
+    // A generation may be installed and not yet retired.
+    segments.retain(|segment| segment.id >= manifest.state.first);
+    let pin = segments.first().map(|first| database.log.wal.pin(first.id));
+    drop(sequencer);
+    let number = database.catalog.ids.file();
+    let mut state = snapshot(database, &manifest, number);
+    let slot = segments.iter().find(|segment| segment.id == end.segment);
+    state.changes.extend(counters(database));
+    let slot = slot.map_or(0, |segment| segment.slot);
+    state.changes.push(Change::LogSynced { position: end, slot });
+    let versions = versions(database);
+    let log = Some(LogContents { segments, end, _pin: pin });
+    let tables = tables(&state);
+    Ok(CopyContents { state, manifest: number, tables, last, log, _versions: versions })
+}
+
+/// Flushes, and notes what a copy without a log holds: the tables of the families with these names,
+/// or of all. A default family that is not among them is there and empty.
+///
+/// Writers go on meanwhile; changes of families wait for the flush.
+///
+/// # Errors
+/// `NotFound`, if there is no such family; `Busy`, if prepared transactions are decided all the
+/// time; what the flush fails with.
+pub fn flushed(database: &Database, families: Option<&[String]>) -> Result<CopyContents> {
+    // Of a commit that changes families and writes to them, all or nothing is in the tables.
+    let _changing = lock(&database.catalog.changing_io);
+    let chosen = families.map(|names| chosen(database, names)).transpose()?;
+    let manifest = flush_for_copy(database)?;
+    let number = database.catalog.ids.file();
+    let mut state = snapshot(database, &manifest, number);
+    let last = manifest.state.last_sequence;
+    state.changes.retain(|change| is_kept(change, chosen.as_ref()));
+    // The log of the copy begins behind every segment that its tables may name.
+    let segment = segments_end(database.log.wal.highest_segment());
+    state.changes.push(Change::LogStart { segment });
+    state.changes.extend(counters(database));
+    let versions = match cfg!(seeded_fault = "table_removed_under_a_backup") {
+        true => Vec::new(),
+        false => versions(database),
+    };
+    let tables = tables(&state);
+    Ok(CopyContents { state, manifest: number, tables, last, log: None, _versions: versions })
+}
+
+/// Flushes until the tables and the manifest alone hold every commit and every prepared
+/// transaction up to one sequence number.
+///
+/// The edit of a flush leaves out a transaction that was decided meanwhile, because the log has the
+/// decision. A copy without the log needs another flush then.
+fn flush_for_copy(database: &Database) -> Result<MutexGuard<'_, Manifest>> {
+    for _ in 0..FLUSHES_MAX {
+        if !cfg!(seeded_fault = "backup_without_a_flush") {
+            flush_all(database)?;
+        }
+        let manifest = lock(&database.catalog.manifest_io);
+        database.health.check_log()?;
+        let last = manifest.state.last_sequence;
+        if database.prepared.flush_view(last).last_decision <= last {
+            return Ok(manifest);
+        }
+    }
+    Err(Error::new(ErrorKind::Busy, "prepared transactions are decided faster than flushed")
+        .with_hint("try again when fewer are decided"))
+}
+
+fn chosen(database: &Database, names: &[String]) -> Result<BTreeSet<FamilyId>> {
+    let id = |name: &String| database.catalog.families.named(name).map(|family| family.id);
+    names.iter().map(id).collect()
+}
+
+/// Whether a change holds for a copy of these families that has no log.
+fn is_kept(change: &Change, chosen: Option<&BTreeSet<FamilyId>>) -> bool {
+    let is_chosen = |family: &FamilyId| chosen.is_none_or(|chosen| chosen.contains(family));
+    match change {
+        Change::LogStart { .. }
+        | Change::LogCut { .. }
+        | Change::LogSynced { .. }
+        | Change::FamiliesLogged { .. } => false,
+        Change::CreateFamily { id, name, .. } => is_chosen(id) || name == DEFAULT_FAMILY,
+        Change::AddTable { family, .. } => is_chosen(family),
+        _ => true,
+    }
+}
+
+/// What a snapshot of the manifest does not say, as each edit does.
+fn counters(database: &Database) -> [Change; 2] {
+    [
+        Change::NextFamily(database.catalog.ids.next_family()),
+        Change::LatestTime(database.time.stored()),
+    ]
+}
+
+fn versions(database: &Database) -> Vec<Arc<Version>> {
+    let families = database.catalog.families.load();
+    families.iter().map(|family| Arc::clone(&family.tree.view().version)).collect()
+}
+
+fn tables(state: &Edit) -> BTreeSet<FileNumber> {
+    references(state).map(|table| table.file).collect()
+}

@@ -1,0 +1,171 @@
+//! Copies of whole files: in pieces, with a checksum, at a limited rate, and with progress.
+//!
+//! It syncs nothing and names no file; what is copied is for callers.
+
+use siltdb_base::{
+    checksum::crc32c_append,
+    clock::Clock,
+    error::{Error, ErrorKind, Result},
+    fs::{File, Fs, Metadata, WriteFile},
+};
+use std::{fmt, ops::ControlFlow, path::Path, time::Duration};
+
+/// Bytes copied at a time, at most.
+const PIECE_BYTES_MAX: u64 = 128 << 10;
+
+/// Bytes copied at a time under a limited rate, at least.
+const PIECE_BYTES_MIN: u64 = 4 << 10;
+
+/// Pieces in a second under a limited rate.
+const PIECES_PER_SECOND: u64 = 16;
+
+/// Longest sleep under a limited rate: so soon a cancellation is noticed.
+const PAUSE_MAX: Duration = Duration::from_millis(50);
+
+const NS_PER_SECOND: u128 = 1_000_000_000;
+
+/// How far a copy has come.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CopyProgress {
+    /// Bytes of files that the target has.
+    pub bytes_done: u64,
+    /// Bytes of all files.
+    pub bytes_total: u64,
+}
+
+/// The call that is told of progress, and may cancel the copy by `Break`.
+pub type OnProgress<'a> = &'a mut dyn FnMut(CopyProgress) -> ControlFlow<()>;
+
+/// A copy of several files under one rate.
+pub struct FileCopy<'a> {
+    clock: &'a dyn Clock,
+    /// Bytes a second.
+    rate: Option<u64>,
+    /// When the next piece may be copied.
+    next_ns: u64,
+    progress: CopyProgress,
+    on_progress: OnProgress<'a>,
+}
+
+impl fmt::Debug for FileCopy<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileCopy").field("progress", &self.progress).finish_non_exhaustive()
+    }
+}
+
+impl<'a> FileCopy<'a> {
+    /// A copy at `rate` bytes a second at most, by `clock`.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, if the rate is 0.
+    pub fn new(
+        clock: &'a dyn Clock,
+        rate: Option<u64>,
+        on_progress: OnProgress<'a>,
+    ) -> Result<Self> {
+        if rate == Some(0) {
+            return Err(Error::invalid("a rate of 0 bytes a second copies nothing"));
+        }
+        Ok(Self { clock, rate, next_ns: 0, progress: CopyProgress::default(), on_progress })
+    }
+
+    /// Says how many bytes all files have.
+    ///
+    /// # Errors
+    /// `Cancelled`.
+    pub fn begin(&mut self, bytes_total: u64) -> Result<()> {
+        self.progress.bytes_total = bytes_total;
+        self.tell()
+    }
+
+    /// Counts a file of `bytes` that the target has without a copy.
+    ///
+    /// # Errors
+    /// `Cancelled`.
+    pub fn pass(&mut self, bytes: u64) -> Result<()> {
+        let CopyProgress { bytes_done, bytes_total } = self.progress;
+        // A file that turns out to be damaged is read, and then copied.
+        self.progress.bytes_done = (bytes_done + bytes).min(bytes_total);
+        self.tell()
+    }
+
+    /// Appends all of `source` to `target`, and returns the CRC-32C of what was read.
+    ///
+    /// # Errors
+    /// `Cancelled`; what reading and writing fail with.
+    pub fn copy(&mut self, source: &dyn File, target: &mut dyn WriteFile) -> Result<u32> {
+        self.walk(source, &mut |bytes| target.append(bytes))
+    }
+
+    /// Reads all of `source`, and returns its CRC-32C.
+    ///
+    /// # Errors
+    /// `Cancelled`; what reading fails with.
+    pub fn checksum(&mut self, source: &dyn File) -> Result<u32> {
+        self.walk(source, &mut |_| Ok(()))
+    }
+
+    fn walk(
+        &mut self,
+        source: &dyn File,
+        on_piece: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<u32> {
+        let piece = self.rate.map_or(PIECE_BYTES_MAX, |rate| {
+            (rate / PIECES_PER_SECOND).clamp(PIECE_BYTES_MIN, PIECE_BYTES_MAX)
+        });
+        let mut buffer = vec![0; piece.min(source.len()) as usize];
+        let (mut offset, mut checksum) = (0, 0);
+        while offset < source.len() {
+            let length = piece.min(source.len() - offset);
+            let bytes = &mut buffer[..length as usize];
+            source.read_exact_at(bytes, offset)?;
+            checksum = crc32c_append(checksum, bytes);
+            on_piece(bytes)?;
+            offset += length;
+            self.pass(length)?;
+            self.pace(length)?;
+        }
+        Ok(checksum)
+    }
+
+    fn tell(&mut self) -> Result<()> {
+        match (self.on_progress)(self.progress) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => {
+                Err(Error::new(ErrorKind::Cancelled, "the copy was cancelled"))
+            }
+        }
+    }
+
+    /// Sleeps for the time that a piece takes at the rate. Time that passed without copying counts
+    /// for nothing, so that no burst follows it.
+    fn pace(&mut self, piece_bytes: u64) -> Result<()> {
+        let Some(rate) = self.rate else { return Ok(()) };
+        let takes_ns = u128::from(piece_bytes) * NS_PER_SECOND / u128::from(rate);
+        let takes_ns = u64::try_from(takes_ns).unwrap_or(u64::MAX);
+        self.next_ns = self.next_ns.max(self.clock.monotonic_ns()).saturating_add(takes_ns);
+        loop {
+            let ahead_ns = self.next_ns.saturating_sub(self.clock.monotonic_ns());
+            if ahead_ns == 0 {
+                return Ok(());
+            }
+            self.clock.sleep(Duration::from_nanos(ahead_ns).min(PAUSE_MAX));
+            self.tell()?;
+        }
+    }
+}
+
+/// The length of a table file that must be there, in bytes.
+///
+/// # Errors
+/// `Corruption`, if it is missing; the system's.
+pub fn file_bytes(fs: &dyn Fs, name: &Path) -> Result<u64> {
+    match fs.metadata(name)? {
+        Some(Metadata::File { len }) => Ok(len),
+        _ => Err(Error::corruption("a table file is missing").with_file(&fs.full_path(name))),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,200 @@
+//! Backups: numbered copies of a database in a directory of their own, and databases made of them.
+//!
+//! [`Db::backup`] adds a backup while the database is in use; [`Backups`] lists, restores, verifies
+//! and prunes them without it. Backups share the files of tables that they have in common, so that
+//! a backup copies only what is new since the one before. docs/backup.md says what a crash at each
+//! step leaves.
+//!
+//! ```
+//! # let dir = tempfile::tempdir()?;
+//! # let path = |name: &str| dir.path().join(name);
+//! use siltdb::{Db, Read, backup::Backups};
+//!
+//! let db = Db::open(path("data"))?;
+//! db.put("key", "before")?;
+//! let first = db.backup(path("backups"))?;
+//! db.put("key", "after")?;
+//! db.backup(path("backups"))?;
+//!
+//! let backups = Backups::new(path("backups"));
+//! assert_eq!(backups.list()?.backups.len(), 2);
+//! backups.restore(Some(first.number), path("restored"))?;
+//! assert_eq!(Db::open(path("restored"))?.get("key")?.as_deref(), Some(&b"before"[..]));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use crate::{db::Db, options::Options};
+use siltdb_base::error::Result;
+use siltdb_engine::{
+    backup::{
+        directory::list_backups,
+        prune::prune_backups,
+        restore::{RestoreRequest, restore},
+        verify::verify_backups,
+    },
+    copying::CopyProgress,
+};
+use std::{
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+};
+
+pub use siltdb_engine::backup::{
+    create::Backup,
+    directory::{BackupInfo, BackupListing},
+    prune::PruneReport,
+    restore::RestoreReport,
+    verify::VerifyReport,
+};
+
+/// How files are copied for a backup, and for a restore.
+#[derive(Clone, Debug, Default)]
+pub struct CopyOptions {
+    rate: Option<u64>,
+}
+
+impl CopyOptions {
+    /// As fast as possible.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Bytes copied a second, at most; from 1 on. A piece of 4 KiB to 128 KiB is copied at a time.
+    /// Default: no limit.
+    #[must_use]
+    pub fn rate(mut self, bytes: u64) -> Self {
+        self.rate = Some(bytes);
+        self
+    }
+}
+
+impl Db {
+    /// Adds a backup of what the database holds to the directory `dir`, which is made if it does
+    /// not exist. It has every commit that was acknowledged before the call, of all families, and
+    /// the options of the families. Readers and writers go on meanwhile; changes of families wait
+    /// for the flush. On return the backup is durable.
+    ///
+    /// One directory takes the backups of one database. What is not in it: the log, so that a feed
+    /// of a restored database begins there; and options of an opening.
+    ///
+    /// Cost: a flush of what is in memory; a read, a write and a read for each table file that the
+    /// directory does not have; a few syncs. Files are kept until they are copied, so that a slow
+    /// backup of a busy database takes space. A backup makes no links: damage to the database never
+    /// reaches it.
+    ///
+    /// A backup that fails or is killed leaves the earlier ones as they were, and the files that
+    /// are whole for the next one. [`Db::close`] cancels a running backup.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, if `dir` belongs to a database, is a file, or holds other files and no
+    /// backup; `Locked`, while another process makes or reads backups there; `Corruption`, if a
+    /// table of the database is damaged; `Busy`, if prepared transactions are decided faster than
+    /// flushed; `NoSpace`, `ReadOnly`, `Poisoned`, `Closed`; the system's.
+    /// No backup is added then, unless the last step alone failed, the sync of its name.
+    pub fn backup(&self, dir: impl AsRef<Path>) -> Result<Backup> {
+        self.backup_with(dir, &CopyOptions::new(), &mut |_| ControlFlow::Continue(()))
+    }
+
+    /// Adds a backup as [`Db::backup`] does, at a limited rate, and tells of its progress.
+    /// `on_progress` is called after each file, and while a file is copied; by `Break` it cancels
+    /// the backup.
+    ///
+    /// # Errors
+    /// As [`Db::backup`]; `InvalidArgument`, for a rate of 0; `Cancelled`.
+    pub fn backup_with(
+        &self,
+        dir: impl AsRef<Path>,
+        options: &CopyOptions,
+        on_progress: &mut dyn FnMut(CopyProgress) -> ControlFlow<()>,
+    ) -> Result<Backup> {
+        self.engine().backup(dir.as_ref(), options.rate, on_progress)
+    }
+}
+
+/// The backups in a directory. Each call opens the directory, locks it, and releases it again.
+#[derive(Clone, Debug)]
+pub struct Backups {
+    dir: PathBuf,
+    options: Options,
+}
+
+impl Backups {
+    /// The backups in the directory `dir`, which is not looked at yet.
+    #[must_use]
+    pub fn new(dir: impl AsRef<Path>) -> Self {
+        Self::with_options(dir, Options::new())
+    }
+
+    /// The same. Of the options the file system, the clock and [`Options::lock_wait`] count.
+    #[must_use]
+    pub fn with_options(dir: impl AsRef<Path>, options: Options) -> Self {
+        Self { dir: dir.as_ref().to_owned(), options }
+    }
+
+    /// Which backups there are, by their lists alone.
+    ///
+    /// # Errors
+    /// `NotFound`, if there is no backup, or the only one was never finished; `InvalidArgument`, if
+    /// the directory is that of a database, or a file; `Locked`, while a backup is made or pruned;
+    /// the system's. A list that is damaged is among [`BackupListing::errors`].
+    pub fn list(&self) -> Result<BackupListing> {
+        list_backups(&self.dir, &self.options.engine)
+    }
+
+    /// Makes a database of the backup with this number, or of the newest, in the directory
+    /// `target`, which must not exist or be empty. On return it is durable, and closed.
+    ///
+    /// Each file is compared with the length and checksum of the backup. While the database is
+    /// made, it is called `TARGET.partial`: what is called `target` is whole. Nothing is written to
+    /// the backups.
+    ///
+    /// # Errors
+    /// `NotFound`, if there is no such backup; `AlreadyExists`, if something is at `target`;
+    /// `InvalidArgument`, if `target` lies in a database; `Corruption`, if a file of the backup is
+    /// missing or damaged; `NoSpace`; as [`Backups::list`]. No database is made then, unless the
+    /// last step alone failed, the sync of its name.
+    pub fn restore(&self, number: Option<u64>, target: impl AsRef<Path>) -> Result<RestoreReport> {
+        let options = CopyOptions::new();
+        self.restore_with(number, target, &options, &mut |_| ControlFlow::Continue(()))
+    }
+
+    /// As [`Backups::restore`], at a limited rate, with progress. `on_progress` cancels by `Break`.
+    ///
+    /// # Errors
+    /// As [`Backups::restore`]; `InvalidArgument`, for a rate of 0; `Cancelled`.
+    pub fn restore_with(
+        &self,
+        number: Option<u64>,
+        target: impl AsRef<Path>,
+        options: &CopyOptions,
+        on_progress: &mut dyn FnMut(CopyProgress) -> ControlFlow<()>,
+    ) -> Result<RestoreReport> {
+        let request = RestoreRequest { number, target: target.as_ref(), rate: options.rate };
+        restore(&self.dir, request, &self.options.engine, on_progress)
+    }
+
+    /// Reads the backup with this number, or all of them, and verifies lengths, checksums and each
+    /// block of each table. A file that backups share is read once. `on_progress` cancels by
+    /// `Break`.
+    ///
+    /// # Errors
+    /// `NotFound`, if there is no such backup; as [`Backups::list`]; `Cancelled`. Damage is in the
+    /// report.
+    pub fn verify(
+        &self,
+        number: Option<u64>,
+        on_progress: &mut dyn FnMut(CopyProgress) -> ControlFlow<()>,
+    ) -> Result<VerifyReport> {
+        verify_backups(&self.dir, number, &self.options.engine, on_progress)
+    }
+
+    /// Removes all but the newest `keep` backups, and the files that no backup needs any more.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, if `keep` is 0; `Corruption`, if the list of a backup that stays cannot
+    /// be read, with nothing removed; as [`Backups::list`].
+    pub fn prune(&self, keep: u64) -> Result<PruneReport> {
+        prune_backups(&self.dir, keep, &self.options.engine)
+    }
+}

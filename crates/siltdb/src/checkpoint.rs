@@ -1,0 +1,80 @@
+//! Checkpoints of chosen families, by copies, at a limited rate.
+
+use crate::db::Db;
+use siltdb_base::error::Result;
+use siltdb_engine::{
+    checkpoint::{Checkpoint, CheckpointRequest, Sharing},
+    copying::CopyProgress,
+};
+use std::{ops::ControlFlow, path::Path};
+
+/// How [`Db::checkpoint_with`] makes a checkpoint.
+#[derive(Clone, Debug, Default)]
+pub struct CheckpointOptions {
+    request: CheckpointRequest,
+}
+
+impl CheckpointOptions {
+    /// All families, by hard links where the file system can link, as fast as possible.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The names of the families that the checkpoint holds. The family `default` is always there,
+    /// and empty unless it is named. Such a checkpoint takes no log: what is in memory is flushed
+    /// first. Default: all families.
+    #[must_use]
+    pub fn families<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
+        self.request.families = Some(names.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Whether table files are copied also where they could be linked. Then damage to a file is
+    /// that of one database. Default: no.
+    #[must_use]
+    pub fn copy(mut self, copies: bool) -> Self {
+        self.request.sharing = if copies { Sharing::Copies } else { Sharing::Links };
+        self
+    }
+
+    /// Bytes of table files copied a second, at most; from 1 on. Default: no limit.
+    #[must_use]
+    pub fn rate(mut self, bytes: u64) -> Self {
+        self.request.rate = Some(bytes);
+        self
+    }
+}
+
+impl Db {
+    /// Makes a checkpoint as [`Db::checkpoint`] does, of chosen families, or of copies, and tells
+    /// of its progress. `on_progress` is called after each file, and while a file is copied; by
+    /// `Break` it cancels the checkpoint.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let (path, copy) = (dir.path().join("data"), dir.path().join("copy"));
+    /// use siltdb::{CheckpointOptions, Db, FamilyOptions};
+    /// use std::ops::ControlFlow;
+    ///
+    /// let db = Db::open(path)?;
+    /// db.create_family("users", FamilyOptions::new())?.put("ada", "1815")?;
+    /// db.create_family("sessions", FamilyOptions::new())?;
+    /// let options = CheckpointOptions::new().families(["users"]);
+    /// db.checkpoint_with(&copy, &options, &mut |_| ControlFlow::Continue(()))?;
+    /// assert_eq!(Db::list_families(&copy)?, ["default", "users"]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Db::checkpoint`]; `NotFound`, if there is no such family; `InvalidArgument`, for a rate
+    /// of 0; `Cancelled`. `dir` does not exist then.
+    pub fn checkpoint_with(
+        &self,
+        dir: impl AsRef<Path>,
+        options: &CheckpointOptions,
+        on_progress: &mut dyn FnMut(CopyProgress) -> ControlFlow<()>,
+    ) -> Result<Checkpoint> {
+        self.engine().checkpoint_with(dir.as_ref(), &options.request, on_progress)
+    }
+}
