@@ -158,7 +158,10 @@ impl Subscriber {
             Event::Commit(commit) => {
                 let number = self.find(commit, model, retained);
                 let number = number.map_err(|violation| violation.during(place))?;
-                model.found(number, last);
+                // Several commits may look alike through a filter.
+                if self.interest.is_all() {
+                    model.found(number, last);
+                }
                 if last <= self.told_before { Seen::CommitAgain } else { Seen::Commit }
             }
             _ => {
