@@ -343,12 +343,15 @@ impl Model {
     /// missing, so earlier commits may have had higher sequence numbers.
     pub fn recovered(&mut self, last: u64, flushed: u64, sequence: u64) {
         self.truncate(last);
-        for commit in &mut self.commits {
-            // The commit was in doubt and has a number by now.
-            let is_doubted = !commit.is_sequence_known && commit.sequence == 0;
-            if is_doubted || commit.sequence > sequence {
-                (commit.sequence, commit.is_sequence_known) = (sequence, false);
-            }
+        // The last commit may have been in doubt, and has a number by now.
+        if let Some(commit) = self.commits.last_mut()
+            && !commit.is_sequence_known
+            && commit.sequence == 0
+        {
+            commit.sequence = sequence;
+        }
+        for commit in self.commits.iter_mut().filter(|commit| commit.sequence > sequence) {
+            (commit.sequence, commit.is_sequence_known) = (sequence, false);
         }
         let Self { commits, families, .. } = self;
         for family in families {
