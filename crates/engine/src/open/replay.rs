@@ -244,7 +244,8 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Returns the replayed generations. Segments without records belong to the last one.
+    /// Returns the replayed generations. A segment without records belongs to the generation behind
+    /// it, or to the last one. So segments are retired in their order.
     #[must_use]
     pub fn finish(self, recovered: &Recovered, slots: &[u64]) -> Replayed {
         let slot_of = |id: SegmentId| {
@@ -266,12 +267,12 @@ impl<'a> Replay<'a> {
             frozen.iter().flat_map(|frozen| &frozen.segments).map(|segment| segment.id).collect();
         let empty = recovered.segments.iter().map(|segment| segment.header.id);
         let empty: Vec<_> = empty.filter(|id| !known.contains(id)).filter_map(slot_of).collect();
-        if let Some(last) = frozen.last_mut() {
-            last.segments.extend(empty);
-        } else if let Some(first) = empty.first() {
+        if let (true, Some(first)) = (frozen.is_empty(), empty.first()) {
             let number = Generation(first.id.0);
             let progress = Arc::default();
             frozen.push(Frozen { number, segments: empty, last: self.last, bytes: 0, progress });
+        } else {
+            empty.into_iter().for_each(|segment| add_empty(&mut frozen, segment));
         }
         let next = recovered.next_sequence.unwrap_or_default();
         let last = self.last.max(SequenceNumber(next.0.saturating_sub(1)));
@@ -279,3 +280,16 @@ impl<'a> Replay<'a> {
         Replayed { frozen, last, records: self.records, owed, next_family, prepared }
     }
 }
+
+/// Adds a segment without records to the first of `frozen` that ends behind it, or to the last.
+fn add_empty(frozen: &mut [Frozen], segment: SegmentSlot) {
+    let behind = |frozen: &Frozen| frozen.segments.iter().any(|other| other.id > segment.id);
+    let place = frozen.iter().position(behind).unwrap_or(frozen.len().saturating_sub(1));
+    if let Some(frozen) = frozen.get_mut(place) {
+        let at = frozen.segments.partition_point(|other| other.id < segment.id);
+        frozen.segments.insert(at, segment);
+    }
+}
+
+#[cfg(test)]
+mod tests;
