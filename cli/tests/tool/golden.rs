@@ -39,16 +39,18 @@ fn stored_databases_are_read_checked_and_looked_into() {
         place.ok(&["upgrade", "db"]);
         let families = place.ok(&["families", "db"]);
         // The families without a merge operator, since the tool has none.
-        for family in ["default", "plain: ünïcode"] {
-            assert!(families.contains(family), "{families}");
+        let readable = ["at", "default", "now", "plain: ünïcode"];
+        let mut compared = 0;
+        for family in readable.iter().filter(|name| families.lines().any(|line| line == **name)) {
             let mut entries = expected(&text, family);
             let scan = ["scan", "db", "--hex", "--family", family];
             assert!(place.ok(&scan).lines().eq(&entries), "{family} of {}", path.display());
             entries.reverse();
             let backwards = place.ok(&[&scan[..], &["--reverse"]].concat());
             assert!(backwards.lines().eq(&entries), "{family}, backwards");
-            assert!(entries.len() > 100, "{} entries", entries.len());
+            compared += entries.len();
         }
+        assert!(compared > 100, "{compared} entries of {}", path.display());
         for part in ["wal", "manifest"] {
             place.ok(&["inspect", part, "db", "--operations"]);
         }
