@@ -156,6 +156,24 @@ fn flushes_and_rotations_carry_undecided_transactions_forward() {
     assert_eq!(values, [Some("flushed".to_owned()), None, Some("late".to_owned())]);
 }
 
+/// A log of which a power loss took all records is a generation that ends at no number.
+#[test]
+fn the_flush_of_a_log_without_records_keeps_undecided_transactions() {
+    for seed in 0..20 {
+        let fs = MemFs::new();
+        let db = open(&fs);
+        prepare(&db, "flushed", "a");
+        db.flush().unwrap();
+        db.put("k", "v").unwrap();
+        let (fs, db) = crashed(&fs, power_loss(seed));
+        assert_eq!(ids(&db), ["flushed"], "seed {seed}");
+        db.flush().unwrap();
+        db.settle().unwrap();
+        let (_, db) = crashed(&fs, Crash::Kill);
+        assert_eq!(ids(&db), ["flushed"], "seed {seed}, after a flush");
+    }
+}
+
 #[test]
 fn a_decision_that_power_takes_leaves_the_transaction_undecided() {
     let (mut undecided, mut decided) = (0, 0);
