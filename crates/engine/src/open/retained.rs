@@ -18,7 +18,11 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     file_name::FileName,
-    log::{record::LogPosition, recover::Recovered, segment::SegmentHeader},
+    log::{
+        record::LogPosition,
+        recover::Recovered,
+        segment::{SEGMENT_HEADER_BYTES, SegmentHeader},
+    },
 };
 use std::sync::Arc;
 
@@ -81,29 +85,37 @@ fn known(header: &SegmentHeader, slot: u64, origin: Origin) -> KnownSegment {
     }
 }
 
-/// Those of `older` that directly precede `next`, without gaps, oldest first.
+/// Those of `older` that precede `next` without a gap, oldest first.
+///
+/// A segment names the one before it and where that one ends. Two kinds of segments are passed
+/// over, both without records: one that an opening began and the next crash emptied, which is there
+/// and not named; and one whose file a power loss took, which is named and not there.
 fn chain(next: Option<&KnownSegment>, mut older: Vec<KnownSegment>) -> Vec<KnownSegment> {
     older.sort_by_key(|segment| segment.slot.id);
     let mut chain: Vec<KnownSegment> = Vec::new();
     for segment in older.into_iter().rev() {
-        let follows = |next: &KnownSegment| {
-            let is_named = next.previous == LogPosition::ZERO
-                || next.previous.segment == segment.slot.id && next.previous.offset > 0;
-            segment.slot.id < next.slot.id && segment.first <= next.first && is_named
+        let Some(next) = chain.last().or(next) else {
+            chain.push(segment);
+            continue;
         };
-        match chain.last().or(next) {
-            Some(next) if !follows(next) => {
-                // Retained segments precede those that recovery needs; any other is skipped.
-                if segment.slot.id < next.slot.id {
-                    break;
-                }
-            }
-            Some(KnownSegment { previous: LogPosition { offset, .. }, .. }) if *offset > 0 => {
-                chain.push(KnownSegment { bytes: *offset, ..segment });
-            }
-            _ => chain.push(segment),
+        let (id, named) = (segment.slot.id, next.previous);
+        let is_empty_missing = named.offset == SEGMENT_HEADER_BYTES as u64 && id < named.segment;
+        let is_named = named.segment == id && named.offset > 0;
+        let is_before = named == LogPosition::ZERO || is_named || is_empty_missing;
+        if id < next.slot.id && segment.first <= next.first && is_before {
+            let bytes = if is_named { named.offset } else { segment.bytes };
+            chain.push(KnownSegment { bytes, ..segment });
+            continue;
+        }
+        // Retained segments precede those that recovery needs; any later one is passed over, too.
+        let is_passed = named != LogPosition::ZERO && id > named.segment;
+        if id < next.slot.id && !is_passed {
+            break;
         }
     }
     chain.reverse();
     chain
 }
+
+#[cfg(test)]
+mod tests;
