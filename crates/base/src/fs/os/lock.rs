@@ -50,13 +50,16 @@ static HELD: Mutex<BTreeMap<Identity, usize>> = Mutex::new(BTreeMap::new());
 
 const EXCLUSIVE: usize = usize::MAX;
 
-fn held() -> MutexGuard<'static, BTreeMap<Identity, usize>> {
+pub(super) fn held() -> MutexGuard<'static, BTreeMap<Identity, usize>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A place in the registry.
 #[derive(Debug)]
-struct Registered(Identity);
+struct Registered {
+    identity: Identity,
+    process: u32,
+}
 
 impl Registered {
     /// `None`, if this process holds a lock that excludes it.
@@ -69,16 +72,21 @@ impl Registered {
             (Some(_), _) => return None,
         };
         held.insert(identity, count);
-        Some(Self(identity))
+        Some(Self { identity, process: process::id() })
     }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        let mut held = held();
-        match held.get_mut(&self.0) {
+        let held = match process::id() == self.process {
+            true => Some(held()),
+            // In a forked child, a thread that it does not have may hold the registry for good.
+            false => HELD.try_lock().ok(),
+        };
+        let Some(mut held) = held else { return };
+        match held.get_mut(&self.identity) {
             Some(count) if *count != EXCLUSIVE && *count > 1 => *count -= 1,
-            _ => drop(held.remove(&self.0)),
+            _ => drop(held.remove(&self.identity)),
         }
     }
 }
@@ -187,7 +195,7 @@ impl Attempt<'_> {
         })?;
         // By (2), the file may have been replaced.
         match self.place.stat(self.path, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(now) if identity(&now) == locked._registered.0 => {}
+            Ok(now) if identity(&now) == locked._registered.identity => {}
             Ok(_) => return Ok(None),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(self.failed(error)),

@@ -1,7 +1,9 @@
 //! What the system's file system answers to right and wrong paths, and which opener gets a lock.
 
 use super::{file::OsWriteFile, *};
-use crate::{error::ErrorKind, fs::map::Mappings, limits::WRITE_BUFFER_BYTES};
+use crate::{
+    error::ErrorKind, fs::map::Mappings, limits::WRITE_BUFFER_BYTES, process::run_in_fork,
+};
 use std::{fs::OpenOptions, io::Write, os::unix::fs::symlink};
 use tempfile::tempdir;
 
@@ -139,6 +141,22 @@ fn opening_a_pipe_fails_instead_of_waiting() {
     let options = LogFileOptions { capacity: 100, io: crate::fs::LogIo::Auto };
     assert_eq!(OsFs.open_log(&path, options).unwrap_err().kind(), ErrorKind::Io);
     assert_eq!(OsFs.lock(&path, LockKind::Exclusive).unwrap_err().kind(), ErrorKind::Io);
+}
+
+/// A fork copies the calling thread alone, so a mutex that is locked then stays so in the child.
+#[test]
+fn a_forked_child_drops_a_lock_although_the_registry_is_locked() {
+    let dir = tempdir().unwrap();
+    let mut held = Some(OsFs.lock(&dir.path().join("LOCK"), LockKind::Exclusive).unwrap());
+    let registry = lock::held();
+    let code = run_in_fork(|| {
+        drop(held.take());
+        0
+    });
+    drop(registry);
+    assert_eq!(code, Some(0));
+    let again = OsFs.lock(&dir.path().join("LOCK"), LockKind::Exclusive);
+    assert_eq!(again.unwrap_err().kind(), ErrorKind::Locked, "the parent still has it");
 }
 
 #[test]
