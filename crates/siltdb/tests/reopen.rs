@@ -27,22 +27,29 @@ fn open(fs: &MemFs, clock: &Arc<ManualClock>) -> siltdb::Result<Db> {
 
 #[test]
 fn what_was_seen_expired_stays_so_after_a_restart_with_the_clock_set_back() {
-    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
-    let db = open(&fs, &clock).unwrap();
-    let mut batch = WriteBatch::new();
-    let family = db.default_family();
-    batch.put_for(&family, b"short", b"1", Duration::from_millis(1_000)).unwrap();
-    let late = UNIX_EPOCH + Duration::from_millis(9_000);
-    batch.put_until(&family, b"long", b"2", late).unwrap();
-    db.write(&batch).unwrap();
-    assert!(db.contains(b"short").unwrap());
-    clock.set_wall_ms(3_000);
-    assert!(!db.contains(b"short").unwrap());
-    db.close().unwrap();
-    clock.set_wall_ms(1_500);
-    let db = open(&fs, &clock).unwrap();
-    assert!(!db.contains(b"short").unwrap());
-    assert!(db.contains(b"long").unwrap());
+    // After a flush, the log has nothing that the close would have to end.
+    for is_flushed in [false, true] {
+        let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+        let db = open(&fs, &clock).unwrap();
+        let mut batch = WriteBatch::new();
+        let family = db.default_family();
+        batch.put_for(&family, b"short", b"1", Duration::from_millis(1_000)).unwrap();
+        let late = UNIX_EPOCH + Duration::from_millis(9_000);
+        batch.put_until(&family, b"long", b"2", late).unwrap();
+        db.write(&batch).unwrap();
+        if is_flushed {
+            db.flush().unwrap();
+            db.sync_wal().unwrap();
+        }
+        assert!(db.contains(b"short").unwrap());
+        clock.set_wall_ms(3_000);
+        assert!(!db.contains(b"short").unwrap());
+        db.close().unwrap();
+        clock.set_wall_ms(1_500);
+        let db = open(&fs, &clock).unwrap();
+        assert!(!db.contains(b"short").unwrap());
+        assert!(db.contains(b"long").unwrap());
+    }
 }
 
 /// The clock once reads decades ahead, then the right time again, in the same process and the next.

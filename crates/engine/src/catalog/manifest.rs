@@ -193,6 +193,12 @@ struct OpenManifest {
 }
 
 impl Manifest {
+    /// Whether this process has written to the manifest.
+    #[must_use]
+    pub fn is_written(&self) -> bool {
+        self.open.is_some()
+    }
+
     /// The manifest of the database in `directory`, where `CURRENT` names the file `number`.
     #[must_use]
     pub fn new(

@@ -22,9 +22,12 @@ pub fn close_log(database: &Database) -> Result<()> {
     database.log.wal.give_back_unused();
     let active = lock(&database.log.sequencer).active();
     let end = mark_end(database)?;
-    if active.is_some()
-        || database.log.wal.synced() > lock(&database.catalog.manifest_io).state.synced
-    {
+    let is_due = {
+        let manifest = lock(&database.catalog.manifest_io);
+        let is_late = manifest.is_written() && manifest.state.time != database.time.stored();
+        is_late || database.log.wal.synced() > manifest.state.synced
+    };
+    if active.is_some() || is_due {
         note_end(database)?;
     }
     if let Some(segment) = active.filter(|segment| segment.id == end.segment) {
