@@ -445,10 +445,7 @@ fn leave_manifest_unfinished(place: &Place) {
 
 #[test]
 fn a_kill_at_each_system_call_loses_nothing() {
-    if Command::new("strace").arg("-V").output().is_err() {
-        let is_required = std::env::var("SILT_STRACE").is_ok_and(|wish| wish == "required");
-        assert!(!is_required, "strace is missing, and SILT_STRACE says that it is required");
-        eprintln!("SKIPPED: strace is missing, no process was killed at a system call");
+    if !has_strace() {
         return;
     }
     let mut random = Random::new("kills at each system call");
@@ -500,6 +497,20 @@ fn a_kill_at_each_system_call_loses_nothing() {
 const CHECKPOINT_CALLS: [&str; 7] =
     ["openat", "linkat", "renameat", "write", "fdatasync", "fsync", "unlinkat"];
 
+/// Whether processes can be killed at their system calls. If not, says so.
+///
+/// # Panics
+/// If strace is missing, and `SILT_STRACE` says that it is required.
+fn has_strace() -> bool {
+    let is_there = Command::new("strace").arg("-V").output().is_ok();
+    if !is_there {
+        let is_required = std::env::var("SILT_STRACE").is_ok_and(|wish| wish == "required");
+        assert!(!is_required, "strace is missing, and SILT_STRACE says that it is required");
+        eprintln!("SKIPPED: strace is missing, no process was killed at a system call");
+    }
+    is_there
+}
+
 /// Runs a verb under strace, with a kill at `how`; returns whether it was killed.
 fn run_and_kill(place: &Place, verb: &[&str], how: &[&str]) -> bool {
     let mut child = Command::new("strace")
@@ -519,10 +530,7 @@ fn run_and_kill(place: &Place, verb: &[&str], how: &[&str]) -> bool {
 
 #[test]
 fn a_checkpoint_that_is_killed_is_whole_or_not_there() {
-    if Command::new("strace").arg("-V").output().is_err() {
-        let is_required = std::env::var("SILT_STRACE").is_ok_and(|wish| wish == "required");
-        assert!(!is_required, "strace is missing, and SILT_STRACE says that it is required");
-        eprintln!("SKIPPED: strace is missing, no process was killed at a system call");
+    if !has_strace() {
         return;
     }
     let mut place = Place::new();
@@ -579,10 +587,7 @@ fn fate(place: &Place, id: &str) -> (bool, usize) {
 
 #[test]
 fn a_prepared_transaction_survives_a_kill_at_each_call() {
-    if Command::new("strace").arg("-V").output().is_err() {
-        let is_required = std::env::var("SILT_STRACE").is_ok_and(|wish| wish == "required");
-        assert!(!is_required, "strace is missing, and SILT_STRACE says that it is required");
-        eprintln!("SKIPPED: strace is missing, no process was killed at a system call");
+    if !has_strace() {
         return;
     }
     let place = Place::new();
@@ -639,10 +644,7 @@ const CLONE_CALLS: [&str; 6] = ["openat", "write", "pwrite64", "fdatasync", "fsy
 
 #[test]
 fn a_clone_that_is_killed_is_whole_or_not_there() {
-    if Command::new("strace").arg("-V").output().is_err() {
-        let is_required = std::env::var("SILT_STRACE").is_ok_and(|wish| wish == "required");
-        assert!(!is_required, "strace is missing, and SILT_STRACE says that it is required");
-        eprintln!("SKIPPED: strace is missing, no process was killed at a system call");
+    if !has_strace() {
         return;
     }
     let mut place = Place::new();
@@ -702,10 +704,7 @@ fn copy_files(from: &Path, to: &Path) {
 
 #[test]
 fn a_backup_that_is_killed_leaves_the_earlier_ones() {
-    if Command::new("strace").arg("-V").output().is_err() {
-        let is_required = std::env::var("SILT_STRACE").is_ok_and(|wish| wish == "required");
-        assert!(!is_required, "strace is missing, and SILT_STRACE says that it is required");
-        eprintln!("SKIPPED: strace is missing, no process was killed at a system call");
+    if !has_strace() {
         return;
     }
     let mut place = Place::new();
@@ -747,10 +746,7 @@ fn a_backup_that_is_killed_leaves_the_earlier_ones() {
 
 #[test]
 fn a_restore_that_is_killed_is_whole_or_not_there() {
-    if Command::new("strace").arg("-V").output().is_err() {
-        let is_required = std::env::var("SILT_STRACE").is_ok_and(|wish| wish == "required");
-        assert!(!is_required, "strace is missing, and SILT_STRACE says that it is required");
-        eprintln!("SKIPPED: strace is missing, no process was killed at a system call");
+    if !has_strace() {
         return;
     }
     let mut place = Place::new();

@@ -5,6 +5,7 @@
 //! default. The log is written to the kernel with each commit; a synced commit waits for
 //! `fdatasync`.
 
+use crate::walk;
 use rocksdb::{
     BlockBasedOptions, BottommostLevelCompaction, Cache, ColumnFamily, CompactOptions, DB,
     DBCompressionType, DBRawIterator, Options, ReadOptions, WaitForCompactOptions, WriteBatch,
@@ -236,14 +237,7 @@ impl Session for RocksdbSession<'_> {
 
     #[inline]
     fn seek(&mut self, key: &[u8], seen: impl FnOnce(&[u8], &[u8])) -> Result<bool> {
-        let cursor = self.cursor();
-        cursor.seek(key);
-        let Some((key, value)) = cursor.item() else {
-            cursor.status()?;
-            return Ok(false);
-        };
-        seen(key, value);
-        Ok(true)
+        walk::seek(self.cursor(), key, seen)
     }
 
     fn scan(
@@ -251,28 +245,9 @@ impl Session for RocksdbSession<'_> {
         from: Option<&[u8]>,
         limit: u64,
         direction: Direction,
-        mut seen: impl FnMut(&[u8], &[u8]),
+        seen: impl FnMut(&[u8], &[u8]),
     ) -> Result<u64> {
-        let cursor = self.cursor();
-        match (from, direction) {
-            (None, Direction::Forward) => cursor.seek_to_first(),
-            (None, Direction::Reverse) => cursor.seek_to_last(),
-            (Some(key), Direction::Forward) => cursor.seek(key),
-            (Some(key), Direction::Reverse) => cursor.seek_for_prev(key),
-        }
-        let mut count = 0;
-        while count < limit {
-            let Some((key, value)) = cursor.item() else { break };
-            seen(key, value);
-            count += 1;
-            match direction {
-                Direction::Forward => cursor.next(),
-                Direction::Reverse => cursor.prev(),
-            }
-        }
-        // An iterator ends at an error as it does at the end.
-        cursor.status()?;
-        Ok(count)
+        walk::scan(self.cursor(), (from, direction), limit, seen)
     }
 
     fn delete_range(&mut self, from: &[u8], to: &[u8]) -> Result<()> {

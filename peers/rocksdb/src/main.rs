@@ -1,6 +1,7 @@
 //! `silt-bench-rocksdb`: the worker that drives RocksDB. It measures nothing by itself.
 #![forbid(unsafe_code)]
 
+mod walk;
 mod adapter;
 mod transactional;
 

@@ -9,7 +9,10 @@
 //! The C API can neither flush nor compact a `TransactionDB`. Settling only waits until no work
 //! runs in the background, and leaves the memtables in memory.
 
-use crate::adapter::{Rocksdb, database_options};
+use crate::{
+    adapter::{Rocksdb, database_options},
+    walk,
+};
 use rocksdb::{
     Cache, DBAccess, DBPinnableSlice, DBRawIteratorWithThreadMode, Error, ErrorKind, MultiThreaded,
     OptimisticTransactionDB, OptimisticTransactionOptions, Options, ReadOptions, TransactionDB,
@@ -340,14 +343,7 @@ impl<D: Kind> Session for TransactionalSession<'_, D> {
     }
 
     fn seek(&mut self, key: &[u8], seen: impl FnOnce(&[u8], &[u8])) -> Result<bool> {
-        let cursor = self.cursor();
-        cursor.seek(key);
-        let Some((key, value)) = cursor.item() else {
-            cursor.status()?;
-            return Ok(false);
-        };
-        seen(key, value);
-        Ok(true)
+        walk::seek(self.cursor(), key, seen)
     }
 
     fn scan(
@@ -355,28 +351,9 @@ impl<D: Kind> Session for TransactionalSession<'_, D> {
         from: Option<&[u8]>,
         limit: u64,
         direction: Direction,
-        mut seen: impl FnMut(&[u8], &[u8]),
+        seen: impl FnMut(&[u8], &[u8]),
     ) -> Result<u64> {
-        let cursor = self.cursor();
-        match (from, direction) {
-            (None, Direction::Forward) => cursor.seek_to_first(),
-            (None, Direction::Reverse) => cursor.seek_to_last(),
-            (Some(key), Direction::Forward) => cursor.seek(key),
-            (Some(key), Direction::Reverse) => cursor.seek_for_prev(key),
-        }
-        let mut count = 0;
-        while count < limit {
-            let Some((key, value)) = cursor.item() else { break };
-            seen(key, value);
-            count += 1;
-            match direction {
-                Direction::Forward => cursor.next(),
-                Direction::Reverse => cursor.prev(),
-            }
-        }
-        // An iterator ends at an error as it does at the end.
-        cursor.status()?;
-        Ok(count)
+        walk::scan(self.cursor(), (from, direction), limit, seen)
     }
 
     fn transact<B: Body>(&mut self, level: Isolation, body: &mut B) -> Result<()> {

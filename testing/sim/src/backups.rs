@@ -6,9 +6,8 @@
 use crate::{
     checkpoints::COPY,
     database::Database,
-    run::{Excuse, Outcome, Run, Trace},
+    run::{Excuse, Outcome, Run},
     settings::Weather,
-    steps::may_poison,
     violation::{Checked, Violation, must},
     watch::{Activity, CrashState, Watch},
 };
@@ -16,7 +15,7 @@ use siltdb::{
     ErrorKind,
     backup::{Backup, BackupInfo, Backups},
 };
-use siltdb_base::fs::mem::{CallKind, Crash, Fault, FaultError, FaultSpan, MemFs};
+use siltdb_base::fs::mem::{CallKind, Crash, MemFs};
 
 /// Where backups are made.
 const BACKUPS: &str = "/data/backups";
@@ -104,14 +103,7 @@ impl Run {
             CallKind::SyncDir,
             CallKind::Rename,
         ]);
-        if may_poison(kind) {
-            self.trace = Trace::Lasting;
-        }
-        let error = self.draw.pick(&[FaultError::Io, FaultError::NoSpace]);
-        let (kind, nth) = (Some(kind), self.draw.pick(&[1, 2, 3, 5, 8]));
-        let fault = Fault { kind, nth, span: FaultSpan::Once, error };
-        self.note(format!("to fail: {fault:?}"));
-        self.database.fs.set_fault(Some(fault));
+        self.fault_in_copy(kind, [1, 2, 3, 5, 8]);
     }
 
     /// After a crash inside a backup: it is whole, or not there, and the others are whole.

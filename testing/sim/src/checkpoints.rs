@@ -110,11 +110,16 @@ impl Run {
             CallKind::SyncDir,
             CallKind::Rename,
         ]);
+        self.fault_in_copy(kind, [1, 1, 2, 3, 5]);
+    }
+
+    /// Makes one of the next calls of a kind fail, while a copy of the database is made.
+    pub(crate) fn fault_in_copy(&mut self, kind: CallKind, nths: [u64; 5]) {
         if may_poison(kind) {
             self.trace = Trace::Lasting;
         }
         let error = self.draw.pick(&[FaultError::Io, FaultError::NoSpace]);
-        let (kind, nth) = (Some(kind), self.draw.pick(&[1, 1, 2, 3, 5]));
+        let (kind, nth) = (Some(kind), self.draw.pick(&nths));
         let fault = Fault { kind, nth, span: FaultSpan::Once, error };
         self.note(format!("to fail: {fault:?}"));
         self.database.fs.set_fault(Some(fault));
