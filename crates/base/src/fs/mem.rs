@@ -455,9 +455,12 @@ impl Fs for MemFs {
     fn lock(&self, path: &Path, kind: LockKind) -> Result<Box<dyn FileLock>> {
         let locked = self.call(CallKind::Lock, path, |state, place| {
             let dir = state.directory_of(place)?;
+            // As on a disk: a lock that is refused creates nothing, and neither does a shared one.
+            if !state.locks.is_free(&[dir], kind) {
+                return Ok(None);
+            }
             let file = match kind {
                 LockKind::Exclusive => Some(open_or_create(state, place)?),
-                // It creates nothing.
                 LockKind::Shared => state.find_file(place).ok().inspect(|&node| state.hold(node)),
             };
             let nodes: Vec<_> = [dir].into_iter().chain(file).collect();

@@ -235,6 +235,12 @@ fn a_typical_run_agrees_step_by_step() {
         (Step::Open(path("b/c")), None),
         (Step::Read(1, 0, 100_000), None),
         (Step::Read(1, 1, 100_000), Some(ErrorKind::Corruption)),
+        // A lock that is refused leaves no lock file behind.
+        (Step::CreateDir(path("d")), None),
+        (Step::Lock(path("d"), LockKind::Shared), None),
+        (Step::Lock(path("d"), LockKind::Exclusive), Some(ErrorKind::Locked)),
+        (Step::RemoveDir(path("d")), None),
+        (Step::Unlock, None),
         (Step::Lock(path("b"), LockKind::Shared), None),
         (Step::Lock(path("b"), LockKind::Shared), None),
         (Step::Lock(path("b"), LockKind::Exclusive), Some(ErrorKind::Locked)),

@@ -27,14 +27,18 @@ impl Locks {
         self.held.contains_key(&node)
     }
 
-    /// Takes the lock of all of `nodes`, or none; says whether they were free.
-    pub(super) fn take(&mut self, nodes: &[NodeId], kind: LockKind) -> bool {
-        let is_free = |node| match (self.held.get(node), kind) {
+    /// Whether a lock of all of `nodes` would be given.
+    pub(super) fn is_free(&self, nodes: &[NodeId], kind: LockKind) -> bool {
+        nodes.iter().all(|node| match (self.held.get(node), kind) {
             (None, _) => true,
             (Some(holders), LockKind::Shared) => *holders != Holders::One,
             (Some(_), LockKind::Exclusive) => false,
-        };
-        if !nodes.iter().all(is_free) {
+        })
+    }
+
+    /// Takes the lock of all of `nodes`, or none; says whether they were free.
+    pub(super) fn take(&mut self, nodes: &[NodeId], kind: LockKind) -> bool {
+        if !self.is_free(nodes, kind) {
             return false;
         }
         for &node in nodes {
