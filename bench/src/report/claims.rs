@@ -240,7 +240,7 @@ impl<'a> Claims<'a> {
         });
         let lines: Vec<_> = lines.collect();
         match lines.is_empty() {
-            true => "This run left the sustained row out (`--sustain 0`).\n".to_owned(),
+            true => "This run has no sustained row.\n".to_owned(),
             false => table(&header, lines.into_iter()),
         }
     }
