@@ -28,7 +28,8 @@ pub struct Catalog {
     pub ids: IdAllocator,
     /// The manifest. Held while an edit is made durable and applied.
     pub manifest_io: Mutex<Manifest>,
-    /// Held while families are created, dropped and renamed.
+    /// Held while families are created, dropped and renamed, and while an ingest has its place in
+    /// the order and not its edit.
     pub changing_io: Mutex<()>,
     /// Files to which no version refers.
     obsolete: Mutex<BTreeSet<FileNumber>>,

@@ -64,6 +64,9 @@ pub struct LogContents {
 /// # Errors
 /// `Poisoned`.
 pub fn with_log(database: &Database) -> Result<CopyContents> {
+    // Between the place of an ingest in the order and its edit, the log would have the place, and
+    // the manifest not the tables.
+    let _changing = lock(&database.catalog.changing_io);
     let manifest = lock(&database.catalog.manifest_io);
     database.health.check_log()?;
     let sequencer = lock(&database.log.sequencer);

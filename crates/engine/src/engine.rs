@@ -4,6 +4,7 @@
 //! write are here, because they are refused to a forked child.
 
 mod copies;
+mod ingests;
 mod upkeep;
 
 use crate::{
@@ -13,7 +14,7 @@ use crate::{
     database::{Database, Waiting},
     family_clone, family_commit, family_options,
     feed::{Feed, FeedItem},
-    footprint, install, jobs,
+    footprint, ingest, install, jobs,
     jobs::replayed,
     jobs::request::{self, CompactControl},
     jobs::workers::Workers,
@@ -106,6 +107,7 @@ impl Engine {
         };
         let (database, directory_lock) = recovery::open(dir, options, waiting)?;
         if database.options.access != Access::ReadOnly {
+            ingest::pass_ingested(&database)?;
             replayed::settle_replayed(&database)?;
         }
         let database = Arc::new(database);

@@ -38,6 +38,7 @@ pub mod conditional_commit;
 pub mod prepared;
 pub mod jobs;
 pub mod family_clone;
+pub mod ingest;
 pub mod open;
 pub mod contents;
 pub mod copying;

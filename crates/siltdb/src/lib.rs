@@ -49,6 +49,8 @@
 //! | *options* `options` | all | ✓ | | |
 //! | *while in use* `set_options` | | ✓ | | |
 //! | *memory* `set_cache_bytes` | all | | | |
+//! | *bulk loading* `ingest` | all | ✓ | | |
+//! | *of sorted entries* `ingest_sorted`, of a file [`TableFileWriter`] | | ✓ | | |
 //! | *upkeep* `flush` `compact` `compact_with` `stats` | all | ✓ | | |
 //! | *of a range* `compact_range`, `_with`, `size_of` | | ✓ | | |
 //! | *what was committed* `subscribe` | all | | | |
@@ -105,6 +107,8 @@ mod db_write;
 mod subscription;
 mod db_update;
 mod db_upkeep;
+mod ingestion;
+mod table_file;
 mod db_prepared;
 mod follower;
 mod place;
@@ -126,6 +130,7 @@ pub struct Readme;
 #[doc = include_str!("../../../docs/change-feed.md")]
 #[doc = include_str!("../../../docs/follower.md")]
 #[doc = include_str!("../../../docs/operations.md")]
+#[doc = include_str!("../../../docs/bulk.md")]
 #[doc = include_str!("../../../docs/two-phase-commit.md")]
 #[doc = include_str!("../../../docs/coming-from/rocksdb.md")]
 #[doc = include_str!("../../../docs/coming-from/sled-redb-fjall.md")]
@@ -140,6 +145,7 @@ pub use db::{Db, check};
 pub use db_upkeep::{CompactOptions, ScrubOptions};
 pub use family::Family;
 pub use follower::Follower;
+pub use ingestion::Ingestion;
 pub use isolation::{Isolation, TransactionOptions};
 pub use iter::{Cursor, Iter, Keys};
 pub use key_range::KeyRange;
@@ -161,6 +167,7 @@ pub use siltdb_engine::{
     check_report::{CheckProgress, CheckReport},
     checkpoint::Checkpoint,
     copying::CopyProgress,
+    ingest::Ingested,
     jobs::request::CompactProgress,
     lock_table::LockMode,
     pause::BackgroundPause,
@@ -173,6 +180,7 @@ pub use snapshot::Snapshot;
 pub use subscription::{
     Commit, Event, FamilyChange, KeyChange, KeyChanges, SubscribeOptions, Subscription,
 };
+pub use table_file::{TableFileInfo, TableFileWriter};
 pub use transaction::{CommitInfo, Transaction, prepare::PreparedTransaction};
 pub use update::UpdateOptions;
 pub use upgrade::{DatabaseFormat, upgrade};

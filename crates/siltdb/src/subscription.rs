@@ -108,9 +108,9 @@ pub enum Event {
     /// A commit with operations or families that the subscription selects.
     Commit(Commit),
     /// The log has no record of these sequence numbers; the database has their effects. They are
-    /// commits with [`Durability::Volatile`](crate::Durability::Volatile), or commits that reached
-    /// tables before a power loss took them from the log. Returned to every subscription, whatever
-    /// it selects.
+    /// commits with [`Durability::Volatile`](crate::Durability::Volatile), ingests, or commits that
+    /// reached tables before a power loss took them from the log. Returned to every subscription,
+    /// whatever it selects.
     Unlogged(RangeInclusive<u64>),
 }
 

@@ -6,7 +6,7 @@ use crate::{catalog::chunked::ChunkedMap, lock_table::LockFlag};
 use arc_swap::ArcSwap;
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
-    id::FamilyId,
+    id::{FamilyId, SequenceNumber},
     limits::FAMILY_NAME_BYTES_MAX,
     sync::lock,
 };
@@ -151,6 +151,16 @@ impl FamilyMap {
     /// All families in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<FamilyData>> {
         self.by_name.values()
+    }
+
+    /// No entry in a table is newer. Tables of an ingest may have a number that the log lacks.
+    #[must_use]
+    pub fn sequence_max(&self) -> SequenceNumber {
+        let newest = |family: &Arc<FamilyData>| {
+            let view = family.tree.view();
+            view.version.tables().map(|(_, table)| table.sequence_max()).max()
+        };
+        self.iter().filter_map(newest).max().unwrap_or(SequenceNumber::ZERO)
     }
 
     /// Adds a family.
