@@ -20,6 +20,8 @@ pub mod scrub;
 pub mod backup;
 pub mod checkpoint;
 pub mod clone_family;
+pub mod table;
+pub mod ingest;
 pub mod watch;
 pub mod follow;
 pub mod inspect;

@@ -6,8 +6,8 @@
 
 mod completion;
 
-use super::{backup, batch, bucket, checkpoint, clone_family, export, families, import, point};
-use super::{prepared, scan, scrub, step, transactions, txn, upkeep, watch};
+use super::{backup, batch, bucket, checkpoint, clone_family, export, families, import, ingest};
+use super::{point, prepared, scan, scrub, step, transactions, txn, upkeep, watch};
 use crate::argument::SettingsArguments;
 use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, read_line};
@@ -132,6 +132,8 @@ enum Verb {
     Import(import::Arguments),
     /// Write entries to a file
     Export(export::Arguments),
+    /// Add table files to a family, all or none
+    Ingest(ingest::Arguments),
     /// List, create, drop or rename families
     Families {
         #[command(subcommand)]
@@ -483,8 +485,8 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         Verb::Transactions => transactions::list(session),
         Verb::Prepare(arguments) => transactions::prepare(session, &arguments),
         Verb::Prepared { verb } => prepared::run(session, &verb.unwrap_or(prepared::Verb::List)),
-        Verb::Import(_) if session.transactions.current().is_some() => {
-            let reason = "import commits chunk by chunk, in no transaction; `switch` leaves it";
+        Verb::Import(_) | Verb::Ingest(_) if session.transactions.current().is_some() => {
+            let reason = "import and ingest are in no transaction; `switch` leaves this one";
             return Err(Failure::Usage(reason.to_owned()));
         }
         Verb::Import(arguments) => {
@@ -492,6 +494,7 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
             import::run(session, job)
         }
         Verb::Export(arguments) => export::run(session, &arguments),
+        Verb::Ingest(arguments) => ingest::run(session, &arguments),
         Verb::Families { verb } => match verb {
             None | Some(FamiliesVerb::List) => families::list(session),
             Some(FamiliesVerb::Create(arguments)) => families::create(session, &arguments),

@@ -11,6 +11,7 @@ mod bucket;
 mod range;
 mod transfer;
 mod import;
+mod bulk;
 mod upkeep;
 mod backup;
 mod golden;

@@ -297,6 +297,8 @@ fn help_and_version_are_there_for_each_verb() {
         "prepared",
         "import",
         "export",
+        "table",
+        "ingest",
         "families",
         "clone",
         "stats",
