@@ -8,7 +8,7 @@ use crate::{
     directory::Directory,
     expected::{Expectation, Names},
     model::{FamilyIndex, Moment},
-    plan::{Planned, plan},
+    plan::{Form, Planned, plan},
     reads::{Truth, Walk, compare_all, compare_some},
     run::{Excuse, Held, Outcome, Run, Trace},
     settings::{FamilySettings, Retained, Weather},
@@ -103,12 +103,17 @@ impl Run {
         let families: Vec<_> = self.database.families.keys().copied().collect();
         let number = self.visible + 1;
         let now_ms = self.draw.pick(&[self.now().wall_ms, self.clock.wall_ms()]);
-        let planned = plan(&self.settings, &self.model, &families, now_ms, number, &mut self.draw);
+        let mut planned =
+            plan(&self.settings, &self.model, &families, now_ms, number, &mut self.draw);
         if let Some(saved) = saved {
             self.model = saved;
         }
         if self.is_locked(&planned.operations) {
             return self.commit_locked(&planned);
+        }
+        if planned.form == Form::Ingest && self.has_locks_in(&planned.operations) {
+            // An ingest also waits for locks on keys between its own.
+            planned.form = Form::Batch;
         }
         self.commit_planned(&planned, |database| carry_out(database, &planned)).map(|_| ())
     }
@@ -126,8 +131,11 @@ impl Run {
             self.model.truncate(self.visible);
             self.note(describe(self.visible + 1, planned));
             self.model.begin(planned.durability, planned.clock, &planned.operations);
+            if planned.form == Form::Ingest {
+                self.model.goes_past_log();
+            }
         }
-        match self.operate(Activity::Commit, None, work)? {
+        match self.operate(planned.form.activity(), None, work)? {
             Outcome::Done(done) => {
                 if commits {
                     self.acknowledge(planned)?;
@@ -167,6 +175,7 @@ impl Run {
         self.model.acknowledge(sequence, self.clock.monotonic_ns());
         self.visible = self.model.acknowledged();
         self.report.commits += 1;
+        self.report.ingests += u64::from(planned.form == Form::Ingest);
         self.report.commits_resumed += u64::from(self.has_failed());
         self.written = true;
         if planned.durability == Durability::Synced {

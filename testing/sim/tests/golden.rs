@@ -37,6 +37,9 @@ const PREPARED: &str = "0.1-prepared";
 /// A family and clones of it, with references that hide newer entries.
 const CLONES: &str = "0.1-clones";
 
+/// Tables that were ingested, each reference with a global sequence.
+const INGESTED: &str = "0.1-ingested";
+
 const STORED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../golden");
 
 /// The wall clock during the writing: 2025.
@@ -318,6 +321,44 @@ fn write_clones(writer: &mut Writer) {
     writer.crash(db, Crash::Kill);
 }
 
+/// A stream and table files, ingested over older entries and under later ones.
+fn write_ingested(writer: &mut Writer) {
+    let db = writer.open();
+    let (default, family) =
+        (db.default_family(), db.create_family("ingested", small(Compression::Lz4)).unwrap());
+    let key = |number: u64| format!("key:{number:05}").into_bytes();
+    for number in 0..60 {
+        writer.put(&family, &key(number), &value(number, 40));
+    }
+    let mut stream = family.ingest().unwrap();
+    for number in 10..250 {
+        let value = value(1000 + number, 50);
+        stream.put(key(number), &value).unwrap();
+        writer.holds(&family, &key(number), &value);
+    }
+    stream.finish().unwrap();
+    let outside = options().fs(Arc::new(writer.fs.clone())).seed(9);
+    let outside = outside.clock(Arc::clone(&writer.clock) as _);
+    let files = [(family.clone(), "1.table", 240..260), (default, "2.table", 5..9)];
+    for (family, name, numbers) in &files {
+        let mut table = outside.table_file(name, &small(Compression::None)).unwrap();
+        for number in numbers.clone() {
+            let value = value(2000 + number, 30);
+            table.put(key(number), &value).unwrap();
+            writer.holds(family, &key(number), &value);
+        }
+        table.delete(key(300)).unwrap();
+        table.finish().unwrap();
+    }
+    let named = files.each_ref().map(|(family, name, _)| (family.clone(), *name));
+    db.ingest(&named).unwrap();
+    named.iter().for_each(|(_, name)| writer.fs.remove(Path::new(name)).unwrap());
+    for number in 0..8 {
+        writer.put(&family, &key(number * 40), b"later");
+    }
+    writer.crash(db, Crash::Kill);
+}
+
 /// The files that the present code writes as `name`, and their contents once the short-lived
 /// entries have expired. Zeros after the last record of a log or manifest have no meaning and are
 /// left out.
@@ -325,6 +366,8 @@ fn written(name: &str) -> (BTreeMap<String, Vec<u8>>, Contents) {
     let mut writer = Writer::new();
     if name == CLONES {
         write_clones(&mut writer);
+    } else if name == INGESTED {
+        write_ingested(&mut writer);
     } else {
         fill_tables(&mut writer);
         lose_tail(&mut writer);
@@ -566,8 +609,25 @@ fn a_stored_clone_has_references_that_hide_what_is_newer() {
 }
 
 #[test]
+fn a_stored_ingest_has_one_sequence_number_in_all_its_families() {
+    let mut tables = BTreeMap::<String, BTreeSet<String>>::new();
+    let dir = Path::new(STORED).join(INGESTED);
+    inspect::manifest(&dir, Detail::Operations, &mut |line| {
+        if let Some(sequence) = line.field("global_sequence") {
+            let family = line.field("family").unwrap().to_owned();
+            tables.entry(sequence.to_owned()).or_default().insert(family);
+        }
+        Ok(())
+    })
+    .unwrap();
+    // The stream, and the table files.
+    let families: Vec<_> = tables.values().map(BTreeSet::len).collect();
+    assert_eq!(families, [1, 2], "{tables:?}");
+}
+
+#[test]
 fn todays_code_writes_the_newest_stored_databases_byte_by_byte() {
-    [NEWEST, PREPARED, CLONES].into_iter().for_each(compare_written);
+    [NEWEST, PREPARED, CLONES, INGESTED].into_iter().for_each(compare_written);
 }
 
 fn compare_written(name: &str) {
