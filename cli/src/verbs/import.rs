@@ -19,7 +19,8 @@ use crate::interrupt;
 use crate::limits::check_entry;
 use crate::output::{Settings, message};
 use crate::progress::Progress;
-use crate::session::Session;
+use crate::scope::FamilyName;
+use crate::session::{MAIN, Session};
 use crate::source::{BytesRead, Source, read_failure};
 use crate::text::{Form, counted, shortened_bytes};
 use chunk::{Chunk, Placed, Presence};
@@ -121,7 +122,7 @@ pub struct Job {
     bad: OnBad,
     on_duplicate: OnDuplicate,
     chunk_records: usize,
-    family: Option<String>,
+    family: FamilyArguments,
     durability: Durability,
 }
 
@@ -177,7 +178,7 @@ impl Arguments {
             bad: if self.skip_bad { OnBad::LeaveOut } else { OnBad::Stop },
             on_duplicate: self.on_duplicate,
             chunk_records: self.chunk,
-            family: self.family.family.clone(),
+            family: self.family.clone(),
             durability: self.durability.unwrap_or(Durability::Buffered),
         };
         job.fill()?;
@@ -232,7 +233,7 @@ impl Arguments {
 /// [`Failure::Usage`] with line and column of a bad record; [`Failure::Interrupted`]; errors of the
 /// database. Earlier commits stay, and the failure says how to continue.
 pub fn run(session: &mut Session, mut job: Job) -> Result<()> {
-    let family = open_family(session, job.family.as_deref())?;
+    let family = open_family(session, job.family.name())?;
     let mut known = Known::of(&family)?;
     let before = known.before();
     let outcome = job.transfer(session, &family, &mut known);
@@ -256,13 +257,13 @@ pub fn run(session: &mut Session, mut job: Job) -> Result<()> {
     session.output.result(&tally.to_string(), &tally.json())
 }
 
-/// Returns the family to fill, and creates it if it is missing.
-fn open_family(session: &Session, name: Option<&str>) -> Result<Family> {
-    let Some(name) = name else { return session.family(None) };
-    match session.family(Some(name)) {
-        Err(Failure::Missing(_)) => {}
-        found => return found,
-    }
+/// Returns the family to fill, and creates it if it is missing on `main`.
+fn open_family(session: &Session, name: FamilyName<'_>) -> Result<Family> {
+    let found = session.family_of(name);
+    let is_on_main = name.branch.unwrap_or(session.branch_in_use()) == MAIN;
+    let (Err(Failure::Missing(_)), Some(name), true) = (&found, name.family, is_on_main) else {
+        return found;
+    };
     let family = session.db().create_family(name, FamilyOptions::new())?;
     message(session.output.settings().style, &format!("created family `{name}`"));
     Ok(family)
