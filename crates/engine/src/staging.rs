@@ -20,7 +20,7 @@ use siltdb_base::{
 use siltdb_disk::{edit::Edit, file_name::FileName};
 use std::{
     ffi::OsStr,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
     sync::Arc,
 };
 
@@ -57,10 +57,8 @@ pub fn check_outside_databases(fs: &dyn Fs, dir: &Path) -> Result<()> {
         true => Ok(Some(Metadata::Directory)),
         false => fs.metadata(path),
     };
-    let mut ancestors: Vec<&Path> = dir.ancestors().collect();
-    // From the top, because nothing lies in a directory that is not there.
-    ancestors.reverse();
-    for ancestor in ancestors {
+    for ancestor in &ancestors(dir) {
+        // Nothing lies in a directory that is not there.
         if kind(ancestor)? != Some(Metadata::Directory) {
             break;
         }
@@ -74,6 +72,27 @@ pub fn check_outside_databases(fs: &dyn Fs, dir: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The directories that `dir` lies in, from the top, and `dir` itself. A directory that the path
+/// leaves by `..` is not among them.
+fn ancestors(dir: &Path) -> Vec<PathBuf> {
+    let mut path = PathBuf::new();
+    let mut ancestors = vec![path.clone()];
+    for component in dir.components() {
+        path.push(component);
+        match component {
+            Component::Prefix(_) | Component::RootDir => ancestors.clear(),
+            Component::ParentDir => {
+                // The directory that is left. Its parent gets another path.
+                ancestors.pop();
+                ancestors.pop();
+            }
+            Component::CurDir | Component::Normal(_) => {}
+        }
+        ancestors.push(path.clone());
+    }
+    ancestors
 }
 
 /// Makes the directory `dir` of what `fill` writes into it. On return it is durable.

@@ -1,4 +1,4 @@
-//! Two attempts at one place for a new database.
+//! Places that a new database may have, and two attempts at one of them.
 
 use super::*;
 use crate::fixture::{DIR, get, open, put};
@@ -68,4 +68,30 @@ fn a_database_with_the_name_of_an_unfinished_one_is_kept() {
     assert_eq!(names(&fs, "new.partial"), before);
     fs.move_directory(Path::new("new.partial"), Path::new(DIR)).unwrap();
     assert_eq!(get(&open(&fs), "default", b"key").unwrap(), b"value");
+}
+
+#[test]
+fn a_path_that_leaves_a_database_again_is_outside_of_it() {
+    let fs = MemFs::new();
+    fs.create_dir_all(Path::new("db/inner")).unwrap();
+    for name in [FileName::Current, FileName::Lock] {
+        fs.write_all(&Path::new("db").join(name.to_path()), b"").unwrap();
+    }
+    let check = |dir: &str| check_outside_databases(&fs, Path::new(dir));
+    let inside =
+        ["db", "db/x", "./db/x", "/db/x", "db/inner", "db/inner/../x", "db/../db/x", "x/../db"];
+    for dir in inside {
+        assert_eq!(check(dir).unwrap_err().kind(), ErrorKind::InvalidArgument, "{dir}");
+    }
+    for dir in ["", "x", "x/y", "db/../x", "/db/../x", "./db/../x", "db/inner/../../x"] {
+        check(dir).unwrap();
+    }
+    // From within the database.
+    fs.set_working_directory(Path::new("/db/inner")).unwrap();
+    check("x").unwrap();
+    fs.set_working_directory(Path::new("/db")).unwrap();
+    assert_eq!(check("x").unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(check("").unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(ancestors(Path::new("../x/y")), ["..", "../x", "../x/y"].map(PathBuf::from));
+    assert_eq!(ancestors(Path::new("../../x")), ["../..", "../../x"].map(PathBuf::from));
 }
