@@ -3,6 +3,7 @@
 //! Only `opening` uses the library, to hold a database open.
 
 mod place;
+mod page;
 mod opening;
 mod follow;
 mod options;
@@ -20,3 +21,4 @@ mod damage;
 mod shell;
 mod transactions;
 mod terminal;
+mod documents;
