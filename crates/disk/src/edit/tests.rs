@@ -3,13 +3,19 @@
 use super::*;
 use crate::{
     batch::BatchBytes,
+    edit::tier::Tier,
+    fields::UnknownFields,
     garbage::Garbage,
     key_sketch::{KeySketch, SketchBuilder},
     prepared::{HeldKeys, HeldLock, HeldMode},
-    table_meta::{IndexKind, RangeEnd},
+    table_meta::{IndexKind, KeySpan, RangeEnd, TableMeta},
 };
 use proptest::prelude::*;
-use siltdb_base::{id::TableUid, limits::PREPARED_ID_BYTES_MAX, slice::Slice};
+use siltdb_base::{
+    id::TableUid,
+    limits::{PREPARED_ID_BYTES_MAX, TABLE_END_MAX},
+    slice::Slice,
+};
 
 fn sample(hashes: &[u64]) -> KeySketch {
     let mut sample = SketchBuilder::default();
@@ -48,6 +54,7 @@ fn table(file: u64) -> TableReference {
         visible_to: Some(SequenceNumber::ZERO),
         key_slice: Some(range),
         global_sequence: Some(SequenceNumber::MAX),
+        tier: Tier::Cold,
         unknown: UnknownFields::default(),
     }
 }
@@ -62,8 +69,8 @@ fn prepared_batch() -> Arc<PreparedBatch> {
 }
 
 fn every_change() -> Edit {
-    let plain =
-        TableReference { visible_to: None, key_slice: None, global_sequence: None, ..table(3) };
+    let (visible_to, key_slice, global_sequence, tier) = (None, None, None, Tier::Hot);
+    let plain = TableReference { visible_to, key_slice, global_sequence, tier, ..table(3) };
     let id = FamilyId(u32::MAX);
     let name = "n".repeat(FAMILY_NAME_BYTES_MAX);
     Edit {
@@ -91,6 +98,10 @@ fn every_change() -> Edit {
             },
             Change::LatestTime(StoredTime { latest_ms: u64::MAX, jump_ms: 7 }),
             Change::FamiliesLogged { position: LogPosition { segment: SegmentId(15), offset: 65 } },
+            Change::ColdDirectory(ColdPlace {
+                id: u64::MAX,
+                path: "p".repeat(tier::COLD_PATH_BYTES_MAX),
+            }),
             Change::Prepared { number: SequenceNumber::MAX, transaction: prepared_batch() },
             Change::PreparedDecided { number: SequenceNumber(17) },
         ],
@@ -138,7 +149,7 @@ fn longer(change: &Change, more: &[u8]) -> Vec<u8> {
 
 #[test]
 fn what_a_newer_build_wrote_is_refused_by_name() {
-    for tag in (15..17).chain(19..OPTIONAL).chain([128, 1 << 40]) {
+    for tag in (15..17).chain([19]).chain(21..OPTIONAL).chain([128, 1 << 40]) {
         let change = Change::Unknown { tag, value: vec![0, 0] };
         let error = Edit::decode(&encoded(&Edit { changes: vec![change] })).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
@@ -191,9 +202,13 @@ fn what_later_versions_add_to_a_change_obeys_the_rule_of_fields() {
         assert_eq!(decode(&[63, 0]).unwrap_err().kind(), ErrorKind::Unsupported);
         assert_eq!(decode(&[OPTIONAL as u8]).unwrap_err().kind(), ErrorKind::Corruption);
     }
-    let tier = longer(&every_change().changes[5], &[5, 1, 1]);
-    let error = Edit::decode(&tier).unwrap_err();
-    assert!(error.to_string().contains("reference to a table: tier of a file"), "{error}");
+    let encrypted = longer(&every_change().changes[5], &[6, 1, 1]);
+    let error = Edit::decode(&encrypted).unwrap_err();
+    assert!(error.to_string().contains("reference to a table: encryption of a file"), "{error}");
+    for tier in [0, 2] {
+        let error = Edit::decode(&longer(&every_change().changes[5], &[5, 1, tier])).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption);
+    }
 }
 
 #[test]

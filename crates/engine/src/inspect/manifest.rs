@@ -10,7 +10,7 @@ use siltdb_base::{
     id::FamilyId,
 };
 use siltdb_disk::{
-    edit::{Change, Edit, TableReference},
+    edit::{Change, Edit, TableReference, tier::Tier},
     fields::UnknownFields,
     file_name::FileName,
     log::{
@@ -142,6 +142,9 @@ pub(super) fn change_line(change: &Change) -> Line {
             .with_number("ms", time.latest_ms)
             .with_number("jump_ms", time.jump_ms),
         Change::FamiliesLogged { position } => line("families-logged").with("at", position),
+        Change::ColdDirectory(place) => line("cold-directory")
+            .with("id", format_args!("{:016x}", place.id))
+            .with_bytes("path", place.path.as_bytes()),
         Change::Prepared { number, transaction } => {
             let line = line("prepared").with_number("number", number.0);
             with_prepared(line, transaction)
@@ -178,6 +181,9 @@ fn with_reference(line: Line, table: &TableReference) -> Line {
     }
     if let Some(sequence) = table.global_sequence {
         line = line.with_number("global_sequence", sequence.0);
+    }
+    if table.tier == Tier::Cold {
+        line = line.with("tier", "cold");
     }
     with_unknown(line, &table.unknown)
 }
