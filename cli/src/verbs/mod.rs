@@ -20,6 +20,7 @@ pub mod scrub;
 pub mod backup;
 pub mod checkpoint;
 pub mod clone_family;
+pub mod tier;
 pub mod watch;
 pub mod follow;
 pub mod inspect;

@@ -7,7 +7,7 @@
 mod completion;
 
 use super::{backup, batch, bucket, checkpoint, clone_family, export, families, import, point};
-use super::{prepared, scan, scrub, step, transactions, txn, upkeep, watch};
+use super::{prepared, scan, scrub, step, tier, transactions, txn, upkeep, watch};
 use crate::argument::SettingsArguments;
 use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, read_line};
@@ -160,6 +160,10 @@ enum Verb {
     Checkpoint(checkpoint::Arguments),
     /// Add a backup of the database to a directory
     Backup(backup::CreateArguments),
+    /// Move the tables of a family to the cold tier
+    Freeze(tier::Arguments),
+    /// Move the tables of a family back
+    Thaw(tier::Arguments),
     /// Print the commits that the log still has
     Watch(watch::Arguments),
     /// Merge tables: all, those of a family or those of a range
@@ -516,6 +520,8 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         Verb::Scrub(arguments) => scrub::run(session, &arguments),
         Verb::Checkpoint(arguments) => checkpoint::run(session, &arguments),
         Verb::Backup(arguments) => backup::create(session, &arguments),
+        Verb::Freeze(arguments) => tier::freeze(session, &arguments),
+        Verb::Thaw(arguments) => tier::thaw(session, &arguments),
         Verb::Watch(arguments) => watch::run(session, &arguments),
         Verb::Compact(arguments) => upkeep::compact(session, &arguments),
         Verb::Flush(arguments) => upkeep::flush(session, &arguments),

@@ -13,6 +13,7 @@ mod transfer;
 mod import;
 mod upkeep;
 mod backup;
+mod tiers;
 mod golden;
 mod damage;
 mod shell;

@@ -299,6 +299,8 @@ fn help_and_version_are_there_for_each_verb() {
         "export",
         "families",
         "clone",
+        "freeze",
+        "thaw",
         "stats",
         "check",
         "scrub",

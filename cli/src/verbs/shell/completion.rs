@@ -52,7 +52,7 @@ impl Completion {
         let positional = before.iter().skip(1).filter(|word| !word.starts_with('-')).count();
         match (verb_name.as_deref(), before) {
             (_, [.., "--family"])
-            | (Some("use" | "clone"), [_])
+            | (Some("use" | "clone" | "freeze" | "thaw"), [_])
             | (Some("families"), [_, "drop" | "rename" | "options"]) => {
                 all.extend(self.families.iter().cloned())
             }
