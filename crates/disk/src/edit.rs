@@ -31,6 +31,7 @@
 //!  12  LastSequence  | sequence |
 //!  13  LogSynced     | segment | offset | slot |
 //!  14  LatestTime    | ms | jump ms |
+//!  16  Branch        | kind u8 | of a [branch](crate::branch_record) |
 //!  17  Prepared      | number | state u8: 1 undecided, 2 decided | if undecided: bytes |
 //!  18  FamiliesLogged | segment | offset |
 //!  20  ColdDirectory  | id u64 le | path |
@@ -43,6 +44,7 @@ mod reference;
 pub use reference::TableReference;
 
 use crate::{
+    branch_record::BranchChange,
     edit::{reference::sequence, tier::ColdPlace},
     fields::{FieldList, OPTIONAL, StoredField, read_fields},
     log::record::{LogPosition, SEGMENT_BYTES_MAX, SEGMENT_ID_MAX},
@@ -77,8 +79,7 @@ const UNDECIDED: u8 = 1;
 const DECIDED: u8 = 2;
 
 /// Changes have the tags of fields, and so the same rule for those that are not known.
-const CHANGES: FieldList =
-    FieldList { of: "manifest", reserved: &[(15, "blob file"), (16, "branch of a family")] };
+const CHANGES: FieldList = FieldList { of: "manifest", reserved: &[(15, "blob file")] };
 
 /// What later versions say in a change that this one knows.
 const CHANGE_FIELDS: FieldList = FieldList { of: "change in the manifest", reserved: &[] };
@@ -177,6 +178,8 @@ pub enum Change {
         /// The position in the log.
         position: LogPosition,
     },
+    /// The branches change.
+    Branch(BranchChange),
     /// This is the cold directory, whether or not a table lies there.
     ColdDirectory(ColdPlace),
     /// A prepared transaction waits for its decision.
@@ -217,6 +220,7 @@ impl Change {
             Self::LastSequence(_) => 12,
             Self::LogSynced { .. } => 13,
             Self::LatestTime(_) => 14,
+            Self::Branch(_) => 16,
             Self::Prepared { .. } | Self::PreparedDecided { .. } => 17,
             Self::FamiliesLogged { .. } => 18,
             Self::ColdDirectory(_) => 20,
@@ -267,6 +271,7 @@ impl Change {
             Self::FamiliesLogged { position } => {
                 put_numbers(out, &[position.segment.0, position.offset]);
             }
+            Self::Branch(change) => change.encode(out),
             Self::ColdDirectory(place) => place.encode(out),
             Self::Prepared { number, transaction } => {
                 put_numbers(out, &[number.0]);
@@ -320,6 +325,7 @@ impl Change {
                 latest_ms: reader.varint()?,
                 jump_ms: reader.varint()?,
             }),
+            16 => Self::Branch(BranchChange::decode(reader)?),
             17 => prepared(reader)?,
             18 => Self::FamiliesLogged { position: position(reader)? },
             20 => Self::ColdDirectory(ColdPlace::decode(reader)?),

@@ -5,7 +5,7 @@
 //! flush first.
 
 use crate::{
-    catalog::{family::DEFAULT_FAMILY, manifest::Manifest},
+    catalog::{family::DEFAULT_FAMILY_ID, manifest::Manifest},
     database::Database,
     install::snapshot,
     jobs::flush::flush_all,
@@ -64,6 +64,9 @@ pub struct LogContents {
 /// # Errors
 /// `Poisoned`.
 pub fn with_log(database: &Database) -> Result<CopyContents> {
+    // Between the place of an ingest in the order and its edit, the log would have the place, and
+    // the manifest not the tables.
+    let _changing = lock(&database.catalog.changing_io);
     let manifest = lock(&database.catalog.manifest_io);
     database.health.check_log()?;
     let sequencer = lock(&database.log.sequencer);
@@ -153,7 +156,10 @@ fn is_kept(change: &Change, chosen: Option<&BTreeSet<FamilyId>>) -> bool {
         | Change::LogCut { .. }
         | Change::LogSynced { .. }
         | Change::FamiliesLogged { .. } => false,
-        Change::CreateFamily { id, name, .. } => is_chosen(id) || name == DEFAULT_FAMILY,
+        // By its id, because families of branches have that name, too.
+        Change::CreateFamily { id, .. } => is_chosen(id) || *id == DEFAULT_FAMILY_ID,
+        // Its families are not chosen.
+        Change::Branch(_) => chosen.is_none(),
         Change::AddTable { family, .. } => is_chosen(family),
         _ => true,
     }

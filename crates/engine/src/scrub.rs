@@ -259,7 +259,8 @@ impl Scrub<'_> {
             Some(stopped) => return Err(stopped),
             None => {}
         }
-        let names: Vec<Arc<str>> = held.iter().map(|(family, _)| family.name()).collect();
+        let families = database.catalog.families.load();
+        let names: Vec<Arc<str>> = held.iter().map(|(family, _)| families.label(family)).collect();
         let tables = held.iter().map(|(_, table)| table);
         let shared: Vec<_> = names.iter().map(|name| &**name).zip(tables).collect();
         note_table(&mut self.report.found, &database.catalog.files, &shared, verified);

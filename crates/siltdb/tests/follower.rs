@@ -251,6 +251,31 @@ fn following_makes_no_call_that_changes_anything_and_takes_no_lock() {
     assert!(changes.load(Ordering::Relaxed) > 0);
 }
 
+/// The writer ingests between the follower's look at the manifest and its look at the log.
+#[test]
+fn an_ingest_behind_the_manifest_is_shown_with_what_came_after_it() {
+    let fs = MemFs::new();
+    let writer = on(&fs).open(DIR).unwrap();
+    writer.put("a", "old").unwrap();
+    let is_due = Arc::new(AtomicBool::new(false));
+    let (due, meddler) = (Arc::clone(&is_due), writer.clone());
+    let meddle = move |path: &Path| {
+        // The log files are listed once the manifest is read.
+        if path == Path::new("") && due.swap(false, Ordering::Relaxed) {
+            meddler.default_family().ingest_sorted([("b", "new"), ("c", "new")]).unwrap();
+            meddler.put("d", "later").unwrap();
+        }
+    };
+    let meddling = MeddlingFs::new(Arc::new(fs.clone()), Arc::new(meddle));
+    let follower = tiny().workers(0).fs(Arc::new(meddling)).open_follower(DIR).unwrap();
+    is_due.store(true, Ordering::Relaxed);
+    let sequence = follower.catch_up().unwrap();
+    assert!(!is_due.load(Ordering::Relaxed));
+    assert_eq!(sequence, writer.snapshot().sequence());
+    let keys: Vec<_> = follower.db().iter().unwrap().map(|pair| pair.unwrap().0.to_vec()).collect();
+    assert_eq!(keys, [b"a", b"b", b"c", b"d"]);
+}
+
 #[test]
 fn families_come_and_go() {
     let fs = MemFs::new();

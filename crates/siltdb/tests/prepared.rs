@@ -349,6 +349,33 @@ fn what_it_wrote_is_locked_until_the_decision_also_after_a_reopen() {
 }
 
 #[test]
+fn a_writer_that_waits_in_vain_is_told_the_id_and_stats_count_it() {
+    let fs = MemFs::new();
+    let db = open(&fs);
+    prepare(&db, "transfer:7", "key");
+    let check = |db: &Db| {
+        let error = db.put("key", "value").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Busy);
+        let text = error.to_string();
+        assert!(text.contains("locked by the prepared transaction \"transfer:7\""), "{text}");
+        let stats = db.stats();
+        assert_eq!(stats.prepared_transactions, 1);
+        assert!(stats.prepared_bytes > 10);
+    };
+    check(&db);
+    let (_, db) = crashed(&fs, power_loss(1));
+    check(&db);
+    db.rollback_prepared("transfer:7").unwrap();
+    let stats = db.stats();
+    assert_eq!((stats.prepared_transactions, stats.prepared_bytes), (0, 0));
+    // Another holder of the same key has no id.
+    let transaction = begin(&db, Isolation::Snapshot);
+    transaction.get_for_update("key").unwrap();
+    let text = db.put("key", "value").unwrap_err().to_string();
+    assert!(text.contains("locked by transaction ") && !text.contains("transfer"), "{text}");
+}
+
+#[test]
 fn what_it_read_is_locked_as_far_as_its_level_depends_on_it() {
     for (isolation, locked, free) in [
         (Isolation::ReadCommitted, &[][..], &["r1", "r2", "r3", "s"][..]),

@@ -24,6 +24,7 @@ pub mod buckets;
 pub mod transaction;
 pub mod recovery;
 pub mod plan;
+mod ingests;
 mod carry_out;
 pub mod subscriber;
 pub mod run;

@@ -30,13 +30,15 @@ pub enum Phase {
     Checkpoint,
     /// A backup.
     Backup,
+    /// An ingest.
+    Ingest,
     /// A family being frozen or thawed.
     Tier,
     /// A sync on demand, a close, and jobs that neither flush nor compact.
     Other,
 }
 
-const PHASES: [(Phase, &str); 13] = [
+const PHASES: [(Phase, &str); 14] = [
     (Phase::Idle, "idle"),
     (Phase::Commit, "commit"),
     (Phase::Transaction, "transaction"),
@@ -48,12 +50,13 @@ const PHASES: [(Phase, &str); 13] = [
     (Phase::Recovery, "recovery"),
     (Phase::Checkpoint, "checkpoint"),
     (Phase::Backup, "backup"),
+    (Phase::Ingest, "ingest"),
     (Phase::Tier, "tier"),
     (Phase::Other, "other"),
 ];
 
 /// The phases in which a complete simulation must have crashed.
-const REQUIRED: [Phase; 12] = [
+const REQUIRED: [Phase; 13] = [
     Phase::Idle,
     Phase::Commit,
     Phase::Transaction,
@@ -65,6 +68,7 @@ const REQUIRED: [Phase; 12] = [
     Phase::Recovery,
     Phase::Checkpoint,
     Phase::Backup,
+    Phase::Ingest,
     Phase::Tier,
 ];
 
@@ -83,6 +87,8 @@ pub struct Report {
     pub commits: u64,
     /// Of these, acknowledged as synced.
     pub commits_synced: u64,
+    /// Of these, ingests.
+    pub ingests: u64,
     /// Of these, those that created a family, and may have dropped one.
     pub families_committed: u64,
     /// Commits acknowledged after a failed call, by a database that was not reopened.
@@ -121,6 +127,8 @@ pub struct Report {
     pub clones_at_snapshots: u64,
     /// Of all, families that were clones.
     pub clones_of_clones: u64,
+    /// Branches created.
+    pub branches: u64,
     /// Counts of backups.
     pub backups: Backups,
     /// Temporary renamings of the directory.
@@ -375,6 +383,7 @@ impl Report {
         self.nested += other.nested;
         self.commits += other.commits;
         self.commits_synced += other.commits_synced;
+        self.ingests += other.ingests;
         self.families_committed += other.families_committed;
         self.commits_resumed += other.commits_resumed;
         self.in_flight_kept += other.in_flight_kept;
@@ -394,6 +403,7 @@ impl Report {
         self.clones += other.clones;
         self.clones_at_snapshots += other.clones_at_snapshots;
         self.clones_of_clones += other.clones_of_clones;
+        self.branches += other.branches;
         self.backups.add(&other.backups);
         self.moves += other.moves;
         self.tiny_steps_max = self.tiny_steps_max.max(other.tiny_steps_max);
@@ -427,6 +437,7 @@ impl Report {
             ("crashes inside a recovery", self.nested),
             ("acknowledged commits", self.commits),
             ("synced commits", self.commits_synced),
+            ("ingests", self.ingests),
             ("commits of families", self.families_committed),
             ("commits after a failed call", self.commits_resumed),
             ("commits in flight that are kept", self.in_flight_kept),
@@ -439,6 +450,7 @@ impl Report {
             ("clones", self.clones),
             ("clones at snapshots", self.clones_at_snapshots),
             ("clones of clones", self.clones_of_clones),
+            ("branches", self.branches),
             ("directories renamed", self.moves),
             ("tiny steps", self.tiny_steps_max),
             ("reads", self.reads),
@@ -479,10 +491,11 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "commits      {:>9}  acknowledged, {} of them synced; {} in flight at a crash kept, \
-             {} unsynced lost to power, {} volatile to any crash",
+            "commits      {:>9}  acknowledged, {} of them synced, {} ingests; {} in flight at a \
+             crash kept, {} unsynced lost to power, {} volatile to any crash",
             self.commits,
             self.commits_synced,
+            self.ingests,
             self.in_flight_kept,
             self.commits_lost,
             self.volatile_lost
@@ -501,8 +514,8 @@ impl fmt::Display for Report {
         writeln!(f, "{}", self.checkpoints)?;
         writeln!(
             f,
-            "clones       {:>9}  compared, {} of a snapshot, {} of a clone",
-            self.clones, self.clones_at_snapshots, self.clones_of_clones
+            "clones       {:>9}  compared, {} of a snapshot, {} of a clone; {} branches",
+            self.clones, self.clones_at_snapshots, self.clones_of_clones, self.branches
         )?;
         writeln!(f, "{}", self.backups)?;
         writeln!(f, "reads        {:>9}  compared with the model", self.reads)?;

@@ -30,6 +30,8 @@ pub enum Activity {
     Checkpoint,
     /// The making of a backup.
     Backup,
+    /// An ingest.
+    Ingest,
     /// The freezing or thawing of a family.
     Tier,
 }
@@ -42,7 +44,7 @@ impl Activity {
             Self::Transaction => 8,
             Self::Jobs | Self::Clone | Self::Tier => 12,
             Self::Recovery => 64,
-            Self::Family | Self::Sync => 12,
+            Self::Family | Self::Sync | Self::Ingest => 12,
             // These calls decide whether the copy exists.
             Self::Checkpoint | Self::Backup => match call {
                 CallKind::SyncDir | CallKind::Rename => return 3,
@@ -166,6 +168,7 @@ impl CrashState {
             (Some(Activity::Clone), _) => Phase::Clone,
             (Some(Activity::Checkpoint), _) => Phase::Checkpoint,
             (Some(Activity::Backup), _) => Phase::Backup,
+            (Some(Activity::Ingest), _) => Phase::Ingest,
             (Some(Activity::Tier), _) => Phase::Tier,
             (Some(_), Place::Manifest) => Phase::Install,
             (Some(Activity::Commit), Place::Log) => Phase::Commit,

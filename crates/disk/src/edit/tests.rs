@@ -3,6 +3,7 @@
 use super::*;
 use crate::{
     batch::BatchBytes,
+    branch_record::{BranchFamily, BranchRecord},
     edit::tier::Tier,
     fields::UnknownFields,
     garbage::Garbage,
@@ -12,7 +13,7 @@ use crate::{
 };
 use proptest::prelude::*;
 use siltdb_base::{
-    id::TableUid,
+    id::{BranchId, TableUid},
     limits::{PREPARED_ID_BYTES_MAX, TABLE_END_MAX},
     slice::Slice,
 };
@@ -68,6 +69,18 @@ fn prepared_batch() -> Arc<PreparedBatch> {
     Arc::new(PreparedBatch { id, since_ms: u64::MAX, locks, batch })
 }
 
+fn branch() -> BranchRecord {
+    let (head, base) = (FamilyId(u32::MAX), FamilyId(3));
+    BranchRecord {
+        id: BranchId(u32::MAX),
+        name: "n".repeat(FAMILY_NAME_BYTES_MAX),
+        parent: BranchId(u32::MAX - 1),
+        begun: SequenceNumber::MAX,
+        begun_ms: u64::MAX,
+        families: vec![BranchFamily { head, base, next_base: Some(FamilyId(4)) }],
+    }
+}
+
 fn every_change() -> Edit {
     let (visible_to, key_slice, global_sequence, tier) = (None, None, None, Tier::Hot);
     let plain = TableReference { visible_to, key_slice, global_sequence, tier, ..table(3) };
@@ -98,6 +111,9 @@ fn every_change() -> Edit {
             },
             Change::LatestTime(StoredTime { latest_ms: u64::MAX, jump_ms: 7 }),
             Change::FamiliesLogged { position: LogPosition { segment: SegmentId(15), offset: 65 } },
+            Change::Branch(BranchChange::Recorded(branch())),
+            Change::Branch(BranchChange::CheckedOut(BranchId(u32::MAX))),
+            Change::Branch(BranchChange::Dropped(BranchId(3))),
             Change::ColdDirectory(ColdPlace {
                 id: u64::MAX,
                 path: "p".repeat(tier::COLD_PATH_BYTES_MAX),
@@ -149,7 +165,7 @@ fn longer(change: &Change, more: &[u8]) -> Vec<u8> {
 
 #[test]
 fn what_a_newer_build_wrote_is_refused_by_name() {
-    for tag in (15..17).chain([19]).chain(21..OPTIONAL).chain([128, 1 << 40]) {
+    for tag in [15, 19].into_iter().chain(21..OPTIONAL).chain([128, 1 << 40]) {
         let change = Change::Unknown { tag, value: vec![0, 0] };
         let error = Edit::decode(&encoded(&Edit { changes: vec![change] })).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);

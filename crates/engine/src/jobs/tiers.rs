@@ -199,7 +199,7 @@ fn switch(database: &Database, table: TableId, to: (FileNumber, Tier)) -> Result
     if plans.is_empty() {
         return Ok(false);
     }
-    let installed = install_with(database, manifest, (changes, None), None);
+    let installed = install_with(database, manifest, (changes, None), &[]);
     for (family, plan) in &plans {
         family.tree.end_plan(plan);
     }

@@ -13,7 +13,7 @@ use crate::{
     planning::pick_leveled::{WriteLoad, is_quiet, pick, pick_small},
     planning::pick_range::{Request, Step, plan_request},
     planning::pick_tier::{misplaced, pick_tier, wanted_tier},
-    planning::plan::{Busy, Plan, PlanInput, PlanKind, Reason},
+    planning::plan::{Busy, Placed, Plan, PlanInput, PlanKind, Reason},
     read::commit_hook::CommitHook,
     read::empty_ranges::EmptyRanges,
     read::folds::Folds,
@@ -28,7 +28,10 @@ use siltdb_base::{
     id::{FamilyId, SequenceNumber},
     sync::lock,
 };
-use siltdb_disk::edit::{Change, tier::Tier};
+use siltdb_disk::{
+    edit::{Change, tier::Tier},
+    table_meta::KeySpan,
+};
 use siltdb_memtable::{arena::ArenaPool, memtable::Memtable};
 use std::sync::{
     Arc, Mutex,
@@ -527,6 +530,19 @@ impl Tree {
     #[must_use]
     pub fn runs_any_of(&self, count: u64) -> bool {
         lock(&self.busy).runs_any_of(count)
+    }
+
+    /// The lowest level that can take a new table of `range`, which is newer than all others. No
+    /// compaction writes there until [`Tree::release`].
+    pub fn place(&self, range: &KeySpan) -> Placed {
+        let mut busy = lock(&self.busy);
+        let version = self.view.load().version.clone();
+        busy.place(&version, range)
+    }
+
+    /// Notes that an ingested table was installed or given up.
+    pub fn release(&self, placed: Placed) {
+        lock(&self.busy).release(placed);
     }
 
     /// Notes that a plan was installed or cancelled.
