@@ -404,14 +404,8 @@ impl CommandLine {
             Verb::Cas(on) => writing(&on, on.arguments.opening(), start, step::cas),
             Verb::Incr(on) => writing(&on, on.arguments.opening(), start, step::incr),
             Verb::Stats(on) => reading(&on, start, upkeep::stats),
-            Verb::Check(on) => {
-                let options = start.options.clone();
-                closed(start, |output| upkeep::check_closed(&on.db, options, output))
-            }
-            Verb::Recover(arguments) => {
-                let options = start.options.clone();
-                closed(start, |output| recover::run(output, options, &arguments))
-            }
+            Verb::Check(on) => run_check(&on.db, start),
+            Verb::Recover(arguments) => run_recover(&arguments, start),
             Verb::Destroy(arguments) => {
                 let outcome = destroy::run(&mut start.output, start.options, &arguments);
                 flushed(outcome, &mut start.output)
@@ -503,6 +497,16 @@ fn run_backup(verb: BackupVerb, start: Start) -> Result<()> {
 fn run_checkpoint(on: &On<checkpoint::Arguments>, start: Start) -> Result<()> {
     let _watched = interrupt::watch()?;
     existing(on, start, checkpoint::run)
+}
+
+fn run_check(db: &Path, start: Start) -> Result<()> {
+    let options = start.options.clone();
+    closed(start, |output| upkeep::check_closed(db, options, output))
+}
+
+fn run_recover(arguments: &recover::Arguments, start: Start) -> Result<()> {
+    let options = start.options.clone();
+    closed(start, |output| recover::run(output, options, arguments))
 }
 
 fn run_restore(arguments: &backup::RestoreArguments, start: Start) -> Result<()> {

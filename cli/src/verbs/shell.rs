@@ -512,13 +512,7 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         }
         Verb::Export(arguments) => export::run(session, &arguments),
         Verb::Ingest(arguments) => ingest::run(session, &arguments),
-        Verb::Families { verb } => match verb {
-            None | Some(FamiliesVerb::List) => families::list(session),
-            Some(FamiliesVerb::Create(arguments)) => families::create(session, &arguments),
-            Some(FamiliesVerb::Drop(arguments)) => families::drop(session, &arguments),
-            Some(FamiliesVerb::Rename(arguments)) => families::rename(session, &arguments),
-            Some(FamiliesVerb::Options(arguments)) => families::options(session, &arguments),
-        },
+        Verb::Families { verb } => run_families(session, verb),
         Verb::Branch { verb } => branch::run(session, &verb),
         Verb::Clone(arguments) => clone_family::run(session, &arguments),
         Verb::Bucket { verb } => match verb {
@@ -545,4 +539,14 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         Verb::Quit => return Ok(Next::End),
     }?;
     Ok(Next::Command)
+}
+
+fn run_families(session: &mut Session, verb: Option<FamiliesVerb>) -> Result<()> {
+    match verb {
+        None | Some(FamiliesVerb::List) => families::list(session),
+        Some(FamiliesVerb::Create(arguments)) => families::create(session, &arguments),
+        Some(FamiliesVerb::Drop(arguments)) => families::drop(session, &arguments),
+        Some(FamiliesVerb::Rename(arguments)) => families::rename(session, &arguments),
+        Some(FamiliesVerb::Options(arguments)) => families::options(session, &arguments),
+    }
 }

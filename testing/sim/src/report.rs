@@ -509,8 +509,7 @@ impl fmt::Display for Report {
         writeln!(f, "{}", self.locks)?;
         writeln!(f, "{}", self.buckets)?;
         writeln!(f, "{}", self.single_keys)?;
-        writeln!(f, "{}", self.feeds)?;
-        writeln!(f, "{}", self.tiers)?;
+        writeln!(f, "{}\n{}", self.feeds, self.tiers)?;
         writeln!(f, "{}", self.checkpoints)?;
         writeln!(
             f,

@@ -439,7 +439,9 @@ fn write_branches(writer: &mut Writer) {
     for number in 230..236 {
         writer.holds(&default, &row(number), label(&on_branch).as_bytes());
     }
-    writer.put(&default, b"last", b"behind the merge");
+    for number in 0..6 {
+        writer.put(&default, format!("last:{number}").as_bytes(), b"behind the merge");
+    }
     writer.crash(db, Crash::Kill);
 }
 

@@ -217,8 +217,7 @@ fn load(
 ) -> Result<LoadedDatabase> {
     let mut random = Random::new(options.seed);
     let memory = Memory::new(&options);
-    let cache = Arc::clone(&memory.cache);
-    let files = OpenFiles::new(Arc::clone(&directory), options.read_io, cache);
+    let files = OpenFiles::new(Arc::clone(&directory), options.read_io, memory.cache.clone());
     let families = Families::default();
     let operators = options.operators();
     let target = Target {
@@ -233,8 +232,7 @@ fn load(
     let manifest_end = current.map(replay).transpose()?;
     let cold = OpenCold::find(dir, &options, (&files, &families), &known.log)?;
     let slots = known.note_files(&*directory, cold.as_ref())?;
-    slots.check_tables(&files, &known.log)?;
-    cold.as_ref().map_or(Ok(()), |cold| cold.check_tables(&files, &known.log))?;
+    slots.check_tables((&files, cold.as_ref()), &known.log)?;
     let stored = match cfg!(seeded_fault = "undo_time") {
         true => StoredTime::default(),
         false => known.log.time,
@@ -373,7 +371,12 @@ struct Slots {
 
 impl Slots {
     /// Checks that no table is from a later state than the manifest.
-    fn check_tables(&self, files: &OpenFiles, log: &LogState) -> Result<()> {
+    fn check_tables(
+        &self,
+        (files, cold): (&OpenFiles, Option<&OpenCold>),
+        log: &LogState,
+    ) -> Result<()> {
+        cold.map_or(Ok(()), |cold| cold.check_tables(files, log))?;
         let mut unnamed = self.tables.iter().filter(|table| !files.is_in_use(**table));
         unnamed.try_for_each(|table| {
             check_unnamed_table(&**files.directory(), &FileName::Table(*table).to_path(), log)
