@@ -16,6 +16,7 @@ mod import;
 mod bulk;
 mod upkeep;
 mod backup;
+mod tiers;
 mod golden;
 mod damage;
 mod shell;
