@@ -475,14 +475,13 @@ fn a_log_that_begins_behind_the_manifest_is_not_read_for_it() {
     let fs = MemFs::new();
     let writer = on(&fs).open(DIR).unwrap();
     (1..=3).for_each(|round| commit(&writer, &families(&writer), round, &WriteOptions::new()));
-    let (disk, writer) = (fs.clone(), std::sync::Mutex::new(Some(writer)));
+    let (disk, writer) = (fs.clone(), std::sync::Mutex::new(writer));
     let follower = follow_beside(&fs, move || {
         let mut writer = writer.lock().unwrap();
-        let before = writer.take().unwrap();
-        before.flush().unwrap();
-        before.close().unwrap();
-        let after = writer.insert(on(&disk).open(DIR).unwrap());
-        commit(after, &families(after), 4, &WriteOptions::new());
+        writer.flush().unwrap();
+        writer.clone().close().unwrap();
+        *writer = on(&disk).open(DIR).unwrap();
+        commit(&writer, &families(&writer), 4, &WriteOptions::new());
     });
     verify(&follower.db());
     follower.catch_up().unwrap();
