@@ -8,10 +8,11 @@ use crate::interrupt;
 use crate::output::{Output, Settings, Style};
 use crate::session::{Opening, Session, Start};
 use crate::verbs::backup::BackupVerb;
+use crate::verbs::branch::BranchVerb;
 use crate::verbs::{
-    backup, batch, bucket, checkpoint, clone_family, completions, destroy, export, families,
-    follow, import, ingest, inspect, point, prepared, recover, scan, scrub, shell, step, table,
-    txn, upkeep, watch,
+    backup, batch, branch, bucket, checkpoint, clone_family, completions, destroy, export,
+    families, follow, import, ingest, inspect, point, prepared, recover, scan, scrub, shell, step,
+    table, txn, upkeep, watch,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -120,8 +121,11 @@ enum Verb {
     #[command(after_help = ingest::HELP)]
     Ingest(On<ingest::Arguments>),
     /// List, create, drop or rename families, or change their options
-    #[command(after_help = FAMILIES)]
+    #[command(after_help = families::HELP)]
     Families(FamiliesArguments),
+    /// Create, list, check out, drop, rename, compare or merge branches
+    #[command(subcommand, after_help = branch::HELP)]
+    Branch(BranchVerb),
     /// Make a family of what another holds, sharing its tables
     #[command(after_help = clone_family::HELP)]
     Clone(On<clone_family::Arguments>),
@@ -194,19 +198,19 @@ struct FamiliesArguments {
 #[derive(Subcommand)]
 enum FamiliesVerb {
     /// List the families, as `silt families DB` does
-    #[command(after_help = FAMILIES)]
+    #[command(after_help = families::HELP)]
     List(On<Nothing>),
     /// Create a family
-    #[command(after_help = FAMILIES)]
+    #[command(after_help = families::HELP)]
     Create(On<families::NameArguments>),
     /// Drop a family with everything in it
-    #[command(after_help = FAMILIES)]
+    #[command(after_help = families::HELP)]
     Drop(On<families::NameArguments>),
     /// Rename a family
-    #[command(after_help = FAMILIES)]
+    #[command(after_help = families::HELP)]
     Rename(On<families::RenameArguments>),
     /// Print the options of a family, or change some
-    #[command(after_help = FAMILIES)]
+    #[command(after_help = families::HELP)]
     Options(On<families::OptionsArguments>),
 }
 
@@ -305,15 +309,6 @@ Example:
   silt import demo.db flights.csv.gz --key year,month,day,carrier,flight
   curl -s https://example.org/events.json | silt import demo.db - --format json --key id";
 
-const FAMILIES: &str = "\
-Example:
-  silt families demo.db
-  silt families create demo.db users
-  silt families rename demo.db users people
-  silt families options demo.db people
-  silt families options demo.db people compression=none level0_runs=4
-  silt families drop demo.db people";
-
 const STATS: &str = "\
 Example:
   silt stats demo.db
@@ -407,6 +402,7 @@ impl CommandLine {
             Verb::Table(arguments) => run_table(&arguments, start),
             Verb::Ingest(on) => run_ingest(&on, start),
             Verb::Families(arguments) => run_families(arguments, start),
+            Verb::Branch(verb) => run_branch(verb, start),
             Verb::Clone(on) => existing(&on, start, clone_family::run),
             Verb::Bucket(verb) => run_bucket(verb, start),
             Verb::Cas(on) => writing(&on, on.arguments.opening(), start, step::cas),
@@ -474,6 +470,12 @@ fn run_ingest(on: &On<ingest::Arguments>, start: Start) -> Result<()> {
 fn run_prepared(arguments: prepared::Arguments, start: Start) -> Result<()> {
     let (db, opening, verb) = arguments.parts();
     open(&db, opening, start, |session| prepared::run(session, &verb))
+}
+
+fn run_branch(verb: BranchVerb, start: Start) -> Result<()> {
+    let _watched = interrupt::watch()?;
+    let (db, opening, verb) = verb.parts();
+    open(&db, opening, start, |session| branch::run(session, &verb))
 }
 
 fn run_bucket(verb: BucketVerb, start: Start) -> Result<()> {

@@ -11,7 +11,7 @@ use crate::formats::record::WriteError;
 use crate::formats::{Format, csv, jsonl, lines};
 use crate::output::{Style, tell};
 use crate::progress::Progress;
-use crate::scope::Scope;
+use crate::scope::{Scope, label};
 use crate::session::{Direction, Session, Wanted, visit};
 use crate::text::{Form, counted};
 use clap::Args;
@@ -81,7 +81,7 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     let name = arguments.file.display().to_string();
     let is_stdout = arguments.file == Path::new("-");
     let skipped = match arguments.skip_damaged {
-        true => damage(session, &session.family(arguments.family.name())?)?,
+        true => damage(session, &session.family_of(arguments.family.name())?)?,
         false => Vec::new(),
     };
     let ranges = range.into_iter().flat_map(|range| around(range, &skipped)).collect();
@@ -140,7 +140,8 @@ fn damage(session: &Session, family: &Family) -> Result<Vec<Lost>> {
         progress.set_total(done.bytes_total);
         progress.set(done.bytes_done);
     })?;
-    let is_of = |lost: &Lost| lost.family.as_deref().is_none_or(|name| name == family.name());
+    let label = label(family);
+    let is_of = |lost: &Lost| lost.family.as_deref().is_none_or(|name| name == label);
     // A damaged filter does not hide entries from a scan.
     let has_entries = |lost: &Lost| lost.entries_max != Some(0);
     let damage = report.damage.into_iter();

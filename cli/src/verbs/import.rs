@@ -19,7 +19,8 @@ use crate::interrupt;
 use crate::limits::check_entry;
 use crate::output::{Settings, Style, message};
 use crate::progress::Progress;
-use crate::session::Session;
+use crate::scope::FamilyName;
+use crate::session::{MAIN, Session};
 use crate::source::{BytesRead, Source, read_failure};
 use crate::text::{Form, counted, shortened_bytes};
 use chunk::{Chunk, Placed, Presence};
@@ -138,7 +139,7 @@ pub struct Job {
     bad: OnBad,
     on_duplicate: OnDuplicate,
     chunk_records: usize,
-    family: Option<String>,
+    family: FamilyArguments,
     durability: Durability,
 }
 
@@ -174,7 +175,7 @@ impl Arguments {
         job.order = if self.sorted { Order::Sorted } else { Order::Any };
         job.on_duplicate = self.on_duplicate;
         job.chunk_records = self.chunk;
-        job.family = self.family.family.clone();
+        job.family = self.family.clone();
         job.durability = self.durability.unwrap_or(Durability::Buffered);
         job.fill()?;
         Ok(job)
@@ -227,7 +228,7 @@ impl InputArguments {
             bad: if self.skip_bad { OnBad::LeaveOut } else { OnBad::Stop },
             on_duplicate: OnDuplicate::Replace,
             chunk_records: CHUNK_RECORDS,
-            family: None,
+            family: FamilyArguments::default(),
             durability: Durability::Buffered,
         })
     }
@@ -280,7 +281,7 @@ impl InputArguments {
 /// [`Failure::Usage`] with line and column of a bad record; [`Failure::Interrupted`]; errors of the
 /// database. Earlier commits stay, and the failure says how to continue.
 pub fn run(session: &mut Session, mut job: Job) -> Result<()> {
-    let family = open_family(session, job.family.as_deref())?;
+    let family = open_family(session, job.family.name())?;
     if job.order == Order::Sorted {
         return run_sorted(session, job, &family);
     }
@@ -324,16 +325,16 @@ fn run_sorted(session: &mut Session, mut job: Job, family: &Family) -> Result<()
     session.output.result(&text, &object)
 }
 
-/// Returns the family to fill, and creates it if it is missing.
+/// Returns the family to fill, and creates it if it is missing on `main`.
 ///
 /// # Errors
 /// Errors of the database.
-pub fn open_family(session: &Session, name: Option<&str>) -> Result<Family> {
-    let Some(name) = name else { return session.family(None) };
-    match session.family(Some(name)) {
-        Err(Failure::Missing(_)) => {}
-        found => return found,
-    }
+pub fn open_family(session: &Session, name: FamilyName<'_>) -> Result<Family> {
+    let found = session.family_of(name);
+    let is_on_main = name.branch.unwrap_or(session.branch_in_use()) == MAIN;
+    let (Err(Failure::Missing(_)), Some(name), true) = (&found, name.family, is_on_main) else {
+        return found;
+    };
     let family = session.db().create_family(name, FamilyOptions::new())?;
     message(session.output.settings().style, &format!("created family `{name}`"));
     Ok(family)

@@ -2,7 +2,7 @@
 
 use crate::argument::FamilyArguments;
 use crate::failure::{Failure, Result};
-use crate::session::Session;
+use crate::session::{MAIN, Session};
 use crate::text::counted;
 use crate::verbs::import::open_family;
 use crate::verbs::upkeep::aside;
@@ -50,8 +50,11 @@ impl Arguments {
 pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     let db = session.db().clone();
     let names = db.families();
-    let created = arguments.family.name().filter(|name| names.iter().all(|known| known != name));
-    let family = open_family(session, arguments.family.name())?;
+    let name = arguments.family.name();
+    let is_on_main = name.branch.unwrap_or(session.branch_in_use()) == MAIN;
+    let is_new = |name: &&str| is_on_main && names.iter().all(|known| known != name);
+    let created = name.family.filter(is_new);
+    let family = open_family(session, name)?;
     let files: Vec<_> = arguments.files.iter().map(|file| (family.clone(), file.clone())).collect();
     drop(family);
     let ingesting = db.clone();

@@ -19,6 +19,7 @@ pub mod upkeep;
 pub mod scrub;
 pub mod backup;
 pub mod checkpoint;
+pub mod branch;
 pub mod clone_family;
 pub mod table;
 pub mod ingest;

@@ -6,14 +6,15 @@
 
 mod completion;
 
-use super::{backup, batch, bucket, checkpoint, clone_family, export, families, import, ingest};
+use super::ingest;
+use super::{backup, batch, branch, bucket, checkpoint, clone_family, export, families, import};
 use super::{point, prepared, scan, scrub, step, transactions, txn, upkeep, watch};
 use crate::argument::SettingsArguments;
 use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, read_line};
 use crate::interrupt;
 use crate::output::{message, report};
-use crate::session::{Opening, Session};
+use crate::session::{MAIN, Opening, Session};
 use crate::text::{printable, shortened};
 use crate::words::{Command, Script, Splitter};
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -138,6 +139,11 @@ enum Verb {
     Families {
         #[command(subcommand)]
         verb: Option<FamiliesVerb>,
+    },
+    /// Create, list, check out, drop, rename, compare and merge branches
+    Branch {
+        #[command(subcommand)]
+        verb: branch::Verb,
     },
     /// Make a family of what another holds, sharing its tables
     Clone(clone_family::Arguments),
@@ -325,14 +331,21 @@ fn run_terminal(session: &mut Session) -> Result<()> {
     let database = database_name(session);
     loop {
         if let Some(completion) = editor.helper_mut() {
-            completion.families = session.db().families();
+            completion.families = session.family_names();
+            let branches = session.db().branches().into_iter().map(|branch| branch.name);
+            completion.branches = branches.chain([MAIN.to_owned()]).collect();
             let open = session.transactions.open().iter();
             completion.transactions = open.map(|open| open.name.clone()).collect();
             completion.family = session.family(None).ok();
         }
         let transaction = session.transactions.current();
         let transaction = transaction.map_or(String::new(), |name| format!(" [{name}]"));
-        let prompt = format!("{database}:{}{transaction}> ", session.family_in_use());
+        let branch = match session.branch_in_use() {
+            MAIN => String::new(),
+            branch => format!("@{branch}"),
+        };
+        let family = session.family_in_use();
+        let prompt = format!("{database}{branch}:{family}{transaction}> ");
         let text = match editor.readline(&prompt) {
             Ok(text) => text,
             Err(ReadlineError::Interrupted) => continue,
@@ -502,6 +515,7 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
             Some(FamiliesVerb::Rename(arguments)) => families::rename(session, &arguments),
             Some(FamiliesVerb::Options(arguments)) => families::options(session, &arguments),
         },
+        Verb::Branch { verb } => branch::run(session, &verb),
         Verb::Clone(arguments) => clone_family::run(session, &arguments),
         Verb::Bucket { verb } => match verb {
             BucketVerb::Create(arguments) => bucket::create(session, &arguments),

@@ -9,6 +9,7 @@ mod options;
 mod point;
 mod bucket;
 mod range;
+mod branch;
 mod transfer;
 mod import;
 mod bulk;

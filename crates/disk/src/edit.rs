@@ -31,6 +31,7 @@
 //!  12  LastSequence  | sequence |
 //!  13  LogSynced     | segment | offset | slot |
 //!  14  LatestTime    | ms | jump ms |
+//!  16  Branch        | kind u8 | of a [branch](crate::branch_record) |
 //!  17  Prepared      | number | state u8: 1 undecided, 2 decided | if undecided: bytes |
 //!  18  FamiliesLogged | segment | offset |
 //!
@@ -44,6 +45,7 @@
 pub mod current;
 
 use crate::{
+    branch_record::BranchChange,
     fields::{FieldList, FieldsWriter, OPTIONAL, StoredField, UnknownFields, read_fields},
     log::record::{LogPosition, SEGMENT_BYTES_MAX, SEGMENT_ID_MAX},
     prepared::PreparedBatch,
@@ -106,8 +108,7 @@ const REFERENCE_FIELDS: FieldList = FieldList {
 };
 
 /// Changes have the tags of fields, and so the same rule for those that are not known.
-const CHANGES: FieldList =
-    FieldList { of: "manifest", reserved: &[(15, "blob file"), (16, "branch of a family")] };
+const CHANGES: FieldList = FieldList { of: "manifest", reserved: &[(15, "blob file")] };
 
 /// What later versions say in a change that this one knows.
 const CHANGE_FIELDS: FieldList = FieldList { of: "change in the manifest", reserved: &[] };
@@ -266,6 +267,8 @@ pub enum Change {
         /// The position in the log.
         position: LogPosition,
     },
+    /// The branches change.
+    Branch(BranchChange),
     /// A prepared transaction waits for its decision.
     Prepared {
         /// The sequence number of its Prepare record, which the log need not have any more.
@@ -304,6 +307,7 @@ impl Change {
             Self::LastSequence(_) => 12,
             Self::LogSynced { .. } => 13,
             Self::LatestTime(_) => 14,
+            Self::Branch(_) => 16,
             Self::Prepared { .. } | Self::PreparedDecided { .. } => 17,
             Self::FamiliesLogged { .. } => 18,
             Self::Unknown { tag, .. } => *tag,
@@ -353,6 +357,7 @@ impl Change {
             Self::FamiliesLogged { position } => {
                 put_numbers(out, &[position.segment.0, position.offset]);
             }
+            Self::Branch(change) => change.encode(out),
             Self::Prepared { number, transaction } => {
                 put_numbers(out, &[number.0]);
                 out.push(UNDECIDED);
@@ -405,6 +410,7 @@ impl Change {
                 latest_ms: reader.varint()?,
                 jump_ms: reader.varint()?,
             }),
+            16 => Self::Branch(BranchChange::decode(reader)?),
             17 => prepared(reader)?,
             18 => Self::FamiliesLogged { position: position(reader)? },
             0 => return Err(Error::corruption("no change in the manifest has the tag 0")),

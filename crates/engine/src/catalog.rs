@@ -1,6 +1,7 @@
 //! The catalog of a database: its families, their files, and the manifest that records both.
 
 pub mod chunked;
+pub mod branches;
 pub mod family;
 pub mod id_allocator;
 pub mod manifest;

@@ -40,6 +40,9 @@
 //! | *look into them* `operations` `as_bytes` `len` `bytes` | | | | ✓ |
 //! | *families* `create_family` `family_or_create` `rename_family` `drop_family` | ✓ | | | |
 //! | *with the data of another* `clone_family` `clone_family_at` | ✓ | | | |
+//! | *branches* `create_branch`, `_with`, `drop_branch` `rename_branch` `checkout` | all | | | |
+//! | *find them* `branch` `branches` `checked_out`, of a [`Branch`] `family` | all | | | |
+//! | *compare and merge them* `diff` `diff_families` `merge_branch`, `_with` | all | | | |
 //! | *with data* `prepare_family`, then `create_family` `drop_family` | ✓ | | | ✓ |
 //! | *find them* `family` `family_by_id` `default_family` `families` | ✓ | | | |
 //! | *locks*, of a [`Transaction`] `get_for_update` `lock_key` `lock_range` | | | | |
@@ -113,6 +116,7 @@ mod db_prepared;
 mod follower;
 mod place;
 mod checkpoint;
+mod branch;
 pub mod backup;
 pub mod inspect;
 pub mod salvage;
@@ -137,6 +141,9 @@ pub struct Readme;
 pub struct UserPages;
 
 pub use batch::WriteBatch;
+pub use branch::{
+    Branch, BranchDiff, BranchInfo, BranchOptions, BranchValue, KeyDifference, MergeOptions,
+};
 pub use bucket::{
     BUCKET_DEPTH_MAX, BUCKET_NAME_BYTES_MAX, Bucket, BucketCursor, BucketIter, BucketTarget,
 };
@@ -164,6 +171,7 @@ pub use siltdb_base::{
     slice::Slice,
 };
 pub use siltdb_engine::{
+    branch_merge::{ConflictingKey, MergeReport, OnConflict},
     check_report::{CheckProgress, CheckReport},
     checkpoint::Checkpoint,
     copying::CopyProgress,

@@ -371,7 +371,12 @@ impl Subscription {
         let (first, last) = (item.first.0, item.last.0);
         let Some(mut stored) = item.commit else { return Ok(Some(Event::Unlogged(first..=last))) };
         let mut families = Vec::new();
-        for change in std::mem::take(&mut stored.families) {
+        let mut changes = std::mem::take(&mut stored.families);
+        // The families that the merge of a branch drops were its bases, which are not shown.
+        if changes.iter().any(|change| matches!(change, Edit::Branch(_))) {
+            changes.clear();
+        }
+        for change in changes {
             families.push(match change {
                 Edit::CreateFamily { id, name, .. } => FamilyChange::Created { id, name },
                 Edit::DropFamily { id } => FamilyChange::Dropped { id },

@@ -121,6 +121,8 @@ pub struct Report {
     pub clones_at_snapshots: u64,
     /// Of all, families that were clones.
     pub clones_of_clones: u64,
+    /// Branches created.
+    pub branches: u64,
     /// Counts of backups.
     pub backups: Backups,
     /// Temporary renamings of the directory.
@@ -394,6 +396,7 @@ impl Report {
         self.clones += other.clones;
         self.clones_at_snapshots += other.clones_at_snapshots;
         self.clones_of_clones += other.clones_of_clones;
+        self.branches += other.branches;
         self.backups.add(&other.backups);
         self.moves += other.moves;
         self.tiny_steps_max = self.tiny_steps_max.max(other.tiny_steps_max);
@@ -440,6 +443,7 @@ impl Report {
             ("clones", self.clones),
             ("clones at snapshots", self.clones_at_snapshots),
             ("clones of clones", self.clones_of_clones),
+            ("branches", self.branches),
             ("directories renamed", self.moves),
             ("tiny steps", self.tiny_steps_max),
             ("reads", self.reads),
@@ -501,8 +505,8 @@ impl fmt::Display for Report {
         writeln!(f, "{}", self.checkpoints)?;
         writeln!(
             f,
-            "clones       {:>9}  compared, {} of a snapshot, {} of a clone",
-            self.clones, self.clones_at_snapshots, self.clones_of_clones
+            "clones       {:>9}  compared, {} of a snapshot, {} of a clone; {} branches",
+            self.clones, self.clones_at_snapshots, self.clones_of_clones, self.branches
         )?;
         writeln!(f, "{}", self.backups)?;
         writeln!(f, "reads        {:>9}  compared with the model", self.reads)?;

@@ -4,7 +4,7 @@
 
 use crate::{
     carry_out::{carry_out, describe},
-    database::Database,
+    database::{Database, families_by_name},
     directory::Directory,
     expected::{Expectation, Names},
     model::{FamilyIndex, Moment},
@@ -414,6 +414,9 @@ impl Run {
             };
         }
         let other = others[self.draw.index(others.len())].clone();
+        if let Some((branch, family)) = other.split_once('/') {
+            return self.change_branch(names, branch, family);
+        }
         if self.draw.chance(1, 3) {
             return self.commit_family(&name, Some(&other));
         }
@@ -454,11 +457,12 @@ impl Run {
 
     /// After a change of families that failed halfway, only a recovery shows which families exist.
     pub(crate) fn forget_half_changed(&mut self) -> Checked<()> {
-        let found = self.database.db.families();
-        if self.excuse() == Excuse::None || self.database.names.keys().eq(found.iter()) {
+        let found = must(families_by_name(&self.database.db), "opening the families")?;
+        if self.excuse() == Excuse::None || self.database.names.keys().eq(found.keys()) {
             return Ok(());
         }
-        Err(Violation::new(format!("families {found:?} after a change of them failed")))
+        let message = format!("families {:?} after a change of them failed", found.keys());
+        Err(Violation::new(message))
     }
 
     /// After a family was dropped, writes to it fail and open readers of it go on.

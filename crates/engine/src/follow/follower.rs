@@ -250,21 +250,24 @@ impl Core {
                 Ok(Reading::State(database)) => return Ok(Some(*database)),
                 Ok(Reading::Unchanged) => return Ok(None),
                 Ok(Reading::Again(doubt)) => doubt,
-                Err(error) => {
-                    if error.kind() == ErrorKind::Poisoned {
-                        self.failure = Some(error.duplicate());
-                    }
-                    return Err(error);
-                }
+                Err(error) => return Err(self.ended_by(error)),
             };
             match doubt {
-                Some(doubt) => doubts.note(doubt)?,
+                Some(doubt) => doubts.note(doubt).map_err(|error| self.ended_by(error))?,
                 None => doubts.clear(),
             }
         }
         Err(Error::new(ErrorKind::Busy, "the database changes faster than it is read")
             .with_file(&self.dir)
             .with_hint("catch up again"))
+    }
+
+    /// Keeps an error that no later reading takes back.
+    fn ended_by(&mut self, error: Error) -> Error {
+        if error.kind() == ErrorKind::Poisoned {
+            self.failure = Some(error.duplicate());
+        }
+        error
     }
 
     /// Reads manifest and log once, and makes a state of them.
