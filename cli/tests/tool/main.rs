@@ -3,6 +3,7 @@
 //! Only `opening` uses the library, to hold a database open.
 
 mod place;
+mod page;
 mod opening;
 mod follow;
 mod options;
@@ -15,8 +16,10 @@ mod import;
 mod bulk;
 mod upkeep;
 mod backup;
+mod tiers;
 mod golden;
 mod damage;
 mod shell;
 mod transactions;
 mod terminal;
+mod documents;

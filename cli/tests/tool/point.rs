@@ -302,6 +302,8 @@ fn help_and_version_are_there_for_each_verb() {
         "families",
         "clone",
         "branch",
+        "freeze",
+        "thaw",
         "stats",
         "check",
         "scrub",

@@ -360,6 +360,7 @@ fn check_known(change: &Change) -> Result<()> {
         | Change::LatestTime(_)
         | Change::FamiliesLogged { .. }
         | Change::Branch(_)
+        | Change::ColdDirectory(_)
         | Change::Prepared { .. }
         | Change::PreparedDecided { .. }
         | Change::Unknown { .. } => Ok(()),

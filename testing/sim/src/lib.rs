@@ -31,6 +31,7 @@ pub mod run;
 mod parts;
 mod steps;
 mod upkeep;
+mod tiers;
 mod checkpoints;
 mod clones;
 mod backups;
