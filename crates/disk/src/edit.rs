@@ -33,6 +33,7 @@
 //!  14  LatestTime    | ms | jump ms |
 //!  17  Prepared      | number | state u8: 1 undecided, 2 decided | if undecided: bytes |
 //!  18  FamiliesLogged | segment | offset |
+//!  19  RetentionFloor | sequence + 1; 0: there is none |
 //!
 //! tag  field of a table reference
 //!   1  summary
@@ -266,6 +267,8 @@ pub enum Change {
         /// The position in the log.
         position: LogPosition,
     },
+    /// From this sequence number on every version is kept; `None`: there is no retention floor.
+    RetentionFloor(Option<SequenceNumber>),
     /// A prepared transaction waits for its decision.
     Prepared {
         /// The sequence number of its Prepare record, which the log need not have any more.
@@ -306,6 +309,7 @@ impl Change {
             Self::LatestTime(_) => 14,
             Self::Prepared { .. } | Self::PreparedDecided { .. } => 17,
             Self::FamiliesLogged { .. } => 18,
+            Self::RetentionFloor(_) => 19,
             Self::Unknown { tag, .. } => *tag,
         }
     }
@@ -353,6 +357,7 @@ impl Change {
             Self::FamiliesLogged { position } => {
                 put_numbers(out, &[position.segment.0, position.offset]);
             }
+            Self::RetentionFloor(floor) => put_numbers(out, &[floor.map_or(0, |at| at.0 + 1)]),
             Self::Prepared { number, transaction } => {
                 put_numbers(out, &[number.0]);
                 out.push(UNDECIDED);
@@ -407,6 +412,7 @@ impl Change {
             }),
             17 => prepared(reader)?,
             18 => Self::FamiliesLogged { position: position(reader)? },
+            19 => Self::RetentionFloor(retention_floor(reader)?),
             0 => return Err(Error::corruption("no change in the manifest has the tag 0")),
             _ if tag & OPTIONAL == 0 => return Err(CHANGES.unsupported(tag)),
             _ => return Ok(Self::Unknown { tag, value: value.to_vec() }),
@@ -459,6 +465,14 @@ fn prepared(reader: &mut ByteReader<'_>) -> Result<Change> {
         state => Err(Error::corruption("a prepared transaction has an unknown state")
             .with_mismatch("1 or 2", state)),
     }
+}
+
+fn retention_floor(reader: &mut ByteReader<'_>) -> Result<Option<SequenceNumber>> {
+    let floor = reader.varint()?.checked_sub(1).map(SequenceNumber);
+    if floor > Some(SequenceNumber::MAX) {
+        return Err(Error::corruption("a retention floor exceeds 56 bits"));
+    }
+    Ok(floor)
 }
 
 fn family(reader: &mut ByteReader<'_>) -> Result<FamilyId> {

@@ -349,6 +349,7 @@ fn check_known(change: &Change) -> Result<()> {
         | Change::LogSynced { .. }
         | Change::LatestTime(_)
         | Change::FamiliesLogged { .. }
+        | Change::RetentionFloor(_)
         | Change::Prepared { .. }
         | Change::PreparedDecided { .. }
         | Change::Unknown { .. } => Ok(()),

@@ -20,6 +20,8 @@ pub struct Stats {
     pub families: u64,
     /// The number of live snapshots.
     pub snapshots: u64,
+    /// The retention floor: the sequence number from which on every version is kept.
+    pub retention_floor: Option<u64>,
     /// The number of entries in memtables, tombstones and old versions included.
     pub memtable_entries: u64,
     /// The memory that the contents of memtables take, in bytes.
@@ -95,6 +97,7 @@ impl Database {
         let mut stats = Stats {
             sequence: self.log.publisher.published().0,
             snapshots: self.snapshots.count() as u64,
+            retention_floor: self.snapshots.floor().map(|floor| floor.0),
             memtable_held_bytes: self.memory.budget.used(Part::Memtables) as u64,
             memtable_idle_bytes: self.memory.arenas.idle_bytes() as u64,
             fold_bytes: self.memory.budget.used(Part::Folds) as u64,
@@ -157,7 +160,8 @@ impl Stats {
         }
     }
 
-    /// Every number with its name, levels one by one, for tables and JSON.
+    /// Every number with its name, levels one by one, for tables and JSON. A retention floor is
+    /// left out where there is none.
     #[must_use]
     pub fn entries(&self) -> Vec<(String, u64)> {
         let mut entries: Vec<(String, u64)> = [
@@ -195,6 +199,7 @@ impl Stats {
         ]
         .map(|(name, number)| (name.to_owned(), number))
         .into();
+        entries.extend(self.retention_floor.map(|floor| ("retention_floor".to_owned(), floor)));
         for level in 0..LEVELS {
             entries.push((format!("level{level}_tables"), self.tables[level]));
             entries.push((format!("level{level}_bytes"), self.table_bytes[level]));

@@ -44,6 +44,7 @@
 //! | *find them* `family` `family_by_id` `default_family` `families` | ✓ | | | |
 //! | *locks*, of a [`Transaction`] `get_for_update` `lock_key` `lock_range` | | | | |
 //! | *a fixed state* `snapshot`, of a family `family` | all | | ✓ | |
+//! | *earlier states* `set_retention_floor` `retention_floor` `snapshot_at` | all | | | |
 //! | *transactions* `begin` `begin_with` `wait_durable`, of one [`Transaction`] | all | | | |
 //! | *in two phases* `prepared` `commit_prepared` `rollback_prepared`, `_with` | all | | | |
 //! | *options* `options` | all | ✓ | | |
@@ -102,6 +103,7 @@ mod single_key;
 mod bucket;
 mod db;
 mod db_write;
+mod history;
 mod subscription;
 mod db_update;
 mod db_upkeep;
@@ -125,6 +127,7 @@ pub struct Readme;
 #[doc = include_str!("../../../docs/tuning.md")]
 #[doc = include_str!("../../../docs/change-feed.md")]
 #[doc = include_str!("../../../docs/follower.md")]
+#[doc = include_str!("../../../docs/history.md")]
 #[doc = include_str!("../../../docs/operations.md")]
 #[doc = include_str!("../../../docs/two-phase-commit.md")]
 #[doc = include_str!("../../../docs/coming-from/rocksdb.md")]
@@ -140,6 +143,7 @@ pub use db::{Db, check};
 pub use db_upkeep::{CompactOptions, ScrubOptions};
 pub use family::Family;
 pub use follower::Follower;
+pub use history::RetentionFloor;
 pub use isolation::{Isolation, TransactionOptions};
 pub use iter::{Cursor, Iter, Keys};
 pub use key_range::KeyRange;

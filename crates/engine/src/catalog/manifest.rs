@@ -120,6 +120,8 @@ pub struct LogState {
     pub time: StoredTime,
     /// The manifest has the changes of families of all records before this position.
     pub families: LogPosition,
+    /// The retention floor: from there on every version is kept.
+    pub retention_floor: Option<SequenceNumber>,
     /// Prepared transactions by number; the log may have decisions about them.
     pub prepared: BTreeMap<SequenceNumber, Arc<PreparedBatch>>,
 }
@@ -147,6 +149,7 @@ impl LogState {
                 Change::FamiliesLogged { position } => {
                     self.families = self.families.max(*position);
                 }
+                Change::RetentionFloor(floor) => self.retention_floor = *floor,
                 Change::Prepared { number, transaction } => {
                     self.prepared.insert(*number, Arc::clone(transaction));
                 }
@@ -173,12 +176,14 @@ impl LogState {
         // Left out for a database in which no commit has changed families.
         let families = (self.families > LogPosition::ZERO)
             .then_some(Change::FamiliesLogged { position: self.families });
+        let floor = self.retention_floor.map(|floor| Change::RetentionFloor(Some(floor)));
         let prepared = self.prepared.iter().map(|(number, transaction)| Change::Prepared {
             number: *number,
             transaction: Arc::clone(transaction),
         });
         cuts.chain([start, last, synced, Change::LatestTime(self.time)])
             .chain(families)
+            .chain(floor)
             .chain(prepared)
     }
 }
