@@ -7,7 +7,7 @@
 mod completion;
 
 use super::{backup, batch, bucket, checkpoint, clone_family, export, families, import, point};
-use super::{prepared, scan, scrub, step, transactions, txn, upkeep, watch};
+use super::{prepared, retain, scan, scrub, step, transactions, txn, upkeep, watch};
 use crate::argument::SettingsArguments;
 use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, read_line};
@@ -139,6 +139,8 @@ enum Verb {
     },
     /// Make a family of what another holds, sharing its tables
     Clone(clone_family::Arguments),
+    /// Print or change the sequence number from which on `--at SEQ` can read
+    Retain(retain::Arguments),
     /// Create, list, move or delete buckets
     Bucket {
         #[command(subcommand)]
@@ -500,6 +502,7 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
             Some(FamiliesVerb::Options(arguments)) => families::options(session, &arguments),
         },
         Verb::Clone(arguments) => clone_family::run(session, &arguments),
+        Verb::Retain(arguments) => retain::run(session, &arguments),
         Verb::Bucket { verb } => match verb {
             BucketVerb::Create(arguments) => bucket::create(session, &arguments),
             BucketVerb::List(arguments) => bucket::list(session, &arguments),

@@ -299,6 +299,7 @@ fn help_and_version_are_there_for_each_verb() {
         "export",
         "families",
         "clone",
+        "retain",
         "stats",
         "check",
         "scrub",
