@@ -8,7 +8,7 @@
 
 use siltdb::{
     Compression, Db, Durability, ErrorKind, Family, FamilyOptions, Isolation, Options, Read,
-    WriteBatch, WriteOptions,
+    RetentionFloor, WriteBatch, WriteOptions,
     inspect::{self, Detail, Line},
 };
 use siltdb_base::{
@@ -36,6 +36,12 @@ const PREPARED: &str = "0.1-prepared";
 
 /// A family and clones of it, with references that hide newer entries.
 const CLONES: &str = "0.1-clones";
+
+/// Versions of keys from a retention floor on.
+const HISTORY: &str = "0.1-history";
+
+/// How many versions of how many keys; the first is below the floor, the last in the log.
+const VERSIONS: (u64, u64) = (5, 120);
 
 const STORED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../golden");
 
@@ -318,17 +324,51 @@ fn write_clones(writer: &mut Writer) {
     writer.crash(db, Crash::Kill);
 }
 
+/// A key of the history, and what it holds in one version.
+fn version_of(number: u64, version: u64) -> (Vec<u8>, Vec<u8>) {
+    (format!("row:{number:05}").into_bytes(), value(version * 1000 + number, 25))
+}
+
+/// Several versions of all keys, and a floor that was raised above the first.
+fn write_history(writer: &mut Writer) {
+    let db = writer.open();
+    let default = db.default_family();
+    let (versions, keys) = VERSIONS;
+    for version in 0..versions {
+        for number in 0..keys {
+            let (key, value) = version_of(number, version);
+            writer.put(&default, &key, &value);
+        }
+        match version {
+            0 => {
+                db.set_retention_floor(RetentionFloor::Now).unwrap();
+            }
+            1 => {
+                db.set_retention_floor(RetentionFloor::Sequence(2 * keys)).unwrap();
+            }
+            _ => {}
+        }
+        if version < versions - 1 {
+            db.flush().unwrap();
+            db.settle().unwrap();
+        }
+    }
+    writer.crash(db, Crash::Kill);
+}
+
 /// The files that the present code writes as `name`, and their contents once the short-lived
 /// entries have expired. Zeros after the last record of a log or manifest have no meaning and are
 /// left out.
 fn written(name: &str) -> (BTreeMap<String, Vec<u8>>, Contents) {
     let mut writer = Writer::new();
-    if name == CLONES {
-        write_clones(&mut writer);
-    } else {
-        fill_tables(&mut writer);
-        lose_tail(&mut writer);
-        write_every_kind(&mut writer);
+    match name {
+        CLONES => write_clones(&mut writer),
+        HISTORY => write_history(&mut writer),
+        _ => {
+            fill_tables(&mut writer);
+            lose_tail(&mut writer);
+            write_every_kind(&mut writer);
+        }
     }
     if name == PREPARED {
         leave_prepared(&mut writer);
@@ -566,8 +606,33 @@ fn a_stored_clone_has_references_that_hide_what_is_newer() {
 }
 
 #[test]
+fn a_stored_history_shows_each_version_from_its_floor_on() {
+    let place = tempfile::tempdir().unwrap();
+    for (name, bytes) in files_of(&Path::new(STORED).join(HISTORY)) {
+        fs::write(place.path().join(name), bytes).unwrap();
+    }
+    let (versions, keys) = VERSIONS;
+    for rewritten in [false, true] {
+        let db = options().open(place.path()).unwrap();
+        if rewritten {
+            db.compact().unwrap();
+        }
+        assert_eq!(db.retention_floor(), Some(2 * keys));
+        for version in 1..versions {
+            let state = db.snapshot_at((version + 1) * keys).unwrap();
+            for number in 0..keys {
+                let (key, value) = version_of(number, version);
+                assert_eq!(state.get(key).unwrap().as_deref(), Some(&value[..]), "{version}");
+            }
+        }
+        assert_eq!(db.snapshot_at(2 * keys - 1).unwrap_err().kind(), ErrorKind::NotFound);
+        db.close().unwrap();
+    }
+}
+
+#[test]
 fn todays_code_writes_the_newest_stored_databases_byte_by_byte() {
-    [NEWEST, PREPARED, CLONES].into_iter().for_each(compare_written);
+    [NEWEST, PREPARED, CLONES, HISTORY].into_iter().for_each(compare_written);
 }
 
 fn compare_written(name: &str) {
