@@ -452,6 +452,14 @@ pub trait Session {
         Err(Failure::unsupported("no range delete"))
     }
 
+    /// Loads a batch of puts, whose keys ascend, past the log.
+    ///
+    /// # Errors
+    /// Errors of the engine; `Unsupported` unless it has such an operation.
+    fn ingest(&mut self, _batch: &mut Batch) -> Result<()> {
+        Err(Failure::unsupported("no bulk loading is driven here"))
+    }
+
     /// Runs `body` in transactions until one commits, with the retries that the engine advises.
     ///
     /// # Errors

@@ -375,6 +375,8 @@ pub enum Op {
     Open,
     /// Compacts; an operation is an entry.
     Compact,
+    /// Sets values of ascending keys, each batch past the log; an operation is a put.
+    Ingest,
     /// Sets values, each batch in a transaction; an operation is a put.
     TransactionPut,
     /// A transaction that reads a counter and sets it to one more.
@@ -410,7 +412,10 @@ impl Op {
     /// Whether it reads.
     #[must_use]
     pub fn reads(self) -> bool {
-        !matches!(self, Self::Put | Self::Delete | Self::PutDelete | Self::TransactionPut)
+        !matches!(
+            self,
+            Self::Put | Self::Delete | Self::PutDelete | Self::Ingest | Self::TransactionPut
+        )
     }
 
     /// Whether its threads change the same keys, in transactions. The histories of the threads then

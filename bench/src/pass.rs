@@ -450,7 +450,7 @@ impl Course<'_> {
             Op::Scan | Op::ScanReverse | Op::Iterate | Op::Compact => {
                 throughput.ops / all.len().max(1)
             }
-            Op::Put | Op::Delete | Op::PutDelete | Op::TransactionPut => batch,
+            Op::Put | Op::Delete | Op::PutDelete | Op::Ingest | Op::TransactionPut => batch,
             _ => 1,
         };
         Ok((place, measure::latency(&all, ops_per_call, rate), after))

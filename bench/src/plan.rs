@@ -42,6 +42,18 @@ pub enum Steps {
     Each(Vec<Step>),
 }
 
+/// How a batch of writes is committed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Commit {
+    /// As a batch of the engine.
+    #[default]
+    Batch,
+    /// As a bulk load.
+    Ingest,
+    /// In a transaction of this level.
+    Transaction(Isolation),
+}
+
 /// The lengths of ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
@@ -62,8 +74,8 @@ pub struct Plan {
     pub length: Length,
     /// Writes of a commit.
     pub batch: u32,
-    /// The isolation level of the transactions that commit; `None` for plain batches.
-    pub transaction: Option<Isolation>,
+    /// How they are committed.
+    pub commit: Commit,
     /// The version that the first operation writes; each later one is higher by one.
     pub first_version: u32,
 }
@@ -171,7 +183,7 @@ pub fn seed(work: &Work, seed: &Seed, thread: Thread, first_version: u32) -> Pla
         steps: Steps::All(step),
         length: Length::Fixed(1),
         batch: seed.batch,
-        transaction: None,
+        commit: Commit::Batch,
         first_version,
     }
 }
@@ -211,8 +223,12 @@ pub fn run(work: &Work, thread: Thread, first_version: u32) -> Plan {
         Op::YcsbE => Length::UpTo(YCSB_RANGE_MAX),
         _ => Length::Fixed(run.range),
     };
-    let transaction = (run.op == Op::TransactionPut).then_some(run.isolation);
-    Plan { ids, steps, length, batch: run.batch, transaction, first_version }
+    let commit = match run.op {
+        Op::TransactionPut => Commit::Transaction(run.isolation),
+        Op::Ingest => Commit::Ingest,
+        _ => Commit::Batch,
+    };
+    Plan { ids, steps, length, batch: run.batch, commit, first_version }
 }
 
 fn own_ids(thread: Thread, mut own: Vec<u32>) -> Vec<u32> {
@@ -223,7 +239,7 @@ fn own_ids(thread: Thread, mut own: Vec<u32>) -> Vec<u32> {
 /// Interleaved as the workload says, from a random stream of their own.
 fn steps(run: &Run, count: u64, salt: u64) -> Steps {
     let (first, percent, second) = match run.op {
-        Op::Put | Op::TransactionPut => return Steps::All(Step::Put),
+        Op::Put | Op::Ingest | Op::TransactionPut => return Steps::All(Step::Put),
         Op::Delete => return Steps::All(Step::Delete),
         Op::Get | Op::YcsbC => return Steps::All(Step::Get),
         Op::GetMiss => return Steps::All(Step::Miss),

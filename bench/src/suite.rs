@@ -13,7 +13,7 @@ use crate::{
 use serde::Deserialize;
 
 /// The files, in the order of reports.
-const FILES: [(&str, &str); 20] = [
+const FILES: [(&str, &str); 21] = [
     ("claims", include_str!("../suites/claims.toml")),
     ("core", include_str!("../suites/core.toml")),
     ("layerdb", include_str!("../suites/layerdb.toml")),
@@ -24,6 +24,7 @@ const FILES: [(&str, &str); 20] = [
     ("ycsb", include_str!("../suites/ycsb.toml")),
     ("durable", include_str!("../suites/durable.toml")),
     ("queue", include_str!("../suites/queue.toml")),
+    ("bulk-load", include_str!("../suites/bulk-load.toml")),
     ("range-delete", include_str!("../suites/range-delete.toml")),
     ("open-time", include_str!("../suites/open-time.toml")),
     ("many-families", include_str!("../suites/many-families.toml")),

@@ -13,7 +13,7 @@ use crate::{
 };
 use std::{path::Path, time::Duration};
 
-/// Every operation of rows.
+/// Every operation of rows, but for bulk loads, which few engines have, and transactions.
 pub const OPS: [Op; 22] = [
     Op::Put,
     Op::Delete,
@@ -50,14 +50,19 @@ pub fn job(op: Op, dir: &Path) -> Job {
     let ops = match op {
         Op::Open => 3,
         Op::RangeDelete => 20,
+        Op::Ingest => 1000,
         _ => 2000,
     };
-    let order = if op.competes() { Order::Uniform } else { Order::Random };
+    let order = match op {
+        Op::Ingest => Order::Sequential,
+        op if op.competes() => Order::Uniform,
+        _ => Order::Random,
+    };
     let run = Run {
         op,
         order,
         ops,
-        batch: 1,
+        batch: if op == Op::Ingest { 170 } else { 1 },
         reads_percent: 50,
         range: 7,
         open_loop_percent: 0,

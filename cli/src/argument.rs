@@ -5,6 +5,7 @@
 use crate::bounds::{KeyRange, key_range};
 use crate::failure::{Failure, Result};
 use crate::output::{Settings, Style};
+use crate::scope::FamilyName;
 use crate::session::{DEFAULT_FAMILY, Opening};
 use crate::text::Form;
 use clap::{Args, ValueEnum};
@@ -143,25 +144,28 @@ impl OpeningArguments {
 }
 
 /// The family that a verb works on.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default)]
 pub struct FamilyArguments {
     /// The family to work on [default: default; in the shell, the one in use]
     #[arg(long, value_name = "NAME")]
     pub family: Option<String>,
+    /// The branch to work on [default: the one that is checked out]
+    #[arg(long, value_name = "NAME")]
+    pub branch: Option<String>,
 }
 
 impl FamilyArguments {
-    /// Returns the name that was given.
-    pub fn name(&self) -> Option<&str> {
-        self.family.as_deref()
+    /// Returns the names that were given.
+    pub fn name(&self) -> FamilyName<'_> {
+        FamilyName { branch: self.branch.as_deref(), family: self.family.as_deref() }
     }
 
     /// Decides whether a verb that writes creates a missing database. It does so only for the
-    /// default family, since a new database has no other one.
+    /// default family, since a new database has no other one, and no branches.
     pub fn opening(&self) -> Opening {
         match self.name() {
-            None | Some(DEFAULT_FAMILY) => Opening::Create,
-            Some(_) => Opening::Write,
+            FamilyName { branch: None, family: None | Some(DEFAULT_FAMILY) } => Opening::Create,
+            _ => Opening::Write,
         }
     }
 }

@@ -8,10 +8,11 @@ use crate::interrupt;
 use crate::output::{Output, Settings, Style};
 use crate::session::{Opening, Session, Start};
 use crate::verbs::backup::BackupVerb;
+use crate::verbs::branch::BranchVerb;
 use crate::verbs::{
-    backup, batch, bucket, checkpoint, clone_family, completions, destroy, export, families,
-    follow, import, inspect, point, prepared, recover, retain, scan, scrub, shell, step, txn,
-    upkeep, watch,
+    backup, batch, branch, bucket, checkpoint, clone_family, completions, destroy, export,
+    families, follow, import, ingest, inspect, point, prepared, recover, retain, scan, scrub,
+    shell, step, table, txn, upkeep, watch,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -111,11 +112,20 @@ enum Verb {
     #[command(after_help = IMPORT)]
     Import(On<import::Arguments>),
     /// Write entries as csv, tsv, jsonl, json or lines
-    #[command(after_help = EXPORT)]
+    #[command(after_help = export::HELP)]
     Export(On<export::Arguments>),
+    /// Write records to a table file, outside of any database
+    #[command(after_help = table::HELP)]
+    Table(table::Arguments),
+    /// Add table files to a family, all or none; creates the database
+    #[command(after_help = ingest::HELP)]
+    Ingest(On<ingest::Arguments>),
     /// List, create, drop or rename families, or change their options
-    #[command(after_help = FAMILIES)]
+    #[command(after_help = families::HELP)]
     Families(FamiliesArguments),
+    /// Create, list, check out, drop, rename, compare or merge branches
+    #[command(subcommand, after_help = branch::HELP)]
+    Branch(BranchVerb),
     /// Make a family of what another holds, sharing its tables
     #[command(after_help = clone_family::HELP)]
     Clone(On<clone_family::Arguments>),
@@ -168,7 +178,7 @@ enum Verb {
     #[command(after_help = destroy::HELP)]
     Destroy(destroy::Arguments),
     /// Print the contents of a log, a manifest or a table
-    #[command(after_help = INSPECT)]
+    #[command(after_help = inspect::HELP)]
     Inspect(inspect::Arguments),
     /// Print the format version of a database, and upgrade it to the newest
     #[command(after_help = UPGRADE)]
@@ -191,19 +201,19 @@ struct FamiliesArguments {
 #[derive(Subcommand)]
 enum FamiliesVerb {
     /// List the families, as `silt families DB` does
-    #[command(after_help = FAMILIES)]
+    #[command(after_help = families::HELP)]
     List(On<Nothing>),
     /// Create a family
-    #[command(after_help = FAMILIES)]
+    #[command(after_help = families::HELP)]
     Create(On<families::NameArguments>),
     /// Drop a family with everything in it
-    #[command(after_help = FAMILIES)]
+    #[command(after_help = families::HELP)]
     Drop(On<families::NameArguments>),
     /// Rename a family
-    #[command(after_help = FAMILIES)]
+    #[command(after_help = families::HELP)]
     Rename(On<families::RenameArguments>),
     /// Print the options of a family, or change some
-    #[command(after_help = FAMILIES)]
+    #[command(after_help = families::HELP)]
     Options(On<families::OptionsArguments>),
 }
 
@@ -287,6 +297,10 @@ with a warning if more than 1 % of the records overwrote one. --key A,B makes a 
 fields (\\, is a comma in a name). --key-line makes it of the line number; in lines the whole line \
 is then the value.
 
+--sorted loads records whose keys ascend into tables directly, all or none, past the log. A record \
+out of order ends the import with its line, and nothing is imported. It does not count which keys \
+are new.
+
 A bad record is reported with line and column (a field in csv and tsv, a byte in the others). It \
 ends the import with exit code 2, unless --skip-bad leaves it out. Chunks committed before it \
 stay. The message says how many records they have, and which --skip continues after them. The same \
@@ -297,39 +311,6 @@ Example:
   silt import demo.db examples/data/airports.csv
   silt import demo.db flights.csv.gz --key year,month,day,carrier,flight
   curl -s https://example.org/events.json | silt import demo.db - --format json --key id";
-
-const EXPORT: &str = "\
-Formats:
-  csv, tsv  If all values are JSON objects, one column for each field. A key
-            column precedes them, unless the first field of every value (or the
-            one --key names) is the key. Else the columns key and value.
-  jsonl     A value that is a JSON object with the key in its first field (or in
-            the one --key names) is written unchanged. Any other record is
-            {\"key\": …, \"value\": …}, with {\"hex\": …} for bytes that are not UTF-8.
-  json      The same in an array.
-  lines     Key, tab, value. With --escape or --hex they can hold any bytes.
-
-An import of lines restores every record that the export accepts; with --escape or --hex that is \
-any record. An import of jsonl and json restores all records if their values have the keys. For \
-csv and tsv, all fields must also be strings, and the same in all values. A cell cannot tell a \
-string from a number, nor null from an empty string or a missing field.
-
-A record that the format cannot represent ends the export with exit code 2. The export writes a \
-new file, which replaces the old one when it is complete. A failed export leaves the old file; a \
-killed one also leaves a file NAME.1.tmp. A file in the directory of the database is refused.
-
-Example:
-  silt export demo.db airports.jsonl
-  silt export demo.db --format lines --escape > airports.lines";
-
-const FAMILIES: &str = "\
-Example:
-  silt families demo.db
-  silt families create demo.db users
-  silt families rename demo.db users people
-  silt families options demo.db people
-  silt families options demo.db people compression=none level0_runs=4
-  silt families drop demo.db people";
 
 const STATS: &str = "\
 Example:
@@ -352,17 +333,6 @@ Writes survive a crash without this, because they are in the log.
 Example:
   silt flush demo.db
   silt flush demo.db --family users";
-
-const INSPECT: &str = "\
-The part and the database may have either order. Keys are printed between quotation marks, with a \
-backslash before a quotation mark or backslash, and any byte that is not printable ASCII as \
-\\xNN. --escape, --hex and --json print them as other verbs do; --escape adds quotation marks, and \
-prints one inside as \\x22.
-
-Example:
-  silt inspect wal demo.db | head
-  silt inspect manifest demo.db --json
-  silt inspect table demo.db/000012.table";
 
 const UPGRADE: &str = "\
 A database keeps the format version of its creation until it is upgraded. There is one version so \
@@ -432,7 +402,10 @@ impl CommandLine {
                 open(&on.db, Opening::Create, start, |session| import::run(session, job))
             }
             Verb::Export(on) => watched(|| reading(&on, start, export::run)),
+            Verb::Table(arguments) => run_table(&arguments, start),
+            Verb::Ingest(on) => run_ingest(&on, start),
             Verb::Families(arguments) => run_families(arguments, start),
+            Verb::Branch(verb) => run_branch(verb, start),
             Verb::Clone(on) => existing(&on, start, clone_family::run),
             Verb::Retain(on) => writing(&on, on.arguments.opening(), start, retain::run),
             Verb::Bucket(verb) => run_bucket(verb, start),
@@ -474,6 +447,7 @@ impl Verb {
             Self::Backup(verb) if !matches!(verb, BackupVerb::Create(_)) => ("backup", Reach::Lock),
             Self::Inspect(_) => ("inspect", Reach::Files),
             Self::Follow(_) => ("follow", Reach::Files),
+            Self::Table(_) => ("table", Reach::Files),
             Self::Completions(_) => ("completions", Reach::Files),
             _ => ("", Reach::Open),
         }
@@ -485,9 +459,27 @@ fn run_txn(on: &On<txn::Arguments>, start: Start) -> Result<()> {
     existing(on, start, |session, arguments| txn::run(session, arguments, script))
 }
 
+fn run_table(arguments: &table::Arguments, mut start: Start) -> Result<()> {
+    let _watched = interrupt::watch()?;
+    let outcome = table::run(&mut start.output, arguments);
+    flushed(outcome, &mut start.output)
+}
+
+fn run_ingest(on: &On<ingest::Arguments>, start: Start) -> Result<()> {
+    let _watched = interrupt::watch()?;
+    on.arguments.check()?;
+    writing(on, Opening::Create, start, ingest::run)
+}
+
 fn run_prepared(arguments: prepared::Arguments, start: Start) -> Result<()> {
     let (db, opening, verb) = arguments.parts();
     open(&db, opening, start, |session| prepared::run(session, &verb))
+}
+
+fn run_branch(verb: BranchVerb, start: Start) -> Result<()> {
+    let _watched = interrupt::watch()?;
+    let (db, opening, verb) = verb.parts();
+    open(&db, opening, start, |session| branch::run(session, &verb))
 }
 
 fn run_bucket(verb: BucketVerb, start: Start) -> Result<()> {

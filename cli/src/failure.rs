@@ -21,6 +21,8 @@ pub enum Failure {
     Missing(String),
     /// A condition of a script does not hold; nothing was written.
     Condition(String),
+    /// A merge met conflicts, which are on stdout; nothing was merged.
+    Conflicts(String),
     /// The check found damage; the report is already on stdout.
     CheckFailed,
     /// Backups are damaged; the report is already on stdout.
@@ -110,6 +112,7 @@ impl Failure {
             Self::Usage(_) => "usage",
             Self::Missing(_) => "not found",
             Self::Condition(_) => "condition",
+            Self::Conflicts(_) => "conflict",
             Self::CheckFailed | Self::Damaged(_) => "check failed",
             Self::Lost(_) => "lost",
             Self::File { .. } | Self::Stdout(_) | Self::ScriptStopped { .. } => "io",
@@ -124,6 +127,7 @@ impl Failure {
         match self {
             Self::Usage(_) => 2,
             Self::Condition(_) => 6,
+            Self::Conflicts(_) => 5,
             Self::CheckFailed | Self::Damaged(_) | Self::Lost(_) => 3,
             Self::Missing(_)
             | Self::File { .. }
@@ -191,6 +195,7 @@ impl fmt::Display for Failure {
             Self::Usage(message) => write!(f, "{message}"),
             Self::Missing(message) => write!(f, "not found: {message}"),
             Self::Condition(message) => write!(f, "condition failed: {message}"),
+            Self::Conflicts(message) => write!(f, "conflict: {message}"),
             Self::CheckFailed => write!(
                 f,
                 "check failed: the database is damaged; `silt recover OLD NEW` writes what \

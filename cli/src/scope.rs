@@ -8,6 +8,35 @@ use siltdb::{
     Bucket, BucketIter, Family, Iter, Read, ReadOptions, Result, Slice, Snapshot, Transaction,
 };
 
+/// Which family of which branch; what is not given is the one in use.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FamilyName<'a> {
+    /// The name of the branch.
+    pub branch: Option<&'a str>,
+    /// The name of the family.
+    pub family: Option<&'a str>,
+}
+
+impl FamilyName<'_> {
+    /// Returns whether a branch or a family is given.
+    pub fn is_given(self) -> bool {
+        self.branch.is_some() || self.family.is_some()
+    }
+
+    /// Returns the same name, with what `other` gives where it gives nothing.
+    pub fn or(self, other: Self) -> Self {
+        Self { branch: self.branch.or(other.branch), family: self.family.or(other.family) }
+    }
+}
+
+/// Returns the name of a family for reports. That of a branch has the branch's name before it.
+pub fn label(family: &Family) -> String {
+    match family.branch() {
+        Some(branch) => format!("{branch}/{}", family.name()),
+        None => family.name(),
+    }
+}
+
 /// A family in its committed state, or in a transaction.
 #[derive(Clone)]
 pub enum Scope {

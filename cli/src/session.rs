@@ -6,7 +6,7 @@ use crate::bounds::KeyRange;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::output::{Output, Settings, message};
-use crate::scope::{ReadScope, Scope, ScopedBucket};
+use crate::scope::{FamilyName, ReadScope, Scope, ScopedBucket};
 use crate::transactions::Transactions;
 use siltdb::{
     Create, Db, Durability, Error, ErrorKind, Family, Follower, Options, ReadOptions, RecoveryMode,
@@ -20,6 +20,9 @@ const CURRENT: &str = "CURRENT";
 
 /// A family that exists in every database.
 pub const DEFAULT_FAMILY: &str = "default";
+
+/// The branch that every database has: the database itself.
+pub const MAIN: &str = "main";
 
 /// The purpose of an opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +61,8 @@ pub struct Session {
     /// What reads beside the writer that has the database open, if there is one.
     follower: Option<Follower>,
     path: PathBuf,
+    /// The branch in use.
+    branch: String,
     family: String,
     entries_shown: Option<u64>,
     /// The open transactions.
@@ -117,8 +122,8 @@ impl Session {
         }
         let family = DEFAULT_FAMILY.to_owned();
         let transactions = Transactions::default();
-        let (path, entries_shown) = (path.to_owned(), None);
-        Ok(Self { db, follower, path, family, entries_shown, transactions, output })
+        let (path, branch, entries_shown) = (path.to_owned(), db.checked_out(), None);
+        Ok(Self { db, follower, path, branch, family, entries_shown, transactions, output })
     }
 
     /// Returns the directory of the database, as it was given.
@@ -167,27 +172,96 @@ impl Session {
         Ok(())
     }
 
-    /// Returns the family `name`, or the one in use.
+    /// Returns the name of the branch in use, the default of verbs: the one that is checked out.
+    pub fn branch_in_use(&self) -> &str {
+        &self.branch
+    }
+
+    /// Checks out a branch, and uses it.
+    ///
+    /// # Errors
+    /// Errors of the database: there is no such branch.
+    pub fn check_out(&mut self, name: &str) -> Result<()> {
+        self.db.checkout(name)?;
+        name.clone_into(&mut self.branch);
+        Ok(())
+    }
+
+    /// Renames a branch, which may be the one in use.
+    ///
+    /// # Errors
+    /// Errors of the database: there is no such branch, or the new name is taken or not permitted.
+    pub fn rename_branch(&mut self, from: &str, to: &str) -> Result<()> {
+        self.db.rename_branch(from, to)?;
+        if self.branch == from {
+            to.clone_into(&mut self.branch);
+        }
+        Ok(())
+    }
+
+    /// Returns the names of the families of the branch in use.
+    pub fn family_names(&self) -> Vec<String> {
+        let branch = self.db.branch(&self.branch);
+        // Without families there is none to name.
+        branch.and_then(|branch| branch.families()).unwrap_or_default()
+    }
+
+    /// Refuses to create, drop or rename families while another branch than `main` is in use, which
+    /// has the families that it began with.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`].
+    pub fn check_on_main(&self) -> Result<()> {
+        if self.branch == MAIN {
+            return Ok(());
+        }
+        Err(Failure::Usage(format!(
+            "branch `{}` is checked out, which has the families that it began with; \
+             `silt branch checkout DB {MAIN}` first",
+            self.branch
+        )))
+    }
+
+    /// Returns the family `name` of the branch in use, or the family in use.
     ///
     /// # Errors
     /// [`Failure::Missing`] if there is none.
-    pub fn family(&self, name: Option<&str>) -> Result<Family> {
-        let name = name.unwrap_or(&self.family);
-        self.db.family(name).map_err(|error| match error.kind() {
+    pub fn family(&self, family: Option<&str>) -> Result<Family> {
+        self.family_of(FamilyName { branch: None, family })
+    }
+
+    /// Returns a family of a branch.
+    ///
+    /// # Errors
+    /// [`Failure::Missing`] if there is no such branch or family.
+    pub fn family_of(&self, name: FamilyName<'_>) -> Result<Family> {
+        let branch = name.branch.unwrap_or(&self.branch);
+        let name = name.family.unwrap_or(&self.family);
+        let found = self.db.branch(branch).map_err(|error| match error.kind() {
             ErrorKind::NotFound => {
+                Failure::Missing(format!("no branch `{branch}`; `silt branch list` lists them"))
+            }
+            _ => error.into(),
+        })?;
+        found.family(name).map_err(|error| match error.kind() {
+            ErrorKind::NotFound if branch == MAIN => {
                 let hint = "`silt families` lists them and `silt families create` creates one";
                 Failure::Missing(format!("no family `{name}`; {hint}"))
+            }
+            ErrorKind::NotFound => {
+                let hint = "it has the families that `silt branch list` shows";
+                Failure::Missing(format!("no family `{name}` on branch `{branch}`; {hint}"))
             }
             _ => error.into(),
         })
     }
 
-    /// Returns the family `name`, or the one in use, in the current transaction if there is one.
+    /// Returns a family of a branch, in the current transaction if there is one.
     ///
     /// # Errors
-    /// [`Failure::Missing`] if there is no such family.
-    pub fn scope(&self, name: Option<&str>) -> Result<Scope> {
-        let family = self.family(name)?;
+    /// [`Failure::Missing`] if there is no such branch or family.
+    pub fn scope(&self, name: FamilyName<'_>) -> Result<Scope> {
+        let family = self.family_of(name)?;
         match self.transactions.current() {
             None => Ok(Scope::Committed(family)),
             Some(current) => {
@@ -197,19 +271,19 @@ impl Session {
         }
     }
 
-    /// Returns what a verb reads of the family `name`, or of the one in use: its state after the
-    /// operation with the sequence number `at`, if that is given; else as [`Session::scope`].
+    /// Returns what a verb reads of a family: its state after the operation with the sequence number
+    /// `at`, if that is given; else as [`Session::scope`].
     ///
     /// # Errors
-    /// [`Failure::Missing`] if there is no such family; [`Failure::Usage`] for a number in a
+    /// [`Failure::Missing`] if there is no such branch or family; [`Failure::Usage`] for a number in a
     /// transaction; errors of the database: the state is not kept.
-    pub fn read_scope(&self, name: Option<&str>, at: Option<u64>) -> Result<ReadScope> {
+    pub fn read_scope(&self, name: FamilyName<'_>, at: Option<u64>) -> Result<ReadScope> {
         let Some(at) = at else { return Ok(self.scope(name)?.into()) };
         if self.transactions.current().is_some() {
             let reason = "`--at` reads what was committed; `switch` leaves the transaction first";
             return Err(Failure::Usage(reason.to_owned()));
         }
-        let family = self.family(name)?;
+        let family = self.family_of(name)?;
         Ok(ReadScope::Snapshot(self.db.snapshot_at(at)?.family(&family)?))
     }
 

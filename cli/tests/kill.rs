@@ -682,6 +682,59 @@ fn a_clone_that_is_killed_is_whole_or_not_there() {
 }
 
 #[test]
+fn a_branch_and_its_merge_that_are_killed_are_whole_or_not_there() {
+    if !has_strace() {
+        return;
+    }
+    let mut place = Place::new();
+    place.import_and_kill("synced", 20, Duration::ZERO);
+    place.ok(&["put", "db", "late", "value"]);
+    let before = place.ok(&["scan", "db"]);
+    let (mut killed, mut created, mut merged) = (0, 0, 0);
+    for call in CLONE_CALLS {
+        let trace = format!("trace={call}");
+        for nth in 1..=40 {
+            // Something is in memory, and is to be flushed.
+            place.ok(&["put", "db", "late", "value"]);
+            let inject = format!("inject={call}:signal=KILL:when={nth}");
+            let how = ["-e", &*trace, "-e", &inject];
+            let in_creation = run_and_kill(&place, &["branch", "create", "db", "fix"], &how);
+            killed += usize::from(in_creation);
+            assert_eq!(place.ok(&["scan", "db"]), before, "{call} {nth}");
+            if place.ok(&["branch", "list", "db"]).contains("fix") {
+                created += usize::from(in_creation);
+            } else {
+                assert!(in_creation, "{call} {nth}: a branch that was created is not there");
+                place.ok(&["branch", "create", "db", "fix"]);
+            }
+            assert_eq!(place.ok(&["scan", "db", "--branch", "fix"]), before, "{call} {nth}");
+            place.ok(&["put", "db", "late", "changed", "--branch", "fix"]);
+            place.ok(&["put", "db", "new", "value", "--branch", "fix"]);
+            let after = place.ok(&["scan", "db", "--branch", "fix"]);
+            let in_merge = run_and_kill(&place, &["branch", "merge", "db", "fix"], &how);
+            killed += usize::from(in_merge);
+            let found = place.ok(&["scan", "db"]);
+            let is_merged = found == after;
+            assert!(is_merged || found == before && in_merge, "{call} {nth}");
+            merged += usize::from(is_merged && in_merge);
+            // The base moved with the merge, or neither did.
+            let again = place.ok(&["branch", "merge", "db", "fix"]);
+            let keys = if is_merged { "0 keys" } else { "2 keys" };
+            assert_eq!(again, format!("merged fix into main: {keys}\n"), "{call} {nth}");
+            place.ok(&["check", "db"]);
+            place.ok(&["branch", "drop", "db", "fix"]);
+            place.ok(&["delete", "db", "new"]);
+            place.ok(&["put", "db", "late", "value"]);
+            if !in_creation && !in_merge {
+                break;
+            }
+        }
+    }
+    eprintln!("{killed} were killed, {created} branches and {merged} merges were whole by then");
+    assert!(killed > 20 && created > 0 && merged > 0, "{killed}, {created}, {merged}");
+}
+
+#[test]
 fn a_floor_that_is_killed_is_the_old_one_or_the_new_one() {
     if !has_strace() {
         return;

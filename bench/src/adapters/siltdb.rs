@@ -337,6 +337,15 @@ impl Session for SiltdbSession<'_> {
         Ok(self.family.delete_range(from..to)?)
     }
 
+    fn ingest(&mut self, batch: &mut Batch) -> Result<()> {
+        let mut ingestion = self.family.ingest()?;
+        batch.for_each(|write| match write {
+            Write::Put { key, value } => Ok(ingestion.put(key, value)?),
+            Write::Delete { key } => Ok(ingestion.delete(key)?),
+        })?;
+        Ok(ingestion.finish().map(drop)?)
+    }
+
     fn transact<B: Body>(&mut self, level: Isolation, body: &mut B) -> Result<()> {
         match self.engine.concurrency {
             Concurrency::Optimistic => self.update(level, body),

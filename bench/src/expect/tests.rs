@@ -6,7 +6,7 @@ use crate::{
     job::{Op, Run, State, Work},
     keys::{self, KeyMaker, KeyStyle},
     order::Order,
-    plan::{Length, Plan, Step, Steps},
+    plan::{Commit, Length, Plan, Step, Steps},
     values::{ABSENT, ValueStyle},
 };
 
@@ -55,7 +55,7 @@ fn plan(steps: &[(Step, u32)], batch: u32) -> Plan {
         steps: Steps::Each(steps.iter().map(|(step, _)| *step).collect()),
         length: Length::Fixed(2),
         batch,
-        transaction: None,
+        commit: Commit::Batch,
         first_version: 10,
     }
 }

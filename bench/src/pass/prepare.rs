@@ -75,6 +75,12 @@ pub fn check(work: &Work) -> Result<()> {
     if work.key_style != KeyStyle::Sparse && orders_ids {
         return refuse("a queue, a range of ids and ranges beside inserts need sparse keys");
     }
+    let is_ascending = work.run.order == Order::Sequential
+        && work.key_style != KeyStyle::ReversedCounter
+        && work.run.ops <= u64::from(work.keys);
+    if work.run.op == Op::Ingest && !is_ascending {
+        return refuse("a bulk load has ascending keys, each once");
+    }
     check_transactions(work)?;
     if work.run.batch == 0 || work.run.range == 0 || work.seed.iter().any(|s| s.batch == 0) {
         return refuse("an empty batch or range");

@@ -4,13 +4,11 @@
 
 use super::{data::Data, history::History};
 use crate::{
-    engine::{
-        Batch, Body, Engine, Failure, Isolation, Pending, Result, Session, Transaction, Write,
-    },
+    engine::{Batch, Body, Engine, Failure, Pending, Result, Session, Transaction, Write},
     expect::Tally,
     job::Held,
     measure::{self, Pace, Seconds},
-    plan::{Plan, Step, Thread},
+    plan::{Commit, Plan, Step, Thread},
 };
 use hdrhistogram::Histogram;
 use std::{
@@ -201,7 +199,7 @@ pub fn drive<S: Session, P: Probe>(
         session,
         data: data.clone(),
         batch: data.batch(),
-        level: plan.transaction,
+        how: plan.commit,
         retries: 0,
         is_stale: true,
     };
@@ -226,8 +224,7 @@ struct Driver<'a, S> {
     session: &'a mut S,
     data: Data,
     batch: Batch,
-    /// The isolation level of its transactions; `None` for plain writes.
-    level: Option<Isolation>,
+    how: Commit,
     retries: u64,
     /// Whether it has written since it last renewed its read transaction.
     is_stale: bool,
@@ -313,7 +310,7 @@ impl<S: Session> Driver<'_, S> {
     #[inline]
     fn write<P: Probe>(&mut self, plan: &Plan, id: u32, version: u32, probe: &mut P) -> Result<()> {
         self.is_stale = true;
-        if plan.batch > 1 || self.level.is_some() {
+        if plan.batch > 1 || self.how != Commit::Batch {
             self.batch.push(Pending { id, version });
             return if self.batch.len() < plan.batch as usize {
                 Ok(())
@@ -332,9 +329,10 @@ impl<S: Session> Driver<'_, S> {
     fn commit<P: Probe>(&mut self, probe: &mut P) -> Result<()> {
         if !self.batch.is_empty() {
             self.is_stale = true;
-            match self.level {
-                None => probe.call(|| self.session.write(&mut self.batch))?,
-                Some(level) => {
+            match self.how {
+                Commit::Batch => probe.call(|| self.session.write(&mut self.batch))?,
+                Commit::Ingest => probe.call(|| self.session.ingest(&mut self.batch))?,
+                Commit::Transaction(level) => {
                     let mut puts = Puts { batch: &mut self.batch, attempts: 0 };
                     probe.call(|| self.session.transact(level, &mut puts))?;
                     self.retries += puts.attempts.saturating_sub(1);

@@ -84,7 +84,7 @@ fn parts(row: &Chosen, machine: &Machine<'_>) -> Option<Parts> {
         Op::YcsbF => Some(get()?.and(put()?.times(0.5))),
         Op::Queue => Some(put()?.and(delete()?).and(get()?)),
         Op::RangeDelete => machine.write(row, 2.0 * key),
-        Op::Compact => machine.moved("page-cache-write", stored(row)),
+        Op::Compact | Op::Ingest => machine.moved("page-cache-write", stored(row)),
         Op::Open | Op::Increment | Op::RangeIncrement | Op::Transfer | Op::InsertAbsent => None,
     }
 }

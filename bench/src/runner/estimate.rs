@@ -110,7 +110,7 @@ fn ns_of(op: Op, range: u32) -> f64 {
         Op::Queue => 5_000.0,
         Op::RangeDelete => 20_000.0,
         Op::Open => 100e6,
-        Op::Compact => 500.0,
+        Op::Compact | Op::Ingest => 500.0,
     }
 }
 

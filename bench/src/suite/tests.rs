@@ -31,7 +31,8 @@ fn every_row_of_every_file_can_be_drawn() {
             prepare::check(&full.work).unwrap_or_else(|failure| panic!("{name}: {failure}"));
             let Work { run, seed, .. } = &full.work;
             // Rows that read, delete or compact need seeded data.
-            let inserts = matches!(run.op, Op::Put | Op::TransactionPut | Op::InsertAbsent);
+            let inserts =
+                matches!(run.op, Op::Put | Op::Ingest | Op::TransactionPut | Op::InsertAbsent);
             assert!(inserts || !seed.is_empty(), "{name}");
             // Each opening copies it.
             assert!(full.work.state != State::Killed || run.ops <= 5, "{name}");

@@ -108,7 +108,7 @@ pub fn delete(session: &mut Session, arguments: &PathArguments) -> Result<()> {
         tx.bucket(&path)?.remove()
     })?;
     if session.transactions.current().is_none() {
-        session.family(arguments.family.name())?.reclaim_buckets()?;
+        session.family_of(arguments.family.name())?.reclaim_buckets()?;
     }
     session.output.result("", &json!({ "deleted": arguments.path.to_string_lossy() }))
 }

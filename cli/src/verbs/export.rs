@@ -11,7 +11,7 @@ use crate::formats::record::WriteError;
 use crate::formats::{Format, csv, jsonl, lines};
 use crate::output::{Style, tell};
 use crate::progress::Progress;
-use crate::scope::ReadScope;
+use crate::scope::{ReadScope, label};
 use crate::session::{Direction, Session, Wanted, visit};
 use crate::text::{Form, counted};
 use clap::Args;
@@ -21,6 +21,31 @@ use siltdb::{Family, salvage::Lost};
 use std::io::{self, Write};
 use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
+
+/// Text at the end of `silt export --help`.
+pub const HELP: &str = "\
+Formats:
+  csv, tsv  If all values are JSON objects, one column for each field. A key
+            column precedes them, unless the first field of every value (or the
+            one --key names) is the key. Else the columns key and value.
+  jsonl     A value that is a JSON object with the key in its first field (or in
+            the one --key names) is written unchanged. Any other record is
+            {\"key\": …, \"value\": …}, with {\"hex\": …} for bytes that are not UTF-8.
+  json      The same in an array.
+  lines     Key, tab, value. With --escape or --hex they can hold any bytes.
+
+An import of lines restores every record that the export accepts; with --escape or --hex that is \
+any record. An import of jsonl and json restores all records if their values have the keys. For \
+csv and tsv, all fields must also be strings, and the same in all values. A cell cannot tell a \
+string from a number, nor null from an empty string or a missing field.
+
+A record that the format cannot represent ends the export with exit code 2. The export writes a \
+new file, which replaces the old one when it is complete. A failed export leaves the old file; a \
+killed one also leaves a file NAME.1.tmp. A file in the directory of the database is refused.
+
+Example:
+  silt export demo.db airports.jsonl
+  silt export demo.db --format lines --escape > airports.lines";
 
 /// Arguments of `export`.
 #[derive(Args, Debug)]
@@ -58,7 +83,7 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     let name = arguments.file.display().to_string();
     let is_stdout = arguments.file == Path::new("-");
     let skipped = match arguments.skip_damaged {
-        true => damage(session, &session.family(arguments.family.name())?)?,
+        true => damage(session, &session.family_of(arguments.family.name())?)?,
         false => Vec::new(),
     };
     let ranges = range.into_iter().flat_map(|range| around(range, &skipped)).collect();
@@ -117,7 +142,8 @@ fn damage(session: &Session, family: &Family) -> Result<Vec<Lost>> {
         progress.set_total(done.bytes_total);
         progress.set(done.bytes_done);
     })?;
-    let is_of = |lost: &Lost| lost.family.as_deref().is_none_or(|name| name == family.name());
+    let label = label(family);
+    let is_of = |lost: &Lost| lost.family.as_deref().is_none_or(|name| name == label);
     // A damaged filter does not hide entries from a scan.
     let has_entries = |lost: &Lost| lost.entries_max != Some(0);
     let damage = report.damage.into_iter();

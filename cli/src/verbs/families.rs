@@ -10,6 +10,16 @@ use clap::Args;
 use serde_json::{Map, Value, json};
 use siltdb::FamilyOptions;
 
+/// Text at the end of `silt families --help`, and of the help of its verbs.
+pub const HELP: &str = "\
+Example:
+  silt families demo.db
+  silt families create demo.db users
+  silt families rename demo.db users people
+  silt families options demo.db people
+  silt families options demo.db people compression=none level0_runs=4
+  silt families drop demo.db people";
+
 /// Arguments of `families create` and `families drop`.
 #[derive(Args, Debug)]
 pub struct NameArguments {
@@ -70,7 +80,7 @@ pub fn options(session: &mut Session, arguments: &OptionsArguments) -> Result<()
 /// # Errors
 /// Errors of stdout.
 pub fn list(session: &mut Session) -> Result<()> {
-    let names = session.db().families();
+    let names = session.family_names();
     if session.output.settings().style == Style::Json {
         return session.output.result("", &json!({ "families": names }));
     }
@@ -82,6 +92,7 @@ pub fn list(session: &mut Session) -> Result<()> {
 /// # Errors
 /// Errors of the database: a family of this name exists, or the name is not permitted.
 pub fn create(session: &mut Session, arguments: &NameArguments) -> Result<()> {
+    session.check_on_main()?;
     session.db().create_family(&arguments.name, FamilyOptions::new())?;
     session.output.result("", &json!({ "created": arguments.name }))
 }
@@ -92,6 +103,7 @@ pub fn create(session: &mut Session, arguments: &NameArguments) -> Result<()> {
 /// [`Failure::Usage`] if the family is in use; errors of the database: it is missing, or cannot be
 /// dropped.
 pub fn drop(session: &mut Session, arguments: &NameArguments) -> Result<()> {
+    session.check_on_main()?;
     session.family(Some(&arguments.name))?;
     // Later commands would run in another family. The default family cannot be dropped anyway.
     if session.family_in_use() == arguments.name && arguments.name != DEFAULT_FAMILY {
@@ -108,6 +120,7 @@ pub fn drop(session: &mut Session, arguments: &NameArguments) -> Result<()> {
 /// Errors of the database: the family is missing, or the new name is taken or not permitted.
 pub fn rename(session: &mut Session, arguments: &RenameArguments) -> Result<()> {
     let RenameArguments { from, to } = arguments;
+    session.check_on_main()?;
     session.family(Some(from))?;
     session.db().rename_family(from, to)?;
     if session.family_in_use() == from {

@@ -17,15 +17,16 @@ use crate::formats::record::{BadRecord, ReadError};
 use crate::formats::{Format, Reader, ReaderOptions};
 use crate::interrupt;
 use crate::limits::check_entry;
-use crate::output::{Settings, message};
+use crate::output::{Settings, Style, message};
 use crate::progress::Progress;
-use crate::session::Session;
+use crate::scope::FamilyName;
+use crate::session::{MAIN, Session};
 use crate::source::{BytesRead, Source, read_failure};
 use crate::text::{Form, counted, shortened_bytes};
 use chunk::{Chunk, Placed, Presence};
 use clap::{Args, ValueEnum};
 use known::Known;
-use siltdb::{Durability, Family, FamilyOptions, WriteBatch};
+use siltdb::{Durability, Family, FamilyOptions, Ingested, WriteBatch};
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -34,8 +35,14 @@ use tally::Tally;
 /// Largest chunk, in bytes: it is committed at this size, however few its records.
 const CHUNK_BYTES_MAX: usize = 64 << 20;
 
+/// Default number of records of a chunk.
+const CHUNK_RECORDS: usize = 1000;
+
 /// Default separator between the parts of a key.
 const KEY_SEPARATOR: &str = "/";
+
+/// A callback for the key and value of a record.
+pub type OnRecord<'a> = dyn FnMut(&[u8], &[u8]) -> siltdb::Result<()> + 'a;
 
 /// The treatment of a record whose key exists already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -49,9 +56,9 @@ pub enum OnDuplicate {
     Fail,
 }
 
-/// Arguments of `import`.
+/// Arguments of a verb that reads records.
 #[derive(Args, Debug)]
-pub struct Arguments {
+pub struct InputArguments {
     /// The file to read, also compressed by gzip; `-` is stdin.
     file: PathBuf,
     /// The format of the file [default: by its extension]
@@ -74,15 +81,25 @@ pub struct Arguments {
     /// csv, tsv: accept records with fewer fields than the header, without the missing ones.
     #[arg(long)]
     allow_short: bool,
-    /// What to do with a record whose key exists already.
-    #[arg(long, value_name = "ACTION", value_enum, default_value_t)]
-    on_duplicate: OnDuplicate,
     /// Leave bad records out and count them, instead of ending at the first.
     #[arg(long)]
     skip_bad: bool,
     /// Leave out the first N records of the file; an import that stops reports this number.
     #[arg(long, value_name = "N", default_value = "0", hide_default_value = true)]
     skip: u64,
+}
+
+/// Arguments of `import`.
+#[derive(Args, Debug)]
+pub struct Arguments {
+    #[command(flatten)]
+    input: InputArguments,
+    /// What to do with a record whose key exists already.
+    #[arg(long, value_name = "ACTION", value_enum, default_value_t)]
+    on_duplicate: OnDuplicate,
+    /// The keys ascend: load all records at once, past the log, and replace existing values.
+    #[arg(long, conflicts_with_all = ["on_duplicate", "chunk", "ack", "durability"])]
+    sorted: bool,
     /// Commit this many records at once, from 1; each commit is atomic.
     #[arg(long, value_name = "N", default_value = "1000", value_parser = parse_chunk)]
     chunk: usize,
@@ -115,14 +132,22 @@ pub struct Job {
     taken: u64,
     tally: Tally,
     acknowledge: Acknowledge,
+    order: Order,
     progress: Progress,
     bytes_read: BytesRead,
     skip: u64,
     bad: OnBad,
     on_duplicate: OnDuplicate,
     chunk_records: usize,
-    family: Option<String>,
+    family: FamilyArguments,
     durability: Durability,
+}
+
+/// The order of the records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Order {
+    Any,
+    Sorted,
 }
 
 /// The treatment of a bad record.
@@ -145,6 +170,31 @@ impl Arguments {
             let hint = "the database comes first: `silt import DB FILE`";
             return Err(Failure::Usage(format!("{name} is a file; {hint}")));
         }
+        let mut job = self.input.open(settings, "importing")?;
+        job.acknowledge = Acknowledge::open(self.ack.as_deref(), db)?;
+        job.order = if self.sorted { Order::Sorted } else { Order::Any };
+        job.on_duplicate = self.on_duplicate;
+        job.chunk_records = self.chunk;
+        job.family = self.family.clone();
+        job.durability = self.durability.unwrap_or(Durability::Buffered);
+        job.fill()?;
+        Ok(job)
+    }
+}
+
+impl InputArguments {
+    /// Opens the input and reads the first records of those whose keys ascend.
+    ///
+    /// # Errors
+    /// As [`Arguments::job`].
+    pub fn job(&self, settings: Settings, verb: &'static str) -> Result<Job> {
+        let mut job = self.open(settings, verb)?;
+        job.order = Order::Sorted;
+        job.fill()?;
+        Ok(job)
+    }
+
+    fn open(&self, settings: Settings, verb: &'static str) -> Result<Job> {
         let options = self.reader_options(settings)?;
         let mut source = Source::open(&self.file)?;
         let is_gzip = self.file.extension().is_some_and(|extension| extension == "gz");
@@ -163,25 +213,24 @@ impl Arguments {
                 &format!("fields stand between {name}; --delimiter sets another"),
             );
         }
-        let mut job = Job {
+        Ok(Job {
             reader,
             name: source.name,
             chunk: Chunk::default(),
             has_ended: false,
             taken: 0,
             tally: Tally::default(),
-            acknowledge: Acknowledge::open(self.ack.as_deref(), db)?,
-            progress: Progress::bytes("importing", source.bytes_total),
+            acknowledge: Acknowledge(None),
+            order: Order::Any,
+            progress: Progress::bytes(verb, source.bytes_total),
             bytes_read: source.bytes_read,
             skip: self.skip,
             bad: if self.skip_bad { OnBad::LeaveOut } else { OnBad::Stop },
-            on_duplicate: self.on_duplicate,
-            chunk_records: self.chunk,
-            family: self.family.family.clone(),
-            durability: self.durability.unwrap_or(Durability::Buffered),
-        };
-        job.fill()?;
-        Ok(job)
+            on_duplicate: OnDuplicate::Replace,
+            chunk_records: CHUNK_RECORDS,
+            family: FamilyArguments::default(),
+            durability: Durability::Buffered,
+        })
     }
 
     fn reader_options(&self, settings: Settings) -> Result<ReaderOptions> {
@@ -232,7 +281,10 @@ impl Arguments {
 /// [`Failure::Usage`] with line and column of a bad record; [`Failure::Interrupted`]; errors of the
 /// database. Earlier commits stay, and the failure says how to continue.
 pub fn run(session: &mut Session, mut job: Job) -> Result<()> {
-    let family = open_family(session, job.family.as_deref())?;
+    let family = open_family(session, job.family.name())?;
+    if job.order == Order::Sorted {
+        return run_sorted(session, job, &family);
+    }
     let mut known = Known::of(&family)?;
     let before = known.before();
     let outcome = job.transfer(session, &family, &mut known);
@@ -256,13 +308,33 @@ pub fn run(session: &mut Session, mut job: Job) -> Result<()> {
     session.output.result(&tally.to_string(), &tally.json())
 }
 
-/// Returns the family to fill, and creates it if it is missing.
-fn open_family(session: &Session, name: Option<&str>) -> Result<Family> {
-    let Some(name) = name else { return session.family(None) };
-    match session.family(Some(name)) {
-        Err(Failure::Missing(_)) => {}
-        found => return found,
-    }
+/// Loads the records of `job`, whose keys ascend, at once or not at all.
+fn run_sorted(session: &mut Session, mut job: Job, family: &Family) -> Result<()> {
+    let mut ingestion = family.ingest()?;
+    job.each_sorted(&mut |key, value| ingestion.put(key, value))?;
+    job.tally.new = ingestion.entries();
+    let ingested = ingestion.finish()?;
+    job.tell_bad(session.output.settings().style);
+    let Ingested { sequence, entries, tables, bytes, .. } = ingested;
+    let (records, in_tables) = (counted(entries, "record"), counted(tables, "table"));
+    let text = format!("imported {records} in {in_tables} ({bytes} bytes)");
+    let mut object = job.tally.json();
+    object["sequence"] = sequence.into();
+    object["tables"] = tables.into();
+    object["bytes"] = bytes.into();
+    session.output.result(&text, &object)
+}
+
+/// Returns the family to fill, and creates it if it is missing on `main`.
+///
+/// # Errors
+/// Errors of the database.
+pub fn open_family(session: &Session, name: FamilyName<'_>) -> Result<Family> {
+    let found = session.family_of(name);
+    let is_on_main = name.branch.unwrap_or(session.branch_in_use()) == MAIN;
+    let (Err(Failure::Missing(_)), Some(name), true) = (&found, name.family, is_on_main) else {
+        return found;
+    };
     let family = session.db().create_family(name, FamilyOptions::new())?;
     message(session.output.settings().style, &format!("created family `{name}`"));
     Ok(family)
@@ -345,6 +417,36 @@ impl Job {
         }
     }
 
+    /// Calls `put` with each record, in the order of the input.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] with the line of a bad record, and of one that `put` refuses as invalid;
+    /// [`Failure::Interrupted`]; errors of the input and of `put`.
+    pub fn each_sorted(&mut self, put: &mut OnRecord<'_>) -> Result<()> {
+        loop {
+            for Placed { record, line, .. } in self.chunk.records() {
+                put(&record.key, &record.value).map_err(|error| match error.kind() {
+                    siltdb::ErrorKind::InvalidArgument => {
+                        let reason = format!("{}: line {line}: {error}", self.name);
+                        self.stopped(Failure::Usage(reason))
+                    }
+                    _ => self.stopped(error.into()),
+                })?;
+            }
+            self.tally.done = self.taken;
+            self.progress.set(self.bytes_read.get());
+            if self.has_ended {
+                return Ok(());
+            }
+            self.fill()?;
+        }
+    }
+
+    /// Reports the bad records that were left out.
+    pub fn tell_bad(&self, style: Style) {
+        self.tally.tell_bad(style);
+    }
+
     fn unreadable(&self, error: std::io::Error) -> Failure {
         if error.kind() == ErrorKind::InvalidData && interrupt::check().is_ok() {
             let line = self.reader.line() + 1;
@@ -368,6 +470,9 @@ impl Job {
 
     /// The failure of an import that stops because of `failure`.
     fn stopped(&self, failure: Failure) -> Failure {
+        if self.order == Order::Sorted {
+            return failure.with_note("nothing was written".to_owned());
+        }
         let imported = counted(self.tally.new + self.tally.overwritten, "record");
         let were = if imported == "1 record" { "was" } else { "were" };
         let done = self.tally.done.max(self.skip);

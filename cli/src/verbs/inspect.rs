@@ -27,6 +27,18 @@ pub enum Part {
     Table,
 }
 
+/// Text at the end of `silt inspect --help`.
+pub const HELP: &str = "\
+The part and the database may have either order. Keys are printed between quotation marks, with a \
+backslash before a quotation mark or backslash, and any byte that is not printable ASCII as \
+\\xNN. --escape, --hex and --json print them as other verbs do; --escape adds quotation marks, and \
+prints one inside as \\x22.
+
+Example:
+  silt inspect wal demo.db | head
+  silt inspect manifest demo.db --json
+  silt inspect table demo.db/000012.table";
+
 /// Arguments of `inspect`.
 #[derive(Args, Debug)]
 pub struct Arguments {

@@ -6,6 +6,7 @@ use crate::argument::{self, DurabilityArguments};
 use crate::failure::Result;
 use crate::json::of_bytes;
 use crate::output::Style;
+use crate::scope::label;
 use crate::session::{Opening, Session};
 use crate::text::{counted, shortened_bytes};
 use clap::{Args, Subcommand};
@@ -170,7 +171,7 @@ fn list(session: &mut Session) -> Result<()> {
 /// The names of the families that a transaction writes to, or their numbers if they were dropped.
 fn families(db: &Db, transaction: &PreparedTransaction) -> Vec<String> {
     let name = |id| match db.family_by_id(id) {
-        Ok(family) => family.name(),
+        Ok(family) => label(&family),
         Err(_) => format!("#{id}"),
     };
     transaction.families().into_iter().map(name).collect()

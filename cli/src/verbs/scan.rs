@@ -115,7 +115,7 @@ pub struct CountArguments {
 /// Errors of the database and of stdout.
 pub fn count(session: &mut Session, arguments: &CountArguments) -> Result<()> {
     if arguments.estimate {
-        let family = session.family(arguments.family.name())?;
+        let family = session.family_of(arguments.family.name())?;
         let range = arguments.bounds.range(session.output.settings().form)?;
         let size = range.map(|range| family.size_of(range)).transpose()?.unwrap_or_default();
         let object = json!({

@@ -6,14 +6,15 @@
 
 mod completion;
 
-use super::{backup, batch, bucket, checkpoint, clone_family, export, families, import, point};
-use super::{prepared, retain, scan, scrub, step, transactions, txn, upkeep, watch};
+use super::ingest;
+use super::{backup, batch, branch, bucket, checkpoint, clone_family, export, families, import};
+use super::{point, prepared, retain, scan, scrub, step, transactions, txn, upkeep, watch};
 use crate::argument::SettingsArguments;
 use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, read_line};
 use crate::interrupt;
 use crate::output::{message, report};
-use crate::session::{Opening, Session};
+use crate::session::{MAIN, Opening, Session};
 use crate::text::{printable, shortened};
 use crate::words::{Command, Script, Splitter};
 use clap::{Args, CommandFactory, Parser, Subcommand};
@@ -132,10 +133,17 @@ enum Verb {
     Import(import::Arguments),
     /// Write entries to a file
     Export(export::Arguments),
+    /// Add table files to a family, all or none
+    Ingest(ingest::Arguments),
     /// List, create, drop or rename families
     Families {
         #[command(subcommand)]
         verb: Option<FamiliesVerb>,
+    },
+    /// Create, list, check out, drop, rename, compare and merge branches
+    Branch {
+        #[command(subcommand)]
+        verb: branch::Verb,
     },
     /// Make a family of what another holds, sharing its tables
     Clone(clone_family::Arguments),
@@ -325,14 +333,21 @@ fn run_terminal(session: &mut Session) -> Result<()> {
     let database = database_name(session);
     loop {
         if let Some(completion) = editor.helper_mut() {
-            completion.families = session.db().families();
+            completion.families = session.family_names();
+            let branches = session.db().branches().into_iter().map(|branch| branch.name);
+            completion.branches = branches.chain([MAIN.to_owned()]).collect();
             let open = session.transactions.open().iter();
             completion.transactions = open.map(|open| open.name.clone()).collect();
             completion.family = session.family(None).ok();
         }
         let transaction = session.transactions.current();
         let transaction = transaction.map_or(String::new(), |name| format!(" [{name}]"));
-        let prompt = format!("{database}:{}{transaction}> ", session.family_in_use());
+        let branch = match session.branch_in_use() {
+            MAIN => String::new(),
+            branch => format!("@{branch}"),
+        };
+        let family = session.family_in_use();
+        let prompt = format!("{database}{branch}:{family}{transaction}> ");
         let text = match editor.readline(&prompt) {
             Ok(text) => text,
             Err(ReadlineError::Interrupted) => continue,
@@ -485,8 +500,8 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         Verb::Transactions => transactions::list(session),
         Verb::Prepare(arguments) => transactions::prepare(session, &arguments),
         Verb::Prepared { verb } => prepared::run(session, &verb.unwrap_or(prepared::Verb::List)),
-        Verb::Import(_) if session.transactions.current().is_some() => {
-            let reason = "import commits chunk by chunk, in no transaction; `switch` leaves it";
+        Verb::Import(_) | Verb::Ingest(_) if session.transactions.current().is_some() => {
+            let reason = "import and ingest are in no transaction; `switch` leaves this one";
             return Err(Failure::Usage(reason.to_owned()));
         }
         Verb::Import(arguments) => {
@@ -494,6 +509,7 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
             import::run(session, job)
         }
         Verb::Export(arguments) => export::run(session, &arguments),
+        Verb::Ingest(arguments) => ingest::run(session, &arguments),
         Verb::Families { verb } => match verb {
             None | Some(FamiliesVerb::List) => families::list(session),
             Some(FamiliesVerb::Create(arguments)) => families::create(session, &arguments),
@@ -501,6 +517,7 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
             Some(FamiliesVerb::Rename(arguments)) => families::rename(session, &arguments),
             Some(FamiliesVerb::Options(arguments)) => families::options(session, &arguments),
         },
+        Verb::Branch { verb } => branch::run(session, &verb),
         Verb::Clone(arguments) => clone_family::run(session, &arguments),
         Verb::Retain(arguments) => retain::run(session, &arguments),
         Verb::Bucket { verb } => match verb {

@@ -8,7 +8,7 @@ use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, LineReader};
 use crate::limits::check_entry;
 use crate::output::Settings;
-use crate::scope::all_or_none;
+use crate::scope::{FamilyName, all_or_none};
 use crate::session::Session;
 use crate::source::{Source, read_failure};
 use crate::text::{Form, counted, shortened_bytes};
@@ -334,12 +334,12 @@ pub fn run(session: &mut Session, arguments: &Arguments, script: Script) -> Resu
 fn apply(
     session: &Session,
     transaction: &Transaction,
-    family: Option<&str>,
+    family: FamilyName<'_>,
     script: &Script,
 ) -> Result<()> {
     let Script { name, form, steps } = script;
     for Step { line, operation } in steps {
-        let in_family = |family| Ok::<_, Failure>(transaction.family(&session.family(family)?)?);
+        let in_family = |family| Ok::<_, Failure>(transaction.family(&session.family_of(family)?)?);
         let transaction = in_family(operation.family().name().or(family));
         transaction.and_then(|transaction| operation.run(&transaction, *form)).map_err(
             |failure| match failure {

@@ -48,9 +48,10 @@ pub struct StatsArguments {
 /// # Errors
 /// [`Failure::Missing`] if there is no such family.
 pub fn stats(session: &mut Session, arguments: &StatsArguments) -> Result<()> {
-    let stats = match arguments.family.name() {
-        None => session.db().stats(),
-        Some(name) => session.family(Some(name))?.stats(),
+    let name = arguments.family.name();
+    let stats = match name.is_given() {
+        false => session.db().stats(),
+        true => session.family_of(name)?.stats(),
     };
     let entries = stats.entries().into_iter().map(|(name, value)| (name, Value::from(value)));
     let object: Map<String, Value> = entries.collect();

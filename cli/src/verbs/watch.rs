@@ -7,6 +7,7 @@ use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::json;
 use crate::output::{Output, Style, message};
+use crate::scope::{FamilyName, label};
 use crate::session::Session;
 use crate::text::Form;
 use clap::Args;
@@ -31,6 +32,9 @@ pub struct Arguments {
     /// Print only changes of this family [default: of all]
     #[arg(long, value_name = "NAME")]
     family: Option<String>,
+    /// The branch of that family [default: the one that is checked out]
+    #[arg(long, value_name = "NAME", requires = "family")]
+    branch: Option<String>,
     /// Print only changes of keys that begin with this.
     #[arg(long, value_name = "KEY")]
     prefix: Option<OsString>,
@@ -49,8 +53,10 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
         Some(sequence) => options.from(sequence),
         None => options.from_oldest(),
     };
-    if let Some(name) = &arguments.family {
-        options = options.family(&session.family(Some(name))?);
+    if arguments.family.is_some() {
+        let branch = arguments.branch.as_deref();
+        let name = FamilyName { branch, family: arguments.family.as_deref() };
+        options = options.family(&session.family_of(name)?);
     }
     let settings = session.output.settings();
     if let Some(prefix) = &arguments.prefix {
@@ -76,7 +82,7 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
 
 /// Returns the name of a family, or its id if it was dropped.
 fn family_name(db: &Db, id: FamilyId) -> String {
-    db.family_by_id(id).map_or_else(|_| id.to_string(), |family| family.name())
+    db.family_by_id(id).map_or_else(|_| id.to_string(), |family| label(&family))
 }
 
 /// Prints an event as lines of text.

@@ -144,7 +144,8 @@ fn a_command_that_would_go_elsewhere_is_refused() {
         ("begin\nrollback a b\n", 2, "expected `rollback NAME` or `rollback to SAVEPOINT`"),
         ("begin\nput a 1 --durability buffered\n", 2, "the durability is that of the transaction"),
         ("begin\ndelete a --durability buffered\n", 2, "the durability is that of the transaction"),
-        ("begin\nimport in.lines\n", 2, "import commits chunk by chunk"),
+        ("begin\nimport in.lines\n", 2, "import and ingest are in no transaction"),
+        ("begin\ningest in.table\n", 2, "import and ingest are in no transaction"),
     ] {
         shell(&place, script, exit_code).says(&[reason]);
         assert_eq!(place.ok(&["count", "db"]), "0\n", "{script}");

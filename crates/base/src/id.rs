@@ -23,6 +23,10 @@ id!(
     FamilyId(u32)
 );
 id!(
+    /// Names a branch for the whole life of a database; never reused. A larger one is younger.
+    BranchId(u32)
+);
+id!(
     /// Names a table file, manifest file or blob file; never reused in one database.
     FileNumber(u64)
 );
@@ -34,6 +38,11 @@ id!(
     /// The random name written into a table and into the edit that adds it.
     TableUid(u64)
 );
+
+impl BranchId {
+    /// `main`: the families of the database itself.
+    pub const MAIN: Self = Self(0);
+}
 
 /// The place of an operation in the one order of the database: 1 is the first operation.
 ///

@@ -32,6 +32,13 @@ pub const PREPARED_BYTES_MAX: usize = 256 << 20;
 /// Most families in one database.
 pub const FAMILIES_MAX: usize = 1 << 16;
 
+/// Most bytes of keys and values that the merge of a branch writes: it is one commit, which is in
+/// memory as a whole.
+pub const BRANCH_MERGE_BYTES_MAX: usize = 256 << 20;
+
+/// Most conflicts that the merge of a branch lists; it counts all of them.
+pub const BRANCH_CONFLICTS_LISTED_MAX: usize = 1000;
+
 /// Largest number of a file: a name with a larger one is not ours.
 pub const FILE_NUMBER_MAX: u64 = 1 << 62;
 

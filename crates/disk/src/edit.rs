@@ -31,6 +31,7 @@
 //!  12  LastSequence  | sequence |
 //!  13  LogSynced     | segment | offset | slot |
 //!  14  LatestTime    | ms | jump ms |
+//!  16  Branch        | kind u8 | of a [branch](crate::branch_record) |
 //!  17  Prepared      | number | state u8: 1 undecided, 2 decided | if undecided: bytes |
 //!  18  FamiliesLogged | segment | offset |
 //!  19  RetentionFloor | sequence + 1; 0: there is none |
@@ -45,6 +46,7 @@
 pub mod current;
 
 use crate::{
+    branch_record::BranchChange,
     fields::{FieldList, FieldsWriter, OPTIONAL, StoredField, UnknownFields, read_fields},
     log::record::{LogPosition, SEGMENT_BYTES_MAX, SEGMENT_ID_MAX},
     prepared::PreparedBatch,
@@ -107,8 +109,7 @@ const REFERENCE_FIELDS: FieldList = FieldList {
 };
 
 /// Changes have the tags of fields, and so the same rule for those that are not known.
-const CHANGES: FieldList =
-    FieldList { of: "manifest", reserved: &[(15, "blob file"), (16, "branch of a family")] };
+const CHANGES: FieldList = FieldList { of: "manifest", reserved: &[(15, "blob file")] };
 
 /// What later versions say in a change that this one knows.
 const CHANGE_FIELDS: FieldList = FieldList { of: "change in the manifest", reserved: &[] };
@@ -269,6 +270,8 @@ pub enum Change {
     },
     /// From this sequence number on every version is kept; `None`: there is no retention floor.
     RetentionFloor(Option<SequenceNumber>),
+    /// The branches change.
+    Branch(BranchChange),
     /// A prepared transaction waits for its decision.
     Prepared {
         /// The sequence number of its Prepare record, which the log need not have any more.
@@ -307,6 +310,7 @@ impl Change {
             Self::LastSequence(_) => 12,
             Self::LogSynced { .. } => 13,
             Self::LatestTime(_) => 14,
+            Self::Branch(_) => 16,
             Self::Prepared { .. } | Self::PreparedDecided { .. } => 17,
             Self::FamiliesLogged { .. } => 18,
             Self::RetentionFloor(_) => 19,
@@ -358,6 +362,7 @@ impl Change {
                 put_numbers(out, &[position.segment.0, position.offset]);
             }
             Self::RetentionFloor(floor) => put_numbers(out, &[floor.map_or(0, |at| at.0 + 1)]),
+            Self::Branch(change) => change.encode(out),
             Self::Prepared { number, transaction } => {
                 put_numbers(out, &[number.0]);
                 out.push(UNDECIDED);
@@ -410,6 +415,7 @@ impl Change {
                 latest_ms: reader.varint()?,
                 jump_ms: reader.varint()?,
             }),
+            16 => Self::Branch(BranchChange::decode(reader)?),
             17 => prepared(reader)?,
             18 => Self::FamiliesLogged { position: position(reader)? },
             19 => Self::RetentionFloor(retention_floor(reader)?),

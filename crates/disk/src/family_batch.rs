@@ -1,18 +1,22 @@
-//! A write batch that creates and drops families: one record of the log carries both.
+//! A write batch that creates and drops families, or moves the base of a branch: one record of the
+//! log carries both.
 //!
-//! It does not know what a creation or a drop does, nor when the manifest learns of it.
+//! It does not know what these changes do, nor when the manifest learns of them.
 //!
 //! ```text
-//! | edit length varint | edit: CreateFamily and DropFamily | operations of a batch |
+//! | edit length varint | edit: CreateFamily, DropFamily, Branch | operations of a batch |
 //! ```
 
-use crate::edit::{Change, Edit};
+use crate::{
+    branch_record::BranchChange,
+    edit::{Change, Edit},
+};
 use siltdb_base::{
     codec::{ByteReader, put_bytes},
     error::{Error, ErrorKind, Result},
 };
 
-/// Appends what precedes the operations: `changes`, which create and drop families.
+/// Appends what precedes the operations: `changes`, of families and branches.
 pub fn encode_changes(changes: &Edit, out: &mut Vec<u8>) {
     let mut edit = Vec::new();
     changes.encode(&mut edit);
@@ -30,6 +34,7 @@ pub fn split(payload: &[u8]) -> Result<(Edit, &[u8])> {
     for change in &edit.changes {
         match change {
             Change::CreateFamily { .. } | Change::DropFamily { .. } => {}
+            Change::Branch(BranchChange::Recorded(_)) => {}
             Change::Unknown { tag, .. } => {
                 return Err(Error::new(ErrorKind::Unsupported, "a batch has an unknown change")
                     .with_mismatch("changes of families", tag));

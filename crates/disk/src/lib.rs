@@ -19,6 +19,7 @@ pub mod prepared;
 pub mod garbage;
 pub mod table_meta;
 pub mod table;
+pub mod branch_record;
 pub mod edit;
 pub mod backup_list;
 pub mod family_batch;

@@ -1,6 +1,7 @@
 //! The catalog of a database: its families, their files, and the manifest that records both.
 
 pub mod chunked;
+pub mod branches;
 pub mod family;
 pub mod id_allocator;
 pub mod manifest;
@@ -28,7 +29,8 @@ pub struct Catalog {
     pub ids: IdAllocator,
     /// The manifest. Held while an edit is made durable and applied.
     pub manifest_io: Mutex<Manifest>,
-    /// Held while families are created, dropped and renamed.
+    /// Held while families are created, dropped and renamed, and while an ingest has its place in
+    /// the order and not its edit.
     pub changing_io: Mutex<()>,
     /// Files to which no version refers.
     obsolete: Mutex<BTreeSet<FileNumber>>,

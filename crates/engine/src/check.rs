@@ -122,7 +122,8 @@ fn check_tables(
     on_progress: &mut dyn FnMut(CheckProgress),
 ) {
     let families = families.load();
-    let views: Vec<_> = families.iter().map(|family| (family.name(), family.tree.view())).collect();
+    let views: Vec<_> =
+        families.iter().map(|family| (families.label(family), family.tree.view())).collect();
     let named = views
         .iter()
         .flat_map(|(name, view)| view.version.tables().map(move |(_, table)| (&**name, table)));

@@ -16,7 +16,7 @@ use crate::{
     catalog::family::FamilyData,
     database::Database,
     locks::{Writer, admit_batch, admit_one, write_of, writes_of},
-    log::sequencer::{CommitSize, Counts, NotReady, Reservation},
+    log::sequencer::{CommitSize, Counts, GenerationPlace, NotReady, Reservation},
     log_sync::{sync_to, sync_wal, sync_within},
     options::Durability,
 };
@@ -228,6 +228,7 @@ pub(crate) fn commit_parts_if(
         record_bytes: record_bytes(kind, counts.all, logged_bytes),
         payload_bytes: payload_bytes as u64,
         counts,
+        generation: GenerationPlace::Any,
     };
     database.backpressure.pay(size.payload_bytes, &database.log);
     let reservation = reserve(database, &size)?;
@@ -251,6 +252,42 @@ pub(crate) fn commit_parts_if(
     database.health.check_log()?;
     let at = reservation.at();
     Ok(Committed { end: LogPosition { offset: at.offset + size.record_bytes, ..at }, last })
+}
+
+/// Commits one sequence number without an operation, as the first of a generation. `install` puts
+/// in force what has this number.
+///
+/// `admit` decides with the reservation whether that happens, and where. The record is filled after
+/// `install`: a follower that reads it finds the edit of `install` in the manifest. Later commits
+/// wait until then. If `admit` or `install` fails, nothing has the number.
+pub(crate) fn commit_ingest<T>(
+    database: &Database,
+    admit: impl FnOnce(&Reservation) -> Result<T>,
+    install: impl FnOnce(T, &Reservation) -> Result<()>,
+) -> Result<Committed> {
+    let (kind, count) = (RecordKind::Skip, 1);
+    let size = CommitSize {
+        record_bytes: record_bytes(kind, count, 0),
+        payload_bytes: 0,
+        counts: Counts { all: count, range_deletes: 0 },
+        generation: GenerationPlace::First,
+    };
+    let reservation = reserve(database, &size)?;
+    let installed = admit(&reservation).and_then(|admitted| install(admitted, &reservation));
+    // As in `commit_parts_if`. A void place is filled, too.
+    let filled = fill(&reservation, kind, count, &[]);
+    let filled = filled.map_err(|error| database.health.poison(error));
+    let (at, last) = (reservation.at(), reservation.first);
+    database.log.publisher.complete(reservation.ticket, last);
+    installed.and(filled)?;
+    database.health.check_log()?;
+    Ok(Committed { end: LogPosition { offset: at.offset + size.record_bytes, ..at }, last })
+}
+
+/// Commits `count` sequence numbers that no operation has.
+pub(crate) fn commit_skip(database: &Database, count: u32) -> Result<()> {
+    let counts = Counts { all: count, range_deletes: 0 };
+    commit_parts_if(database, (RecordKind::Skip, &[]), counts, |_| Ok(()), |_| ()).map(|_| ())
 }
 
 /// The kind of record that fills the place of a refused commit.

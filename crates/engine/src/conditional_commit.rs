@@ -81,7 +81,7 @@ impl Conditions<'_> {
 
     /// Waits until everything up to `before` is published, and checks what is newer than
     /// `published`.
-    fn check_between(
+    pub(crate) fn check_between(
         &self,
         database: &Database,
         batch: &BatchBytes,

@@ -5,14 +5,14 @@
 //! flush first.
 
 use crate::{
-    catalog::{family::DEFAULT_FAMILY, manifest::Manifest},
+    catalog::{family::DEFAULT_FAMILY_ID, manifest::Manifest},
     database::Database,
     install::snapshot,
     jobs::flush::flush_all,
     log::pins::{Pin, SegmentSlot},
 };
 use siltdb_base::{
-    error::{Error, ErrorKind, Result},
+    error::Result,
     id::{FamilyId, FileNumber, SequenceNumber},
     sync::lock,
 };
@@ -26,9 +26,6 @@ use std::{
     collections::BTreeSet,
     sync::{Arc, MutexGuard},
 };
-
-/// Most flushes for one copy.
-const FLUSHES_MAX: usize = 16;
 
 /// The contents of a copy. It pins their files.
 #[derive(Debug)]
@@ -64,6 +61,9 @@ pub struct LogContents {
 /// # Errors
 /// `Poisoned`.
 pub fn with_log(database: &Database) -> Result<CopyContents> {
+    // Between the place of an ingest in the order and its edit, the log would have the place, and
+    // the manifest not the tables.
+    let _changing = lock(&database.catalog.changing_io);
     let manifest = lock(&database.catalog.manifest_io);
     database.health.check_log()?;
     let sequencer = lock(&database.log.sequencer);
@@ -91,13 +91,14 @@ pub fn with_log(database: &Database) -> Result<CopyContents> {
 /// Flushes, and notes what a copy without a log holds: the tables of the families with these names,
 /// or of all. A default family that is not among them is there and empty.
 ///
-/// Writers go on meanwhile; changes of families wait for the flush.
+/// Writers go on meanwhile; changes of families and decisions about prepared transactions wait for
+/// the flush.
 ///
 /// # Errors
-/// `NotFound`, if there is no such family; `Busy`, if prepared transactions are decided all the
-/// time; what the flush fails with.
+/// `NotFound`, if there is no such family; what the flush fails with.
 pub fn flushed(database: &Database, families: Option<&[String]>) -> Result<CopyContents> {
-    // Of a commit that changes families and writes to them, all or nothing is in the tables.
+    // Of a commit that changes families and writes to them, all or nothing is in the tables. No
+    // prepared transaction is decided meanwhile.
     let _changing = lock(&database.catalog.changing_io);
     let chosen = families.map(|names| chosen(database, names)).transpose()?;
     let manifest = flush_for_copy(database)?;
@@ -117,25 +118,24 @@ pub fn flushed(database: &Database, families: Option<&[String]>) -> Result<CopyC
     Ok(CopyContents { state, manifest: number, tables, last, log: None, _versions: versions })
 }
 
-/// Flushes until the tables and the manifest alone hold every commit and every prepared
-/// transaction up to one sequence number.
+/// Flushes, so that the tables and the manifest alone hold every commit and every prepared
+/// transaction up to one sequence number. To be called under `changing_io`.
 ///
 /// The edit of a flush leaves out a transaction that was decided meanwhile, because the log has the
-/// decision. A copy without the log needs another flush then.
+/// decision. A copy without the log would lose it.
 fn flush_for_copy(database: &Database) -> Result<MutexGuard<'_, Manifest>> {
-    for _ in 0..FLUSHES_MAX {
-        if !cfg!(seeded_fault = "backup_without_a_flush") {
-            flush_all(database)?;
-        }
-        let manifest = lock(&database.catalog.manifest_io);
-        database.health.check_log()?;
-        let last = manifest.state.last_sequence;
-        if database.prepared.flush_view(last).last_decision <= last {
-            return Ok(manifest);
-        }
+    if !cfg!(seeded_fault = "backup_without_a_flush") {
+        flush_all(database)?;
     }
-    Err(Error::new(ErrorKind::Busy, "prepared transactions are decided faster than flushed")
-        .with_hint("try again when fewer are decided"))
+    let manifest = lock(&database.catalog.manifest_io);
+    database.health.check_log()?;
+    let last = manifest.state.last_sequence;
+    let is_flushed = database.prepared.flush_view(last).last_decision <= last;
+    assert!(
+        is_flushed || cfg!(seeded_fault = "backup_without_a_flush"),
+        "a decision was made during the flush of a copy"
+    );
+    Ok(manifest)
 }
 
 fn chosen(database: &Database, names: &[String]) -> Result<BTreeSet<FamilyId>> {
@@ -151,7 +151,10 @@ fn is_kept(change: &Change, chosen: Option<&BTreeSet<FamilyId>>) -> bool {
         | Change::LogCut { .. }
         | Change::LogSynced { .. }
         | Change::FamiliesLogged { .. } => false,
-        Change::CreateFamily { id, name, .. } => is_chosen(id) || name == DEFAULT_FAMILY,
+        // By its id, because families of branches have that name, too.
+        Change::CreateFamily { id, .. } => is_chosen(id) || *id == DEFAULT_FAMILY_ID,
+        // Its families are not chosen.
+        Change::Branch(_) => chosen.is_none(),
         Change::AddTable { family, .. } => is_chosen(family),
         _ => true,
     }

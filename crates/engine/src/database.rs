@@ -7,7 +7,7 @@
 use crate::{
     background::{Background, JobOf},
     backpressure::Backpressure,
-    catalog::{Catalog, family::FamilyData},
+    catalog::{Catalog, branches::FamilyRole, family::FamilyData},
     counters::Counters,
     health::Health,
     id_blocks::IdBlocks,
@@ -153,6 +153,10 @@ impl Database {
     /// Notes the debt of a family's levels, and that a compaction may be due. To be called after
     /// its tables have changed.
     pub fn note_changed(&self, family: &FamilyData) {
+        // A base rests: a compaction would give it files of its own.
+        if family.role == FamilyRole::Base {
+            return;
+        }
         self.backpressure.note_levels(family);
         self.background.note_due(family.id);
     }

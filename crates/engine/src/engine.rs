@@ -3,17 +3,20 @@
 //! Calls that only read are in the rooms of [`Database`], to which an engine derefs. Calls that
 //! write are here, because they are refused to a forked child.
 
+mod branching;
 mod copies;
+mod ingests;
 mod upkeep;
 
 use crate::{
+    catalog::branches::FamilyRole,
     catalog::family::{FamilyChanges, FamilyData},
     commit::{self, Payload},
     conditional_commit::{self, Conditions},
     database::{Database, Waiting},
     family_clone, family_commit, family_options,
     feed::{Feed, FeedItem},
-    footprint, install, jobs,
+    footprint, ingest, install, jobs,
     jobs::replayed,
     jobs::request::{self, CompactControl},
     jobs::workers::Workers,
@@ -106,6 +109,7 @@ impl Engine {
         };
         let (database, directory_lock) = recovery::open(dir, options, waiting)?;
         if database.options.access != Access::ReadOnly {
+            ingest::pass_ingested(&database)?;
             replayed::settle_replayed(&database)?;
         }
         let database = Arc::new(database);
@@ -296,15 +300,16 @@ impl Engine {
     /// # Errors
     /// `NotFound`.
     pub fn family_by_id(&self, id: FamilyId) -> Result<Arc<FamilyData>> {
-        self.catalog.families.get(id).ok_or_else(|| {
+        let is_open_to_callers = |family: &Arc<FamilyData>| family.role != FamilyRole::Base;
+        self.catalog.families.get(id).filter(is_open_to_callers).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, "no family with this id").with_mismatch("a family", id)
         })
     }
 
-    /// The names of all families, sorted.
+    /// The names of the database's own families, sorted.
     #[must_use]
     pub fn family_names(&self) -> Vec<String> {
-        self.catalog.families.load().iter().map(|family| family.name().to_string()).collect()
+        self.catalog.families.load().own().map(|family| family.name().to_string()).collect()
     }
 
     /// Changes the options of a family. Durable on return.
@@ -462,7 +467,8 @@ impl Engine {
         let mut cleared = first.map(|first| first.tree.cancel_redundant()).transpose()?;
         self.flush()?;
         self.at_work(|database| request::move_all(database, &families))?;
-        families.iter().try_for_each(|family| {
+        let rests = |family: &&Arc<FamilyData>| family.role == FamilyRole::Base;
+        families.iter().filter(|family| !rests(family)).try_for_each(|family| {
             let pause = cleared.take().map_or_else(|| family.tree.cancel_redundant(), Ok)?;
             let compact = |database: &_| request::compact_family(database, family, pause, control);
             self.at_work(compact).or_else(|error| match family.is_dropped() {

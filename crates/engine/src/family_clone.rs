@@ -21,7 +21,7 @@ use crate::{
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
-    id::SequenceNumber,
+    id::{FamilyId, SequenceNumber},
     limits::FAMILIES_MAX,
     sync::lock,
 };
@@ -57,14 +57,25 @@ pub fn clone_family(
     let manifest = lock(&database.catalog.manifest_io);
     assert!(!is_in_memory(source, moment), "what was flushed is in memory again");
     let (id, options) = (database.catalog.ids.family(), source.tree.options());
-    let mut changes = vec![create_change(id, name, &options)];
-    let version = Arc::clone(&source.tree.view().version);
-    let references = version.references_at(moment);
-    changes.extend(references.map(|(level, table)| Change::AddTable { family: id, level, table }));
-    install_with(database, manifest, (changes, None), options.merge_operator.as_ref())?;
+    let changes = clone_changes(source, (id, name), moment);
+    install_with(database, manifest, (changes, None), options.merge_operator.as_slice())?;
     // It may have compactions due, as its source has.
     database.background.work.raise();
     database.catalog.families.named(name)
+}
+
+/// The changes that create the family `id`, called `name`, with what `source` holds at `moment`.
+/// The caller holds `manifest_io`, and `source` has nothing of that moment in memory.
+pub(crate) fn clone_changes(
+    source: &FamilyData,
+    (id, name): (FamilyId, &str),
+    moment: SequenceNumber,
+) -> Vec<Change> {
+    let mut changes = vec![create_change(id, name, &source.tree.options())];
+    let version = Arc::clone(&source.tree.view().version);
+    let references = version.references_at(moment);
+    changes.extend(references.map(|(level, table)| Change::AddTable { family: id, level, table }));
+    changes
 }
 
 /// Checks that there is a source, and room for a family of this name.
@@ -80,7 +91,7 @@ fn check_possible(database: &Database, source: &FamilyData, name: &str) -> Resul
 }
 
 /// Whether memtables of a family have entries of `moment`, which is published, or before.
-fn is_in_memory(family: &FamilyData, moment: SequenceNumber) -> bool {
+pub(crate) fn is_in_memory(family: &FamilyData, moment: SequenceNumber) -> bool {
     let view = family.tree.view();
     let mut ranges = view.memory.tables().iter().map(|table| table.memtable.sequence_range());
     ranges.any(|range| range.is_some_and(|(oldest, _)| oldest <= moment))

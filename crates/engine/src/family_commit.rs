@@ -21,6 +21,7 @@
 
 use crate::{
     catalog::{
+        branches::FamilyRole,
         family::{DEFAULT_FAMILY, FamilyChanges, FamilyData, FamilyMap, check_name},
         manifest::Manifest,
     },
@@ -33,12 +34,13 @@ use crate::{
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
-    id::FileNumber,
+    id::{FamilyId, FileNumber},
     limits::{BATCH_BYTES_MAX, BATCH_OPERATIONS_MAX, FAMILIES_MAX},
     sync::lock,
 };
 use siltdb_disk::{
     batch::BatchBytes,
+    branch_record::BranchChange,
     edit::{Change, Edit, NEXT_FAMILY_MAX},
     family_batch::encode_changes,
     log::record::{LogPosition, RecordKind},
@@ -81,6 +83,12 @@ pub fn commit_with_families(
     changes: &FamilyChanges,
 ) -> Result<()> {
     database.health.check()?;
+    let families = database.catalog.families.load();
+    let is_of_branch = |id: &FamilyId| families.get(*id).is_some_and(|f| f.role != FamilyRole::Own);
+    if changes.dropped.iter().any(is_of_branch) {
+        return Err(Error::invalid("a family of a branch cannot be dropped alone")
+            .with_hint("drop the branch"));
+    }
     // `changing_io` is not held here, because this waits for locks of transactions.
     let commit = |owner| commit_changes(database, (batch, owner), changes);
     let writes = || {
@@ -93,10 +101,24 @@ pub fn commit_with_families(
 
 fn commit_changes(
     database: &Database,
-    (batch, owner): (&BatchBytes, Option<LockOwner>),
+    batch: (&BatchBytes, Option<LockOwner>),
     changes: &FamilyChanges,
 ) -> Result<()> {
     let _changing = lock(&database.catalog.changing_io);
+    commit_changing(database, batch, changes, &|_| Ok(()))
+}
+
+/// Commits a batch with changes of families and branches, if `check` agrees when it has its place.
+/// The caller holds `changing_io`.
+///
+/// # Errors
+/// As [`commit_with_families`]; those of `check`.
+pub(crate) fn commit_changing(
+    database: &Database,
+    (batch, owner): (&BatchBytes, Option<LockOwner>),
+    changes: &FamilyChanges,
+    check: &dyn Fn(&Reservation) -> Result<()>,
+) -> Result<()> {
     let (map, dropped) = changed(database, changes)?;
     let (families, counts) = check_families(database, batch, &changes.created)?;
     let edit = edit(changes);
@@ -107,7 +129,10 @@ fn commit_changes(
     let counts = Counts { all: counts.all + 1, ..counts };
     let mut manifest = None;
     let record = (RecordKind::FamilyBatch, &[&head[..], batch.as_bytes()][..]);
-    let admit = |_: &Reservation| admit_batch(database, owner, batch, &families);
+    let admit = |reservation: &Reservation| {
+        admit_batch(database, owner, batch, &families)?;
+        check(reservation)
+    };
     let Committed { end, .. } = commit_parts_if(database, record, counts, admit, |reservation| {
         insert_batch(database, batch, (reservation, reservation.first.next()), &families);
         let mut owing = lock(&database.catalog.manifest_io);
@@ -155,7 +180,8 @@ fn edit(changes: &FamilyChanges) -> Edit {
     let created = changes.created.iter();
     let created =
         created.map(|family| create_change(family.id, &family.name(), &family.tree.options()));
-    Edit { changes: dropped.chain(created).collect() }
+    let branches = changes.branches.iter().cloned().map(BranchChange::Recorded);
+    Edit { changes: dropped.chain(created).chain(branches.map(Change::Branch)).collect() }
 }
 
 fn check_size(batch: &BatchBytes, head: &[u8]) -> Result<()> {
@@ -189,7 +215,7 @@ fn say(database: &Database, manifest: MutexGuard<'_, Manifest>, end: LogPosition
         let synced = database.log.wal.sync_to(end, &database.health)?;
         lock(&database.log.sequencer).synced(synced);
     }
-    match install_with(database, manifest, (Vec::new(), None), None) {
+    match install_with(database, manifest, (Vec::new(), None), &[]) {
         Err(error) if error.kind() == ErrorKind::Poisoned => Err(error),
         Err(error) => {
             log::warn!("the manifest does not have changes of families yet: {error}");
@@ -217,6 +243,7 @@ pub fn replay_changes(
                 changes.created.push(Arc::new(family));
             }
             Change::DropFamily { id } => changes.dropped.push(*id),
+            Change::Branch(BranchChange::Recorded(record)) => changes.branches.push(record.clone()),
             _ => return Err(Error::corruption("a batch changes more than families")),
         }
     }

@@ -41,7 +41,7 @@ pub fn change_options(
     let options = TreeOptions { merge_operator: operator.clone(), ..options };
     let manifest = lock(&database.catalog.manifest_io);
     let changes = vec![options_change(family.id, &options)];
-    install_with(database, manifest, (changes, None), operator.as_ref())?;
+    install_with(database, manifest, (changes, None), operator.as_slice())?;
     // A level may exceed its new size limit.
     database.background.work.raise();
     Ok(())

@@ -10,6 +10,7 @@
 //! 3. Versions and families are put in force; files without references are noted for purging.
 
 use crate::{
+    catalog::branches::{Branches, roles},
     catalog::family::{DEFAULT_FAMILY, Families, FamilyData, FamilyMap, check_name},
     catalog::manifest::{Failure, Manifest},
     database::Database,
@@ -59,7 +60,7 @@ pub fn install(
     changes: Vec<Change>,
     flushed: Option<Generation>,
 ) -> Result<()> {
-    install_with(database, lock(&database.catalog.manifest_io), (changes, flushed), None)
+    install_with(database, lock(&database.catalog.manifest_io), (changes, flushed), &[])
 }
 
 /// Records in the manifest that the log segment of `position`, which is synced, has durable
@@ -73,15 +74,15 @@ pub fn install_synced_segment(database: &Database, position: LogPosition) -> Res
         return Ok(());
     }
     // Each edit says how far the log is synced, so this one needs no further change.
-    install_with(database, manifest, (Vec::new(), None), None)
+    install_with(database, manifest, (Vec::new(), None), &[])
 }
 
-/// As [`install`]. `operator` is that of a family that the changes create or give options.
+/// As [`install`]. `given` are the operators of families that the changes create or give options.
 pub(crate) fn install_with(
     database: &Database,
     mut manifest: MutexGuard<'_, Manifest>,
     (mut changes, flushed): (Vec<Change>, Option<Generation>),
-    operator: Option<&Arc<dyn MergeOperator>>,
+    given: &[Arc<dyn MergeOperator>],
 ) -> Result<()> {
     database.health.check_log()?;
     database.catalog.ids.check_files_left()?;
@@ -95,7 +96,7 @@ pub(crate) fn install_with(
     }
     let edit = Edit { changes };
     let mut operators = database.catalog.operators.clone();
-    operators.extend(operator.cloned());
+    operators.extend_from_slice(given);
     let target = Target {
         families: &database.catalog.families,
         files: &database.catalog.files,
@@ -204,12 +205,14 @@ pub fn snapshot(database: &Database, manifest: &Manifest, number: FileNumber) ->
     let mut changes = vec![Change::Format { version: FORMAT_VERSION, features }];
     changes.push(Change::NextFile(FileNumber(number.0 + 1)));
     changes.extend(manifest.state.changes());
-    for family in database.catalog.families.load().iter() {
+    let families = database.catalog.families.load();
+    for family in families.iter() {
         changes.push(create_change(family.id, &family.name(), &family.tree.options()));
         for (level, table) in family.tree.view().version.references() {
             changes.push(Change::AddTable { family: family.id, level, table: table.clone() });
         }
     }
+    changes.extend(families.branches().changes());
     Edit { changes }
 }
 
@@ -234,13 +237,14 @@ pub struct ManifestReplay<'a> {
     /// Per family that is left: its creation with the present name and options, then the changes of
     /// its tables in the order of the edits.
     families: BTreeMap<FamilyId, Vec<Change>>,
+    branches: Branches,
 }
 
 impl<'a> ManifestReplay<'a> {
     /// A replay without edits.
     #[must_use]
     pub fn new(target: Target<'a>) -> Self {
-        Self { target, families: BTreeMap::new() }
+        Self { target, families: BTreeMap::new(), branches: Branches::default() }
     }
 
     /// Adds an edit that is durable already.
@@ -263,6 +267,11 @@ impl<'a> ManifestReplay<'a> {
     }
 
     fn note_change(&mut self, change: Change) -> Result<()> {
+        if let Change::Branch(change) = &change {
+            return self.branches.apply(change).map_err(|error| {
+                Error::corruption("an edit does not match the branches").with_source(error)
+            });
+        }
         let Some(id) = family_of(&change) else { return check_known(&change) };
         let changes = self.families.get_mut(&id).ok_or_else(|| no_such_family(id))?;
         match (change, &mut changes[0]) {
@@ -286,7 +295,8 @@ impl<'a> ManifestReplay<'a> {
     /// `Corruption`, if the result does not fit; `InvalidArgument`, if a family needs a merge
     /// operator that was not given.
     pub fn finish(self) -> Result<()> {
-        let edit = Edit { changes: self.families.into_values().flatten().collect() };
+        let families = self.families.into_values().flatten();
+        let edit = Edit { changes: families.chain(self.branches.changes()).collect() };
         let prepared = prepare(&self.target, &edit).map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => Error::corruption("two families have the same name"),
             _ => error,
@@ -350,6 +360,7 @@ fn check_known(change: &Change) -> Result<()> {
         | Change::LatestTime(_)
         | Change::FamiliesLogged { .. }
         | Change::RetentionFloor(_)
+        | Change::Branch(_)
         | Change::Prepared { .. }
         | Change::PreparedDecided { .. }
         | Change::Unknown { .. } => Ok(()),
@@ -373,9 +384,11 @@ fn prepare(target: &Target<'_>, edit: &Edit) -> Result<PreparedEdit> {
     // A copy shares all unchanged chunks; an edit of tables alone needs no copy.
     let mut map = None;
     let copied = |map: &mut Option<FamilyMap>| map.take().unwrap_or_else(|| (*before).clone());
+    let roles = roles(&edit.changes);
     for change in edit.changes.iter().filter(|change| phase(change) == Phase::Create) {
         let Change::CreateFamily { id, name, options } = change else { continue };
-        let family = FamilyData::new(*id, name, new_tree(target, *id, options)?);
+        let family = FamilyData::new(*id, name, new_tree(target, *id, options)?)
+            .with_role(roles.get(id).copied().unwrap_or_default());
         let mut families = copied(&mut map);
         families.add(Arc::new(family))?;
         map = Some(families);
@@ -400,9 +413,15 @@ fn prepare(target: &Target<'_>, edit: &Edit) -> Result<PreparedEdit> {
                 let family = families.get(*id).cloned().ok_or_else(|| no_such_family(*id))?;
                 prepared.options.push((family, decode_options(target, options)?));
             }
+            Change::Branch(change) => {
+                let mut families = copied(&mut prepared.map);
+                families.change_branches(change)?;
+                prepared.map = Some(families);
+            }
             other => check_known(other)?,
         }
     }
+    prepared.map.as_ref().map_or(Ok(()), FamilyMap::check_branches)?;
     Ok(prepared)
 }
 
@@ -500,7 +519,7 @@ pub fn create_family(
     }
     let creation = create_change(database.catalog.ids.family(), name, &options);
     let manifest = lock(&database.catalog.manifest_io);
-    install_with(database, manifest, (vec![creation], None), options.merge_operator.as_ref())?;
+    install_with(database, manifest, (vec![creation], None), options.merge_operator.as_slice())?;
     database.catalog.families.named(name)
 }
 

@@ -264,6 +264,8 @@ struct Table {
     families: BTreeMap<FamilyId, FamilyLocks>,
     /// The granted locks of each owner, for their release. A key may occur twice.
     held: BTreeMap<LockOwner, Vec<LockRequest>>,
+    /// The ids of the owners that are prepared transactions. They never wait.
+    prepared_ids: BTreeMap<LockOwner, Vec<u8>>,
     /// Waiting requests in the order of their tickets.
     waiting: Vec<WaitingRequest>,
     next_ticket: u64,
@@ -307,6 +309,7 @@ impl Table {
     }
 
     fn release(&mut self, owner: LockOwner) {
+        self.prepared_ids.remove(&owner);
         for request in self.held.remove(&owner).unwrap_or_default() {
             let Some(locks) = self.families.get_mut(&request.flag.family) else { continue };
             match &request.target {
@@ -464,15 +467,20 @@ impl LockTable {
         self.lock().held.get(&owner).cloned().unwrap_or_default()
     }
 
-    /// Moves all locks of `from` to `to` in one step.
-    pub fn hand_over(&self, from: LockOwner, to: LockOwner) {
-        self.lock().hand_over(from, to);
+    /// Moves all locks of `from` to `to`, which is prepared as `id`, in one step.
+    pub fn hand_over(&self, from: LockOwner, (to, id): (LockOwner, &[u8])) {
+        let mut table = self.lock();
+        table.hand_over(from, to);
+        table.prepared_ids.insert(to, id.to_vec());
     }
 
-    /// Grants `owner` the locks that it held before a reopen, and sets their flags. To be called
-    /// before the first write.
-    pub fn restore(&self, owner: LockOwner, requests: &[LockRequest]) {
-        self.lock().grant(owner, requests);
+    /// Grants `owner`, which is prepared as `id`, the locks that it held before a reopen, and sets
+    /// their flags. To be called before the first write.
+    pub fn restore(&self, (owner, id): (LockOwner, &[u8]), requests: &[LockRequest]) {
+        let mut table = self.lock();
+        table.grant(owner, requests);
+        table.prepared_ids.insert(owner, id.to_vec());
+        drop(table);
         requests.iter().for_each(|request| request.flag.set());
     }
 
@@ -510,13 +518,20 @@ impl Table {
     #[cold]
     fn timed_out(&self, owner: LockOwner, requests: &[LockRequest], timeout: Duration) -> Error {
         let find = |request| Some((request, *self.blockers(Some(owner), request).first()?));
-        let message = match requests.iter().find_map(find) {
-            Some((request, LockOwner(holder))) => {
-                format!("{request} is locked by transaction {holder}, waited for {timeout:?}")
-            }
-            None => format!("earlier requests wait for the same lock, waited for {timeout:?}"),
+        let mut hint = "try again, or set `lock_timeout`";
+        let cause = match requests.iter().find_map(find) {
+            Some((request, holder)) => match self.prepared_ids.get(&holder) {
+                Some(id) => {
+                    hint = "decide the prepared transaction, or try again after its decision";
+                    let id = id.escape_ascii();
+                    format!("{request} is locked by the prepared transaction \"{id}\"")
+                }
+                None => format!("{request} is locked by transaction {}", holder.0),
+            },
+            None => "earlier requests wait for the same lock".to_owned(),
         };
-        Error::new(ErrorKind::Busy, message).with_hint("try again, or set `lock_timeout`")
+        let message = format!("{cause}, waited for {timeout:?}");
+        Error::new(ErrorKind::Busy, message).with_hint(hint)
     }
 }
 

@@ -245,6 +245,25 @@ pub(crate) fn admit_batch(
     database.locks.check(owner, writes_of(batch, families).filter(is_flagged))
 }
 
+/// Checks that `owner` may write the keys of each range, which is of the family beside it. To be
+/// called with a reservation.
+///
+/// # Errors
+/// `Busy`, with the first conflicting lock.
+pub(crate) fn admit_ranges<'r>(
+    database: &Database,
+    owner: Option<LockOwner>,
+    ranges: impl Iterator<Item = (&'r FamilyData, Bounds)>,
+) -> Result<()> {
+    let flagged = ranges.filter(|(family, _)| family.lock_flag.is_set());
+    let writes = flagged.map(|(family, bounds)| LockRequest {
+        flag: Arc::clone(&family.lock_flag),
+        target: LockTarget::Range(bounds),
+        mode: LockMode::Exclusive,
+    });
+    database.locks.check(owner, writes)
+}
+
 /// The lock requests for the keys and ranges that `batch` writes.
 pub(crate) fn writes_of(
     batch: &BatchBytes,

@@ -50,7 +50,11 @@ fn published_end(database: &Database) -> Result<LogPosition> {
     Ok(end)
 }
 
-fn sync_unnoted(database: &Database, end: LogPosition) -> Result<()> {
+/// As [`sync_to`], without a note in the manifest.
+///
+/// # Errors
+/// `Poisoned`, if this sync or an earlier one fails.
+pub fn sync_unnoted(database: &Database, end: LogPosition) -> Result<()> {
     let synced = database.log.wal.sync_to(end, &database.health)?;
     lock(&database.log.sequencer).synced(synced);
     Ok(())

@@ -146,7 +146,7 @@ fn write_prepare(
     let record = (RecordKind::Prepare, &[payload][..]);
     let insert = |reservation: &Reservation| {
         number = reservation.first;
-        database.locks.hand_over(holder.owner(), owner);
+        database.locks.hand_over(holder.owner(), (owner, &transaction.id));
         database.prepared.add(undecided(number));
     };
     let committed = commit_parts_if(database, record, counts, |_| Ok(()), insert)?;
@@ -268,7 +268,7 @@ pub fn carry_forward(database: &Database, last: SequenceNumber) -> Result<Vec<Ch
 pub fn restore(database: &Database, found: BTreeMap<SequenceNumber, Arc<PreparedBatch>>) {
     for (number, transaction) in found {
         let (owner, locks) = (database.locks.new_owner(), locks_of(database, &transaction));
-        database.locks.restore(owner, &locks);
+        database.locks.restore((owner, &transaction.id), &locks);
         let mut payload = Vec::new();
         transaction.encode(&mut payload);
         let bytes = memory_bytes(&payload, &locks);

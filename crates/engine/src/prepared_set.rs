@@ -175,6 +175,18 @@ impl PreparedSet {
         lock(&self.state).undecided().cloned().collect()
     }
 
+    /// The number of those without a decision.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        lock(&self.state).undecided().count()
+    }
+
+    /// The memory that they take, their locks and those being prepared included, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        lock(&self.state).bytes
+    }
+
     /// The view of a flush that retires the log up to `last`.
     #[must_use]
     pub fn flush_view(&self, last: SequenceNumber) -> FlushView {

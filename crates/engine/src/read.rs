@@ -7,6 +7,7 @@
 use crate::{catalog::family::FamilyData, database::Database};
 use arc_swap::Guard;
 use siltdb_base::{
+    clock::Clock,
     cursor::Fetch,
     error::Result,
     id::SequenceNumber,
@@ -21,7 +22,7 @@ use siltdb_tree::{
         resolve::Resolver,
     },
 };
-use std::{cell::OnceCell, ops::Bound, sync::Arc};
+use std::{cell::OnceCell, ops::Bound, sync::Arc, time::Duration};
 
 /// A range of keys as callers give it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +66,24 @@ impl ReadRange {
             },
         }
     }
+}
+
+/// A clock that stands still.
+#[derive(Debug)]
+struct StillClock {
+    now_ms: u64,
+}
+
+impl Clock for StillClock {
+    fn wall_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        0
+    }
+
+    fn sleep(&self, _: Duration) {}
 }
 
 /// A cursor over the visible entries of a family. It owns its view.
@@ -111,6 +130,23 @@ impl PinnedReader {
         self
     }
 
+    /// The same reader, for which the time stands still at `now_ms`. To be read by after the views
+    /// of all readers that are compared were pinned: what a compaction has dropped as expired is
+    /// then expired for all of them.
+    #[must_use]
+    pub fn at_time(mut self, now_ms: u64) -> Self {
+        // What others remember holds for a later time.
+        (self.reader.empty_ranges, self.reader.folds) = (None, None);
+        self.reader.sequence_lock = None;
+        self.reader.clock = Arc::new(StillClock { now_ms });
+        self
+    }
+
+    /// The view, for what is known of it without reading.
+    pub(crate) fn view(&self) -> &View {
+        &self.view
+    }
+
     /// The same reader, whose cursors fetch what `fetch` says.
     #[must_use]
     pub fn fetching(mut self, fetch: Fetch) -> Self {
@@ -144,7 +180,12 @@ impl PinnedReader {
     /// # Errors
     /// As [`PinnedReader::get`].
     pub fn cursor(&self, range: ReadRange) -> Result<ReadCursor> {
-        self.view.iter(self.reader.clone(), range.bounds())
+        self.cursor_within(range.bounds())
+    }
+
+    /// As [`PinnedReader::cursor`].
+    pub(crate) fn cursor_within(&self, bounds: Bounds) -> Result<ReadCursor> {
+        self.view.iter(self.reader.clone(), bounds)
     }
 }
 

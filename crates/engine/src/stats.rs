@@ -22,6 +22,10 @@ pub struct Stats {
     pub snapshots: u64,
     /// The retention floor: the sequence number from which on every version is kept.
     pub retention_floor: Option<u64>,
+    /// The number of prepared transactions that wait for their decision.
+    pub prepared_transactions: u64,
+    /// The memory of these transactions and their locks, in bytes.
+    pub prepared_bytes: u64,
     /// The number of entries in memtables, tombstones and old versions included.
     pub memtable_entries: u64,
     /// The memory that the contents of memtables take, in bytes.
@@ -98,6 +102,8 @@ impl Database {
             sequence: self.log.publisher.published().0,
             snapshots: self.snapshots.count() as u64,
             retention_floor: self.snapshots.floor().map(|floor| floor.0),
+            prepared_transactions: self.prepared.count() as u64,
+            prepared_bytes: self.prepared.bytes() as u64,
             memtable_held_bytes: self.memory.budget.used(Part::Memtables) as u64,
             memtable_idle_bytes: self.memory.arenas.idle_bytes() as u64,
             fold_bytes: self.memory.budget.used(Part::Folds) as u64,
@@ -168,6 +174,8 @@ impl Stats {
             ("sequence", self.sequence),
             ("families", self.families),
             ("snapshots", self.snapshots),
+            ("prepared_transactions", self.prepared_transactions),
+            ("prepared_bytes", self.prepared_bytes),
             ("memtable_entries", self.memtable_entries),
             ("memtable_bytes", self.memtable_bytes),
             ("memtable_held_bytes", self.memtable_held_bytes),

@@ -14,6 +14,7 @@ use siltdb_base::{
 };
 use siltdb_disk::batch::BatchBytes;
 use siltdb_engine::{
+    catalog::branches::FamilyRole,
     catalog::family::{DEFAULT_FAMILY, FamilyChanges},
     open_id::OpenId,
 };
@@ -283,10 +284,15 @@ impl WriteBatch {
     ///
     /// # Errors
     /// `NotFound`, if the family was dropped before, by this batch or otherwise, or was never
-    /// created; `InvalidArgument`, for the default family; as [`WriteBatch::put`].
+    /// created; `InvalidArgument`, for the default family or one of a branch; as
+    /// [`WriteBatch::put`].
     pub fn drop_family(&mut self, family: &Family) -> Result<()> {
         let id = self.id_of(family)?;
         family.place.family.check()?;
+        if family.place.family.role != FamilyRole::Own {
+            return Err(Error::invalid("a family of a branch cannot be dropped alone")
+                .with_hint("drop the branch"));
+        }
         if family.name() == DEFAULT_FAMILY {
             return Err(Error::invalid("the default family cannot be dropped"));
         }

@@ -9,6 +9,7 @@ mod tree;
 mod walk;
 
 pub use path::{BUCKET_DEPTH_MAX, BUCKET_NAME_BYTES_MAX};
+pub(crate) use path::{MARK, is_link};
 pub use walk::{BucketCursor, BucketIter};
 
 use crate::{

@@ -40,6 +40,9 @@
 //! | *look into them* `operations` `as_bytes` `len` `bytes` | | | | ✓ |
 //! | *families* `create_family` `family_or_create` `rename_family` `drop_family` | ✓ | | | |
 //! | *with the data of another* `clone_family` `clone_family_at` | ✓ | | | |
+//! | *branches* `create_branch`, `_with`, `drop_branch` `rename_branch` `checkout` | all | | | |
+//! | *find them* `branch` `branches` `checked_out`, of a [`Branch`] `family` | all | | | |
+//! | *compare and merge them* `diff` `diff_families` `merge_branch`, `_with` | all | | | |
 //! | *with data* `prepare_family`, then `create_family` `drop_family` | ✓ | | | ✓ |
 //! | *find them* `family` `family_by_id` `default_family` `families` | ✓ | | | |
 //! | *locks*, of a [`Transaction`] `get_for_update` `lock_key` `lock_range` | | | | |
@@ -50,6 +53,8 @@
 //! | *options* `options` | all | ✓ | | |
 //! | *while in use* `set_options` | | ✓ | | |
 //! | *memory* `set_cache_bytes` | all | | | |
+//! | *bulk loading* `ingest` | all | ✓ | | |
+//! | *of sorted entries* `ingest_sorted`, of a file [`TableFileWriter`] | | ✓ | | |
 //! | *upkeep* `flush` `compact` `compact_with` `stats` | all | ✓ | | |
 //! | *of a range* `compact_range`, `_with`, `size_of` | | ✓ | | |
 //! | *what was committed* `subscribe` | all | | | |
@@ -107,10 +112,13 @@ mod history;
 mod subscription;
 mod db_update;
 mod db_upkeep;
+mod ingestion;
+mod table_file;
 mod db_prepared;
 mod follower;
 mod place;
 mod checkpoint;
+mod branch;
 pub mod backup;
 pub mod inspect;
 pub mod salvage;
@@ -129,12 +137,16 @@ pub struct Readme;
 #[doc = include_str!("../../../docs/follower.md")]
 #[doc = include_str!("../../../docs/history.md")]
 #[doc = include_str!("../../../docs/operations.md")]
+#[doc = include_str!("../../../docs/bulk.md")]
 #[doc = include_str!("../../../docs/two-phase-commit.md")]
 #[doc = include_str!("../../../docs/coming-from/rocksdb.md")]
 #[doc = include_str!("../../../docs/coming-from/sled-redb-fjall.md")]
 pub struct UserPages;
 
 pub use batch::WriteBatch;
+pub use branch::{
+    Branch, BranchDiff, BranchInfo, BranchOptions, BranchValue, KeyDifference, MergeOptions,
+};
 pub use bucket::{
     BUCKET_DEPTH_MAX, BUCKET_NAME_BYTES_MAX, Bucket, BucketCursor, BucketIter, BucketTarget,
 };
@@ -144,6 +156,7 @@ pub use db_upkeep::{CompactOptions, ScrubOptions};
 pub use family::Family;
 pub use follower::Follower;
 pub use history::RetentionFloor;
+pub use ingestion::Ingestion;
 pub use isolation::{Isolation, TransactionOptions};
 pub use iter::{Cursor, Iter, Keys};
 pub use key_range::KeyRange;
@@ -162,9 +175,11 @@ pub use siltdb_base::{
     slice::Slice,
 };
 pub use siltdb_engine::{
+    branch_merge::{ConflictingKey, MergeReport, OnConflict},
     check_report::{CheckProgress, CheckReport},
     checkpoint::Checkpoint,
     copying::CopyProgress,
+    ingest::Ingested,
     jobs::request::CompactProgress,
     lock_table::LockMode,
     pause::BackgroundPause,
@@ -177,6 +192,7 @@ pub use snapshot::Snapshot;
 pub use subscription::{
     Commit, Event, FamilyChange, KeyChange, KeyChanges, SubscribeOptions, Subscription,
 };
+pub use table_file::{TableFileInfo, TableFileWriter};
 pub use transaction::{CommitInfo, Transaction, prepare::PreparedTransaction};
 pub use update::UpdateOptions;
 pub use upgrade::{DatabaseFormat, upgrade};

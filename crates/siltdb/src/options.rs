@@ -258,8 +258,9 @@ impl Options {
         self
     }
 
-    /// The seed of all random choices of the engine, for simulators. Default: drawn from the
-    /// system.
+    /// The seed of all random choices of the engine, for simulators. Each opening needs another
+    /// one: random numbers tell new records of the log from those that a power failure has left in
+    /// a file. Default: drawn from the system.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.engine.seed = Some(seed);

@@ -108,9 +108,9 @@ pub enum Event {
     /// A commit with operations or families that the subscription selects.
     Commit(Commit),
     /// The log has no record of these sequence numbers; the database has their effects. They are
-    /// commits with [`Durability::Volatile`](crate::Durability::Volatile), or commits that reached
-    /// tables before a power loss took them from the log. Returned to every subscription, whatever
-    /// it selects.
+    /// commits with [`Durability::Volatile`](crate::Durability::Volatile), ingests, or commits that
+    /// reached tables before a power loss took them from the log. Returned to every subscription,
+    /// whatever it selects.
     Unlogged(RangeInclusive<u64>),
 }
 
@@ -371,7 +371,12 @@ impl Subscription {
         let (first, last) = (item.first.0, item.last.0);
         let Some(mut stored) = item.commit else { return Ok(Some(Event::Unlogged(first..=last))) };
         let mut families = Vec::new();
-        for change in std::mem::take(&mut stored.families) {
+        let mut changes = std::mem::take(&mut stored.families);
+        // The families that the merge of a branch drops were its bases, which are not shown.
+        if changes.iter().any(|change| matches!(change, Edit::Branch(_))) {
+            changes.clear();
+        }
+        for change in changes {
             families.push(match change {
                 Edit::CreateFamily { id, name, .. } => FamilyChange::Created { id, name },
                 Edit::DropFamily { id } => FamilyChange::Dropped { id },

@@ -7,10 +7,19 @@
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
-    Db, ErrorKind, Family, FamilyOptions, Isolation, Options, Read, Snapshot, merge,
-    testing::{Crash, MemFs},
+    CheckReport, CheckpointOptions, Db, ErrorKind, Family, FamilyOptions, Isolation, Options, Read,
+    ScrubOptions, Snapshot,
+    backup::Backups,
+    merge,
+    testing::{Crash, Fs, MemFs},
 };
-use std::{collections::BTreeMap, sync::Arc, thread};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+    sync::Arc,
+    thread,
+};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -31,10 +40,13 @@ fn small() -> FamilyOptions {
         .merge_operator(appending)
 }
 
-fn open(fs: &MemFs) -> Db {
+fn options(fs: &MemFs) -> Options {
     let options = Options::new().fs(Arc::new(fs.clone())).workers(0).seed(5);
-    let options = options.memtable_bytes(32 << 10).memory_budget(8 << 20);
-    options.default_family(small()).open("db").unwrap()
+    options.memtable_bytes(32 << 10).memory_budget(8 << 20).default_family(small())
+}
+
+fn open(fs: &MemFs) -> Db {
+    options(fs).open("db").unwrap()
 }
 
 fn contents(source: &impl Read) -> Map {
@@ -262,13 +274,16 @@ fn clones_are_maps_of_their_own() {
     assert!(clones > 40 && clones_at > 10, "{clones} clones, {clones_at} of them at a snapshot");
 }
 
-/// Bytes of the table files in the directory.
-fn table_bytes(fs: &MemFs) -> usize {
-    use siltdb::testing::Fs;
-    let dir = std::path::Path::new("db");
-    let entries = fs.list(dir).unwrap().into_iter();
+/// The table files in a directory.
+fn table_files(fs: &MemFs, dir: &str) -> Vec<PathBuf> {
+    let entries = fs.list(Path::new(dir)).unwrap().into_iter();
     let tables = entries.filter(|entry| entry.name.ends_with(".table"));
-    tables.map(|table| fs.read_all(&dir.join(table.name)).unwrap().len()).sum()
+    tables.map(|table| Path::new(dir).join(table.name)).collect()
+}
+
+/// Bytes of the table files of the database.
+fn table_bytes(fs: &MemFs) -> usize {
+    table_files(fs, "db").iter().map(|path| fs.read_all(path).unwrap().len()).sum()
 }
 
 #[test]
@@ -440,4 +455,152 @@ fn clones_beside_a_writer_hold_a_prefix() {
             assert_eq!(value[..], [number as u8; 40], "{name}");
         }
     }
+}
+
+/// By the name of the family.
+type Contents = BTreeMap<String, Map>;
+
+fn all_contents(db: &Db) -> Contents {
+    let of = |name: String| (name.clone(), contents(&db.family(&name).unwrap()));
+    db.families().into_iter().map(of).collect()
+}
+
+/// The default family, a clone `now` of it, and `at`, a clone of a moment before its last writes.
+/// All three share tables, and no other file is there.
+fn with_clones(fs: &MemFs) -> (Db, Contents) {
+    let (db, mut random) = (open(fs), Random(11));
+    let mut value = || (0..100).map(|_| random.below(256) as u8).collect::<Vec<_>>();
+    (0..KEYS).for_each(|number| db.put(key(number), value()).unwrap());
+    db.compact().unwrap();
+    let moment = db.snapshot();
+    (0..KEYS).step_by(3).for_each(|number| db.put(key(number), value()).unwrap());
+    db.delete_range(key(100)..key(120)).unwrap();
+    db.flush().unwrap();
+    db.clone_family_at(&moment, &db.default_family(), "at").unwrap();
+    db.clone_family(&db.default_family(), "now").unwrap();
+    let expected = all_contents(&db);
+    assert_eq!(expected["now"], expected["default"]);
+    assert_eq!((expected["at"].len(), expected["now"].len()), (300, 280));
+    (db, expected)
+}
+
+/// Each family goes its own way, and the others do not see it.
+fn assert_isolated(db: &Db, mut expected: Contents) {
+    for (round, name) in db.families().into_iter().enumerate() {
+        let (family, map) = (db.family(&name).unwrap(), expected.get_mut(&name).unwrap());
+        for number in [2, 4, 6].map(|number| number + round as u64) {
+            family.put(key(number), &name).unwrap();
+            map.insert(key(number), name.clone().into_bytes());
+        }
+        family.delete(key(200 + round as u64)).unwrap();
+        map.remove(&key(200 + round as u64));
+        assert_eq!(all_contents(db), expected, "after writes to {name}");
+        family.compact().unwrap();
+        assert_eq!(all_contents(db), expected, "after a compaction of {name}");
+    }
+    assert!(db.check(&mut |_| ()).unwrap().is_clean());
+}
+
+#[test]
+fn a_backup_has_what_clones_share_once_and_restores_them_apart() {
+    let fs = MemFs::new();
+    let (db, expected) = with_clones(&fs);
+    let made = db.backup("backups").unwrap();
+    let files = table_files(&fs, "backups").len() as u64;
+    assert_eq!((made.files, made.copied_files), (files, files));
+    let stats = db.stats();
+    let (references, bytes): (u64, u64) =
+        (stats.tables.iter().sum(), stats.table_bytes.iter().sum());
+    assert!(references > 2 * files && bytes > 2 * made.bytes, "{references} of {made:?}");
+    // What one of them writes since is all that the second backup copies.
+    db.family("now").unwrap().put(key(1), "since").unwrap();
+    let second = db.backup("backups").unwrap();
+    assert_eq!((second.files, second.copied_files), (files + 1, 1));
+    // The database goes, and takes nothing of the backups along.
+    db.drop_family("now").unwrap();
+    db.compact().unwrap();
+    db.close().unwrap();
+    options(&fs).destroy("db").unwrap();
+    let backups = Backups::with_options("backups", options(&fs));
+    let mut go_on = |_| ControlFlow::Continue(());
+    assert!(backups.verify(None, &mut go_on).unwrap().is_clean());
+    backups.restore(Some(1), "first").unwrap();
+    assert_eq!(table_files(&fs, "first").len() as u64, files);
+    let db = options(&fs).open("first").unwrap();
+    assert_eq!(all_contents(&db), expected);
+    assert_isolated(&db, expected.clone());
+    backups.restore(None, "second").unwrap();
+    let db = options(&fs).open("second").unwrap();
+    let mut expected = expected;
+    expected.get_mut("now").unwrap().insert(key(1), b"since".to_vec());
+    assert_eq!(all_contents(&db), expected);
+    assert_isolated(&db, expected);
+}
+
+#[test]
+fn a_checkpoint_of_chosen_clones_shares_their_files_and_goes_its_own_way() {
+    let fs = MemFs::new();
+    let (db, expected) = with_clones(&fs);
+    for chosen in [&["at"][..], &["now", "at"], &["default", "now"]] {
+        let dir = format!("copy of {}", chosen.join(" and "));
+        let options_of = CheckpointOptions::new().families(chosen.iter().copied());
+        let mut go_on = |_| ControlFlow::Continue(());
+        let made = db.checkpoint_with(&dir, &options_of, &mut go_on).unwrap();
+        let linked = table_files(&fs, &dir).len() as u64;
+        assert_eq!((made.linked_files, made.copied_files), (linked, 0), "{dir}");
+        assert!(linked <= table_files(&fs, "db").len() as u64);
+        let mut wanted: Contents = [("default".to_owned(), Map::new())].into();
+        wanted.extend(chosen.iter().map(|name| ((*name).to_owned(), expected[*name].clone())));
+        let copy = options(&fs).open(&dir).unwrap();
+        assert_eq!(all_contents(&copy), wanted, "{dir}");
+        assert_isolated(&copy, wanted);
+        // The database does not notice.
+        assert_eq!(all_contents(&db), expected, "{dir}");
+        assert!(db.check(&mut |_| ()).unwrap().is_clean(), "{dir}");
+    }
+    assert_isolated(&db, expected);
+}
+
+#[test]
+fn a_scrub_reads_a_shared_table_once_and_reports_its_damage_for_each_family() {
+    let fs = MemFs::new();
+    let (db, _) = with_clones(&fs);
+    let scrub = || db.scrub(&ScrubOptions::new(), &mut |_| {}).unwrap();
+    let files = table_files(&fs, "db");
+    let sound = scrub();
+    assert!(sound.is_clean());
+    let stats = db.stats();
+    assert!(stats.tables.iter().sum::<u64>() > 2 * sound.found.tables, "{sound:?}");
+    let bytes: u64 = stats.table_bytes.iter().sum();
+    assert!(bytes > 2 * sound.found.bytes && sound.found.bytes <= table_bytes(&fs) as u64);
+    // Who refers to each file.
+    let families_of = |path: &Path| -> (u64, BTreeSet<String>) {
+        fs.bytes_flip(path, 30, 1).unwrap();
+        let (scrubbed, checked) = (scrub(), db.check(&mut |_| ()).unwrap());
+        fs.bytes_flip(path, 30, 1).unwrap();
+        for found in [&scrubbed.found, &checked] {
+            assert_eq!((found.tables_damaged, found.errors.len()), (1, 1), "{found:?}");
+        }
+        let names = |found: &CheckReport| -> BTreeSet<String> {
+            found.damage.iter().map(|lost| lost.family.clone().unwrap()).collect()
+        };
+        let named = names(&scrubbed.found);
+        assert_eq!(named, names(&checked));
+        assert_eq!(scrubbed.found.damage.len(), named.len());
+        (scrubbed.found.tables, named)
+    };
+    let names = |names: &[&str]| -> BTreeSet<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    };
+    let found: Vec<_> = files.iter().map(|path| families_of(path)).collect();
+    assert!(found.iter().all(|(tables, _)| tables + 1 == sound.found.tables));
+    let count = |wanted: &[&str]| found.iter().filter(|(_, of)| *of == names(wanted)).count();
+    let (all, later) = (count(&["at", "default", "now"]), count(&["default", "now"]));
+    assert!(all > 1 && later >= 1 && all + later == files.len(), "{found:?}");
+    // A clone that has rewritten a table has no part in its damage.
+    let now = db.family("now").unwrap();
+    now.compact().unwrap();
+    let shared = files.iter().map(|path| families_of(path).1);
+    assert!(shared.clone().all(|of| !of.contains("now") && of.contains("default")));
+    assert!(scrub().is_clean());
 }

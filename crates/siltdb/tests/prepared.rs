@@ -349,6 +349,33 @@ fn what_it_wrote_is_locked_until_the_decision_also_after_a_reopen() {
 }
 
 #[test]
+fn a_writer_that_waits_in_vain_is_told_the_id_and_stats_count_it() {
+    let fs = MemFs::new();
+    let db = open(&fs);
+    prepare(&db, "transfer:7", "key");
+    let check = |db: &Db| {
+        let error = db.put("key", "value").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Busy);
+        let text = error.to_string();
+        assert!(text.contains("locked by the prepared transaction \"transfer:7\""), "{text}");
+        let stats = db.stats();
+        assert_eq!(stats.prepared_transactions, 1);
+        assert!(stats.prepared_bytes > 10);
+    };
+    check(&db);
+    let (_, db) = crashed(&fs, power_loss(1));
+    check(&db);
+    db.rollback_prepared("transfer:7").unwrap();
+    let stats = db.stats();
+    assert_eq!((stats.prepared_transactions, stats.prepared_bytes), (0, 0));
+    // Another holder of the same key has no id.
+    let transaction = begin(&db, Isolation::Snapshot);
+    transaction.get_for_update("key").unwrap();
+    let text = db.put("key", "value").unwrap_err().to_string();
+    assert!(text.contains("locked by transaction ") && !text.contains("transfer"), "{text}");
+}
+
+#[test]
 fn what_it_read_is_locked_as_far_as_its_level_depends_on_it() {
     for (isolation, locked, free) in [
         (Isolation::ReadCommitted, &[][..], &["r1", "r2", "r3", "s"][..]),
@@ -474,6 +501,34 @@ fn a_batch_over_families_is_committed_as_a_whole_and_dropped_families_are_left_o
     let (_, db) = crashed(&fs, power_loss(2));
     assert_eq!(look(&db), expected);
     drop(again);
+}
+
+/// A clone has nothing of what is prepared in its source, also if it takes the name of its source.
+#[test]
+fn a_decision_reaches_no_clone_of_its_family() {
+    let fs = MemFs::new();
+    let db = open(&fs);
+    let source = db.create_family("f", FamilyOptions::new()).unwrap();
+    source.put("k", "before").unwrap();
+    let transaction = begin(&db, Isolation::Serializable);
+    transaction.family(&source).unwrap().put("k", "prepared").unwrap();
+    transaction.put("other", "prepared").unwrap();
+    transaction.prepare("t").unwrap();
+    db.clone_family(&source, "kept").unwrap();
+    db.clone_family(&source, "copy").unwrap();
+    db.drop_family("f").unwrap();
+    db.rename_family("copy", "f").unwrap();
+    let (fs, db) = crashed(&fs, power_loss(1));
+    assert_eq!(ids(&db), ["t"]);
+    db.family("f").unwrap().put("k", "not locked").unwrap();
+    assert_eq!(kind(db.put("other", "locked")), ErrorKind::Busy);
+    db.commit_prepared("t").unwrap();
+    let (_, crashed) = crashed(&fs, power_loss(2));
+    for db in [db, crashed] {
+        let of = |name: &str| db.family(name).unwrap().get("k").unwrap().unwrap();
+        assert_eq!((&of("f")[..], &of("kept")[..]), (&b"not locked"[..], &b"before"[..]));
+        assert_eq!(value(&db, "other"), Some("prepared".to_owned()));
+    }
 }
 
 #[test]

@@ -3,7 +3,13 @@
 //! It neither creates memtables nor decides when a generation is frozen; a list is immutable and
 //! replaced as a whole.
 
-use siltdb_base::{cursor::EntryCursor, error::Result, id::FamilyId, slice::Slice, sync::lock};
+use siltdb_base::{
+    cursor::EntryCursor,
+    error::Result,
+    id::{FamilyId, SequenceNumber},
+    slice::Slice,
+    sync::lock,
+};
 use siltdb_disk::table_meta::{KeySpan, RangeEnd};
 use siltdb_memtable::{cursor::MemtableCursor, memtable::Memtable};
 use std::{
@@ -77,6 +83,29 @@ impl Memtables {
             }
         }
         Ok(ranges)
+    }
+
+    /// Whether a memtable of an older generation than `before` has an entry of a key in `range`, or
+    /// a range tombstone over one.
+    ///
+    /// # Errors
+    /// What walking to the first such entry fails with.
+    pub fn reach_into(&self, range: &KeySpan, before: Generation) -> Result<bool> {
+        for table in self.tables.iter().filter(|table| table.generation < before) {
+            let mut cursor = table.memtable.cursor();
+            cursor.seek(&range.first, SequenceNumber::MAX)?;
+            if cursor.entry().is_some_and(|entry| range.contains(entry.key)) {
+                return Ok(true);
+            }
+            for list in table.memtable.tombstone_lists() {
+                let fragments = list.as_slice().get(list.index_ending_after(&range.first)..);
+                let next = fragments.and_then(|fragments| fragments.first());
+                if next.is_some_and(|fragment| !range.is_before(&fragment.start)) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 
     /// The list with a memtable more, in its place: a slow writer may come with an older generation

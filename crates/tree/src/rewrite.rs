@@ -6,5 +6,6 @@ pub mod job;
 pub mod block_copy;
 pub mod job_cursor;
 pub mod output;
+pub mod ingest;
 pub mod flush;
 pub mod compact;

@@ -4,6 +4,7 @@
 
 use crate::{
     database::Database,
+    ingests::ingest,
     model::{FamilyIndex, Operation},
     plan::{Form, Planned},
     violation::show,
@@ -27,6 +28,9 @@ pub(crate) fn carry_out(database: &Database, planned: &Planned) -> siltdb::Resul
             Operation::DeletePrefix { prefix } => return family(index).delete_prefix(prefix),
             Operation::SingleDelete { .. } | Operation::Merge { .. } => {}
         }
+    }
+    if planned.form == Form::Ingest {
+        return ingest(database, planned);
     }
     let mut batch = WriteBatch::new();
     for (index, operation) in &planned.operations {

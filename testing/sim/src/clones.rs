@@ -1,10 +1,13 @@
-//! Clones: families made of others, now or as of a snapshot that is held.
+//! Clones: families made of others, now or as of a snapshot that is held, and branches of one
+//! family.
 //!
-//! Afterwards a clone is a family as any other: what is written to it and to its source, compacted,
-//! crashed and dropped is for the other steps.
+//! Afterwards a clone is a family as any other, and so is that of a branch: what is written to it
+//! and to its source, compacted and crashed is for the other steps. Merges are for
+//! `crates/siltdb/tests/branches.rs`.
 
 use crate::{
     database::Database,
+    expected::Names,
     model::FamilyIndex,
     reads::{Truth, compare_all},
     run::{Excuse, Outcome, Run},
@@ -12,7 +15,7 @@ use crate::{
     violation::Checked,
     watch::Activity,
 };
-use siltdb::Family;
+use siltdb::{BranchOptions, Family};
 
 /// Keys of a new clone that are looked up, besides two scans.
 const LOOKUPS_MAX: u64 = 60;
@@ -33,7 +36,11 @@ impl Run {
         if self.excuse() == Excuse::Fault || self.database.names.len() == FAMILIES_MAX {
             return self.change_families();
         }
-        let Source { index, family, commit, snapshot } = self.source();
+        let source = self.source();
+        if self.draw.chance(1, 2) {
+            return self.create_branch(source);
+        }
+        let Source { index, family, commit, snapshot } = source;
         let mut names = self.database.names.clone();
         let is_free = |name: &String| !names.contains_key(name);
         let free: Vec<String> = (0..9).map(|number| format!("f{number}")).filter(is_free).collect();
@@ -56,6 +63,69 @@ impl Run {
             self.database.names = names;
         }
         self.forget_half_changed()
+    }
+
+    /// Makes a branch of a family, of `main` or of another branch.
+    fn create_branch(&mut self, source: Source) -> Checked<()> {
+        let Source { index, commit, snapshot, .. } = source;
+        let mut names = self.database.names.clone();
+        let found = names.iter().find(|(_, other)| **other == index).map(|(name, _)| name.clone());
+        let Some(label) = found else { return Ok(()) };
+        let (parent, family) = label.split_once('/').unwrap_or(("main", &label));
+        let name = self.free_branch_name();
+        let clone = self.model.clone_family(index, commit);
+        self.note(format!("branch {name} of {label} (#{}) at {commit} (#{})", index.0, clone.0));
+        names.insert(format!("{name}/{family}"), clone);
+        let mut options = BranchOptions::new().from(parent).families([family]);
+        if let Some(place) = snapshot {
+            options = options.at(&self.snapshots[place].snapshot);
+        }
+        let make =
+            |database: &Database| database.db.create_branch_with(&name, &options)?.family(family);
+        if let Outcome::Done(made) = self.operate(Activity::Clone, Some(names.clone()), make)? {
+            self.report.branches += 1;
+            self.clones.insert(clone);
+            self.compare_clone(clone, &made)?;
+            self.database.families.insert(clone, made);
+            self.database.names = names;
+        }
+        self.forget_half_changed()
+    }
+
+    /// Drops the branch of a family, or renames it.
+    pub(crate) fn change_branch(
+        &mut self,
+        mut names: Names,
+        branch: &str,
+        family: &str,
+    ) -> Checked<()> {
+        let Some(index) = names.remove(&format!("{branch}/{family}")) else { return Ok(()) };
+        if self.draw.chance(1, 2) {
+            self.note(format!("drop branch {branch} (#{})", index.0));
+            let work = |database: &Database| database.db.drop_branch(branch);
+            if let Outcome::Done(()) = self.operate(Activity::Family, Some(names.clone()), work)? {
+                return self.dropped(names, index);
+            }
+        } else {
+            let to = self.free_branch_name();
+            self.note(format!("rename branch {branch} (#{}) to {to}", index.0));
+            names.insert(format!("{to}/{family}"), index);
+            let work = |database: &Database| database.db.rename_branch(branch, &to);
+            if let Outcome::Done(()) = self.operate(Activity::Family, Some(names.clone()), work)? {
+                self.database.names = names;
+            }
+        }
+        self.forget_half_changed()
+    }
+
+    fn free_branch_name(&mut self) -> String {
+        let names = &self.database.names;
+        let is_free = |name: &String| {
+            let mut branches = names.keys().filter_map(|label| label.split_once('/'));
+            branches.all(|(branch, _)| branch != name)
+        };
+        let free: Vec<String> = (0..9).map(|number| format!("b{number}")).filter(is_free).collect();
+        free[self.draw.index(free.len())].clone()
     }
 
     /// A family now, or one at a snapshot that knew it, if it is still there.

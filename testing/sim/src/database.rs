@@ -32,6 +32,24 @@ pub struct Database {
     pub names: Names,
 }
 
+/// All families by name. That of a branch has the branch's name before it: `b1/f2`.
+///
+/// # Errors
+/// Errors of the engine.
+pub fn families_by_name(db: &Db) -> siltdb::Result<BTreeMap<String, Family>> {
+    let mut families = BTreeMap::new();
+    for name in db.families() {
+        families.insert(name.clone(), db.family(&name)?);
+    }
+    for info in db.branches() {
+        let branch = db.branch(&info.name)?;
+        for name in &info.families {
+            families.insert(format!("{}/{name}", info.name), branch.family(name)?);
+        }
+    }
+    Ok(families)
+}
+
 impl Database {
     /// Opens or creates the database by one of its names. Then changes the working directory and
     /// the link in these names, which the engine must not use again.
@@ -74,7 +92,8 @@ impl Database {
     /// # Errors
     /// If their names are not one of `possible`.
     pub fn new(fs: MemFs, db: Db, possible: &[Names]) -> Checked<Self> {
-        let found = db.families();
+        let mut handles = must(families_by_name(&db), "opening the families")?;
+        let found: Vec<_> = handles.keys().cloned().collect();
         let Some(names) = possible.iter().find(|names| names.keys().eq(found.iter())) else {
             let expected: Vec<Vec<_>> =
                 possible.iter().map(|names| names.keys().collect()).collect();
@@ -83,7 +102,7 @@ impl Database {
         };
         let mut families = BTreeMap::new();
         for (name, index) in names {
-            families.insert(*index, must(db.family(name), "opening a family")?);
+            families.extend(handles.remove(name).map(|family| (*index, family)));
         }
         let names = names.clone();
         Ok(Self { fs, db, families, names })

@@ -3,6 +3,7 @@
 //! It compares the follower with the database, which others compare with the model.
 
 use crate::{
+    database::families_by_name,
     reads::{collect, compare_pairs},
     run::{Excuse, Run},
     settings::{DIRECTORY, Weather},
@@ -52,13 +53,13 @@ impl Run {
         if !unflushed.is_empty() || self.settings.expiring > 0 {
             return Ok(());
         }
-        if !db.families().iter().eq(self.database.names.keys()) {
-            let message = format!("a follower shows the families {:?}", db.families());
+        let families = must(families_by_name(db), "families of a follower")?;
+        if !families.keys().eq(self.database.names.keys()) {
+            let message = format!("a follower shows the families {:?}", families.keys());
             return Err(Violation::new(message));
         }
         for (name, index) in &self.database.names {
-            let family = must(db.family(name), "a family of a follower")?;
-            let found = collect(&family)?;
+            let found = collect(&families[name])?;
             compare_pairs(&found, &collect(&self.database.families[index])?)
                 .map_err(|violation| violation.during(format!("a follower of family {name}")))?;
             self.report.reads += found.len() as u64;

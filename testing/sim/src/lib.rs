@@ -25,6 +25,7 @@ pub mod transaction;
 mod history;
 pub mod recovery;
 pub mod plan;
+mod ingests;
 mod carry_out;
 pub mod subscriber;
 pub mod run;

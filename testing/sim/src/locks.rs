@@ -33,6 +33,12 @@ impl Run {
         operations.any(|(family, operation)| self.is_blocked(*family, &operation.span(), None))
     }
 
+    /// Whether an open transaction has a lock in a family of these operations.
+    pub(crate) fn has_locks_in(&self, operations: &[(FamilyIndex, Operation)]) -> bool {
+        let mut locks = self.transactions.iter().flat_map(|open| &open.locks);
+        locks.any(|lock| operations.iter().any(|(family, _)| *family == lock.family))
+    }
+
     /// Whether a lock of an open transaction blocks a lock of `mode`; with `None`, a write.
     fn is_blocked(&self, family: FamilyIndex, span: &Span, mode: Option<LockMode>) -> bool {
         let mut locks = self.transactions.iter().flat_map(|open| &open.locks);

@@ -164,6 +164,8 @@ pub struct Commit {
     /// Whether `sequence` is that of its last operation. Otherwise it is an upper bound of that, or
     /// the commit is not in the log and left no trace.
     pub is_sequence_known: bool,
+    /// Whether the log has its operations.
+    pub is_logged: bool,
     /// Its operations, in order.
     pub operations: Arc<[(FamilyIndex, Operation)]>,
     /// The time of its acknowledgement, by the monotonic clock.
@@ -270,6 +272,7 @@ impl Model {
             clock,
             sequence: 0,
             is_sequence_known: false,
+            is_logged: durability != Durability::Volatile,
             operations: operations.into(),
             acknowledged_ns: 0,
             deletions,
@@ -321,6 +324,13 @@ impl Model {
             commit.acknowledged_ns = now_ns;
         }
         self.in_doubt = false;
+    }
+
+    /// Notes that the last commit is an ingest, which goes past the log.
+    pub fn goes_past_log(&mut self) {
+        if let Some(commit) = self.commits.last_mut() {
+            commit.is_logged = false;
+        }
     }
 
     /// Removes all commits after number `last`. A commit in doubt that stays has happened.

@@ -8,9 +8,10 @@ use crate::{
     keys::{CLOCK_KEY, operand, single_key, value},
     model::{Clock, DEFAULT, FamilyIndex, Model, Operation, Shared},
     settings::Settings,
+    watch::Activity,
 };
 use siltdb::Durability;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A commit to make.
 #[derive(Clone, Debug)]
@@ -32,7 +33,23 @@ pub enum Form {
     Single,
     /// A batch.
     Batch,
+    /// A sorted stream into one family, past the log.
+    Ingest,
 }
+
+impl Form {
+    /// The operation of the harness that makes such a commit.
+    #[must_use]
+    pub fn activity(self) -> Activity {
+        match self {
+            Self::Single | Self::Batch => Activity::Commit,
+            Self::Ingest => Activity::Ingest,
+        }
+    }
+}
+
+/// The most operations of an ingest. Some make several tables.
+const INGEST_MAX: u64 = 250;
 
 /// The number of operations of a batch: mostly few, sometimes thousands.
 fn batch_len(draw: &mut Draw) -> u64 {
@@ -57,6 +74,11 @@ pub fn plan(
     let single = draw.chance(3, 10);
     let met = BTreeSet::new();
     let mut planner = Planner { settings, model, now_ms, durability: Durability::Buffered, met };
+    if draw.chance(1, 25) {
+        let operations = planner.ingest(draw.pick(families), draw);
+        let (form, durability) = (Form::Ingest, Durability::Synced);
+        return Planned { operations, form, durability, clock: Clock::Silent };
+    }
     if single {
         let family = draw.pick(families);
         let operation = match planner.clear(family, draw) {
@@ -115,6 +137,28 @@ impl Planner<'_> {
             14..19 => Operation::Delete { key },
             _ => self.delete_range(draw),
         }
+    }
+
+    /// Puts and deletions in the order of their keys, each key once.
+    fn ingest(&self, family: FamilyIndex, draw: &mut Draw) -> Vec<(FamilyIndex, Operation)> {
+        let mut operations = BTreeMap::new();
+        let count = match draw.below(4) {
+            0 => draw.within(20..=INGEST_MAX),
+            _ => draw.within(1..=20),
+        };
+        for _ in 0..count {
+            let key = self.key(draw);
+            let operation = if draw.chance(1, 6) {
+                Operation::Delete { key: key.clone() }
+            } else {
+                // As in `single`: each ingest leaves a trace.
+                let mut bytes = draw.bytes(9);
+                bytes.extend_from_slice(&value(draw, self.settings.value_bytes_max.min(500)));
+                Operation::Put { key: key.clone(), value: bytes.into(), expiry_ms: None }
+            };
+            operations.insert(key, (family, operation));
+        }
+        operations.into_values().collect()
     }
 
     /// Sometimes, the deletion of all keys by an unbounded range. The family must hold no key that

@@ -4,7 +4,7 @@
 //! Crashes inside the recovery, and right after it, are recovered from in turn.
 
 use crate::{
-    database::Database,
+    database::{Database, families_by_name},
     directory::Directory,
     draw::Draw,
     expected::{Expectation, Names},
@@ -228,17 +228,15 @@ impl Recovery<'_> {
             return Err(Violation::new(format!("a writer beside a reader got {writer:?}")));
         }
         let mut shown = BTreeMap::new();
-        for name in db.families() {
-            let [one, other] = [&db, &second].map(|db| {
-                let family = must(db.family(&name), "a family of a reader")?;
-                collect(&family)
-            });
-            let (one, other) = (one?, other?);
+        let [families, others] = [&db, &second].map(|db| must(families_by_name(db), "families"));
+        let others = others?;
+        for (name, family) in families? {
+            let (one, other) = (collect(&family)?, collect(&others[&name])?);
             compare_pairs(&other, &one).map_err(|violation| violation.during("two readers"))?;
             shown.insert(name, one);
         }
         must(db.close(), "closing a reader")?;
-        drop(second);
+        drop((others, second));
         let follower = must(options().open_follower(DIRECTORY), "opening a follower")?;
         check_follower(&follower, &shown)?;
         if Directory::contents(fs)? != before {
@@ -275,13 +273,13 @@ impl Recovery<'_> {
             return Err(Violation::new(format!("a salvage after a kill says {report:?}")));
         }
         let db = must(options().open(SALVAGED), "opening what was salvaged")?;
-        if !db.families().iter().eq(database.names.keys()) {
-            return Err(Violation::new(format!("families {:?} were salvaged", db.families())));
+        let families = must(families_by_name(&db), "opening salvaged families")?;
+        if !families.keys().eq(database.names.keys()) {
+            return Err(Violation::new(format!("families {:?} were salvaged", families.keys())));
         }
         for (name, index) in &database.names {
-            let family = must(db.family(name), "opening a salvaged family")?;
             let expected = collect(&database.families[index])?;
-            compare_pairs(&collect(&family)?, &expected)
+            compare_pairs(&collect(&families[name])?, &expected)
                 .map_err(|violation| violation.during(format!("salvage of family {name}")))?;
         }
         let (found, expected) = (undecided(&db), undecided(&database.db));
@@ -465,12 +463,12 @@ impl Recovery<'_> {
 /// Whether a follower shows the families and entries in `shown`.
 fn check_follower(follower: &Follower, shown: &BTreeMap<String, Pairs>) -> Checked<()> {
     let db = follower.db();
-    if !db.families().iter().eq(shown.keys()) {
-        return Err(Violation::new(format!("a follower shows the families {:?}", db.families())));
+    let families = must(families_by_name(&db), "families of a follower")?;
+    if !families.keys().eq(shown.keys()) {
+        return Err(Violation::new(format!("a follower shows the families {:?}", families.keys())));
     }
     for (name, pairs) in shown {
-        let family = must(db.family(name), "a family of a follower")?;
-        compare_pairs(&collect(&family)?, pairs)
+        compare_pairs(&collect(&families[name])?, pairs)
             .map_err(|violation| violation.during(format!("a follower of family {name}")))?;
     }
     Ok(())

@@ -30,11 +30,13 @@ pub enum Phase {
     Checkpoint,
     /// A backup.
     Backup,
+    /// An ingest.
+    Ingest,
     /// A sync on demand, a close, and jobs that neither flush nor compact.
     Other,
 }
 
-const PHASES: [(Phase, &str); 12] = [
+const PHASES: [(Phase, &str); 13] = [
     (Phase::Idle, "idle"),
     (Phase::Commit, "commit"),
     (Phase::Transaction, "transaction"),
@@ -46,11 +48,12 @@ const PHASES: [(Phase, &str); 12] = [
     (Phase::Recovery, "recovery"),
     (Phase::Checkpoint, "checkpoint"),
     (Phase::Backup, "backup"),
+    (Phase::Ingest, "ingest"),
     (Phase::Other, "other"),
 ];
 
 /// The phases in which a complete simulation must have crashed.
-const REQUIRED: [Phase; 11] = [
+const REQUIRED: [Phase; 12] = [
     Phase::Idle,
     Phase::Commit,
     Phase::Transaction,
@@ -62,6 +65,7 @@ const REQUIRED: [Phase; 11] = [
     Phase::Recovery,
     Phase::Checkpoint,
     Phase::Backup,
+    Phase::Ingest,
 ];
 
 /// Counts of operations and checks.
@@ -79,6 +83,8 @@ pub struct Report {
     pub commits: u64,
     /// Of these, acknowledged as synced.
     pub commits_synced: u64,
+    /// Of these, ingests.
+    pub ingests: u64,
     /// Of these, those that created a family, and may have dropped one.
     pub families_committed: u64,
     /// Commits acknowledged after a failed call, by a database that was not reopened.
@@ -119,6 +125,8 @@ pub struct Report {
     pub floors: u64,
     /// Earlier states that were compared.
     pub looks_back: u64,
+    /// Branches created.
+    pub branches: u64,
     /// Counts of backups.
     pub backups: Backups,
     /// Temporary renamings of the directory.
@@ -373,6 +381,7 @@ impl Report {
         self.nested += other.nested;
         self.commits += other.commits;
         self.commits_synced += other.commits_synced;
+        self.ingests += other.ingests;
         self.families_committed += other.families_committed;
         self.commits_resumed += other.commits_resumed;
         self.in_flight_kept += other.in_flight_kept;
@@ -393,6 +402,7 @@ impl Report {
         self.clones_of_clones += other.clones_of_clones;
         self.floors += other.floors;
         self.looks_back += other.looks_back;
+        self.branches += other.branches;
         self.backups.add(&other.backups);
         self.moves += other.moves;
         self.tiny_steps_max = self.tiny_steps_max.max(other.tiny_steps_max);
@@ -426,6 +436,7 @@ impl Report {
             ("crashes inside a recovery", self.nested),
             ("acknowledged commits", self.commits),
             ("synced commits", self.commits_synced),
+            ("ingests", self.ingests),
             ("commits of families", self.families_committed),
             ("commits after a failed call", self.commits_resumed),
             ("commits in flight that are kept", self.in_flight_kept),
@@ -440,6 +451,7 @@ impl Report {
             ("clones of clones", self.clones_of_clones),
             ("changes of the floor", self.floors),
             ("states of history", self.looks_back),
+            ("branches", self.branches),
             ("directories renamed", self.moves),
             ("tiny steps", self.tiny_steps_max),
             ("reads", self.reads),
@@ -469,8 +481,8 @@ impl Report {
     fn write_earlier_states(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "clones       {:>9}  compared, {} of a snapshot, {} of a clone",
-            self.clones, self.clones_at_snapshots, self.clones_of_clones
+            "clones       {:>9}  compared, {} of a snapshot, {} of a clone; {} branches",
+            self.clones, self.clones_at_snapshots, self.clones_of_clones, self.branches
         )?;
         writeln!(
             f,
@@ -495,10 +507,11 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "commits      {:>9}  acknowledged, {} of them synced; {} in flight at a crash kept, \
-             {} unsynced lost to power, {} volatile to any crash",
+            "commits      {:>9}  acknowledged, {} of them synced, {} ingests; {} in flight at a \
+             crash kept, {} unsynced lost to power, {} volatile to any crash",
             self.commits,
             self.commits_synced,
+            self.ingests,
             self.in_flight_kept,
             self.commits_lost,
             self.volatile_lost

@@ -4,11 +4,11 @@
 
 use crate::{
     carry_out::{carry_out, describe},
-    database::Database,
+    database::{Database, families_by_name},
     directory::Directory,
     expected::{Expectation, Names},
     model::{FamilyIndex, Moment},
-    plan::{Planned, plan},
+    plan::{Form, Planned, plan},
     reads::{Truth, Walk, compare_all, compare_some},
     run::{Excuse, Held, Outcome, Run, Trace},
     settings::{FamilySettings, Retained, Weather},
@@ -53,11 +53,11 @@ impl Run {
             31..34 => self.step_on_key(),
             34..46 if self.draw.chance(1, 5) => self.two_phases(),
             34..46 => self.transact(),
-            46..49 if self.draw.chance(1, 2) => self.look_back(),
+            46..49 => self.look_back(),
             46..52 => self.read(),
             52..57 => self.read_feed(),
-            58 if self.draw.chance(2, 3) => self.change_floor(),
-            58..60 => self.hold_snapshot(),
+            58 => self.change_floor(),
+            59 => self.hold_snapshot(),
             60 => self.backup(),
             61 if self.draw.chance(2, 3) => self.follow(),
             61 => self.hold_snapshot(),
@@ -105,12 +105,17 @@ impl Run {
         let families: Vec<_> = self.database.families.keys().copied().collect();
         let number = self.visible + 1;
         let now_ms = self.draw.pick(&[self.now().wall_ms, self.clock.wall_ms()]);
-        let planned = plan(&self.settings, &self.model, &families, now_ms, number, &mut self.draw);
+        let mut planned =
+            plan(&self.settings, &self.model, &families, now_ms, number, &mut self.draw);
         if let Some(saved) = saved {
             self.model = saved;
         }
         if self.is_locked(&planned.operations) {
             return self.commit_locked(&planned);
+        }
+        if planned.form == Form::Ingest && self.has_locks_in(&planned.operations) {
+            // An ingest also waits for locks on keys between its own.
+            planned.form = Form::Batch;
         }
         self.commit_planned(&planned, |database| carry_out(database, &planned)).map(|_| ())
     }
@@ -128,8 +133,11 @@ impl Run {
             self.model.truncate(self.visible);
             self.note(describe(self.visible + 1, planned));
             self.model.begin(planned.durability, planned.clock, &planned.operations);
+            if planned.form == Form::Ingest {
+                self.model.goes_past_log();
+            }
         }
-        match self.operate(Activity::Commit, None, work)? {
+        match self.operate(planned.form.activity(), None, work)? {
             Outcome::Done(done) => {
                 if commits {
                     self.acknowledge(planned)?;
@@ -169,6 +177,7 @@ impl Run {
         self.model.acknowledge(sequence, self.clock.monotonic_ns());
         self.visible = self.model.acknowledged();
         self.report.commits += 1;
+        self.report.ingests += u64::from(planned.form == Form::Ingest);
         self.report.commits_resumed += u64::from(self.has_failed());
         self.written = true;
         if planned.durability == Durability::Synced {
@@ -407,6 +416,9 @@ impl Run {
             };
         }
         let other = others[self.draw.index(others.len())].clone();
+        if let Some((branch, family)) = other.split_once('/') {
+            return self.change_branch(names, branch, family);
+        }
         if self.draw.chance(1, 3) {
             return self.commit_family(&name, Some(&other));
         }
@@ -447,11 +459,12 @@ impl Run {
 
     /// After a change of families that failed halfway, only a recovery shows which families exist.
     pub(crate) fn forget_half_changed(&mut self) -> Checked<()> {
-        let found = self.database.db.families();
-        if self.excuse() == Excuse::None || self.database.names.keys().eq(found.iter()) {
+        let found = must(families_by_name(&self.database.db), "opening the families")?;
+        if self.excuse() == Excuse::None || self.database.names.keys().eq(found.keys()) {
             return Ok(());
         }
-        Err(Violation::new(format!("families {found:?} after a change of them failed")))
+        let message = format!("families {:?} after a change of them failed", found.keys());
+        Err(Violation::new(message))
     }
 
     /// After a family was dropped, writes to it fail and open readers of it go on.

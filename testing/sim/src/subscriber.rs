@@ -3,15 +3,15 @@
 //! `feeds` subscribes and pulls.
 //!
 //! The last sequence number of an acknowledged commit is known. The feed tells the commit under
-//! this number, whole, once and in order; a volatile commit is told as unlogged. For commits from
-//! before the opening this holds only if the whole log is retained.
+//! this number, whole, once and in order; a volatile commit and an ingest are told as unlogged. For
+//! commits from before the opening this holds only if the whole log is retained.
 
 use crate::{
     model::{Commit, FamilyIndex, Model, Operation, Shared, Span},
     settings::Retained,
     violation::{Checked, Violation},
 };
-use siltdb::{Action, Durability, Event, FamilyId, KEY_BYTES_MAX, SubscribeOptions, Subscription};
+use siltdb::{Action, Event, FamilyId, KEY_BYTES_MAX, SubscribeOptions, Subscription};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Most sequence numbers that a subscriber remembers.
@@ -210,8 +210,7 @@ impl Subscriber {
             } else {
                 commit.sequence >= told.last
             };
-            let is_logged = commit.durability != Durability::Volatile;
-            if is_at && is_logged && are_same(&wanted, &changes) {
+            if is_at && commit.is_logged && are_same(&wanted, &changes) {
                 return Ok(number);
             }
             if self.must_tell(commit, retained) && self.is_told(commit) {
@@ -233,9 +232,8 @@ impl Subscriber {
                 break;
             };
             let is_within = commit.sequence >= first;
-            let is_logged = commit.durability != Durability::Volatile;
             let is_wrong = match is_within {
-                true => is_logged && !stored(commit).is_empty(),
+                true => commit.is_logged && !stored(commit).is_empty(),
                 false => self.is_told(commit),
             };
             if is_wrong && self.must_tell(commit, retained) {
@@ -253,9 +251,9 @@ impl Subscriber {
 
     /// Whether this subscription asks for a commit. Volatile ones are told to every subscription.
     fn is_told(&self, commit: &Commit) -> bool {
-        match commit.durability {
-            Durability::Volatile => !stored(commit).is_empty(),
-            _ => !self.wanted(commit).is_empty(),
+        match commit.is_logged {
+            false => !stored(commit).is_empty(),
+            true => !self.wanted(commit).is_empty(),
         }
     }
 

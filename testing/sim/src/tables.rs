@@ -1,6 +1,7 @@
 //! Commits that create and drop families together with data.
 
 use crate::{
+    database::families_by_name,
     keys::{CLOCK_KEY, value},
     model::{Clock, DEFAULT, Operation, Shared},
     plan::{Form, Planned},
@@ -58,7 +59,8 @@ impl Run {
             Outcome::Replaced => return Ok(()),
             Outcome::Refused(kind) => kind,
         };
-        let found = self.database.db.families();
+        let found = must(families_by_name(&self.database.db), "opening the families")?;
+        let found: Vec<String> = found.into_keys().collect();
         if kind == ErrorKind::Poisoned && names.keys().eq(found.iter()) {
             // The families are in force, and the commit is visible with them. A crash may leave
             // neither.

@@ -30,6 +30,8 @@ pub enum Activity {
     Checkpoint,
     /// The making of a backup.
     Backup,
+    /// An ingest.
+    Ingest,
 }
 
 impl Activity {
@@ -40,7 +42,7 @@ impl Activity {
             Self::Transaction => 8,
             Self::Jobs | Self::Clone => 12,
             Self::Recovery => 64,
-            Self::Family | Self::Sync => 12,
+            Self::Family | Self::Sync | Self::Ingest => 12,
             // These calls decide whether the copy exists.
             Self::Checkpoint | Self::Backup => match call {
                 CallKind::SyncDir | CallKind::Rename => return 3,
@@ -161,6 +163,7 @@ impl CrashState {
             (Some(Activity::Clone), _) => Phase::Clone,
             (Some(Activity::Checkpoint), _) => Phase::Checkpoint,
             (Some(Activity::Backup), _) => Phase::Backup,
+            (Some(Activity::Ingest), _) => Phase::Ingest,
             (Some(_), Place::Manifest) => Phase::Install,
             (Some(Activity::Commit), Place::Log) => Phase::Commit,
             (Some(Activity::Transaction), Place::Log) => Phase::Transaction,

@@ -7,8 +7,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
-    Compression, Db, Durability, ErrorKind, Family, FamilyOptions, Isolation, Options, Read,
-    RetentionFloor, WriteBatch, WriteOptions,
+    BranchOptions, Compression, Db, Durability, ErrorKind, Family, FamilyOptions, Isolation,
+    MergeOptions, OnConflict, Options, Read, RetentionFloor, WriteBatch, WriteOptions,
     inspect::{self, Detail, Line},
 };
 use siltdb_base::{
@@ -36,6 +36,11 @@ const PREPARED: &str = "0.1-prepared";
 
 /// A family and clones of it, with references that hide newer entries.
 const CLONES: &str = "0.1-clones";
+
+/// Tables that were ingested, each reference with a global sequence.
+const INGESTED: &str = "0.1-ingested";
+/// Branches, changed and merged; one is checked out.
+const BRANCHES: &str = "0.1-branches";
 
 /// Versions of keys from a retention floor on.
 const HISTORY: &str = "0.1-history";
@@ -93,18 +98,18 @@ impl Writer {
 
     fn delete_range(&mut self, family: &Family, start: &[u8], end: &[u8]) {
         family.delete_range(start..end).unwrap();
-        let name = family.name();
+        let name = label(family);
         self.contents.retain(|(of, key), _| *of != name || !(start..end).contains(&&key[..]));
     }
 
     fn merge(&mut self, family: &Family, key: &[u8], operand: &[u8]) {
         family.merge(key, operand).unwrap();
-        let value = self.contents.entry((family.name(), key.to_vec())).or_default();
+        let value = self.contents.entry((label(family), key.to_vec())).or_default();
         value.extend_from_slice(operand);
     }
 
     fn holds(&mut self, family: &Family, key: &[u8], value: &[u8]) {
-        self.contents.insert((family.name(), key.to_vec()), value.to_vec());
+        self.contents.insert((label(family), key.to_vec()), value.to_vec());
     }
 
     /// The clone `name` holds what the default family held when it held `contents`.
@@ -116,7 +121,15 @@ impl Writer {
     }
 
     fn holds_no(&mut self, family: &Family, key: &[u8]) {
-        self.contents.remove(&(family.name(), key.to_vec()));
+        self.contents.remove(&(label(family), key.to_vec()));
+    }
+}
+
+/// The name of a family, behind that of its branch if it is of one.
+fn label(family: &Family) -> String {
+    match family.branch() {
+        Some(branch) => format!("{branch}/{}", family.name()),
+        None => family.name(),
     }
 }
 
@@ -324,6 +337,109 @@ fn write_clones(writer: &mut Writer) {
     writer.crash(db, Crash::Kill);
 }
 
+/// A stream and table files, ingested over older entries and under later ones.
+fn write_ingested(writer: &mut Writer) {
+    let db = writer.open();
+    let (default, family) =
+        (db.default_family(), db.create_family("ingested", small(Compression::Lz4)).unwrap());
+    let key = |number: u64| format!("key:{number:05}").into_bytes();
+    for number in 0..60 {
+        writer.put(&family, &key(number), &value(number, 40));
+    }
+    let mut stream = family.ingest().unwrap();
+    for number in 10..250 {
+        let value = value(1000 + number, 50);
+        stream.put(key(number), &value).unwrap();
+        writer.holds(&family, &key(number), &value);
+    }
+    stream.finish().unwrap();
+    let outside = options().fs(Arc::new(writer.fs.clone())).seed(9);
+    let outside = outside.clock(Arc::clone(&writer.clock) as _);
+    let files = [(family.clone(), "1.table", 240..260), (default, "2.table", 5..9)];
+    for (family, name, numbers) in &files {
+        let mut table = outside.table_file(name, &small(Compression::None)).unwrap();
+        for number in numbers.clone() {
+            let value = value(2000 + number, 30);
+            table.put(key(number), &value).unwrap();
+            writer.holds(family, &key(number), &value);
+        }
+        table.delete(key(300)).unwrap();
+        table.finish().unwrap();
+    }
+    let named = files.each_ref().map(|(family, name, _)| (family.clone(), *name));
+    db.ingest(&named).unwrap();
+    named.iter().for_each(|(_, name)| writer.fs.remove(Path::new(name)).unwrap());
+    for number in 0..8 {
+        writer.put(&family, &key(number * 40), b"later");
+    }
+    writer.crash(db, Crash::Kill);
+}
+
+/// Two branches, changed on both sides: one merged into `main`, one of the other and checked out.
+fn write_branches(writer: &mut Writer) {
+    let db = writer.open();
+    let default = db.default_family();
+    let plain = db.create_family("plain: ünïcode", small(Compression::None)).unwrap();
+    let row = |number: u64| format!("row:{number:05}").into_bytes();
+    for number in 0..240 {
+        writer.put(&default, &row(number), &value(number, 40));
+        writer.put(&plain, &row(number), &value(number, 10));
+    }
+    db.flush().unwrap();
+    db.settle().unwrap();
+    for number in 0..60 {
+        writer.put(&default, &row(number), &value(1000 + number, 25));
+    }
+    let begun = writer.contents.clone();
+    let branch = db.create_branch("feature: ünïcode").unwrap();
+    let holds = |writer: &mut Writer, branch: &str, contents: &Contents, families: &[String]| {
+        for ((family, key), value) in contents.iter().filter(|((of, _), _)| families.contains(of)) {
+            writer.contents.insert((format!("{branch}/{family}"), key.clone()), value.clone());
+        }
+    };
+    holds(writer, "feature: ünïcode", &begun, &db.families());
+    let on_branch = branch.default_family().unwrap();
+    for number in 40..80 {
+        writer.put(&on_branch, &row(number), &value(2000 + number, 25));
+    }
+    writer.put(&default, b"of main", b"value");
+    assert_eq!(db.merge_branch("feature: ünïcode").unwrap().written, 40);
+    for number in 40..80 {
+        writer.holds(&default, &row(number), &value(2000 + number, 25));
+    }
+    // From a moment before, of one family.
+    let (moment, before) = (db.snapshot(), writer.contents.clone());
+    writer.delete_range(&on_branch, &row(10), &row(20));
+    let options = BranchOptions::new().from("feature: ünïcode").families(["default"]).at(&moment);
+    db.create_branch_with("child", &options).unwrap();
+    let parents = before.iter().filter_map(|((family, key), value)| {
+        let family = family.strip_prefix("feature: ünïcode/")?;
+        Some(((family.to_owned(), key.clone()), value.clone()))
+    });
+    holds(writer, "child", &parents.collect(), &["default".to_owned()]);
+    let child = db.branch("child").unwrap().default_family().unwrap();
+    db.checkout("child").unwrap();
+    // Each goes its own way, in the log, with a merge there.
+    for number in 230..236 {
+        for family in [&default, &on_branch, &child] {
+            writer.put(family, &row(number), label(family).as_bytes());
+        }
+    }
+    let theirs = MergeOptions::new().on_conflict(OnConflict::Theirs);
+    let report = db.merge_branch_with("feature: ünïcode", &theirs).unwrap();
+    assert_eq!((report.written, report.conflicts), (16, 6));
+    for number in 10..20 {
+        writer.holds_no(&default, &row(number));
+    }
+    for number in 230..236 {
+        writer.holds(&default, &row(number), label(&on_branch).as_bytes());
+    }
+    for number in 0..6 {
+        writer.put(&default, format!("last:{number}").as_bytes(), b"behind the merge");
+    }
+    writer.crash(db, Crash::Kill);
+}
+
 /// A key of the history, and what it holds in one version.
 fn version_of(number: u64, version: u64) -> (Vec<u8>, Vec<u8>) {
     (format!("row:{number:05}").into_bytes(), value(version * 1000 + number, 25))
@@ -361,14 +477,18 @@ fn write_history(writer: &mut Writer) {
 /// left out.
 fn written(name: &str) -> (BTreeMap<String, Vec<u8>>, Contents) {
     let mut writer = Writer::new();
-    match name {
-        CLONES => write_clones(&mut writer),
-        HISTORY => write_history(&mut writer),
-        _ => {
-            fill_tables(&mut writer);
-            lose_tail(&mut writer);
-            write_every_kind(&mut writer);
-        }
+    if name == CLONES {
+        write_clones(&mut writer);
+    } else if name == INGESTED {
+        write_ingested(&mut writer);
+    } else if name == BRANCHES {
+        write_branches(&mut writer);
+    } else if name == HISTORY {
+        write_history(&mut writer);
+    } else {
+        fill_tables(&mut writer);
+        lose_tail(&mut writer);
+        write_every_kind(&mut writer);
     }
     if name == PREPARED {
         leave_prepared(&mut writer);
@@ -440,8 +560,14 @@ fn stored() -> Vec<PathBuf> {
 /// All pairs of a database, read forwards; the same backwards and by lookups.
 fn read(db: &Db) -> Contents {
     let mut contents = Contents::new();
-    for name in db.families() {
-        let family = db.family(&name).unwrap();
+    let mut families: Vec<Family> =
+        db.families().iter().map(|name| db.family(name).unwrap()).collect();
+    for info in db.branches() {
+        let branch = db.branch(&info.name).unwrap();
+        families.extend(info.families.iter().map(|name| branch.family(name).unwrap()));
+    }
+    for family in families {
+        let name = label(&family);
         let forwards: Vec<_> = family.iter().unwrap().map(Result::unwrap).collect();
         let mut cursor = family.cursor().unwrap();
         cursor.seek_to_last().unwrap();
@@ -606,6 +732,51 @@ fn a_stored_clone_has_references_that_hide_what_is_newer() {
 }
 
 #[test]
+fn a_stored_ingest_has_one_sequence_number_in_all_its_families() {
+    let mut tables = BTreeMap::<String, BTreeSet<String>>::new();
+    let dir = Path::new(STORED).join(INGESTED);
+    inspect::manifest(&dir, Detail::Operations, &mut |line| {
+        if let Some(sequence) = line.field("global_sequence") {
+            let family = line.field("family").unwrap().to_owned();
+            tables.entry(sequence.to_owned()).or_default().insert(family);
+        }
+        Ok(())
+    })
+    .unwrap();
+    // The stream, and the table files.
+    let families: Vec<_> = tables.values().map(BTreeSet::len).collect();
+    assert_eq!(families, [1, 2], "{tables:?}");
+}
+
+#[test]
+fn stored_branches_are_whole() {
+    let stored = Path::new(STORED).join(BRANCHES);
+    let mut kinds =
+        words(["kind", "name"], |on| inspect::manifest(&stored, Detail::Operations, on));
+    kinds.extend(words(["kind", "item"], |on| inspect::wal(&stored, Detail::Operations, on)));
+    for kind in ["branch", "check-out", "family-batch", "\"child\""] {
+        assert!(kinds.contains(kind), "no {kind} in {kinds:?}");
+    }
+    let place = tempfile::tempdir().unwrap();
+    for (name, bytes) in files_of(&stored) {
+        fs::write(place.path().join(name), bytes).unwrap();
+    }
+    let db = options().open(place.path()).unwrap();
+    let child = &db.branches()[0];
+    assert_eq!((&*child.name, child.is_checked_out), ("child", true));
+    assert_eq!(child.parent.as_deref(), Some("feature: ünïcode"));
+    assert_eq!(child.families, ["default"]);
+    assert_eq!(db.families(), ["default", "plain: ünïcode"]);
+    // The bases are where the merges left them.
+    let report = db.merge_branch("feature: ünïcode").unwrap();
+    assert_eq!((report.written, report.conflicts), (0, 0));
+    let into = MergeOptions::new().into_branch("child").on_conflict(OnConflict::Ours);
+    let report = db.merge_branch_with("feature: ünïcode", &into).unwrap();
+    assert_eq!((report.written, report.conflicts), (10, 6));
+    assert!(db.check(&mut |_| {}).unwrap().errors.is_empty());
+}
+
+#[test]
 fn a_stored_history_shows_each_version_from_its_floor_on() {
     let place = tempfile::tempdir().unwrap();
     for (name, bytes) in files_of(&Path::new(STORED).join(HISTORY)) {
@@ -632,7 +803,7 @@ fn a_stored_history_shows_each_version_from_its_floor_on() {
 
 #[test]
 fn todays_code_writes_the_newest_stored_databases_byte_by_byte() {
-    [NEWEST, PREPARED, CLONES, HISTORY].into_iter().for_each(compare_written);
+    [NEWEST, PREPARED, CLONES, INGESTED, BRANCHES, HISTORY].into_iter().for_each(compare_written);
 }
 
 fn compare_written(name: &str) {

@@ -25,6 +25,8 @@ pub struct Completion {
     command: clap::Command,
     /// The names of the families.
     pub families: Vec<String>,
+    /// The names of the branches.
+    pub branches: Vec<String>,
     /// The names of the open transactions.
     pub transactions: Vec<String>,
     /// The family in use, whose committed keys are offered. A read through an open transaction
@@ -36,7 +38,8 @@ impl Completion {
     /// Completes the verbs and options of `command`.
     pub fn new(mut command: clap::Command) -> Self {
         command.build();
-        Self { command, families: Vec::new(), transactions: Vec::new(), family: None }
+        let (families, branches, transactions) = (Vec::new(), Vec::new(), Vec::new());
+        Self { command, families, branches, transactions, family: None }
     }
 
     /// Returns the words that begin with `start` and may follow the words `before`.
@@ -51,6 +54,12 @@ impl Completion {
         let verb = verb_name.as_ref().and_then(|verb| self.command.find_subcommand(verb));
         let positional = before.iter().skip(1).filter(|word| !word.starts_with('-')).count();
         match (verb_name.as_deref(), before) {
+            (_, [.., "--branch" | "--into"])
+            | (Some("branch"), [.., "--from"])
+            | (Some("branch"), [_, "checkout" | "drop" | "rename" | "merge"])
+            | (Some("branch"), [_, "diff"] | [_, "diff", _]) => {
+                all.extend(self.branches.iter().cloned());
+            }
             (_, [.., "--family"])
             | (Some("use" | "clone"), [_])
             | (Some("families"), [_, "drop" | "rename" | "options"]) => {

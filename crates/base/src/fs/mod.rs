@@ -224,6 +224,24 @@ pub trait WriteFile: Send + fmt::Debug {
     fn sync(&mut self) -> Result<()>;
 }
 
+impl<W: WriteFile + ?Sized> WriteFile for &mut W {
+    fn len(&self) -> u64 {
+        (**self).len()
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> Result<()> {
+        (**self).append(bytes)
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        (**self).flush()
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        (**self).sync()
+    }
+}
+
 /// A file of a log: filled at disjoint places by any number of threads, synced by one.
 ///
 /// # Thread safety

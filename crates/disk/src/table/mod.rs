@@ -13,9 +13,9 @@
 //! so a table can be copied to another place of another file as it is.
 
 mod format;
-mod writer;
 mod read;
 mod scan;
+mod writer;
 
 pub use format::block_stats::Contents;
 pub use format::footer::{FOOTER_BYTES, Footer};
@@ -24,7 +24,7 @@ pub use read::cursor::TableCursor;
 pub use read::extent::Extent;
 pub use scan::block_walk::BlockWalk;
 
-pub use format::properties::{Properties, ReplacedTable, TableOrigin};
+pub use format::properties::{ExternalTable, Properties, ReplacedTable, TableOrigin};
 pub use format::sealed::SealedBlock;
 pub use read::lookup::FoundEntry;
 pub use read::reader::Table;
@@ -34,7 +34,7 @@ pub use scan::salvage::{
 };
 pub use scan::scan_cursor::ScanCursor;
 pub use scan::table_scan::TableScan;
-pub use writer::TableWriter;
+pub use writer::{TableWriter, adopt};
 
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 mod readahead;
 mod block_copy;
 mod damage;
+mod external;
 mod faults;
 mod keys_only;
 mod long;
@@ -157,7 +158,7 @@ fn table_by(
 
 /// The same table, to be read once.
 fn passing(table: &Table) -> Result<Arc<TableScan>> {
-    TableScan::read(table.source.clone(), table.meta())
+    TableScan::read(table.source.clone(), Some(table.meta()))
 }
 
 /// Verifies the table and keeps its blocks in the cache.

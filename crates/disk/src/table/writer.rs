@@ -6,15 +6,16 @@
 use crate::table::format::block_stats::{BlockStats, Contents};
 use crate::table::format::footer::{FOOTER_BYTES, Footer};
 use crate::table::format::index::IndexBuilder;
-use crate::table::format::properties::{Properties, TableOrigin};
+use crate::table::format::properties::{ExternalTable, Properties, TableOrigin};
 use crate::table::format::sealed::SealedBlock;
 use crate::table::format::tombstones;
+use crate::table::scan::table_scan::TableScan;
 use crate::{
     block::BlockBuilder,
     compress::{Codec, Compressor, LZ4_RAW_BYTES_MAX},
     fields::UnknownFields,
     filter::FilterBuilder,
-    frame::{FrameKind, FramePlace, enclose, seal},
+    frame::{FRAME_BYTES_MIN, FrameKind, FramePlace, enclose, moved_checksum, seal},
     garbage::{GarbageBuilder, Repeats},
     key_sketch::SketchBuilder,
     options::{Compression, TableOptions},
@@ -30,7 +31,7 @@ use siltdb_base::{
     slice::Slice,
     tombstone::{Fragments, RangeTombstone},
 };
-use std::cmp::Ordering;
+use std::{cmp::Ordering, sync::Arc};
 
 /// Longest value that is copied into a block, in bytes: none that may be compressed is longer. The
 /// tests of this floor have a shorter one, so that they reach it.
@@ -44,7 +45,7 @@ const EXPIRY_BYTES: usize = 8;
 /// After an error the file is worthless. Memory: one block, the index, and 8 bytes per key for the
 /// filter. Longer values than 32 MiB are not compressed, and written from where they lie.
 pub struct TableWriter<'f> {
-    file: &'f mut dyn WriteFile,
+    file: Box<dyn WriteFile + 'f>,
     options: TableOptions,
     uid: TableUid,
     /// Bytes of the table written so far.
@@ -64,6 +65,7 @@ pub struct TableWriter<'f> {
     /// Key and sequence number of the last entry of the finished blocks.
     last: Option<(Vec<u8>, SequenceNumber)>,
     origin: Option<TableOrigin>,
+    external: Option<ExternalTable>,
     created_ms: u64,
     raw: Vec<u8>,
     frame: Vec<u8>,
@@ -75,6 +77,14 @@ impl<'f> TableWriter<'f> {
     /// # Panics
     /// If the options are not in their ranges; see [`TableOptions::check`].
     pub fn new(file: &'f mut dyn WriteFile, options: &TableOptions, uid: TableUid) -> Self {
+        Self::owning(Box::new(file), options, uid)
+    }
+
+    /// As [`TableWriter::new`], for a writer that keeps its file.
+    ///
+    /// # Panics
+    /// As [`TableWriter::new`].
+    pub fn owning(file: Box<dyn WriteFile + 'f>, options: &TableOptions, uid: TableUid) -> Self {
         options.check().expect("options are checked where they are set");
         Self {
             file,
@@ -93,6 +103,7 @@ impl<'f> TableWriter<'f> {
             first_key: None,
             last: None,
             origin: None,
+            external: None,
             created_ms: 0,
             raw: Vec::new(),
             frame: Vec::new(),
@@ -103,6 +114,14 @@ impl<'f> TableWriter<'f> {
     #[must_use]
     pub fn with_origin(mut self, origin: TableOrigin) -> Self {
         self.origin = Some(origin);
+        self
+    }
+
+    /// Says in the table that it is written outside of any database. The caller keeps the rules of
+    /// [`ExternalTable`].
+    #[must_use]
+    pub fn with_external(mut self, external: ExternalTable) -> Self {
+        self.external = Some(external);
         self
     }
 
@@ -250,7 +269,15 @@ impl<'f> TableWriter<'f> {
     ///
     /// # Errors
     /// What writing the file fails with; `InvalidArgument`, if nothing was added.
-    pub fn finish(mut self) -> Result<TableMeta> {
+    pub fn finish(self) -> Result<TableMeta> {
+        self.finish_file().map(|(meta, _)| meta)
+    }
+
+    /// As [`TableWriter::finish`], and gives the file back.
+    ///
+    /// # Errors
+    /// As [`TableWriter::finish`].
+    pub fn finish_file(mut self) -> Result<(TableMeta, Box<dyn WriteFile + 'f>)> {
         self.finish_block()?;
         let fragments = Fragments::new(&self.tombstones);
         let Some(range) = self.range(&fragments) else {
@@ -295,6 +322,7 @@ impl<'f> TableWriter<'f> {
             tombstone_bytes,
             index_bytes,
             origin: self.origin.take(),
+            external: self.external.take(),
             unknown: UnknownFields::default(),
         };
         self.write_end(properties)
@@ -406,31 +434,12 @@ impl<'f> TableWriter<'f> {
         self.write_frame(FrameKind::RangeTombstones, &raw)
     }
 
-    /// Writes properties and footer; only now is the length of the table known.
-    fn write_end(mut self, mut properties: Properties) -> Result<TableMeta> {
-        // The properties say how long the table is, and that depends on how long they are.
-        self.compressor = Compressor::new(Compression::None);
+    /// Writes properties and footer.
+    fn write_end(mut self, properties: Properties) -> Result<(TableMeta, Box<dyn WriteFile + 'f>)> {
         let place = FramePlace { table: self.uid, offset: self.written };
-        loop {
-            let mut raw = Vec::new();
-            properties.encode(&mut raw);
-            self.frame.clear();
-            seal(FrameKind::Properties, place, &raw, &mut self.compressor, &mut self.frame);
-            let table_bytes = self.written + (self.frame.len() + FOOTER_BYTES) as u64;
-            if properties.meta.file_bytes == table_bytes {
-                break;
-            }
-            // The length only grows, and its varint ends at ten bytes: this ends.
-            properties.meta.file_bytes = table_bytes;
-        }
-        self.append_frame()?;
-        let footer = Footer {
-            uid: self.uid,
-            table_bytes: properties.meta.file_bytes,
-            properties_bytes: self.frame.len() as u64,
-        };
-        self.file.append(&footer.encode())?;
-        Ok(properties.meta)
+        let (meta, end) = encode_end(properties, place);
+        self.file.append(&end)?;
+        Ok((meta, self.file))
     }
 
     /// The range of all keys; `None`, if there are none.
@@ -443,4 +452,76 @@ impl<'f> TableWriter<'f> {
         });
         tombstones::united_range(points, fragments)
     }
+}
+
+/// Properties and footer of a table whose other frames end at `place`.
+fn encode_end(mut properties: Properties, place: FramePlace) -> (TableMeta, Vec<u8>) {
+    // The properties say how long the table is, and that depends on how long they are.
+    let mut compressor = Compressor::new(Compression::None);
+    let mut end = Vec::new();
+    loop {
+        let mut raw = Vec::new();
+        properties.encode(&mut raw);
+        end.clear();
+        seal(FrameKind::Properties, place, &raw, &mut compressor, &mut end);
+        let table_bytes = place.offset + (end.len() + FOOTER_BYTES) as u64;
+        if properties.meta.file_bytes == table_bytes {
+            break;
+        }
+        // The length only grows, and its varint ends at ten bytes: this ends.
+        properties.meta.file_bytes = table_bytes;
+    }
+    let (uid, table_bytes) = (place.table, properties.meta.file_bytes);
+    let footer = Footer { uid, table_bytes, properties_bytes: end.len() as u64 };
+    end.extend_from_slice(&footer.encode());
+    (properties.meta, end)
+}
+
+/// Copies a table that was written outside of any database to the beginning of `file`. The copy has
+/// a `uid` of its own, so that no two tables of a database have the same, and says where it now
+/// belongs. The file is not synced; the caller reads the copy back.
+///
+/// `go_on` is called between two frames, and ends the copy by an error.
+///
+/// # Errors
+/// Corruption, if the lengths of frames are not those of the table; what reading and writing fail
+/// with; the errors of `go_on`.
+pub fn adopt(
+    table: &Arc<TableScan>,
+    file: &mut dyn WriteFile,
+    (uid, origin): (TableUid, TableOrigin),
+    go_on: &mut dyn FnMut() -> Result<()>,
+) -> Result<TableMeta> {
+    debug_assert!(file.is_empty(), "frames are bound to their offsets");
+    let (source, properties) = (&table.source, &table.properties);
+    let end = properties.index_offset() + properties.index_bytes.iter().sum::<u64>();
+    let (mut frame, mut offset) = (Vec::new(), 0);
+    let mut copy = |bytes: u64| {
+        if bytes < FRAME_BYTES_MIN || bytes > end - offset {
+            let error = Error::corruption("the frames of a table do not fill it");
+            return Err(source.locate(error.with_mismatch(end - offset, bytes), offset));
+        }
+        go_on()?;
+        source.read(offset, bytes, &mut frame)?;
+        let place = FramePlace { table: source.uid, offset };
+        let checksum = moved_checksum(&frame, place, FramePlace { table: uid, ..place });
+        file.append(&frame[..frame.len() - checksum.len()])?;
+        file.append(&checksum)?;
+        offset += bytes;
+        Ok(())
+    };
+    let mut blocks = table.blocks()?;
+    while let Some(bytes) = blocks.block().map(|info| info.bytes) {
+        copy(bytes)?;
+        blocks.advance()?;
+    }
+    let others = [properties.filter_bytes, properties.tombstone_bytes];
+    let others = others.iter().filter(|&&bytes| bytes > 0).chain(&properties.index_bytes);
+    others.copied().try_for_each(copy)?;
+    let meta = TableMeta { uid, ..properties.meta.clone() };
+    let properties =
+        Properties { meta, origin: Some(origin), external: None, ..properties.clone() };
+    let (meta, bytes) = encode_end(properties, FramePlace { table: uid, offset: file.len() });
+    file.append(&bytes)?;
+    Ok(meta)
 }

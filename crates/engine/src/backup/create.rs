@@ -5,8 +5,9 @@
 //!    renamed.
 //! 3. The names are synced; the list is written, synced, renamed, and its name synced.
 //!
-//! A file that the directory has counts as the same if uid and length agree, and if a list names
-//! it: then it was verified. Any other, as a killed backup leaves it, is read again first.
+//! A file that the directory has counts as the same if what a list says of a table in it and its
+//! length agree: then it was verified. One that no list names, as a killed backup leaves it, is
+//! read again first.
 
 use crate::{
     backup::directory::BackupDirectory,
@@ -25,6 +26,7 @@ use siltdb_disk::{
     fields::UnknownFields,
     file_name::FileName,
     table::TableScan,
+    table_meta::TableMeta,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -149,26 +151,29 @@ fn source_files<'a>(source: &dyn Fs, contents: &'a CopyContents) -> Result<Vec<S
     tables.into_iter().map(file).collect()
 }
 
-/// The files of tables that a directory has.
+/// The files of tables that a directory has, by the uid of a table in them and by their length.
 struct HeldObjects {
-    /// By uid and length.
-    objects: BTreeMap<(TableUid, u64), ObjectName>,
-    /// Those that a list names with the length that they have.
-    listed: BTreeSet<ObjectName>,
+    /// Those that a list names with the length that they have, by each table that a list refers to.
+    /// A backup may need other tables of a file than the backup that copied it.
+    listed: BTreeMap<(TableUid, u64), (ObjectName, TableMeta)>,
+    /// The others, by the uid in their names.
+    unlisted: BTreeMap<(TableUid, u64), ObjectName>,
 }
 
 impl HeldObjects {
     fn find(directory: &BackupDirectory) -> Result<Self> {
         let found = directory.objects()?;
-        let mut listed = BTreeSet::new();
+        let (mut listed, mut names) = (BTreeMap::new(), BTreeSet::new());
         for number in directory.numbers()? {
             match directory.list(number) {
-                Ok(list) => listed.extend(
-                    list.objects
-                        .iter()
-                        .filter(|object| found.get(&object.name) == Some(&object.bytes))
-                        .map(|object| object.name),
-                ),
+                Ok(list) => {
+                    for (BackupObject { name, bytes, .. }, table) in list.tables() {
+                        if found.get(name) == Some(bytes) {
+                            listed.insert((table.meta.uid, *bytes), (*name, table.meta.clone()));
+                            names.insert(*name);
+                        }
+                    }
+                }
                 // Files that only this list names are read again.
                 Err(error) if error.kind() == ErrorKind::Corruption => {
                     log::warn!("a backup cannot be read: {error}");
@@ -176,14 +181,9 @@ impl HeldObjects {
                 Err(error) => return Err(error),
             }
         }
-        let mut objects = BTreeMap::new();
-        for (name, bytes) in found {
-            let entry = objects.entry((name.uid, bytes)).or_insert(name);
-            if listed.contains(&name) {
-                *entry = name;
-            }
-        }
-        Ok(Self { objects, listed })
+        let others = found.into_iter().filter(|(name, _)| !names.contains(name));
+        let unlisted = others.map(|(name, bytes)| ((name.uid, bytes), name)).collect();
+        Ok(Self { listed, unlisted })
     }
 
     /// The name of the file that holds what `file` does, if the directory has it.
@@ -193,13 +193,27 @@ impl HeldObjects {
         file: &SourceFile<'_>,
         copying: &mut FileCopy<'_>,
     ) -> Result<Option<ObjectName>> {
-        let Some(name) = self.objects.get(&(file.uid(), file.bytes)) else { return Ok(None) };
-        if self.listed.contains(name) {
-            copying.pass(file.bytes)?;
-            return Ok(Some(*name));
+        let place = |table: &TableReference| (table.meta.uid, file.bytes);
+        for table in &file.tables {
+            if let Some((name, meta)) = self.listed.get(&place(table))
+                && *meta == table.meta
+            {
+                copying.pass(file.bytes)?;
+                return Ok(Some(*name));
+            }
         }
-        let object = directory.fs().open(&BackupFileName::Object(*name).to_path())?;
-        Ok((copying.checksum(&*object)? == name.checksum).then_some(*name))
+        let mut unlisted = file.tables.iter().filter_map(|table| self.unlisted.get(&place(table)));
+        let Some(name) = unlisted.next() else { return Ok(None) };
+        let path = BackupFileName::Object(*name).to_path();
+        let object = directory.fs().open(&path)?;
+        if copying.checksum(&*object)? != name.checksum {
+            return Ok(None);
+        }
+        match verify_tables(directory.fs(), &path, &file.tables) {
+            Ok(()) => Ok(Some(*name)),
+            Err(error) if error.kind() == ErrorKind::Corruption => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 

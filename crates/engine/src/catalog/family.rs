@@ -2,14 +2,21 @@
 //!
 //! This module finds families. Creating, renaming and dropping them are edits (see `install`).
 
-use crate::{catalog::chunked::ChunkedMap, lock_table::LockFlag};
+use crate::{
+    catalog::{
+        branches::{Branches, FamilyRole},
+        chunked::ChunkedMap,
+    },
+    lock_table::LockFlag,
+};
 use arc_swap::ArcSwap;
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
-    id::FamilyId,
+    id::{FamilyId, SequenceNumber},
     limits::FAMILY_NAME_BYTES_MAX,
     sync::lock,
 };
+use siltdb_disk::branch_record::{BranchChange, BranchRecord};
 use siltdb_tree::{memory::Holders, tree::Tree};
 use std::sync::{
     Arc, Mutex,
@@ -19,11 +26,16 @@ use std::sync::{
 /// The family that every database has.
 pub const DEFAULT_FAMILY: &str = "default";
 
+/// Its id, the first that is given.
+pub const DEFAULT_FAMILY_ID: FamilyId = FamilyId(0);
+
 /// One named tree.
 #[derive(Debug)]
 pub struct FamilyData {
     /// The family's id, which never changes.
     pub id: FamilyId,
+    /// What it is to the branches, which never changes.
+    pub role: FamilyRole,
     name: Mutex<Arc<str>>,
     /// The ordered map.
     pub tree: Tree,
@@ -40,7 +52,14 @@ impl FamilyData {
     pub fn new(id: FamilyId, name: &str, tree: Tree) -> Self {
         let (absent, created) = (AtomicBool::new(false), AtomicBool::new(true));
         let lock_flag = Arc::new(LockFlag::new(id));
-        Self { id, name: Mutex::new(name.into()), tree, lock_flag, absent, created }
+        let (role, name) = (FamilyRole::Own, Mutex::new(name.into()));
+        Self { id, role, name, tree, lock_flag, absent, created }
+    }
+
+    /// The same family with another role.
+    #[must_use]
+    pub fn with_role(self, role: FamilyRole) -> Self {
+        Self { role, ..self }
     }
 
     /// A prepared family, called `name` once a commit creates it.
@@ -117,13 +136,15 @@ pub struct FamilyChanges {
     /// Families to drop. They are dropped first, so that a new family may take the name of an old
     /// one.
     pub dropped: Vec<FamilyId>,
+    /// Branches as they are from then on.
+    pub branches: Vec<BranchRecord>,
 }
 
 impl FamilyChanges {
     /// Whether there are no changes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.created.is_empty() && self.dropped.is_empty()
+        self.created.is_empty() && self.dropped.is_empty() && self.branches.is_empty()
     }
 }
 
@@ -138,7 +159,11 @@ pub struct Families {
 #[derive(Clone, Debug, Default)]
 pub struct FamilyMap {
     by_id: ChunkedMap<FamilyId, Arc<FamilyData>>,
+    /// The database's own.
     by_name: ChunkedMap<Arc<str>, Arc<FamilyData>>,
+    /// Those of branches, whose names repeat.
+    of_branches: ChunkedMap<FamilyId, Arc<FamilyData>>,
+    branches: Arc<Branches>,
 }
 
 impl FamilyMap {
@@ -148,9 +173,49 @@ impl FamilyMap {
         self.by_id.get(&id)
     }
 
-    /// All families in the order of their names.
+    /// All families: the database's own in the order of their names, then those of branches.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<FamilyData>> {
+        self.by_name.values().chain(self.of_branches.values())
+    }
+
+    /// The database's own families in the order of their names.
+    pub fn own(&self) -> impl Iterator<Item = &Arc<FamilyData>> {
         self.by_name.values()
+    }
+
+    /// No entry in a table is newer. Tables of an ingest may have a number that the log lacks.
+    #[must_use]
+    pub fn sequence_max(&self) -> SequenceNumber {
+        let newest = |family: &Arc<FamilyData>| {
+            let view = family.tree.view();
+            view.version.tables().map(|(_, table)| table.sequence_max()).max()
+        };
+        self.iter().filter_map(newest).max().unwrap_or(SequenceNumber::ZERO)
+    }
+
+    /// The branches.
+    #[must_use]
+    pub fn branches(&self) -> &Branches {
+        &self.branches
+    }
+
+    /// The same branches without families, for a copy of the families.
+    #[must_use]
+    pub fn branches_alone(&self) -> Self {
+        Self { branches: Arc::clone(&self.branches), ..Self::default() }
+    }
+
+    /// The name of a family for reports. That of a branch has the branch's name before it.
+    #[must_use]
+    pub fn label(&self, family: &FamilyData) -> Arc<str> {
+        let name = family.name();
+        match self.branches.of_family(family.id) {
+            Some((record, part)) if part.head == family.id => {
+                format!("{}/{name}", record.name).into()
+            }
+            Some((record, _)) => format!("{}/{name} (base)", record.name).into(),
+            None => name,
+        }
     }
 
     /// Adds a family.
@@ -158,12 +223,16 @@ impl FamilyMap {
     /// # Errors
     /// `AlreadyExists`, if a family has the id or the name.
     pub fn add(&mut self, family: Arc<FamilyData>) -> Result<()> {
-        let name = family.name();
-        if self.by_id.contains_key(&family.id) || self.by_name.contains_key(&name) {
+        let (name, is_own) = (family.name(), family.role == FamilyRole::Own);
+        let is_taken = is_own && self.by_name.contains_key(&name);
+        if is_taken || self.by_id.contains_key(&family.id) {
             return Err(already_exists(&name));
         }
         self.by_id.insert(family.id, Arc::clone(&family));
-        self.by_name.insert(name, family);
+        match is_own {
+            true => self.by_name.insert(name, family),
+            false => self.of_branches.insert(family.id, family),
+        };
         Ok(())
     }
 
@@ -173,8 +242,10 @@ impl FamilyMap {
     /// `NotFound`, if no family has the id.
     pub fn remove(&mut self, id: FamilyId) -> Result<Arc<FamilyData>> {
         let family = self.by_id.remove(&id).ok_or_else(|| not_found(&id.to_string()))?;
-        let name = self.name_of(&family);
-        self.by_name.remove(&name);
+        if self.of_branches.remove(&id).is_none() {
+            let name = self.name_of(&family);
+            self.by_name.remove(&name);
+        }
         Ok(family)
     }
 
@@ -183,7 +254,9 @@ impl FamilyMap {
     /// # Errors
     /// `NotFound`; `AlreadyExists` if another family has the name.
     pub fn rename(&mut self, id: FamilyId, name: &str) -> Result<Arc<FamilyData>> {
-        let family = self.get(id).cloned().ok_or_else(|| not_found(&id.to_string()))?;
+        let is_own = |family: &&Arc<FamilyData>| family.role == FamilyRole::Own;
+        let family = self.get(id).filter(is_own).cloned();
+        let family = family.ok_or_else(|| not_found(&id.to_string()))?;
         if self.by_name.contains_key(name) {
             return Err(already_exists(name));
         }
@@ -193,13 +266,52 @@ impl FamilyMap {
         Ok(family)
     }
 
-    /// Drops families, then creates families. Returns the dropped ones.
+    /// Changes the branches. [`FamilyMap::check_branches`] is due after the last change.
     ///
     /// # Errors
-    /// `NotFound`; `AlreadyExists`, by id or by name. After an error the map must not be used.
+    /// As [`Branches::apply`].
+    pub fn change_branches(&mut self, change: &BranchChange) -> Result<()> {
+        Arc::make_mut(&mut self.branches).apply(change)
+    }
+
+    /// Checks that each family of a branch is there and is of no other, and that no family is of a
+    /// branch that is not there.
+    ///
+    /// # Errors
+    /// `Corruption`.
+    pub fn check_branches(&self) -> Result<()> {
+        let mut families = 0;
+        for part in self.branches.iter().flat_map(|record| &record.families) {
+            for id in part.ids() {
+                let role = if id == part.head { FamilyRole::Head } else { FamilyRole::Base };
+                if self.of_branches.get(&id).is_none_or(|family| family.role != role) {
+                    return Err(Error::corruption("a family of a branch is not there")
+                        .with_mismatch("a family", id));
+                }
+                families += 1;
+            }
+        }
+        if families != self.of_branches.len() {
+            return Err(Error::corruption("the families of branches do not match the branches")
+                .with_mismatch(self.of_branches.len(), families));
+        }
+        Ok(())
+    }
+
+    /// Drops families, then creates families, then changes branches. Returns the dropped families.
+    ///
+    /// # Errors
+    /// `NotFound`; `AlreadyExists`, by id or by name; `Corruption`, if families and branches do not
+    /// match. After an error the map must not be used.
     pub fn change(&mut self, changes: &FamilyChanges) -> Result<Vec<Arc<FamilyData>>> {
         let dropped = changes.dropped.iter().map(|id| self.remove(*id)).collect::<Result<_>>()?;
         changes.created.iter().try_for_each(|family| self.add(Arc::clone(family)))?;
+        for record in &changes.branches {
+            self.change_branches(&BranchChange::Recorded(record.clone()))?;
+        }
+        if !changes.branches.is_empty() {
+            self.check_branches()?;
+        }
         Ok(dropped)
     }
 

@@ -263,7 +263,7 @@ fn what_happened_to_a_family_later_is_not_undone_by_its_record() {
     let engine = open(&fs);
     let family = |name: &str| engine.prepare_family(name, tree_options()).unwrap();
     let created = vec![family("a"), family("b"), family("c")];
-    let changes = FamilyChanges { created, dropped: Vec::new() };
+    let changes = FamilyChanges { created, ..FamilyChanges::default() };
     engine.commit_with_families(&BatchBytes::new(), &changes).unwrap();
     put(&engine, "b", b"key", b"kept");
     engine.drop_family("a").unwrap();
@@ -301,7 +301,8 @@ fn a_prepared_family_is_in_nobodys_way() {
     assert_eq!(kind(engine.commit(&Payload::batch(&batch), None)), ErrorKind::NotFound);
     // Of two commits with one name the second changes nothing, and neither does a repetition.
     let create = |family: &Arc<FamilyData>| {
-        let changes = FamilyChanges { created: vec![Arc::clone(family)], dropped: Vec::new() };
+        let changes =
+            FamilyChanges { created: vec![Arc::clone(family)], ..FamilyChanges::default() };
         let mut batch = BatchBytes::new();
         batch.put(family.id, b"key", b"value").unwrap();
         engine.commit_with_families(&batch, &changes)
@@ -326,7 +327,7 @@ fn what_cannot_be_dropped_is_refused_and_nothing_changes() {
     let (last, before) = (engine.stats().sequence, picture(&engine));
     let default = engine.catalog.families.named("default").unwrap().id;
     let dropped = |dropped| {
-        let changes = FamilyChanges { created: Vec::new(), dropped };
+        let changes = FamilyChanges { dropped, ..FamilyChanges::default() };
         engine.commit_with_families(&BatchBytes::new(), &changes).unwrap_err().kind()
     };
     let table = engine.catalog.families.named("t1").unwrap().id;

@@ -10,7 +10,7 @@ use crate::{
 use siltdb_base::{
     error::Result,
     fs::File,
-    id::{FamilyId, FileNumber},
+    id::{FamilyId, FileNumber, SequenceNumber},
 };
 use siltdb_disk::edit::{Change, Edit};
 use siltdb_tree::{
@@ -30,6 +30,8 @@ pub(super) struct Base {
     pub next_file: FileNumber,
     /// Family ids from here on are unused.
     pub next_family: FamilyId,
+    /// No entry in a table is newer. The log may lack the place of an ingest.
+    pub sequence_max: SequenceNumber,
 }
 
 /// What families of a follower are made with.
@@ -71,6 +73,7 @@ impl Base {
         })?;
         replay.finish()?;
         base.families = families.load();
+        base.sequence_max = base.families.sequence_max();
         Ok((base, end))
     }
 

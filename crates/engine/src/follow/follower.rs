@@ -7,7 +7,8 @@
 //! 2. The log is read on from where it was read to.
 //! 3. The files of all tables are opened. The kernel keeps an open file that is removed.
 //! 4. If the log names a family that is not known, the manifest is older than the log: all is done
-//!    again. A family that a later manifest does not have either was dropped.
+//!    again. A family that a later manifest does not have either was dropped. All is also done
+//!    again if the log has the place of an ingest, because its edit was durable before.
 //! 5. Families, tables and memtables become a new state.
 //!
 //! # Invariants
@@ -48,7 +49,11 @@ use siltdb_base::{
     id::{FamilyId, SequenceNumber},
     sync::lock,
 };
-use siltdb_disk::log::record::LogPosition;
+use siltdb_disk::log::{
+    read::Record,
+    record::{LogPosition, RecordKind},
+    segment::SEGMENT_HEADER_BYTES,
+};
 use siltdb_tree::{files::open_files::OpenFiles, merge_operator::MergeOperator};
 use std::{
     collections::BTreeSet,
@@ -100,6 +105,8 @@ struct Core {
     is_held: bool,
     /// A state is due, also if nothing new is found.
     is_due: bool,
+    /// The log may have the place of an ingest that the manifest, as it was read, lacks.
+    is_ingest_missing: bool,
     /// Families that the log names and the last reading did not know.
     asked: BTreeSet<FamilyId>,
     /// Families that the log names and that were dropped.
@@ -225,6 +232,7 @@ impl Core {
             is_rebuilt: true,
             is_held: false,
             is_due: true,
+            is_ingest_missing: false,
             asked: BTreeSet::new(),
             dropped: BTreeSet::new(),
             failure: None,
@@ -242,15 +250,10 @@ impl Core {
                 Ok(Reading::State(database)) => return Ok(Some(*database)),
                 Ok(Reading::Unchanged) => return Ok(None),
                 Ok(Reading::Again(doubt)) => doubt,
-                Err(error) => {
-                    if error.kind() == ErrorKind::Poisoned {
-                        self.failure = Some(error.duplicate());
-                    }
-                    return Err(error);
-                }
+                Err(error) => return Err(self.ended_by(error)),
             };
             match doubt {
-                Some(doubt) => doubts.note(doubt)?,
+                Some(doubt) => doubts.note(doubt).map_err(|error| self.ended_by(error))?,
                 None => doubts.clear(),
             }
         }
@@ -259,9 +262,18 @@ impl Core {
             .with_hint("catch up again"))
     }
 
+    /// Keeps an error that no later reading takes back.
+    fn ended_by(&mut self, error: Error) -> Error {
+        if error.kind() == ErrorKind::Poisoned {
+            self.failure = Some(error.duplicate());
+        }
+        error
+    }
+
     /// Reads manifest and log once, and makes a state of them.
     fn read(&mut self) -> Result<Reading> {
         self.read_manifest()?;
+        self.is_ingest_missing = false;
         let doubt = match self.read_log()? {
             TailEnd::Doubtful(error) => Some(error),
             TailEnd::Reached | TailEnd::Stopped => None,
@@ -275,7 +287,7 @@ impl Core {
             }
             self.is_held = true;
         }
-        if doubt.is_some() {
+        if doubt.is_some() || self.is_ingest_missing {
             return Ok(Reading::Again(doubt));
         }
         let (place, log) = (self.tail.place(), &self.base.log);
@@ -286,7 +298,7 @@ impl Core {
             return Ok(Reading::Again(None));
         }
         let read = place.map_or(0, |place| place.next.0.saturating_sub(1));
-        let last = SequenceNumber(read.max(log.last_sequence.0));
+        let last = SequenceNumber(read).max(log.last_sequence).max(self.base.sequence_max);
         if last < self.last {
             return Err(lost_commits());
         }
@@ -322,9 +334,11 @@ impl Core {
 
     fn read_log(&mut self) -> Result<TailEnd> {
         let (log, records, is_rebuilt) = (&mut self.log, &mut self.records, &mut self.is_rebuilt);
+        let is_ingest_missing = &mut self.is_ingest_missing;
         self.tail.advance(&self.base.log, &mut |record| {
             *is_rebuilt |= log.apply(record)?;
             *records += 1;
+            *is_ingest_missing |= may_be_ingest(record);
             Ok(ControlFlow::Continue(()))
         })
     }
@@ -377,4 +391,9 @@ impl Core {
         }
         .database()
     }
+}
+
+/// Whether a record may be the place of an ingest: it has no operations, and begins a segment.
+fn may_be_ingest(record: &Record<'_>) -> bool {
+    record.header.kind == RecordKind::Skip && record.at.offset == SEGMENT_HEADER_BYTES as u64
 }

@@ -46,7 +46,7 @@ use std::{
 /// # Errors
 /// `Corruption`, if the changes of the log do not fit, as when the base is older than they are.
 pub(super) fn families_of(base: &Base, memory: &LogMemory, given: Given<'_>) -> Result<FamilyMap> {
-    let mut map = FamilyMap::default();
+    let mut map = base.families.branches_alone();
     for family in base.families.iter() {
         // No state may share a family that is marked as dropped below.
         map.add(Arc::new(remade(family, Memtables::default(), given)))?;
@@ -89,6 +89,7 @@ fn remade(family: &FamilyData, memory: Memtables, given: Given<'_>) -> FamilyDat
     let tree = Tree::new(family.id, options, Arc::clone(given.files));
     let version = Arc::clone(&family.tree.view().version);
     FamilyData::new(family.id, &family.name(), tree.with_view(memory, version))
+        .with_role(family.role)
 }
 
 /// What a state is made of.

@@ -7,9 +7,10 @@ use crate::catalog::manifest::read_current;
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{Fs, Metadata},
-    id::FamilyId,
+    id::{BranchId, FamilyId},
 };
 use siltdb_disk::{
+    branch_record::{BranchChange, BranchFamily},
     edit::{Change, Edit, TableReference},
     fields::UnknownFields,
     file_name::FileName,
@@ -146,6 +147,7 @@ pub(super) fn change_line(change: &Change) -> Line {
             line("retention-floor").with_number("sequence", floor.0)
         }
         Change::RetentionFloor(None) => line("retention-floor").with("sequence", "none"),
+        Change::Branch(change) => branch_line(change),
         Change::Prepared { number, transaction } => {
             let line = line("prepared").with_number("number", number.0);
             with_prepared(line, transaction)
@@ -158,6 +160,28 @@ pub(super) fn change_line(change: &Change) -> Line {
         }
         // Changes that later versions may add.
         other => line("other").with("change", format_args!("{other:?}")),
+    }
+}
+
+fn branch_line(change: &BranchChange) -> Line {
+    let line = |kind: &str, id: BranchId| {
+        Line::new("change").with("kind", kind).with_number("branch", id.0.into())
+    };
+    match change {
+        BranchChange::Recorded(branch) => {
+            let ids = |family: &BranchFamily| {
+                family.ids().map(|id| id.to_string()).collect::<Vec<_>>().join("+")
+            };
+            let families: Vec<String> = branch.families.iter().map(ids).collect();
+            line("branch", branch.id)
+                .with_bytes("name", branch.name.as_bytes())
+                .with_number("parent", branch.parent.0.into())
+                .with_number("sequence", branch.begun.0)
+                .with_number("begun_ms", branch.begun_ms)
+                .with("families", families.join(","))
+        }
+        BranchChange::Dropped(id) => line("drop-branch", *id),
+        BranchChange::CheckedOut(id) => line("check-out", *id),
     }
 }
 

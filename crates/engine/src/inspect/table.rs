@@ -135,6 +135,10 @@ fn report_table(bytes: &TableBytes<'_>, detail: Detail, on_line: OnLine<'_>) -> 
         let line = Line::new("origin").with_number("family", origin.family.0.into());
         on_line(line.with_bytes("name", origin.name.as_bytes()))?;
     }
+    if let Some(external) = &properties.external {
+        let line = Line::new("external").with_number("version", external.version);
+        on_line(line.with_bytes("key_order", external.key_order.as_bytes()))?;
+    }
     if detail < Detail::Records {
         return Ok(());
     }

@@ -4,6 +4,7 @@
 
 use crate::{
     background::JobOf,
+    catalog::branches::FamilyRole,
     catalog::family::{FamilyData, FamilyMap},
     counters::Counters,
     database::Database,
@@ -24,7 +25,7 @@ use siltdb_tree::{
     planning::pick_leveled::WriteLoad,
     planning::plan::{Plan, PlanKind, Reason},
 };
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// How often all families are examined for a compaction that time has made due.
 const DUE_INTERVAL: Duration = Duration::from_secs(10);
@@ -119,7 +120,8 @@ pub fn note_all_due(database: &Database, families: &FamilyMap, interval: Duratio
     let since_ns = now_ns.saturating_sub(jobs.all_due_ns);
     if u128::from(since_ns) >= interval.as_nanos() {
         jobs.all_due_ns = now_ns;
-        jobs.due.extend(families.iter().map(|family| family.id));
+        let rests = |family: &&Arc<FamilyData>| family.role == FamilyRole::Base;
+        jobs.due.extend(families.iter().filter(|f| !rests(f)).map(|family| family.id));
     }
 }
 

@@ -141,7 +141,7 @@ fn locks_that_are_handed_over_are_those_of_the_new_owner_alone() {
     table.acquire(from, held, (NOW, &clock)).unwrap();
     table.acquire(beside, vec![shared], (NOW, &clock)).unwrap();
     flag.set();
-    table.hand_over(from, to);
+    table.hand_over(from, (to, b"id"));
     assert_eq!((table.held(from).len(), table.held(to).len()), (0, 3));
     let may = |owner, target| {
         let write = request(&flag, target, LockMode::Exclusive);
@@ -157,8 +157,19 @@ fn locks_that_are_handed_over_are_those_of_the_new_owner_alone() {
     table.release(beside);
     assert!(!flag.is_set());
     let lock = request(&flag, key(b"x"), LockMode::Exclusive);
-    table.restore(to, &[lock]);
+    table.restore((to, b"id \xff"), std::slice::from_ref(&lock));
     assert!(flag.is_set() && may(to, key(b"x")) && !may(from, key(b"x")));
+    let busy = |owner| {
+        let error = table.acquire(owner, vec![lock.clone()], (NOW, &clock)).unwrap_err();
+        (error.kind(), error.to_string())
+    };
+    let (kind, text) = busy(from);
+    assert_eq!(kind, ErrorKind::Busy);
+    assert!(text.contains("the prepared transaction \"id \\xff\""), "{text}");
+    table.release(to);
+    table.acquire(to, vec![lock.clone()], (NOW, &clock)).unwrap();
+    let (_, text) = busy(from);
+    assert!(text.contains(&format!("by transaction {}", to.0)), "{text}");
 }
 
 /// A locker and a writer of the same key in the protocol of `locks`. One mutex stands for the

@@ -103,6 +103,17 @@ pub struct CommitSize {
     pub payload_bytes: u64,
     /// The counts of its operations.
     pub counts: Counts,
+    /// The generation that it needs.
+    pub generation: GenerationPlace,
+}
+
+/// The generation that a commit needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GenerationPlace {
+    /// Any with room.
+    Any,
+    /// The commit begins one, so that everything older is in an older generation.
+    First,
 }
 
 /// Counts of operations.
@@ -377,7 +388,8 @@ impl Sequencer {
     fn fits(&self, size: &CommitSize, limits: &GenerationLimits) -> bool {
         self.active.as_ref().is_some_and(|active| {
             let is_new = active.bytes == 0;
-            !active.is_full
+            size.generation == GenerationPlace::Any
+                && !active.is_full
                 && active.bytes < limits.memtable_bytes
                 && (is_new || !is_huge(size, limits))
                 && self.end.offset + size.record_bytes <= active.segment.file.capacity()

@@ -11,14 +11,14 @@ use siltdb_base::{
     fs::{File, Fs, Metadata},
     id::FamilyId,
 };
-use siltdb_disk::edit::Change;
+use siltdb_disk::{branch_record::BranchChange, edit::Change};
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::Arc,
 };
 
-/// The names of all families of the database in `dir`, sorted. It takes no lock and writes nothing.
+/// The names of the database's own families in `dir`, sorted. It takes no lock and writes nothing.
 ///
 /// # Errors
 /// `NotFound` without a database; `Corruption` with file and offset; `Unsupported`; `Busy`, if
@@ -35,6 +35,7 @@ pub fn family_names(fs: &dyn Fs, dir: &Path) -> Result<Vec<String>> {
 /// The family names in a manifest, sorted.
 fn read_names(path: PathBuf, file: Arc<dyn File>) -> Result<(Vec<String>, ManifestEnd)> {
     let mut names: BTreeMap<FamilyId, String> = BTreeMap::new();
+    let mut of_branches: BTreeSet<FamilyId> = BTreeSet::new();
     let end = read_edits(path, file, &mut |edit| {
         for change in edit.changes {
             match change {
@@ -44,11 +45,15 @@ fn read_names(path: PathBuf, file: Arc<dyn File>) -> Result<(Vec<String>, Manife
                 Change::DropFamily { id } => {
                     names.remove(&id);
                 }
+                Change::Branch(BranchChange::Recorded(branch)) => {
+                    of_branches.extend(branch.families.iter().flat_map(|family| family.ids()));
+                }
                 _ => {}
             }
         }
         Ok(())
     })?;
+    names.retain(|id, _| !of_branches.contains(id));
     let mut names: Vec<String> = names.into_values().collect();
     names.sort_unstable();
     Ok((names, end))

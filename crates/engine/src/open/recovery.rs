@@ -203,6 +203,11 @@ fn load(
     manifest.owe(owed, Vec::new());
     let ids = IdAllocator::new(known.next_file, next_family, random);
     let now_ns = options.clock.monotonic_ns();
+    let last = match options.access {
+        Access::ReadWrite => last,
+        // An opening that writes gives the log the place of an ingest that it lacks.
+        Access::ReadOnly => last.max(families.load().sequence_max()),
+    };
     let log = Log::new(wal, Sequencer::new(last, start.end), Publisher::new(last), now_ns);
     let database = Database::new(Parts {
         dir: dir.to_owned(),

@@ -5,7 +5,8 @@
 
 use super::report::ManifestState;
 use crate::{
-    catalog::family::{DEFAULT_FAMILY, check_name},
+    catalog::branches::Branches,
+    catalog::family::{DEFAULT_FAMILY, DEFAULT_FAMILY_ID, check_name},
     catalog::manifest::{LogState, read_current, read_manifest},
     lost::Lost,
     open::lost_edits::{check_log_begin, check_unnamed_table},
@@ -16,6 +17,7 @@ use siltdb_base::{
     id::{FamilyId, FileNumber, SegmentId, TableUid},
 };
 use siltdb_disk::{
+    branch_record::{BranchChange, BranchFamily, BranchRecord},
     edit::{Change, Edit, TableReference},
     file_name::FileName,
     log::{
@@ -83,6 +85,8 @@ pub struct Salvageable {
     pub families: BTreeMap<FamilyId, FoundFamily>,
     /// Families that are known to be dropped.
     pub dropped: BTreeSet<FamilyId>,
+    /// The branches, if the manifest is whole. Else their families are saved like others.
+    pub branches: Branches,
     /// Where the log begins, and what was cut off.
     pub log: LogState,
     /// Whether this comes from a whole manifest.
@@ -119,7 +123,27 @@ impl Salvageable {
                     self.families.remove(id);
                     self.dropped.insert(*id);
                 }
+                // A record says all of a branch.
+                Change::Branch(change) => drop(self.branches.apply(change)),
                 _ => {}
+            }
+        }
+    }
+
+    /// Leaves out branches of which a family was not found, and the next bases of merges that did
+    /// not end.
+    pub fn settle_branches(&mut self) {
+        let records: Vec<Arc<BranchRecord>> = self.branches.iter().cloned().collect();
+        for record in records {
+            for part in &record.families {
+                let next = part.next_base.filter(|next| self.families.remove(next).is_some());
+                self.dropped.extend(next);
+            }
+            let is_found = |part: &BranchFamily| {
+                [part.head, part.base].iter().all(|id| self.families.contains_key(id))
+            };
+            if !record.families.iter().all(is_found) {
+                drop(self.branches.apply(&BranchChange::Dropped(record.id)));
             }
         }
     }
@@ -128,7 +152,10 @@ impl Salvageable {
     pub fn name_families(&mut self) {
         let mut taken = BTreeSet::from([DEFAULT_FAMILY.to_owned()]);
         for (id, family) in &mut self.families {
-            let is_default = *id == DEFAULT_ID;
+            if self.branches.of_family(*id).is_some() {
+                continue;
+            }
+            let is_default = *id == DEFAULT_FAMILY_ID;
             if is_default {
                 DEFAULT_FAMILY.clone_into(&mut family.name);
             } else if check_name(&family.name).is_err() || taken.contains(&family.name) {
@@ -140,11 +167,8 @@ impl Salvageable {
     }
 }
 
-/// The id of the family `default`: the first one.
-pub const DEFAULT_ID: FamilyId = FamilyId(0);
-
 fn made_up_name(id: FamilyId) -> String {
-    if id == DEFAULT_ID { DEFAULT_FAMILY.to_owned() } else { format!("family-{id}") }
+    if id == DEFAULT_FAMILY_ID { DEFAULT_FAMILY.to_owned() } else { format!("family-{id}") }
 }
 
 /// Finds everything that can be saved of the database in `dir`.
@@ -175,13 +199,14 @@ pub fn find(
         }
         // Incomplete facts on tables and the log would mislead, so they are dropped.
         (picture.tables, picture.log) = (BTreeMap::new(), LogState::default());
+        picture.branches = Branches::default();
     }
     for (&id, (name, options)) in &picture.families {
         let family = FoundFamily::decoded(name, options, &|name| operator_named(operators, name));
         found.families.insert(id, family);
     }
     found.dropped = picture.dropped;
-    found.log = picture.log;
+    (found.log, found.branches) = (picture.log, picture.branches);
     for ((family, _, file, _), reference) in picture.tables {
         let path = dir.join(FileName::Table(file).to_string());
         if let Some(family) = found.families.get_mut(&family) {
@@ -192,7 +217,7 @@ pub fn find(
     if whole.is_err() {
         find_by_files(fs, dir, &names, operators, &mut found, lost);
     }
-    found.add_unknown(DEFAULT_ID);
+    found.add_unknown(DEFAULT_FAMILY_ID);
     found.name_families();
     Ok(found)
 }
@@ -300,6 +325,7 @@ struct Picture {
     dropped: BTreeSet<FamilyId>,
     /// By family, level, file and offset: clones share tables.
     tables: BTreeMap<(FamilyId, u8, FileNumber, u64), TableReference>,
+    branches: Branches,
     log: LogState,
 }
 
@@ -326,6 +352,8 @@ impl Picture {
                     let place = (*family, *level, table.file, table.offset);
                     self.tables.insert(place, table.clone());
                 }
+                // Without some edits a name may be taken; then no branch counts.
+                Change::Branch(change) => drop(self.branches.apply(change)),
                 Change::RemoveTable { family, level, file, offset } => {
                     self.tables.remove(&(*family, *level, *file, *offset));
                 }

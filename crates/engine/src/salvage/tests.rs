@@ -188,9 +188,9 @@ fn a_family_of_which_only_the_commit_that_created_it_is_left_is_saved_by_name() 
     batch.put(created[0].id, b"key", b"value").unwrap();
     batch.put(created[1].id, b"key", b"value").unwrap();
     let dropped = vec![created[1].id];
-    let changes = FamilyChanges { created: created.to_vec(), dropped: Vec::new() };
+    let changes = FamilyChanges { created: created.to_vec(), ..FamilyChanges::default() };
     engine.commit_with_families(&batch, &changes).unwrap();
-    let changes = FamilyChanges { created: Vec::new(), dropped };
+    let changes = FamilyChanges { dropped, ..FamilyChanges::default() };
     engine.commit_with_families(&BatchBytes::new(), &changes).unwrap();
     for has_manifest in [true, false] {
         let fs = killed(&fs);

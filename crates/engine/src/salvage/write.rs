@@ -1,13 +1,14 @@
 //! Merges the entries of a family and commits what a reader would see of them.
 
 use super::{
-    find::{DEFAULT_ID, FoundFamily, FoundTable, Salvageable},
+    find::{FoundFamily, FoundTable, Salvageable},
     report::SalvagedFamily,
     run::{SalvageRun, open_table, seen_tombstones, sorted_runs},
     scratch::ScratchTables,
 };
 use crate::{
-    catalog::family::{DEFAULT_FAMILY, FamilyData},
+    branch::create_empty_branch,
+    catalog::family::{DEFAULT_FAMILY, DEFAULT_FAMILY_ID, FamilyData},
     commit::Payload,
     engine::Engine,
     lost::Lost,
@@ -17,7 +18,7 @@ use siltdb_base::{
     cursor::EntryCursor,
     error::{Error, ErrorKind, Result},
     fs::mem::MemFs,
-    id::{FamilyId, SequenceNumber},
+    id::{BranchId, FamilyId, SequenceNumber},
     key::{Entry, EntryKind},
     slice::Slice,
     sync::lock,
@@ -35,7 +36,7 @@ use siltdb_tree::{
         stripes::{OlderEntries, Stripes},
     },
 };
-use std::{path::Path, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 /// The size of operations that are committed together, in bytes.
 const BATCH_BYTES: usize = 1 << 20;
@@ -62,7 +63,7 @@ impl NewDatabase {
     /// As [`Engine::open`].
     pub fn create(dir: &Path, mut options: EngineOptions, found: &Salvageable) -> Result<Self> {
         options.create = Create::New;
-        if let Some(default) = found.families.get(&DEFAULT_ID) {
+        if let Some(default) = found.families.get(&DEFAULT_FAMILY_ID) {
             options.tree = default.options.clone();
         }
         Ok(Self { engine: Engine::open(dir, options)?, keeps: Keeps::All })
@@ -83,14 +84,45 @@ impl NewDatabase {
     /// # Errors
     /// As [`Engine::create_family`].
     pub fn families(&self, found: &mut Salvageable) -> Result<Vec<(Salvaged, Arc<FamilyData>)>> {
+        found.settle_branches();
         found.name_families();
+        let of_branches = self.branches(found)?;
         let mut families = Vec::new();
         for (&id, family) in &found.families {
-            let target = match id {
-                DEFAULT_ID => self.engine.catalog.families.named(DEFAULT_FAMILY)?,
+            let target = match (id, of_branches.get(&id)) {
+                (DEFAULT_FAMILY_ID, _) => self.engine.catalog.families.named(DEFAULT_FAMILY)?,
+                (_, Some(target)) => Arc::clone(target),
                 _ => self.engine.create_family(&family.name, family.options.clone())?,
             };
-            families.push((Salvaged { id, family: family.clone() }, target));
+            let name = self.engine.catalog.families.load().label(&target).to_string();
+            let family = FoundFamily { name, ..family.clone() };
+            families.push((Salvaged { id, family }, target));
+        }
+        Ok(families)
+    }
+
+    /// Creates the branches that were `found`. Returns their new families by their old ids.
+    fn branches(&self, found: &Salvageable) -> Result<BTreeMap<FamilyId, Arc<FamilyData>>> {
+        let (mut families, mut ids) = (BTreeMap::new(), BTreeMap::new());
+        ids.insert(BranchId::MAIN, BranchId::MAIN);
+        for old in found.branches.iter() {
+            let named = old.families.iter().map(|part| {
+                let head = &found.families[&part.head];
+                (&*head.name, head.options.clone())
+            });
+            let named: Vec<_> = named.collect();
+            let parent = ids.get(&old.parent).copied();
+            let new = create_empty_branch(&self.engine, old, parent, &named)?;
+            ids.insert(old.id, new.id);
+            let map = self.engine.catalog.families.load();
+            for (old, new) in old.families.iter().zip(&new.families) {
+                for (old, new) in [(old.head, new.head), (old.base, new.base)] {
+                    families.extend(map.get(new).map(|family| (old, Arc::clone(family))));
+                }
+            }
+        }
+        if let Some(name) = found.branches.name(found.branches.checked_out()) {
+            self.engine.check_out(name)?;
         }
         Ok(families)
     }

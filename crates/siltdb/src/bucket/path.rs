@@ -13,7 +13,7 @@ pub const BUCKET_DEPTH_MAX: usize = 16;
 pub const BUCKET_NAME_BYTES_MAX: usize = 255;
 
 /// Prefix of every key of a bucket.
-const MARK: [u8; 3] = [0x00, 0xff, b'b'];
+pub(crate) const MARK: [u8; 3] = [0x00, 0xff, b'b'];
 
 /// Id of the bucket that holds the others. It has no name and no data.
 pub(super) const ROOT: u64 = 0;
@@ -29,6 +29,17 @@ pub(super) enum Part {
     Data = 2,
     /// Of the root: a deleted bucket that may hold buckets; its id follows.
     Trash = 3,
+}
+
+/// Whether a key that begins with [`MARK`] says where buckets are, or which ids were given. Data and
+/// the counters of buckets do not.
+pub(crate) fn is_link(key: &[u8]) -> bool {
+    let id = key.get(MARK.len()..MARK.len() + 8);
+    match key.get(MARK.len() + 8) {
+        Some(part) if *part == Part::Data as u8 => false,
+        Some(part) if *part == Part::Sequence as u8 => id == Some(&ROOT.to_be_bytes()),
+        _ => true,
+    }
 }
 
 /// Prefix of all keys of a bucket.

@@ -1,4 +1,5 @@
-//! A file system on which something happens whenever a file is opened for reading.
+//! A file system on which something happens whenever a file is opened for reading or a directory is
+//! listed.
 
 use siltdb::{Result, testing::Fs};
 use siltdb_base::fs::{
@@ -10,10 +11,11 @@ use std::{
     sync::Arc,
 };
 
-/// What happens before a file is opened.
+/// What happens before a file is opened or a directory listed.
 pub type Meddle = Arc<dyn Fn(&Path) + Send + Sync>;
 
-/// Calls a function before a file is opened for reading, and hands all calls on.
+/// Calls a function before a file is opened for reading or a directory is listed, and hands all
+/// calls on.
 #[derive(Clone)]
 pub struct MeddlingFs {
     inner: Arc<dyn Fs>,
@@ -46,6 +48,7 @@ impl Fs for MeddlingFs {
     }
 
     fn list(&self, dir: &Path) -> Result<Vec<DirEntry>> {
+        (self.meddle)(dir);
         self.inner.list(dir)
     }
 

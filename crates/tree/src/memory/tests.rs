@@ -54,3 +54,38 @@ fn a_range_goes_from_the_first_key_to_the_last_and_an_empty_memtable_has_none() 
     }
     assert_eq!(memory.ranges().unwrap(), [crate::fixture::range(b"c", b"x")]);
 }
+
+#[test]
+fn older_memtables_reach_into_a_range_by_entries_and_range_tombstones_alone() {
+    let memory = memory(&[5, 3]);
+    let insert = |generation: u64, key: &[u8], kind: EntryKind, value: &[u8]| {
+        let sequence = SequenceNumber(generation);
+        let entry = Entry { key, sequence, kind, value };
+        memory.find(Generation(generation)).unwrap().insert(entry);
+    };
+    insert(3, b"c", EntryKind::Put, b"");
+    insert(3, b"m", EntryKind::Delete, b"");
+    insert(3, b"p", EntryKind::RangeDelete, b"t");
+    insert(5, b"x", EntryKind::Put, b"");
+    let reach = |first: &str, last: &str, before: u64| {
+        let range = crate::fixture::range(first.as_bytes(), last.as_bytes());
+        memory.reach_into(&range, Generation(before)).unwrap()
+    };
+    for (first, last, reaches) in [
+        ("a", "b", false),
+        ("a", "c", true),
+        ("c", "c", true),
+        ("ca", "lz", false),
+        ("d", "m", true),
+        ("n", "oz", false),
+        ("n", "p", true),
+        ("q", "r", true),
+        ("sz", "w", true),
+        ("t", "w", false),
+    ] {
+        assert_eq!(reach(first, last, 6), reaches, "{first} to {last}");
+        assert_eq!(reach(first, last, 5), reaches, "{first} to {last}");
+        assert!(!reach(first, last, 3), "{first} to {last}");
+    }
+    assert!(reach("x", "y", 6) && !reach("x", "y", 5));
+}

@@ -187,6 +187,15 @@ struct Claim {
     reason: Reason,
 }
 
+/// The place of a table that is being ingested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// The level that takes it.
+    pub level: usize,
+    /// How many plans began before.
+    number: u64,
+}
+
 impl Busy {
     /// Whether `plan` takes a table of a running plan, or writes to the same keys of the same
     /// level.
@@ -240,6 +249,39 @@ impl Busy {
         self.begun += 1;
     }
 
+    /// The lowest level that can take a new table of `range`, which is newer than all others. No
+    /// table of `version` there or above overlaps it, and no running plan writes such a table
+    /// there. Level 0 if there is none. Plans keep out of `range` in that level until
+    /// [`Busy::release`].
+    pub fn place(&mut self, version: &Version, range: &KeySpan) -> Placed {
+        let is_free = |level: &usize| {
+            let tables = version.levels()[*level].tables();
+            !tables.iter().any(|table| table.range().overlaps(range))
+        };
+        let is_claimed = |level: usize| {
+            let mut claims = self.claims.iter();
+            claims.any(|claim| claim.output_level == level && claim.range.overlaps(range))
+        };
+        let free = (0..LEVELS).take_while(is_free);
+        let level = free.filter(|&level| level > 0 && !is_claimed(level)).last().unwrap_or(0);
+        let placed = Placed { level, number: self.begun };
+        self.claims.push(Claim {
+            number: self.begun,
+            tables: Vec::new(),
+            output_level: level,
+            range: range.clone(),
+            given_up: CancelToken::new(),
+            reason: Reason::Request,
+        });
+        self.begun += 1;
+        placed
+    }
+
+    /// Ends a [`Busy::place`].
+    pub fn release(&mut self, placed: Placed) {
+        self.claims.retain(|claim| claim.number != placed.number);
+    }
+
     /// How many plans have begun so far.
     #[must_use]
     pub fn begun(&self) -> u64 {
@@ -258,7 +300,10 @@ impl Busy {
     /// If it is not running.
     pub fn end(&mut self, plan: &Plan) {
         let first = plan.tables().next().expect("a plan has tables").id();
-        let claim = self.claims.iter().position(|claim| claim.tables[0].1 == first);
+        let claim = self
+            .claims
+            .iter()
+            .position(|claim| claim.tables.first().is_some_and(|(_, table)| *table == first));
         let claim = self.claims.swap_remove(claim.expect("only a running plan ends"));
         for (_, table) in &claim.tables {
             self.tables.remove(table);

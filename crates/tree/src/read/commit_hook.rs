@@ -6,6 +6,7 @@
 //! commit is its own business; it can neither change nor refuse it.
 
 use siltdb_base::{
+    id::SequenceNumber,
     key::Entry,
     sync::atomic::{AtomicU32, Ordering},
 };
@@ -16,6 +17,10 @@ pub trait CommitObserver: fmt::Debug + Send + Sync {
     /// `entries` have their sequence numbers and are in the log and in the memtables. No reader
     /// sees them before this has returned.
     fn committing(&self, entries: &[Entry<'_>]);
+
+    /// Tables with entries of this sequence number, which no commit has told, are in the version.
+    /// No reader sees them before this has returned.
+    fn ingesting(&self, sequence: SequenceNumber);
 }
 
 /// The bit of each observer that wants to be told.
@@ -96,6 +101,13 @@ impl CommitHook {
         let wanted = self.wishes.0.load(Ordering::Relaxed);
         if wanted != 0 && !cfg!(seeded_fault = "skip_commit_hook") {
             self.tell(wanted, entries);
+        }
+    }
+
+    /// Tells all observers of ingested tables.
+    pub fn run_ingest(&self, sequence: SequenceNumber) {
+        if !cfg!(seeded_fault = "skip_commit_hook") {
+            self.observers.iter().for_each(|observer| observer.ingesting(sequence));
         }
     }
 

@@ -109,6 +109,10 @@ impl CommitObserver for EmptyRanges {
     fn committing(&self, entries: &[Entry<'_>]) {
         self.report(entries);
     }
+
+    fn ingesting(&self, sequence: SequenceNumber) {
+        self.report_unknown(sequence);
+    }
 }
 
 impl EmptyRanges {
@@ -152,6 +156,15 @@ impl EmptyRanges {
         if known.reports_in_vain > REPORTS_IN_VAIN_MAX {
             self.sleep(&mut known);
         }
+    }
+
+    /// Takes note of writes up to `sequence` to keys that are not known, before they are published:
+    /// forgets every empty range and candidate.
+    fn report_unknown(&self, sequence: SequenceNumber) {
+        let mut known = self.lock();
+        known.told = known.told.max(sequence);
+        known.ranges.clear();
+        known.candidates.clear();
     }
 
     /// Stops tracking the family, and forgets its empty ranges.

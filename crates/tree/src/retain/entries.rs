@@ -558,7 +558,8 @@ impl Rules {
             first_key: entry.key,
             last_key: span.last_key,
             content: span.content,
-            // No other source has a key in a span, and a reference that narrows its table has none.
+            // No other source has a key in a span. A reference that hides entries of its table has
+            // no spans, and one that renumbers them does so entry by entry as they pass.
             neighbours: Neighbours::default(),
             sight: TableSight::Whole,
         };

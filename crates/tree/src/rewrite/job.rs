@@ -155,6 +155,11 @@ impl NewFile {
         Ok((Self { files, claim, number, fate: Fate::Remove }, writer))
     }
 
+    /// Leaves the file to the next opening, which removes it: this process may write no more.
+    pub fn abandon(mut self) {
+        self.fate = Fate::Keep;
+    }
+
     /// The file's number.
     #[must_use]
     pub fn number(&self) -> FileNumber {
@@ -262,6 +267,11 @@ impl NewTables {
         self.verified += other.verified;
         self.open.append(&mut other.open);
         self.files.append(&mut other.files);
+    }
+
+    /// Leaves the files to the next opening, as [`NewFile::abandon`] does.
+    pub fn abandon(self) {
+        self.files.into_iter().for_each(NewFile::abandon);
     }
 
     /// The tables written so far.

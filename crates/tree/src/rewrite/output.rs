@@ -90,21 +90,28 @@ impl Merged {
 }
 
 impl Destination<'_> {
-    /// What tables say of the family, for a salvage that reads them without a manifest.
     fn origin(&self, context: &JobContext<'_>) -> TableOrigin {
-        let name = (context.family_names)(self.family);
-        let name = name.map_or_else(String::new, |name| name.as_ref().to_owned());
-        let mut options = Vec::new();
-        self.options.encode(&mut options);
         TableOrigin {
-            family: self.family,
-            name,
-            options,
-            log_start: context.log_start,
             inputs: self.merged.inputs.clone(),
             earlier: self.merged.earlier_in_use(context.files),
+            ..origin_of(self.family, self.options, context)
         }
     }
+}
+
+/// What a table that replaces none says of its family, for a salvage that reads it without a
+/// manifest.
+pub(crate) fn origin_of(
+    family: FamilyId,
+    options: &TreeOptions,
+    context: &JobContext<'_>,
+) -> TableOrigin {
+    let name = (context.family_names)(family);
+    let name = name.map_or_else(String::new, |name| name.as_ref().to_owned());
+    let mut encoded = Vec::new();
+    options.encode(&mut encoded);
+    let log_start = context.log_start;
+    TableOrigin { family, name, options: encoded, log_start, ..TableOrigin::default() }
 }
 
 /// Which file a table is written to.

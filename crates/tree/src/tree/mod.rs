@@ -12,7 +12,7 @@ use crate::{
     planning::pick_garbage::{Moment, is_worth_flush},
     planning::pick_leveled::{WriteLoad, is_quiet, pick, pick_small},
     planning::pick_range::{Request, Step, plan_request},
-    planning::plan::{Busy, Plan, PlanKind},
+    planning::plan::{Busy, Placed, Plan, PlanKind},
     read::commit_hook::CommitHook,
     read::empty_ranges::EmptyRanges,
     read::folds::Folds,
@@ -27,7 +27,7 @@ use siltdb_base::{
     id::{FamilyId, SequenceNumber},
     sync::lock,
 };
-use siltdb_disk::edit::Change;
+use siltdb_disk::{edit::Change, table_meta::KeySpan};
 use siltdb_memtable::{arena::ArenaPool, memtable::Memtable};
 use std::sync::{
     Arc, Mutex,
@@ -474,6 +474,19 @@ impl Tree {
     #[must_use]
     pub fn runs_any_of(&self, count: u64) -> bool {
         lock(&self.busy).runs_any_of(count)
+    }
+
+    /// The lowest level that can take a new table of `range`, which is newer than all others. No
+    /// compaction writes there until [`Tree::release`].
+    pub fn place(&self, range: &KeySpan) -> Placed {
+        let mut busy = lock(&self.busy);
+        let version = self.view.load().version.clone();
+        busy.place(&version, range)
+    }
+
+    /// Notes that an ingested table was installed or given up.
+    pub fn release(&self, placed: Placed) {
+        lock(&self.busy).release(placed);
     }
 
     /// Notes that a plan was installed or cancelled.

@@ -31,6 +31,13 @@ fn verbs_options_and_families_are_completed() {
     assert_eq!(offered(&completion, "clone u"), ["users "]);
     assert_eq!(offered(&completion, "families d"), ["drop "]);
     assert_eq!(offered(&completion, "families drop d"), ["default "]);
+    completion.branches = vec!["fix".to_owned(), "main".to_owned()];
+    assert_eq!(offered(&completion, "get a --branch f"), ["fix "]);
+    assert_eq!(offered(&completion, "branch m"), ["merge "]);
+    assert_eq!(offered(&completion, "branch merge fix --into "), ["fix", "main"]);
+    assert_eq!(offered(&completion, "branch create new --from m"), ["main "]);
+    assert_eq!(offered(&completion, "branch checkout m"), ["main "]);
+    assert_eq!(offered(&completion, "branch diff main f"), ["fix "]);
     completion.transactions = vec!["alpha".to_owned(), "beta".to_owned()];
     assert_eq!(offered(&completion, "commit "), ["alpha", "beta"]);
     assert_eq!(offered(&completion, "beta: rollback a"), ["alpha "]);

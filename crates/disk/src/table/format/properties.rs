@@ -22,6 +22,12 @@
 //!  68  inputs: | file varint | uid u64 le | ...
 //!  69  earlier: | file varint | uid u64 le | ...
 //! ```
+//!
+//! A table that was written outside of any database, to be ingested, says so:
+//!
+//! ```text
+//!  70  external: | version varint | key order, UTF-8 |
+//! ```
 
 use crate::table::format::footer::FOOTER_BYTES;
 use crate::{
@@ -30,7 +36,7 @@ use crate::{
 };
 use siltdb_base::{
     codec::{ByteReader, put_varint},
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     id::{FamilyId, FileNumber, SegmentId, TableUid},
     limits::FAMILY_NAME_BYTES_MAX,
 };
@@ -55,6 +61,62 @@ pub struct TableOrigin {
     pub inputs: Vec<ReplacedTable>,
     /// Tables whose files were still there, but which had been replaced before.
     pub earlier: Vec<ReplacedTable>,
+}
+
+/// What a table says of itself that was written outside of any database.
+///
+/// Each of its keys has one entry, a put or a delete, and all entries have sequence number 0. The
+/// database that ingests the table gives them one of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExternalTable {
+    /// The version of these rules.
+    pub version: u64,
+    /// The name of the order of its keys.
+    pub key_order: String,
+}
+
+/// The version of [`ExternalTable`] that this build writes and ingests.
+const EXTERNAL_VERSION: u64 = 1;
+
+/// The one order of keys, by name: that of their bytes.
+const EXTERNAL_KEY_ORDER: &str = "bytewise";
+
+impl ExternalTable {
+    /// What this build writes.
+    #[must_use]
+    pub fn current() -> Self {
+        Self { version: EXTERNAL_VERSION, key_order: EXTERNAL_KEY_ORDER.to_owned() }
+    }
+
+    /// Checks that this build knows the rules and the order of keys.
+    ///
+    /// # Errors
+    /// `Unsupported`, naming what it does not know.
+    pub fn check(&self) -> Result<()> {
+        let unknown = |message: &'static str| Error::new(ErrorKind::Unsupported, message);
+        if self.version != EXTERNAL_VERSION {
+            return Err(unknown("unknown version of an external table")
+                .with_mismatch(EXTERNAL_VERSION, self.version));
+        }
+        if self.key_order != EXTERNAL_KEY_ORDER {
+            return Err(unknown("the table has another order of keys")
+                .with_mismatch(EXTERNAL_KEY_ORDER, format_args!("{:?}", self.key_order)));
+        }
+        Ok(())
+    }
+
+    fn encode(&self, value: &mut Vec<u8>) {
+        put_varint(value, self.version);
+        value.extend_from_slice(self.key_order.as_bytes());
+    }
+
+    fn decode(value: &mut ByteReader<'_>) -> Result<Self> {
+        let version = value.varint()?;
+        let key_order = std::str::from_utf8(value.take_all()).map_err(|error| {
+            Error::corruption("the key order of a table is not UTF-8").with_source(error)
+        })?;
+        Ok(Self { version, key_order: key_order.to_owned() })
+    }
 }
 
 /// A table that others replace.
@@ -138,6 +200,8 @@ pub struct Properties {
     pub index_bytes: Vec<u64>,
     /// The family it was written for, if its writer said so.
     pub origin: Option<TableOrigin>,
+    /// Set for a table that was written to be ingested.
+    pub external: Option<ExternalTable>,
     /// What later versions say.
     pub unknown: UnknownFields,
 }
@@ -177,6 +241,9 @@ impl Properties {
         if let Some(origin) = &self.origin {
             origin.encode(&mut fields);
         }
+        if let Some(external) = &self.external {
+            fields.put(70, |value| external.encode(value));
+        }
         fields.finish();
     }
 
@@ -188,6 +255,7 @@ impl Properties {
     pub fn decode(bytes: &[u8], table_bytes: u64, properties_bytes: u64) -> Result<Self> {
         let (mut meta, mut lengths, mut index_bytes) = (None, [0; 6], Vec::new());
         let mut origin: Option<TableOrigin> = None;
+        let mut external = None;
         let unknown = read_fields(&FIELDS, bytes, |tag, value| {
             match tag {
                 1 => meta = Some(TableMeta::decode(value.take_all())?),
@@ -198,6 +266,7 @@ impl Properties {
                     }
                 }
                 64..=69 => origin.get_or_insert_default().decode_field(tag, value)?,
+                70 => external = Some(ExternalTable::decode(value)?),
                 _ => return Ok(StoredField::Unknown),
             }
             Ok(StoredField::Known)
@@ -212,6 +281,7 @@ impl Properties {
             tombstone_bytes,
             index_bytes,
             origin,
+            external,
             unknown,
         };
         properties.check(table_bytes, properties_bytes)?;

@@ -4,7 +4,7 @@
 //! merging takes as little memory as the tables are many. It cannot look up keys.
 
 use crate::table::format::index::BlockInfo;
-use crate::table::format::properties::{Properties, TableOrigin};
+use crate::table::format::properties::{ExternalTable, Properties, TableOrigin};
 use crate::table::format::sealed::SealedBlock;
 use crate::table::read::source::TableSource;
 use crate::table_meta::TableMeta;
@@ -39,12 +39,25 @@ impl TableScan {
         length: u64,
         expected: &TableMeta,
     ) -> Result<Arc<Self>> {
-        Self::read(TableSource::new(file, path, offset, length, Some(expected))?, expected)
+        Self::read(TableSource::new(file, path, offset, length, Some(expected))?, Some(expected))
+    }
+
+    /// Opens the table that is all of `file`, which lies at `path`, whichever it is; otherwise as
+    /// [`TableScan::open`].
+    ///
+    /// # Errors
+    /// As [`TableScan::open`].
+    pub fn open_file(file: Arc<dyn File>, path: &Path) -> Result<Arc<Self>> {
+        let length = file.len();
+        Self::read(TableSource::new(file, path, 0, length, None)?, None)
     }
 
     /// The table at `source`.
-    pub(in crate::table) fn read(source: TableSource, expected: &TableMeta) -> Result<Arc<Self>> {
-        let properties = source.read_properties(Some(expected))?;
+    pub(in crate::table) fn read(
+        source: TableSource,
+        expected: Option<&TableMeta>,
+    ) -> Result<Arc<Self>> {
+        let properties = source.read_properties(expected)?;
         let tombstones = Arc::new(source.read_tombstones(&properties)?);
         Ok(Arc::new(Self { source, properties, tombstones }))
     }
@@ -59,6 +72,12 @@ impl TableScan {
     #[must_use]
     pub fn origin(&self) -> Option<&TableOrigin> {
         self.properties.origin.as_ref()
+    }
+
+    /// Set if it was written outside of any database.
+    #[must_use]
+    pub fn external(&self) -> Option<&ExternalTable> {
+        self.properties.external.as_ref()
     }
 
     /// The range tombstones.

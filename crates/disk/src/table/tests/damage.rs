@@ -339,7 +339,7 @@ impl Forgery {
             let (file, length) = (Arc::new(Bytes(bytes.clone())), bytes.len() as u64);
             let source = TableSource::new(file, Path::new("t"), 0, length, None).unwrap();
             let meta = source.read_properties(None).unwrap().meta;
-            look(&bytes, &TableScan::read(source, &meta).unwrap())
+            look(&bytes, &TableScan::read(source, Some(&meta)).unwrap())
         });
         assert_eq!(together.is_err(), apart.is_err());
         together.and(apart)
@@ -388,6 +388,7 @@ impl Forgery {
             tombstone_bytes: 0,
             index_bytes,
             origin: None,
+            external: None,
             unknown: UnknownFields::default(),
         };
         (self.change)(&mut properties);

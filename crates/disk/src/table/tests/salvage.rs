@@ -213,7 +213,7 @@ fn a_damaged_origin_is_an_error() {
         bytes.push(0);
         bytes
     };
-    assert_eq!(decode(&with(70)).unwrap().unknown.tags().collect::<Vec<_>>(), [70]);
+    assert_eq!(decode(&with(71)).unwrap().unknown.tags().collect::<Vec<_>>(), [71]);
     let unknown = with(128);
     assert_eq!(decode(&unknown).unwrap_err().kind(), ErrorKind::Unsupported);
 }

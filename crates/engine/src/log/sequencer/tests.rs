@@ -41,7 +41,7 @@ fn log(capacity: u64) -> Log {
 fn size(payload_bytes: u64, count: u32) -> CommitSize {
     let counts = Counts { all: count, range_deletes: 0 };
     let record_bytes = record_bytes(RecordKind::Batch, count, payload_bytes as usize);
-    CommitSize { record_bytes, payload_bytes, counts }
+    CommitSize { record_bytes, payload_bytes, counts, generation: GenerationPlace::Any }
 }
 
 impl Log {
@@ -139,6 +139,23 @@ fn a_full_generation_is_followed_by_another() {
     let next = log.reserve(piece);
     let end = HEADER_BYTES + 4 * piece.record_bytes;
     assert_rotated(&next, &last, end, MEMTABLE_BYTES + 4 * ENTRY_OVERHEAD_BYTES);
+}
+
+#[test]
+fn a_commit_that_must_be_first_begins_a_generation_and_others_go_on_in_it() {
+    let mut log = log(1 << 20);
+    let piece = size(100, 1);
+    let first = CommitSize { generation: GenerationPlace::First, ..piece };
+    let mut last = log.reserve(piece);
+    let mut bytes = HEADER_BYTES + piece.record_bytes;
+    for pieces in [1, 2] {
+        let next = log.reserve(first);
+        assert_rotated(&next, &last, bytes, pieces * (100 + ENTRY_OVERHEAD_BYTES));
+        last = log.reserve_behind(&next, piece);
+        bytes = HEADER_BYTES + 2 * piece.record_bytes;
+    }
+    // It waits for room as any other that begins one.
+    assert!(matches!(log.ask(&first, &FULL), Err(NotReady::WaitForRoom)));
 }
 
 #[test]

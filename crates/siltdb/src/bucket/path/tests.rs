@@ -1,6 +1,6 @@
 //! Bounds of paths, and damaged entries.
 
-use super::{BUCKET_DEPTH_MAX, BUCKET_NAME_BYTES_MAX, Entry, Part, Path, key};
+use super::{BUCKET_DEPTH_MAX, BUCKET_NAME_BYTES_MAX, Entry, Part, Path, ROOT, is_link, key};
 use siltdb_base::error::ErrorKind;
 
 #[test]
@@ -43,4 +43,19 @@ fn entries_come_back_and_damaged_ones_are_refused() {
         assert_eq!(Entry::decode(&bytes).unwrap_err().kind(), ErrorKind::Corruption);
     }
     assert!(Entry::decode(&[0, 0, 0, 0, 0, 0, 0, 0, 1]).is_err());
+}
+
+#[test]
+fn data_and_counters_of_buckets_are_no_links() {
+    for (key, expected) in [
+        (key(ROOT, Part::Sequence, b""), true),
+        (key(ROOT, Part::Child, b"name"), true),
+        (key(ROOT, Part::Trash, &[0; 8]), true),
+        (key(7, Part::Child, b"name"), true),
+        (key(7, Part::Sequence, b""), false),
+        (key(7, Part::Data, b"key"), false),
+        (super::MARK.to_vec(), true),
+    ] {
+        assert_eq!(is_link(&key), expected, "{key:?}");
+    }
 }

@@ -197,3 +197,38 @@ fn a_merge_within_level_0_is_outdone_by_what_lies_beside_it() {
     busy.cancel_redundant(&version, &[]);
     assert!(plan.is_given_up());
 }
+
+#[test]
+fn an_ingested_table_goes_to_the_lowest_level_that_nothing_older_of_its_keys_lies_in_or_above() {
+    let tables = [
+        (0, table(9, "a", "c")),
+        (2, table(4, "f", "h")),
+        (6, table(1, "a", "f")),
+        (6, table(2, "r", "s")),
+    ];
+    let version = shape(&tables);
+    let place = |first: &str, last: &str, busy: &mut Busy| {
+        let range = crate::fixture::range(first.as_bytes(), last.as_bytes());
+        busy.place(&version, &range)
+    };
+    for (first, last, level) in
+        [("m", "q", 6), ("g", "q", 1), ("d", "e", 5), ("r", "z", 5), ("b", "q", 0), ("c", "c", 0)]
+    {
+        assert_eq!(place(first, last, &mut Busy::default()).level, level, "{first} to {last}");
+    }
+    // A running plan writes there.
+    let plan = down(&version, (2, 3), 4, &Busy::default()).unwrap();
+    assert_eq!(plan.output_level, 3);
+    let mut busy = Busy::default();
+    busy.begin(&plan);
+    busy.end(&plan);
+    let placed = place("m", "n", &mut busy);
+    assert_eq!(placed.level, 6);
+    assert!(!busy.is_empty());
+    let plan = down(&shape(&[(5, table(7, "l", "o"))]), (5, 6), 7, &busy);
+    assert!(plan.is_none(), "no plan writes where a table is being ingested");
+    // Nor goes a second ingest there.
+    assert_eq!(place("n", "p", &mut busy).level, 5);
+    busy.release(placed);
+    assert_eq!(place("m", "m", &mut busy).level, 6);
+}

@@ -15,6 +15,10 @@ impl CommitObserver for Keeper {
     fn committing(&self, entries: &[Entry<'_>]) {
         lock(&self.keys).extend(entries.iter().map(|entry| entry.key.to_vec()));
     }
+
+    fn ingesting(&self, sequence: SequenceNumber) {
+        lock(&self.keys).push(format!("ingest {sequence}").into_bytes());
+    }
 }
 
 impl Keeper {
@@ -42,4 +46,15 @@ fn observers_are_told_while_they_wish_it_and_no_others() {
     run(&hook, b"d");
     assert_eq!(*lock(&first.keys), [b"b".to_vec(), b"c".to_vec()]);
     assert_eq!(*lock(&second.keys), [b"c".to_vec(), b"d".to_vec()]);
+}
+
+#[test]
+fn an_ingest_is_told_to_all_observers() {
+    let mut hook = CommitHook::default();
+    let (first, second) = (hook.add(Keeper::new), hook.add(Keeper::new));
+    first.wish.set();
+    hook.run_ingest(SequenceNumber(7));
+    for observer in [first, second] {
+        assert_eq!(*lock(&observer.keys), [b"ingest 7".to_vec()]);
+    }
 }

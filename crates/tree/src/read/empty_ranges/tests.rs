@@ -407,3 +407,17 @@ fn loom_a_write_is_reported_or_seen() {
 fn loom_a_write_is_reported_or_seen_when_the_watch_is_another() {
     loom_write_and_look(true);
 }
+
+#[test]
+fn an_ingest_forgets_all_and_readers_before_it_learn_nothing() {
+    let ranges = with_empty_range(b"b", b"f", 7);
+    let begun = ranges.candidate(b"m", SequenceNumber(7), FORWARD).unwrap();
+    ranges.ingesting(SequenceNumber(9));
+    assert_eq!(skip(&ranges, b"c", 9, FORWARD), None);
+    begun.learn(b"p", KEYS_MIN);
+    assert_eq!(skip(&ranges, b"n", 9, FORWARD), None);
+    assert!(ranges.candidate(b"b", SequenceNumber(8), FORWARD).is_none());
+    let later = ranges.candidate(b"b", SequenceNumber(9), FORWARD).unwrap();
+    later.learn(b"f", KEYS_MIN);
+    assert_eq!(skip(&ranges, b"c", 9, FORWARD).as_deref(), Some(&b"f"[..]));
+}

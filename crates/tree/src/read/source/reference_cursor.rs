@@ -1,7 +1,8 @@
 //! A cursor over what is seen of one table through its reference.
 //!
 //! A reference can cut a table to a slice of its keys and hide what is newer than a clone. It can
-//! also give all entries one sequence number. Most do none of this and cost nothing.
+//! also give all entries one sequence number. Most do none of this and cost nothing; stretches
+//! remain where no entry is hidden.
 
 use crate::files::open_files::OpenReference;
 use siltdb_base::{
@@ -187,6 +188,42 @@ impl<C: EntryCursor> Narrow<C> {
         })
     }
 
+    /// What `stretch` says of the entries around the table's cursor, as the reference shows them;
+    /// `None` where it may hide some.
+    fn renumbered<'c>(
+        &'c self,
+        stretch: impl FnOnce(&'c C) -> Option<Stretch<'c>>,
+    ) -> Option<Stretch<'c>> {
+        let is_whole = self.slice.is_none() && self.visible_to == SequenceNumber::MAX;
+        let sequence = self.sequence.filter(|_| is_whole)?;
+        match self.standing {
+            Standing::Nowhere => None,
+            Standing::Somewhere => {
+                stretch(&self.cursor).map(|found| Stretch { sequence_max: sequence, ..found })
+            }
+        }
+    }
+
+    /// As [`EntryCursor::walk`], where [`Narrow::renumbered`] gives a stretch; else nowhere.
+    fn walk(
+        &mut self,
+        direction: Direction,
+        steps: usize,
+        seen: &mut impl FnMut(Entry<'_>) -> ControlFlow<()>,
+    ) -> Result<usize> {
+        if self.renumbered(|cursor| cursor.stretch_along(direction)).is_none() {
+            return Ok(0);
+        }
+        let given = self.sequence;
+        let mut show =
+            |entry: Entry<'_>| seen(Entry { sequence: given.unwrap_or(entry.sequence), ..entry });
+        let walked = self.cursor.walk(direction, steps, &mut show);
+        if walked.is_err() || self.cursor.entry().is_none() {
+            self.standing = Standing::Nowhere;
+        }
+        walked
+    }
+
     fn step(&mut self, direction: Direction) -> Result<()> {
         match (self.standing, direction) {
             (Standing::Nowhere, _) => Ok(()),
@@ -273,8 +310,7 @@ impl<C: EntryCursor> EntryCursor for ReferenceCursor<C> {
     ) -> Result<usize> {
         match &mut self.way {
             Way::Whole(cursor) => cursor.walk(direction, steps, seen),
-            // It has no spans.
-            Way::Narrow(_) => Ok(0),
+            Way::Narrow(narrow) => narrow.walk(direction, steps, seen),
         }
     }
 
@@ -290,8 +326,7 @@ impl<C: EntryCursor> EntryCursor for ReferenceCursor<C> {
     fn stretch(&self) -> Option<Stretch<'_>> {
         match &self.way {
             Way::Whole(cursor) => cursor.stretch(),
-            // What a block is known to hold may be hidden, or renumbered.
-            Way::Narrow(_) => None,
+            Way::Narrow(narrow) => narrow.renumbered(|cursor| cursor.stretch()),
         }
     }
 
@@ -299,7 +334,7 @@ impl<C: EntryCursor> EntryCursor for ReferenceCursor<C> {
     fn stretch_along(&self, direction: Direction) -> Option<Stretch<'_>> {
         match &self.way {
             Way::Whole(cursor) => cursor.stretch_along(direction),
-            Way::Narrow(_) => None,
+            Way::Narrow(narrow) => narrow.renumbered(|cursor| cursor.stretch_along(direction)),
         }
     }
 }

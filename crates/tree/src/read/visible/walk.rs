@@ -5,7 +5,7 @@
 
 use crate::read::visible::{
     iter::{From, KeyPlace, ValuePlace, VisibleIter, copy},
-    resolve::{Verdict, depends_on_time, judge},
+    resolve::{Verdict, depends_on_time, expiry_of, judge},
 };
 use siltdb_base::{
     cursor::{Direction, EntryCursor},
@@ -26,6 +26,19 @@ enum Stand {
 }
 
 impl<C: EntryCursor> VisibleIter<C> {
+    /// When the value expires, if it does. Known after a movement forward; a value that operands
+    /// were applied to does not expire.
+    ///
+    /// # Errors
+    /// Corruption, if the payload is not one of its kind.
+    pub fn expiry_ms(&self) -> Result<Option<u64>> {
+        debug_assert!(self.direction == Direction::Forward, "asked after a movement backward");
+        match (self.key_place, self.merge.entry()) {
+            (KeyPlace::Cursor, Some(entry)) => expiry_of(entry.kind, entry.value),
+            _ => Ok(None),
+        }
+    }
+
     /// Shows the key under the iterator and at most `limit` in all from there on along `direction`,
     /// with their values. It ends when `seen` says that it is enough, and stands on the first key
     /// that was not shown. Returns how many were shown.

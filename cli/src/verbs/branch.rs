@@ -1,0 +1,365 @@
+//! The verbs on branches: create, list, checkout, drop, rename, diff, merge.
+//!
+//! They do not open the database.
+
+use crate::failure::{Failure, Result};
+use crate::interrupt;
+use crate::json;
+use crate::output::{Style, message};
+use crate::session::{Opening, Session};
+use crate::text::counted;
+use crate::verbs::upkeep::aside;
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Map, Value, json};
+use siltdb::{
+    BranchInfo, BranchOptions, BranchValue, ConflictingKey, KeyDifference, MergeOptions,
+    MergeReport, OnConflict,
+};
+use std::path::PathBuf;
+
+/// Text at the end of `silt branch --help`, and of the help of its verbs.
+pub const HELP: &str = "\
+A branch begins with what the families of another branch hold, and shares their tables: it takes a \
+moment and hardly any space. From then on neither sees what is written to the other. `main` is the \
+database itself. Verbs on data work on the branch that is checked out, or on that of --branch.
+
+diff prints the keys that differ, by family and in order: with - what the first branch has, with + \
+what the second has. merge applies what a branch has changed since it began, or since its last \
+merge, to the branch that is checked out. A key that both have changed to different values is a \
+conflict: the conflicts are printed, nothing is changed, and the exit code is 5. --take decides \
+them. With a branch and its parent a second merge does not repeat the first.
+
+Example:
+  silt branch create demo.db fix
+  silt put demo.db SFO closed --branch fix
+  silt branch diff demo.db main fix
+  silt branch merge demo.db fix --dry-run
+  silt branch merge demo.db fix
+  silt branch drop demo.db fix";
+
+/// A database, and the other arguments of a verb.
+#[derive(Args)]
+pub struct OnDatabase<A: Args> {
+    /// The directory of the database.
+    db: PathBuf,
+    #[command(flatten)]
+    arguments: A,
+}
+
+/// A database.
+#[derive(Args)]
+pub struct Database {
+    /// The directory of the database.
+    db: PathBuf,
+}
+
+/// The verbs on branches, with the database.
+#[derive(Subcommand)]
+pub enum BranchVerb {
+    /// Make a branch of another one, sharing its tables
+    #[command(after_help = HELP)]
+    Create(OnDatabase<CreateArguments>),
+    /// List the branches
+    #[command(after_help = HELP)]
+    List(Database),
+    /// Make a branch the one that verbs on data work on
+    #[command(after_help = HELP)]
+    Checkout(OnDatabase<NameArguments>),
+    /// Drop a branch with everything in it
+    #[command(after_help = HELP)]
+    Drop(OnDatabase<NameArguments>),
+    /// Rename a branch
+    #[command(after_help = HELP)]
+    Rename(OnDatabase<RenameArguments>),
+    /// Print the keys that differ between two branches
+    #[command(after_help = HELP)]
+    Diff(OnDatabase<DiffArguments>),
+    /// Apply what a branch has changed to another one
+    #[command(after_help = HELP)]
+    Merge(OnDatabase<MergeArguments>),
+}
+
+/// The verbs on branches of an open database.
+#[derive(Subcommand)]
+pub enum Verb {
+    /// Make a branch of another one
+    Create(CreateArguments),
+    /// List the branches
+    List,
+    /// Make a branch the one that verbs on data work on
+    Checkout(NameArguments),
+    /// Drop a branch with everything in it
+    Drop(NameArguments),
+    /// Rename a branch
+    Rename(RenameArguments),
+    /// Print the keys that differ between two branches
+    Diff(DiffArguments),
+    /// Apply what a branch has changed to another one
+    Merge(MergeArguments),
+}
+
+impl BranchVerb {
+    /// Splits the verb into its database, the purpose of the opening, and the rest.
+    pub fn parts(self) -> (PathBuf, Opening, Verb) {
+        match self {
+            Self::Create(on) => (on.db, Opening::Write, Verb::Create(on.arguments)),
+            Self::List(on) => (on.db, Opening::Read, Verb::List),
+            Self::Checkout(on) => (on.db, Opening::Write, Verb::Checkout(on.arguments)),
+            Self::Drop(on) => (on.db, Opening::Write, Verb::Drop(on.arguments)),
+            Self::Rename(on) => (on.db, Opening::Write, Verb::Rename(on.arguments)),
+            Self::Diff(on) => (on.db, Opening::Read, Verb::Diff(on.arguments)),
+            Self::Merge(on) => (on.db, Opening::Write, Verb::Merge(on.arguments)),
+        }
+    }
+}
+
+/// Arguments of `branch create`.
+#[derive(Args, Debug)]
+pub struct CreateArguments {
+    /// The name of the new branch.
+    name: String,
+    /// The branch that it begins with [default: the one that is checked out]
+    #[arg(long, value_name = "BRANCH")]
+    from: Option<String>,
+    /// A family that the branch has; may be given several times [default: all]
+    #[arg(long, value_name = "NAME")]
+    family: Vec<String>,
+}
+
+/// Arguments of `branch checkout` and `branch drop`.
+#[derive(Args, Debug)]
+pub struct NameArguments {
+    /// The name of the branch.
+    name: String,
+}
+
+/// Arguments of `branch rename`.
+#[derive(Args, Debug)]
+pub struct RenameArguments {
+    /// The present name.
+    from: String,
+    /// The new name.
+    to: String,
+}
+
+/// Arguments of `branch diff`.
+#[derive(Args, Debug)]
+pub struct DiffArguments {
+    /// The first branch.
+    left: String,
+    /// The second branch.
+    right: String,
+    /// A family to compare; may be given several times [default: all that both have]
+    #[arg(long, value_name = "NAME")]
+    family: Vec<String>,
+}
+
+/// Arguments of `branch merge`.
+#[derive(Args, Debug)]
+pub struct MergeArguments {
+    /// The branch whose changes are applied.
+    from: String,
+    /// The branch that gets them [default: the one that is checked out]
+    #[arg(long, value_name = "BRANCH")]
+    into: Option<String>,
+    /// A family to merge; may be given several times [default: all of the branch]
+    #[arg(long, value_name = "NAME")]
+    family: Vec<String>,
+    /// Which side counts where both have changed a key: `ours` is the branch that gets the changes
+    #[arg(long, value_name = "SIDE")]
+    take: Option<Side>,
+    /// Print what the merge would do, and change nothing.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+/// The side that counts in a conflict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Side {
+    Ours,
+    Theirs,
+}
+
+/// Runs a verb on branches.
+///
+/// # Errors
+/// [`Failure::Conflicts`] for a merge that is refused; errors of the database.
+pub fn run(session: &mut Session, verb: &Verb) -> Result<()> {
+    match verb {
+        Verb::Create(arguments) => create(session, arguments),
+        Verb::List => list(session),
+        Verb::Checkout(arguments) => {
+            session.check_out(&arguments.name)?;
+            session.output.result("", &json!({ "checked_out": arguments.name }))
+        }
+        Verb::Drop(arguments) => {
+            session.db().drop_branch(&arguments.name)?;
+            session.output.result("", &json!({ "dropped": arguments.name }))
+        }
+        Verb::Rename(RenameArguments { from, to }) => {
+            session.rename_branch(from, to)?;
+            session.output.result("", &json!({ "renamed": { "from": from, "to": to } }))
+        }
+        Verb::Diff(arguments) => diff(session, arguments),
+        Verb::Merge(arguments) => merge(session, arguments),
+    }
+}
+
+fn create(session: &mut Session, arguments: &CreateArguments) -> Result<()> {
+    let from = arguments.from.as_deref().unwrap_or(session.branch_in_use());
+    let mut options = BranchOptions::new().from(from);
+    if !arguments.family.is_empty() {
+        options = options.families(arguments.family.iter().cloned());
+    }
+    let (db, name) = (session.db().clone(), arguments.name.clone());
+    let branch = aside("branching", move || db.create_branch_with(&name, &options))??;
+    let families = branch.families()?;
+    let object = json!({ "created": arguments.name, "from": from, "families": families });
+    session.output.result("", &object)
+}
+
+fn list(session: &mut Session) -> Result<()> {
+    let (branches, checked_out) = (session.db().branches(), session.db().checked_out());
+    if session.output.settings().style == Style::Json {
+        let objects: Vec<Value> = branches.iter().map(object).collect();
+        let object = json!({ "checked_out": checked_out, "branches": objects });
+        return session.output.result("", &object);
+    }
+    let mark = |is_checked_out| if is_checked_out { '*' } else { ' ' };
+    let mut text = format!("{} main", mark(checked_out == "main"));
+    for branch in &branches {
+        let parent = branch.parent.as_deref().unwrap_or("a dropped branch");
+        text.push_str(&format!(
+            "\n{} {}\tfrom {parent} at {}\t{}",
+            mark(branch.is_checked_out),
+            branch.name,
+            branch.sequence,
+            branch.families.join(" "),
+        ));
+    }
+    session.output.result(&text, &Value::Null)
+}
+
+fn object(branch: &BranchInfo) -> Value {
+    json!({
+        "name": branch.name,
+        "parent": branch.parent,
+        "sequence": branch.sequence,
+        "created_ms": branch.created_ms,
+        "families": branch.families,
+    })
+}
+
+fn diff(session: &mut Session, arguments: &DiffArguments) -> Result<()> {
+    let DiffArguments { left, right, family } = arguments;
+    let differences = match family.is_empty() {
+        true => session.db().diff(left, right)?,
+        false => session.db().diff_families(left, right, family)?,
+    };
+    for difference in differences {
+        interrupt::check()?;
+        print(session, &difference?)?;
+    }
+    Ok(())
+}
+
+fn print(session: &mut Session, difference: &KeyDifference) -> Result<()> {
+    let KeyDifference { family, key, left, right, .. } = difference;
+    let form = session.output.settings().form;
+    if session.output.settings().style == Style::Json {
+        let value = |value: &Option<BranchValue>| match value {
+            None => Value::Null,
+            Some(value) => {
+                let mut object = Map::new();
+                object.insert("value".to_owned(), json::of_bytes(&value.value, form));
+                if let Some(expiry_ms) = value.expiry_ms {
+                    object.insert("expiry_ms".to_owned(), json!(expiry_ms));
+                }
+                Value::Object(object)
+            }
+        };
+        let key = json::of_bytes(key, form);
+        let (left, right) = (value(left), value(right));
+        let object = json!({ "family": family, "key": key, "left": left, "right": right });
+        return session.output.json(&object);
+    }
+    for (sign, value) in [('-', left), ('+', right)] {
+        let Some(BranchValue { value, expiry_ms, .. }) = value else { continue };
+        let mut line = format!("{sign}\t{family}\t");
+        form.render(key, &mut line);
+        line.push('\t');
+        form.render(value, &mut line);
+        if let Some(expiry_ms) = expiry_ms {
+            line.push_str(&format!("\texpires {expiry_ms}"));
+        }
+        line.push('\n');
+        session.output.raw(line.as_bytes())?;
+    }
+    Ok(())
+}
+
+fn merge(session: &mut Session, arguments: &MergeArguments) -> Result<()> {
+    let into = arguments.into.as_deref().unwrap_or(session.branch_in_use()).to_owned();
+    let rule = match arguments.take {
+        None => OnConflict::Refuse,
+        Some(Side::Ours) => OnConflict::Ours,
+        Some(Side::Theirs) => OnConflict::Theirs,
+    };
+    let mut options = MergeOptions::new().into_branch(&into).on_conflict(rule);
+    options = options.dry_run(arguments.dry_run);
+    if !arguments.family.is_empty() {
+        options = options.families(arguments.family.iter().cloned());
+    }
+    let (db, from) = (session.db().clone(), arguments.from.clone());
+    let report = aside("merging", move || db.merge_branch_with(&from, &options))??;
+    let form = session.output.settings().form;
+    let is_text = session.output.settings().style == Style::Text;
+    for ConflictingKey { family, key } in report.conflicting_keys.iter().filter(|_| is_text) {
+        let mut line = format!("conflict\t{family}\t");
+        form.render(key, &mut line);
+        line.push('\n');
+        session.output.raw(line.as_bytes())?;
+    }
+    let keys = report.conflicting_keys.iter().map(|ConflictingKey { family, key }| {
+        json!({ "family": family, "key": json::of_bytes(key, form) })
+    });
+    let keys: Vec<Value> = keys.collect();
+    let object = json!({
+        "merged": { "from": arguments.from, "into": into },
+        "applied": report.is_applied,
+        "written": report.written,
+        "conflicts": report.conflicts,
+        "conflicting_keys": keys,
+    });
+    session.output.result(&said(&report, arguments, &into), &object)?;
+    tell_of_rest(session, &report);
+    if report.conflicts > 0 && rule == OnConflict::Refuse {
+        let conflicts = counted(report.conflicts, "conflict");
+        return Err(Failure::Conflicts(format!("{conflicts}; nothing was merged")));
+    }
+    Ok(())
+}
+
+/// What a merge has done, in words.
+fn said(report: &MergeReport, arguments: &MergeArguments, into: &str) -> String {
+    let keys = counted(report.written, "key");
+    let verb = match (report.is_applied, arguments.dry_run) {
+        (true, _) => "merged",
+        (false, true) => "would merge",
+        (false, false) => return String::new(),
+    };
+    let conflicts = match report.conflicts {
+        0 => String::new(),
+        conflicts => format!(", {}", counted(conflicts, "conflict")),
+    };
+    format!("{verb} {} into {into}: {keys}{conflicts}", arguments.from)
+}
+
+/// Tells how many conflicts were not listed.
+fn tell_of_rest(session: &Session, report: &MergeReport) {
+    let rest = report.conflicts - report.conflicting_keys.len() as u64;
+    if rest > 0 {
+        let text = format!("{} not listed", counted(rest, "more conflict"));
+        message(session.output.settings().style, &text);
+    }
+}

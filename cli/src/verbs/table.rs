@@ -1,0 +1,51 @@
+//! The verb table: writes the records of a file to a table file, which `ingest` adds to databases.
+//!
+//! It opens no database.
+
+use crate::failure::Result;
+use crate::output::Output;
+use crate::text::counted;
+use crate::verbs::import::{InputArguments, Job};
+use clap::Args;
+use serde_json::json;
+use siltdb::{FamilyOptions, TableFileInfo, TableFileWriter};
+use std::path::PathBuf;
+
+/// Text at the end of `silt table --help`.
+pub const HELP: &str = "\
+The records are read as by `silt import`, and must ascend by their keys. The table file can be \
+written on any machine, without a database; `silt ingest` adds it to one. An existing file is \
+refused. A failure or Ctrl-C leaves no file. A killed process leaves one that no ingest accepts.
+
+Example:
+  silt table sorted.jsonl sorted.table
+  silt export demo.db --format lines --escape | silt table - demo.table --format lines --escape";
+
+/// Arguments of `table`.
+#[derive(Args, Debug)]
+pub struct Arguments {
+    #[command(flatten)]
+    input: InputArguments,
+    /// The table file to write.
+    table: PathBuf,
+}
+
+/// Writes a table file.
+///
+/// # Errors
+/// [`Failure::Usage`](crate::failure::Failure::Usage) with the line of a bad record, or of one out
+/// of order; errors of the files.
+pub fn run(output: &mut Output, arguments: &Arguments) -> Result<()> {
+    let job = arguments.input.job(output.settings(), "writing the table")?;
+    let TableFileInfo { entries, bytes, .. } = write(job, output, arguments)?;
+    let records = counted(entries, "record");
+    let text = format!("wrote {records} to {} ({bytes} bytes)", arguments.table.display());
+    output.result(&text, &json!({ "records": entries, "bytes": bytes }))
+}
+
+fn write(mut job: Job, output: &Output, arguments: &Arguments) -> Result<TableFileInfo> {
+    let mut table = TableFileWriter::create(&arguments.table, &FamilyOptions::new())?;
+    job.each_sorted(&mut |key, value| table.put(key, value))?;
+    job.tell_bad(output.settings().style);
+    Ok(table.finish()?)
+}

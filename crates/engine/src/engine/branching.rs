@@ -1,0 +1,67 @@
+//! Branches of an open database.
+
+use super::Engine;
+use crate::{
+    branch, branch_merge,
+    branch_merge::{MergeReport, MergeRequest},
+    catalog::family::FamilyData,
+    snapshots::LiveSnapshot,
+};
+use siltdb_base::{error::Result, id::BranchId};
+use siltdb_disk::branch_record::BranchRecord;
+use std::sync::Arc;
+
+impl Engine {
+    /// Creates the branch `name` of `parent` with `sources`, families of the parent, as they are
+    /// now or at a snapshot of this database.
+    ///
+    /// # Errors
+    /// As [`branch::create_branch`].
+    pub fn create_branch(
+        &self,
+        name: (&str, BranchId),
+        sources: &[Arc<FamilyData>],
+        at: Option<&LiveSnapshot>,
+    ) -> Result<Arc<BranchRecord>> {
+        self.at_work(|database| match at {
+            Some(at) => branch::create_branch(database, name, sources, at),
+            None => branch::create_branch(database, name, sources, &self.snapshot()),
+        })
+    }
+
+    /// Drops a branch.
+    ///
+    /// # Errors
+    /// As [`branch::drop_branch`].
+    pub fn drop_branch(&self, name: &str) -> Result<()> {
+        self.at_work(|database| branch::drop_branch(database, name))
+    }
+
+    /// Renames a branch.
+    ///
+    /// # Errors
+    /// As [`branch::rename_branch`].
+    pub fn rename_branch(&self, name: &str, to: &str) -> Result<()> {
+        self.at_work(|database| branch::rename_branch(database, name, to))
+    }
+
+    /// Checks out a branch.
+    ///
+    /// # Errors
+    /// As [`branch::check_out`].
+    pub fn check_out(&self, name: &str) -> Result<()> {
+        self.at_work(|database| branch::check_out(database, name))
+    }
+
+    /// Merges a branch into another.
+    ///
+    /// # Errors
+    /// As [`branch_merge::merge_branch`].
+    pub fn merge_branch(
+        &self,
+        from_into: (BranchId, BranchId),
+        request: &MergeRequest,
+    ) -> Result<MergeReport> {
+        self.at_work(|database| branch_merge::merge_branch(database, from_into, request))
+    }
+}
