@@ -64,7 +64,7 @@ enum Command {
     Quick(Quick),
     /// Runs five rows on siltdb, fjall, redb and LMDB, in three minutes, and writes their page.
     Demo(Demo),
-    /// Compares the cost of small steps, many families and removed data with bars.
+    /// Compares the cost of small steps, many families, copies and removed data with bars.
     Upkeep(Upkeep),
     /// Runs one part of `upkeep`.
     #[command(hide = true)]

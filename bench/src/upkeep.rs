@@ -1,5 +1,5 @@
-//! `silt-bench upkeep`: the cost of small steps, many families and removed data, compared with
-//! bars.
+//! `silt-bench upkeep`: the cost of small steps, many families, copies and removed data, compared
+//! with bars.
 //!
 //! Each part runs in a process of its own with a time limit, through SiltDB's public API alone. It
 //! reads back and compares what it wrote. It compares no engines.
@@ -12,5 +12,8 @@ mod syncs;
 mod families;
 mod space;
 mod reads;
+mod copies;
+mod backups;
+mod followers;
 pub mod parts;
 pub mod course;

@@ -12,7 +12,7 @@ use crate::verbs::branch::BranchVerb;
 use crate::verbs::{
     backup, batch, branch, bucket, checkpoint, clone_family, completions, destroy, export,
     families, follow, import, ingest, inspect, point, prepared, recover, retain, scan, scrub,
-    shell, step, table, txn, upkeep, watch,
+    shell, step, table, tier, txn, upkeep, watch,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -145,7 +145,7 @@ enum Verb {
     #[command(after_help = STATS)]
     Stats(On<upkeep::StatsArguments>),
     /// Read and verify everything
-    #[command(after_help = CHECK)]
+    #[command(after_help = upkeep::CHECK_HELP)]
     Check(On<Nothing>),
     /// Read and verify everything at a limited rate, beside other readers
     #[command(after_help = scrub::HELP)]
@@ -162,6 +162,12 @@ enum Verb {
     /// Make a second database with the same contents, by hard links
     #[command(after_help = checkpoint::HELP)]
     Checkpoint(On<checkpoint::Arguments>),
+    /// Move the tables of a family to the cold tier
+    #[command(after_help = tier::FREEZE_HELP)]
+    Freeze(On<tier::Arguments>),
+    /// Move the tables of a family back to the directory of the database
+    #[command(after_help = tier::THAW_HELP)]
+    Thaw(On<tier::Arguments>),
     /// Print the commits that the log still has, in order
     #[command(after_help = watch::HELP)]
     Watch(On<watch::Arguments>),
@@ -317,16 +323,6 @@ Example:
   silt stats demo.db
   silt stats demo.db --family users --json";
 
-const CHECK: &str = "\
-Verifies every block of every table and every record of the log, also of a database that does not \
-open. A damaged log is reported at its first damage, and the tables are still verified. CURRENT \
-and the manifest name the tables and the log, so if these are damaged, nothing else can be \
-verified. The report names what was not verified, and the unreadable keys of each damaged table. \
-Ends with exit code 3 if anything is damaged; `silt recover` saves the rest.
-
-Example:
-  silt check demo.db";
-
 const FLUSH: &str = "\
 Writes survive a crash without this, because they are in the log.
 
@@ -412,8 +408,8 @@ impl CommandLine {
             Verb::Cas(on) => writing(&on, on.arguments.opening(), start, step::cas),
             Verb::Incr(on) => writing(&on, on.arguments.opening(), start, step::incr),
             Verb::Stats(on) => reading(&on, start, upkeep::stats),
-            Verb::Check(on) => closed(start, |output| upkeep::check_closed(&on.db, output)),
-            Verb::Recover(arguments) => closed(start, |output| recover::run(output, &arguments)),
+            Verb::Check(on) => run_check(&on.db, start),
+            Verb::Recover(arguments) => run_recover(&arguments, start),
             Verb::Destroy(arguments) => {
                 let outcome = destroy::run(&mut start.output, start.options, &arguments);
                 flushed(outcome, &mut start.output)
@@ -421,6 +417,8 @@ impl CommandLine {
             Verb::Backup(verb) => run_backup(verb, start),
             Verb::Restore(arguments) => run_restore(&arguments, start),
             Verb::Checkpoint(on) => run_checkpoint(&on, start),
+            Verb::Freeze(on) => watched(|| existing(&on, start, tier::freeze)),
+            Verb::Thaw(on) => watched(|| existing(&on, start, tier::thaw)),
             Verb::Watch(on) => reading(&on, start, watch::run),
             Verb::Follow(on) => follow::run(start, &on.db, &on.arguments),
             Verb::Scrub(on) => watched(|| reading(&on, start, scrub::run)),
@@ -503,6 +501,16 @@ fn run_backup(verb: BackupVerb, start: Start) -> Result<()> {
 fn run_checkpoint(on: &On<checkpoint::Arguments>, start: Start) -> Result<()> {
     let _watched = interrupt::watch()?;
     existing(on, start, checkpoint::run)
+}
+
+fn run_check(db: &Path, start: Start) -> Result<()> {
+    let options = start.options.clone();
+    closed(start, |output| upkeep::check_closed(db, options, output))
+}
+
+fn run_recover(arguments: &recover::Arguments, start: Start) -> Result<()> {
+    let options = start.options.clone();
+    closed(start, |output| recover::run(output, options, arguments))
 }
 
 fn run_restore(arguments: &backup::RestoreArguments, start: Start) -> Result<()> {

@@ -734,6 +734,47 @@ fn a_branch_and_its_merge_that_are_killed_are_whole_or_not_there() {
     assert!(killed > 20 && created > 0 && merged > 0, "{killed}, {created}, {merged}");
 }
 
+/// The calls by which moves between the tiers change what is on disk.
+const TIER_CALLS: [&str; 5] = ["openat", "write", "fdatasync", "fsync", "unlinkat"];
+
+#[test]
+fn a_freeze_or_thaw_that_is_killed_loses_nothing() {
+    if !has_strace() {
+        return;
+    }
+    let mut place = Place::new();
+    place.import_and_kill("synced", 20, Duration::ZERO);
+    place.ok(&["compact", "db"]);
+    place.ok(&["freeze", "db", "default", "--cold", "cold"]);
+    let expected = place.ok(&["scan", "db"]);
+    let (mut killed, mut ended) = (0, 0);
+    for call in TIER_CALLS {
+        let trace = format!("trace={call}");
+        for nth in 1..=60 {
+            let inject = format!("inject={call}:signal=KILL:when={nth}");
+            let how = ["-e", &*trace, "-e", &inject];
+            let mut is_killed = false;
+            for verb in ["thaw", "freeze"] {
+                is_killed |= run_and_kill(&place, &[verb, "db", "default"], &how);
+                assert_eq!(place.ok(&["scan", "db"]), expected, "{verb}: {call} {nth}");
+                assert!(place.ok(&["check", "db"]).starts_with("ok: "), "{verb}: {call} {nth}");
+            }
+            killed += usize::from(is_killed);
+            if !is_killed {
+                ended += 1;
+                break;
+            }
+        }
+    }
+    // An opening removes what the kills have left.
+    place.ok(&["thaw", "db", "default"]);
+    let left = fs::read_dir(place.path("cold")).expect("it is there");
+    let names = left.map(|entry| entry.expect("it can be listed").file_name());
+    assert!(!names.into_iter().any(|name| name.to_string_lossy().ends_with(".table")));
+    eprintln!("{killed} pairs of moves were killed");
+    assert!(killed > 20 && ended > 2, "{killed} killed, {ended} ended");
+}
+
 #[test]
 fn a_floor_that_is_killed_is_the_old_one_or_the_new_one() {
     if !has_strace() {

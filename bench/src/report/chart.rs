@@ -17,9 +17,9 @@ pub const ENGINES: [&str; 4] = ["siltdb", "rocksdb", "lmdb", "fjall"];
 const WIDTH: f64 = 860.0;
 const MARGIN: f64 = 24.0;
 /// The left end of bars and the length of the longest; figures stand to the right.
-const BARS: (f64, f64) = (330.0, 420.0);
+const BARS: (f64, f64) = (350.0, 410.0);
 /// A longer label is cut after this many characters, so that it ends before the bars.
-const LABEL_CHARACTERS: usize = 42;
+const LABEL_CHARACTERS: usize = 47;
 const BAR: f64 = 13.0;
 const GAP: f64 = 14.0;
 const HEAD: f64 = 66.0;

@@ -5,9 +5,10 @@ use crate::{
     keys::splitmix64,
     upkeep::part::Teller,
 };
-use siltdb::{Db, Read, WriteBatch};
+use siltdb::{Db, Family, Read, WriteBatch};
 use std::{
     fs,
+    ops::Range,
     path::Path,
     time::{Duration, Instant},
 };
@@ -32,11 +33,23 @@ pub fn value(number: u64, version: u64, length: usize) -> Vec<u8> {
 ///
 /// # Errors
 /// Errors of the engine.
-pub fn fill(db: &Db, numbers: std::ops::Range<u64>, version: u64, length: usize) -> Result<()> {
-    let family = db.default_family();
+pub fn fill(db: &Db, numbers: Range<u64>, version: u64, length: usize) -> Result<()> {
+    fill_family(db, &db.default_family(), numbers, (version, length))
+}
+
+/// Writes a version of the keys of `numbers` to a family, with values of a length.
+///
+/// # Errors
+/// Errors of the engine.
+pub fn fill_family(
+    db: &Db,
+    family: &Family,
+    numbers: Range<u64>,
+    (version, length): (u64, usize),
+) -> Result<()> {
     let mut batch = WriteBatch::new();
     for number in numbers {
-        batch.put(&family, key(number), value(number, version, length))?;
+        batch.put(family, key(number), value(number, version, length))?;
         if batch.len() as u64 == BATCH {
             db.write(&batch)?;
             batch.clear();

@@ -3,8 +3,11 @@
 use crate::{
     engine::{Failure, Result},
     upkeep::{
+        backups::{self, Rounds},
         bar::{Bar, Unit},
+        copies,
         families::{self, Counts},
+        followers,
         part::{Line, Teller},
         reads,
         space::{self, Amount, Most},
@@ -47,6 +50,20 @@ const LARGE: Amount = Amount { entries: 50_000, length: 2_000 };
 const LARGE_DELETED: u64 = 45_000;
 /// 8 MB in values of 200 bytes.
 const SMALL: Amount = Amount { entries: 40_000, length: 200 };
+/// 1 GB in values of 1,000 bytes.
+const GIGABYTE: Amount = Amount { entries: 1_000_000, length: 1_000 };
+/// 160 MB in values of 1,000 bytes: a backup at the rate below takes eight seconds.
+const BACKED_UP: Amount = Amount { entries: 160_000, length: 1_000 };
+/// Backups beside a writer, at 20 MB a second.
+const ROUNDS: Rounds = Rounds { count: 3, rate: 20_000_000, alone: Duration::from_secs(4) };
+/// Bytes that may remain of a gigabyte: a thousandth.
+const LEFT_OF_GIGABYTE_MAX: f64 = 1e6;
+/// Keys in small tables: they make thousands of files.
+const CLONED: u64 = 120_000;
+/// Seconds for which a writer is followed.
+const FOLLOWED_SECONDS: u64 = 10;
+/// The time in which a copy or a removal of a gigabyte returns, in nanoseconds.
+const AT_ONCE_NS: f64 = 50e6;
 /// A value that some processes hold at once, in bytes.
 const LARGE_VALUE_BYTES: usize = 300_000_000;
 /// Numbers of families when openings and flushes are timed.
@@ -75,7 +92,7 @@ const fn waiting(
 }
 
 /// All parts, in the order of the table.
-pub const PARTS: [Part; 12] = [
+pub const PARTS: [Part; 18] = [
     timed("flushes", 30, &FLUSHES, |dir, teller| steps::flushes(dir, 1_200, teller)),
     timed("openings", 80, &OPENINGS, |dir, teller| steps::openings(dir, 10_000, teller)),
     timed("syncs", 20, &SYNCS, syncs::syncs),
@@ -84,6 +101,22 @@ pub const PARTS: [Part; 12] = [
     timed("deleted", 20, &DELETED, |dir, teller| reads::deleted(dir, 1_000_000, teller)),
     timed("merges", 20, &MERGES, |dir, teller| reads::merges(dir, 20_000, teller)),
     timed("memory", 20, &MEMORY, |dir, teller| reads::large_value(dir, LARGE_VALUE_BYTES, teller)),
+    timed("copies-clone", 60, &CLONES, |dir, teller| copies::clones(dir, CLONED, teller)),
+    timed("copies", 90, &COPIES, |dir, teller| copies::large(dir, GIGABYTE, teller)),
+    timed("copies-writer", 90, &BACKUPS, |dir, teller| {
+        backups::beside_writer(dir, BACKED_UP, ROUNDS, teller)
+    }),
+    timed("copies-follower", 40, &FOLLOWERS, |dir, teller| {
+        followers::lag(dir, FOLLOWED_SECONDS, followers::write_elsewhere, teller)
+    }),
+    timed("copies-drop", 90, &DROPS, |dir, teller| {
+        let bars = [DROPS[0].id, DROPS[1].id];
+        space::drop_of_clone(bars, Most::Bytes(DROPS[1].most), (dir, GIGABYTE), teller)
+    }),
+    timed("copies-range-delete", 90, &DELETES, |dir, teller| {
+        let bars = [DELETES[0].id, DELETES[1].id];
+        space::large_range_delete(bars, Most::Bytes(DELETES[1].most), (dir, GIGABYTE), teller)
+    }),
     waiting("space-range", &RANGE, |dir, teller| {
         let bar = (RANGE[0].id, Most::Ratio(RANGE[0].most));
         space::range_delete(bar, dir, LARGE, LARGE_DELETED, teller)
@@ -135,6 +168,51 @@ const MERGES: [Bar; 2] = [
 ];
 const MEMORY: [Bar; 1] =
     [bar("writes/memory", Unit::Ratio, 2.2, "peak memory of a put of 300 MB, to the value")];
+const CLONES: [Bar; 3] = [
+    bar("copies/clone", Unit::Ns, AT_ONCE_NS, "a clone of a family of thousands of files, flushed"),
+    bar("copies/first-write", Unit::Ns, 5e6, "the first put to such a clone"),
+    bar(
+        "copies/reads",
+        Unit::Ratio,
+        1.0 / 0.95,
+        "gets and a scan of a clone, to those of its source",
+    ),
+];
+const COPIES: [Bar; 3] = [
+    bar("copies/checkpoint", Unit::Ns, 100e6, "a checkpoint of 1 GB"),
+    bar("copies/large-clone", Unit::Ns, AT_ONCE_NS, "a clone of a family of 1 GB"),
+    bar(
+        "copies/next-backup",
+        Unit::Ratio,
+        0.05,
+        "bytes that a backup copies, to all of its 1 GB, after 1 % of the keys changed",
+    ),
+];
+const BACKUPS: [Bar; 1] = [bar(
+    "copies/backup-writer",
+    Unit::Ratio,
+    1.0 / 0.9,
+    "puts a second without a backup, to those beside one of 20 MB a second",
+)];
+const FOLLOWERS: [Bar; 1] = [bar(
+    "copies/follower-lag",
+    Unit::Ns,
+    100e6,
+    "the 99th percentile of a follower's lag behind 100,000 puts a second",
+)];
+const DROPS: [Bar; 2] = [
+    bar("copies/drop", Unit::Ns, AT_ONCE_NS, "the drop of a family of 1 GB, and of its clone"),
+    bar("copies/drop-space", Unit::Bytes, LEFT_OF_GIGABYTE_MAX, "bytes a minute after both drops"),
+];
+const DELETES: [Bar; 2] = [
+    bar("copies/range-delete", Unit::Ns, AT_ONCE_NS, "delete_range of all of 1 GB"),
+    bar(
+        "copies/range-delete-space",
+        Unit::Bytes,
+        LEFT_OF_GIGABYTE_MAX,
+        "bytes a minute after it, without a flush",
+    ),
+];
 const RANGE: [Bar; 1] = [bar(
     "space/range-delete",
     Unit::Ratio,
@@ -171,13 +249,16 @@ impl Part {
     }
 }
 
-/// Serves the part `id`, or the traced part.
+/// Serves the part `id`, the traced part, or the followed writer.
 ///
 /// # Errors
-/// If there is none.
+/// If there is none; those of the writer.
 pub fn serve(id: &str, dir: &Path, seconds: u64, say: &dyn Fn(&Line)) -> Result<()> {
     if id == syncs::TRACED {
         return syncs::traced(dir);
+    }
+    if id == followers::WRITER {
+        return followers::write(dir, seconds);
     }
     let part = PARTS.iter().find(|part| part.id == id);
     let part = part.ok_or_else(|| Failure::error(format!("no part {id}")))?;

@@ -1,15 +1,16 @@
-//! Space of removed data: after range deletes, after expiry, after a dropped snapshot.
+//! Space of removed data: after range deletes, after expiry, after a dropped snapshot or family.
 //!
-//! After the removal has reached the tables, the engine gets no more calls and has a minute.
+//! After the removal the engine gets no more calls and has a minute. Small removals are flushed
+//! before, so that they have reached the tables.
 
 use crate::{
-    engine::Result,
+    engine::{Failure, Result},
     upkeep::{
-        data::{compare, data_bytes, fill, key, value},
+        data::{compare, data_bytes, fill, fill_family, key, timed, value},
         part::Teller,
     },
 };
-use siltdb::{Db, Options, testing::ManualClock};
+use siltdb::{Db, FamilyOptions, Options, testing::ManualClock};
 use std::{
     path::Path,
     sync::Arc,
@@ -118,6 +119,70 @@ pub fn range_delete(
     // The absence of the deleted entries was compared, too.
     teller.compared(deleted);
     waited.tell(bar, teller)?;
+    Ok(db.close()?)
+}
+
+/// Deletes all entries by one range delete, which is timed, and lets the engine find it in memory.
+///
+/// # Errors
+/// Errors of the engine; `Verification`.
+pub fn large_range_delete(
+    [time, space]: [&str; 2],
+    most: Most,
+    (dir, amount): (&Path, Amount),
+    teller: &Teller<'_>,
+) -> Result<()> {
+    let db = Db::open(dir)?;
+    fill(&db, 0..amount.entries, 0, amount.length)?;
+    db.flush()?;
+    db.settle()?;
+    let before = data_bytes(dir)?;
+    let family = db.default_family();
+    let delete = || Ok(family.delete_range(key(0)..key(amount.entries))?);
+    let taken = timed(delete)?.1.as_nanos() as f64;
+    let waited = wait(space, (dir, 0.0), most, teller, |_| ())?;
+    compare(&db, std::iter::empty(), teller)?;
+    // The absence of the deleted entries was compared.
+    teller.compared(amount.entries);
+    teller.figure(time, taken, (1, 1), format!("{:.0} MB", before as f64 / 1e6))?;
+    waited.tell(space, teller)?;
+    drop(family);
+    Ok(db.close()?)
+}
+
+/// Drops a family and then its clone, which shares all tables. Both calls are timed, and the slower
+/// one counts. The space must stay for the clone, and come back after it.
+///
+/// # Errors
+/// Errors of the engine; `Verification`.
+pub fn drop_of_clone(
+    [time, space]: [&str; 2],
+    most: Most,
+    (dir, amount): (&Path, Amount),
+    teller: &Teller<'_>,
+) -> Result<()> {
+    let db = Db::open(dir)?;
+    let source = db.create_family("source", FamilyOptions::new())?;
+    fill_family(&db, &source, 0..amount.entries, (0, amount.length))?;
+    db.flush()?;
+    db.settle()?;
+    let clone = db.clone_family(&source, "clone")?;
+    drop(source);
+    let of_source = timed(|| Ok(db.drop_family("source")?))?.1.as_nanos() as f64;
+    let all = (0..amount.entries).map(|i| (key(i).to_vec(), value(i, 0, amount.length)));
+    compare(&clone, all, teller)?;
+    let before = data_bytes(dir)? as f64;
+    // A table is a little smaller than its keys and values.
+    if before < 0.9 * amount.bytes(amount.entries) {
+        return Err(Failure::verification(format!("{before} bytes are left for a clone")));
+    }
+    drop(clone);
+    let of_clone = timed(|| Ok(db.drop_family("clone")?))?.1.as_nanos() as f64;
+    let waited = wait(space, (dir, 0.0), most, teller, |_| ())?;
+    compare(&db, std::iter::empty(), teller)?;
+    let note = format!("{:.0} MB, {:.2} ms for its source", before / 1e6, of_source / 1e6);
+    teller.figure(time, of_source.max(of_clone), (1, 1), note)?;
+    waited.tell(space, teller)?;
     Ok(db.close()?)
 }
 

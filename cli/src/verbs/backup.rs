@@ -60,7 +60,8 @@ impl RateArguments {
         self.rate
     }
 
-    fn options(&self) -> CopyOptions {
+    /// The options of a copy with this limit.
+    pub fn options(&self) -> CopyOptions {
         self.rate.map_or_else(CopyOptions::new, |rate| CopyOptions::new().rate(rate))
     }
 }

@@ -24,6 +24,7 @@ pub mod branch;
 pub mod clone_family;
 pub mod table;
 pub mod ingest;
+pub mod tier;
 pub mod watch;
 pub mod follow;
 pub mod inspect;

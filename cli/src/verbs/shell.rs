@@ -8,7 +8,7 @@ mod completion;
 
 use super::ingest;
 use super::{backup, batch, branch, bucket, checkpoint, clone_family, export, families, import};
-use super::{point, prepared, retain, scan, scrub, step, transactions, txn, upkeep, watch};
+use super::{point, prepared, retain, scan, scrub, step, tier, transactions, txn, upkeep, watch};
 use crate::argument::SettingsArguments;
 use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, read_line};
@@ -170,6 +170,10 @@ enum Verb {
     Checkpoint(checkpoint::Arguments),
     /// Add a backup of the database to a directory
     Backup(backup::CreateArguments),
+    /// Move the tables of a family to the cold tier
+    Freeze(tier::Arguments),
+    /// Move the tables of a family back
+    Thaw(tier::Arguments),
     /// Print the commits that the log still has
     Watch(watch::Arguments),
     /// Merge tables: all, those of a family or those of a range
@@ -510,13 +514,7 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         }
         Verb::Export(arguments) => export::run(session, &arguments),
         Verb::Ingest(arguments) => ingest::run(session, &arguments),
-        Verb::Families { verb } => match verb {
-            None | Some(FamiliesVerb::List) => families::list(session),
-            Some(FamiliesVerb::Create(arguments)) => families::create(session, &arguments),
-            Some(FamiliesVerb::Drop(arguments)) => families::drop(session, &arguments),
-            Some(FamiliesVerb::Rename(arguments)) => families::rename(session, &arguments),
-            Some(FamiliesVerb::Options(arguments)) => families::options(session, &arguments),
-        },
+        Verb::Families { verb } => run_families(session, verb),
         Verb::Branch { verb } => branch::run(session, &verb),
         Verb::Clone(arguments) => clone_family::run(session, &arguments),
         Verb::Retain(arguments) => retain::run(session, &arguments),
@@ -536,10 +534,22 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         Verb::Scrub(arguments) => scrub::run(session, &arguments),
         Verb::Checkpoint(arguments) => checkpoint::run(session, &arguments),
         Verb::Backup(arguments) => backup::create(session, &arguments),
+        Verb::Freeze(arguments) => tier::freeze(session, &arguments),
+        Verb::Thaw(arguments) => tier::thaw(session, &arguments),
         Verb::Watch(arguments) => watch::run(session, &arguments),
         Verb::Compact(arguments) => upkeep::compact(session, &arguments),
         Verb::Flush(arguments) => upkeep::flush(session, &arguments),
         Verb::Quit => return Ok(Next::End),
     }?;
     Ok(Next::Command)
+}
+
+fn run_families(session: &mut Session, verb: Option<FamiliesVerb>) -> Result<()> {
+    match verb {
+        None | Some(FamiliesVerb::List) => families::list(session),
+        Some(FamiliesVerb::Create(arguments)) => families::create(session, &arguments),
+        Some(FamiliesVerb::Drop(arguments)) => families::drop(session, &arguments),
+        Some(FamiliesVerb::Rename(arguments)) => families::rename(session, &arguments),
+        Some(FamiliesVerb::Options(arguments)) => families::options(session, &arguments),
+    }
 }

@@ -3,6 +3,7 @@
 //! Only `opening` and `history` use the library, to hold a database open.
 
 mod place;
+mod page;
 mod opening;
 mod follow;
 mod options;
@@ -16,8 +17,10 @@ mod import;
 mod bulk;
 mod upkeep;
 mod backup;
+mod tiers;
 mod golden;
 mod damage;
 mod shell;
 mod transactions;
 mod terminal;
+mod documents;

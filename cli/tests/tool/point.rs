@@ -303,6 +303,8 @@ fn help_and_version_are_there_for_each_verb() {
         "clone",
         "retain",
         "branch",
+        "freeze",
+        "thaw",
         "stats",
         "check",
         "scrub",

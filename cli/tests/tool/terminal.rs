@@ -2,6 +2,7 @@
 //!
 //! Each test runs the built `silt` on a pseudo-terminal. Scripts are tested in `shell`.
 
+use crate::page::{Page, SHELL, Step};
 use crate::place::Place;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_setfl};
@@ -104,6 +105,13 @@ impl Terminal {
             self.wait(PollFlags::IN);
             assert!(self.read(), "the shell has ended; it printed {}", self.end_of_printed());
         }
+    }
+
+    /// Waits until `text` is printed, after no error that it is not a part of.
+    fn expect_next(&mut self, text: &str) {
+        let passed_over = self.expect(text);
+        let passed_over = &passed_over[..passed_over.len() - text.len()];
+        assert!(!passed_over.contains("error: "), "before `{text}`: {passed_over}");
     }
 
     /// The end of the output, of bounded length, for a message.
@@ -262,41 +270,29 @@ fn keys_and_verbs_are_completed_and_the_prompt_names_database_and_family() {
     terminal.end_with("\x04");
 }
 
-/// Lines with a prompt are typed. Those between must be printed, without other errors.
+/// Commands are typed. What their page says must be printed below, without other errors.
 #[test]
 fn the_sessions_of_the_documents_are_what_the_shell_prints() {
-    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/shell.md"));
-    let page = page.expect("the page is there");
+    let page = Page::read("docs/shell.md");
     let place = Place::new();
     let mut command = Command::new(env!("CARGO_BIN_EXE_silt"));
     command.env("NO_COLOR", "1");
     let mut terminal = Terminal::start_with(&place, command);
-    let sessions = page.split("```").filter_map(|block| block.strip_prefix("console\n"));
-    let (mut typed, mut printed, mut is_first) = (0, 0, true);
-    for line in sessions.flat_map(str::lines) {
-        let is_prompt = |(prompt, _): &(&str, &str)| prompt.starts_with("db:");
-        let (wanted, answer) = match line.split_once("> ").filter(is_prompt) {
-            Some((prompt, command)) => (format!("{prompt}> "), Some(command)),
-            None => (format!("\n{line}\r\n"), None),
-        };
+    let steps: Vec<Step> = page.sessions().into_iter().flatten().collect();
+    let steps: Vec<&Step> = steps.iter().filter(|step| step.prompt != SHELL).collect();
+    for (index, step) in steps.iter().enumerate() {
         // The start of the shell already waited for the first prompt.
-        if !std::mem::take(&mut is_first) {
-            let passed_over = terminal.expect(&wanted);
-            let passed_over = &passed_over[..passed_over.len() - wanted.len()];
-            assert!(!passed_over.contains("error: "), "before `{line}`: {passed_over}");
+        if index > 0 {
+            terminal.expect_next(&step.prompt);
         }
-        match answer {
-            Some(command) => {
-                terminal.send(&format!("{command}\r"));
-                typed += 1;
-            }
-            None => {
-                // The line end is put back: the search for the next line starts with it.
-                terminal.printed.insert(0, '\n');
-                printed += 1;
-            }
+        terminal.send(&format!("{}\r", step.command));
+        for line in &step.printed {
+            terminal.expect_next(&format!("\n{line}\r\n"));
+            // The line end is put back: the search for the next line starts with it.
+            terminal.printed.insert(0, '\n');
         }
     }
-    assert!(typed > 30 && printed > 15, "{typed} lines typed, {printed} printed");
+    let printed: usize = steps.iter().map(|step| step.printed.len()).sum();
+    assert!(steps.len() > 30 && printed > 15, "{} lines typed, {printed} printed", steps.len());
     terminal.end();
 }

@@ -18,7 +18,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     backup_list::references,
-    edit::{Change, Edit},
+    edit::{Change, Edit, tier::Tier},
     log::{record::LogPosition, segment::segments_end},
 };
 use siltdb_tree::files::version::Version;
@@ -83,6 +83,7 @@ pub fn with_log(database: &Database) -> Result<CopyContents> {
     let slot = slot.map_or(0, |segment| segment.slot);
     state.changes.push(Change::LogSynced { position: end, slot });
     let versions = versions(database);
+    bring_together(&mut state);
     let log = Some(LogContents { segments, end, _pin: pin });
     let tables = tables(&state);
     Ok(CopyContents { state, manifest: number, tables, last, log, _versions: versions })
@@ -114,6 +115,7 @@ pub fn flushed(database: &Database, families: Option<&[String]>) -> Result<CopyC
         true => Vec::new(),
         false => versions(database),
     };
+    bring_together(&mut state);
     let tables = tables(&state);
     Ok(CopyContents { state, manifest: number, tables, last, log: None, _versions: versions })
 }
@@ -171,6 +173,17 @@ fn counters(database: &Database) -> [Change; 2] {
 fn versions(database: &Database) -> Vec<Arc<Version>> {
     let families = database.catalog.families.load();
     families.iter().map(|family| Arc::clone(&family.tree.view().version)).collect()
+}
+
+/// All files of a copy lie in its one directory. The families keep their options, so that a cold
+/// directory that it is given later gets their tables.
+fn bring_together(state: &mut Edit) {
+    state.changes.retain(|change| !matches!(change, Change::ColdDirectory(_)));
+    for change in &mut state.changes {
+        if let Change::AddTable { table, .. } = change {
+            table.tier = Tier::Hot;
+        }
+    }
 }
 
 fn tables(state: &Edit) -> BTreeSet<FileNumber> {

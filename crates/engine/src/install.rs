@@ -361,6 +361,7 @@ fn check_known(change: &Change) -> Result<()> {
         | Change::FamiliesLogged { .. }
         | Change::RetentionFloor(_)
         | Change::Branch(_)
+        | Change::ColdDirectory(_)
         | Change::Prepared { .. }
         | Change::PreparedDecided { .. }
         | Change::Unknown { .. } => Ok(()),

@@ -4,6 +4,7 @@
 
 use crate::{catalog::family::FamilyData, database::Database};
 use siltdb_base::{budget::Part, limits::LEVELS, sync::lock};
+use siltdb_disk::edit::tier::Tier;
 use std::{
     fmt,
     sync::atomic::{AtomicU64, Ordering},
@@ -43,6 +44,12 @@ pub struct Stats {
     pub tables: [u64; LEVELS],
     /// The size of tables by level, in bytes. A table that families share counts in each.
     pub table_bytes: [u64; LEVELS],
+    /// The number of tables in the cold tier, which count in their levels, too.
+    pub cold_tables: u64,
+    /// The size of tables in the cold tier, in bytes. A table that families share counts in each.
+    pub cold_bytes: u64,
+    /// The size of tables in the hot tier, in bytes, likewise.
+    pub hot_bytes: u64,
     /// The number of entries in tables, tombstones and old versions included.
     pub table_entries: u64,
     /// The memory of the block cache, in bytes.
@@ -70,6 +77,10 @@ pub struct Stats {
     pub dropped_tables: u64,
     /// The number of compactions since the database was opened that only freed space.
     pub space_compactions: u64,
+    /// The number of tables that moved to another tier since the database was opened.
+    pub moved_tables: u64,
+    /// The size of these tables, in bytes.
+    pub moved_bytes: u64,
     /// The time that writers were delayed because of debt, in milliseconds.
     pub delayed_ms: u64,
     /// How often writers had to wait for a flush or compaction.
@@ -120,6 +131,8 @@ impl Database {
             compacted_bytes: count(&counters.compacted_bytes),
             dropped_tables: count(&counters.dropped_tables),
             space_compactions: count(&counters.space_compactions),
+            moved_tables: count(&counters.moved_tables),
+            moved_bytes: count(&counters.moved_bytes),
             delayed_ms: count(&waits.delayed_ns) / 1_000_000,
             stalls: count(&waits.stalls),
             stalled_ms: count(&waits.stalled_ns) / 1_000_000,
@@ -163,6 +176,13 @@ impl Stats {
             self.tables[level] += 1;
             self.table_bytes[level] += table.bytes();
             self.table_entries += table.meta().entries;
+            match table.reference().tier {
+                Tier::Hot => self.hot_bytes += table.bytes(),
+                Tier::Cold => {
+                    self.cold_tables += 1;
+                    self.cold_bytes += table.bytes();
+                }
+            }
         }
     }
 
@@ -183,6 +203,9 @@ impl Stats {
             ("fold_bytes", self.fold_bytes),
             ("frozen_generations", self.frozen_generations),
             ("table_entries", self.table_entries),
+            ("hot_bytes", self.hot_bytes),
+            ("cold_tables", self.cold_tables),
+            ("cold_bytes", self.cold_bytes),
             ("cache_bytes", self.cache_bytes),
             ("cache_bytes_max", self.cache_bytes_max),
             ("cache_hits", self.cache_hits),
@@ -195,6 +218,8 @@ impl Stats {
             ("compacted_bytes", self.compacted_bytes),
             ("dropped_tables", self.dropped_tables),
             ("space_compactions", self.space_compactions),
+            ("moved_tables", self.moved_tables),
+            ("moved_bytes", self.moved_bytes),
             ("delayed_ms", self.delayed_ms),
             ("stalls", self.stalls),
             ("stalled_ms", self.stalled_ms),

@@ -47,10 +47,10 @@ pub use siltdb_engine::backup::{
     verify::VerifyReport,
 };
 
-/// How files are copied for a backup, and for a restore.
+/// How files are copied: for a backup, a restore, and a move between tiers.
 #[derive(Clone, Debug, Default)]
 pub struct CopyOptions {
-    rate: Option<u64>,
+    pub(crate) rate: Option<u64>,
 }
 
 impl CopyOptions {

@@ -70,6 +70,7 @@
 //! | *damage* `check`, without opening [`check()`] [`salvage`] [`inspect`] | all | | | |
 //! | *a copy* `checkpoint` `backup`, `_with`; of them [`backup::Backups`] | all | | | |
 //! | *beside a writer* `open_follower`, of a [`Follower`] `catch_up` `wait_for` `db` | all | | | |
+//! | *tiers* `freeze` `thaw`, `_with` | | ✓ | | |
 //! | *places* `open` `temporary` `destroy` `list_families` `path` | all | | | |
 //!
 //! A [`Transaction`] reads like a [`Snapshot`] and writes like a [`WriteBatch`]: it has their verbs
@@ -120,6 +121,7 @@ mod place;
 mod checkpoint;
 mod branch;
 pub mod backup;
+mod tier;
 pub mod inspect;
 pub mod salvage;
 mod upgrade;
@@ -138,6 +140,7 @@ pub struct Readme;
 #[doc = include_str!("../../../docs/history.md")]
 #[doc = include_str!("../../../docs/operations.md")]
 #[doc = include_str!("../../../docs/bulk.md")]
+#[doc = include_str!("../../../docs/tiers.md")]
 #[doc = include_str!("../../../docs/two-phase-commit.md")]
 #[doc = include_str!("../../../docs/coming-from/rocksdb.md")]
 #[doc = include_str!("../../../docs/coming-from/sled-redb-fjall.md")]

@@ -112,6 +112,20 @@ counts! {
 }
 
 counts! {
+    /// Counts of tiers.
+    Tiers "tiers" {
+        /// Families frozen.
+        frozen: "families frozen",
+        /// Families thawed.
+        thawed: "families thawed",
+        /// Tables moved, in the background too.
+        moved: "tables moved",
+        /// Openings of a database with cold tables.
+        found: "openings with cold tables",
+    }
+}
+
+counts! {
     /// Counts of the change feed.
     Feeds "feeds" {
         /// Commits told.

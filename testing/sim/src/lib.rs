@@ -32,6 +32,7 @@ pub mod run;
 mod parts;
 mod steps;
 mod upkeep;
+mod tiers;
 mod checkpoints;
 mod clones;
 mod old_states;

@@ -360,6 +360,7 @@ impl Recovery<'_> {
         expectation: &Expectation,
     ) -> Checked<(Standing, Times)> {
         self.report.recoveries += 1;
+        self.report.tiers.found += u64::from(database.db.stats().cold_tables > 0);
         database.read_clock();
         let mut found = BTreeMap::new();
         for (index, family) in &database.families {

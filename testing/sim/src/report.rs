@@ -2,7 +2,7 @@
 //!
 //! It counts and adds up; other modules judge promises.
 
-use crate::counts::{Buckets, Feeds, Locks, SingleKeys};
+use crate::counts::{Buckets, Feeds, Locks, SingleKeys, Tiers};
 use std::fmt;
 
 /// The engine's work at the time of a crash.
@@ -32,11 +32,13 @@ pub enum Phase {
     Backup,
     /// An ingest.
     Ingest,
+    /// A family being frozen or thawed.
+    Tier,
     /// A sync on demand, a close, and jobs that neither flush nor compact.
     Other,
 }
 
-const PHASES: [(Phase, &str); 13] = [
+const PHASES: [(Phase, &str); 14] = [
     (Phase::Idle, "idle"),
     (Phase::Commit, "commit"),
     (Phase::Transaction, "transaction"),
@@ -49,11 +51,12 @@ const PHASES: [(Phase, &str); 13] = [
     (Phase::Checkpoint, "checkpoint"),
     (Phase::Backup, "backup"),
     (Phase::Ingest, "ingest"),
+    (Phase::Tier, "tier"),
     (Phase::Other, "other"),
 ];
 
 /// The phases in which a complete simulation must have crashed.
-const REQUIRED: [Phase; 12] = [
+const REQUIRED: [Phase; 13] = [
     Phase::Idle,
     Phase::Commit,
     Phase::Transaction,
@@ -66,6 +69,7 @@ const REQUIRED: [Phase; 12] = [
     Phase::Checkpoint,
     Phase::Backup,
     Phase::Ingest,
+    Phase::Tier,
 ];
 
 /// Counts of operations and checks.
@@ -113,6 +117,8 @@ pub struct Report {
     pub single_keys: SingleKeys,
     /// Counts of the change feed.
     pub feeds: Feeds,
+    /// Counts of tiers.
+    pub tiers: Tiers,
     /// Counts of checkpoints.
     pub checkpoints: Checkpoints,
     /// Families cloned.
@@ -396,6 +402,7 @@ impl Report {
         self.buckets.add(&other.buckets);
         self.single_keys.add(&other.single_keys);
         self.feeds.add(&other.feeds);
+        self.tiers.add(&other.tiers);
         self.checkpoints.add(&other.checkpoints);
         self.clones += other.clones;
         self.clones_at_snapshots += other.clones_at_snapshots;
@@ -470,7 +477,8 @@ impl Report {
         let (single_keys, feeds) = (self.single_keys.counts(), self.feeds.counts());
         let counts = counts.iter().chain(&transactions).chain(&checkpoints);
         let counts = counts.chain(&backups).chain(&locks).chain(&buckets);
-        let counts = counts.chain(&single_keys).chain(&feeds);
+        let tiers = self.tiers.counts();
+        let counts = counts.chain(&single_keys).chain(&feeds).chain(&tiers);
         gaps.extend(counts.filter(|(_, count)| *count == 0).map(|(name, _)| name));
         gaps
     }
@@ -525,7 +533,7 @@ impl fmt::Display for Report {
         writeln!(f, "{}", self.locks)?;
         writeln!(f, "{}", self.buckets)?;
         writeln!(f, "{}", self.single_keys)?;
-        writeln!(f, "{}", self.feeds)?;
+        writeln!(f, "{}\n{}", self.feeds, self.tiers)?;
         writeln!(f, "{}", self.checkpoints)?;
         self.write_earlier_states(f)?;
         writeln!(f, "{}", self.backups)?;

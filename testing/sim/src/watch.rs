@@ -32,6 +32,8 @@ pub enum Activity {
     Backup,
     /// An ingest.
     Ingest,
+    /// The freezing or thawing of a family.
+    Tier,
 }
 
 impl Activity {
@@ -40,7 +42,7 @@ impl Activity {
         let rarity = match self {
             Self::Commit => 16,
             Self::Transaction => 8,
-            Self::Jobs | Self::Clone => 12,
+            Self::Jobs | Self::Clone | Self::Tier => 12,
             Self::Recovery => 64,
             Self::Family | Self::Sync | Self::Ingest => 12,
             // These calls decide whether the copy exists.
@@ -105,6 +107,8 @@ pub struct JobsDone {
     pub dropped_tables: u64,
     /// Compactions that free space.
     pub space_compactions: u64,
+    /// Tables that moved to another tier.
+    pub moved_tables: u64,
 }
 
 impl JobsDone {
@@ -116,6 +120,7 @@ impl JobsDone {
             compactions: self.compactions - before.compactions,
             dropped_tables: self.dropped_tables - before.dropped_tables,
             space_compactions: self.space_compactions - before.space_compactions,
+            moved_tables: self.moved_tables - before.moved_tables,
         }
     }
 }
@@ -164,6 +169,7 @@ impl CrashState {
             (Some(Activity::Checkpoint), _) => Phase::Checkpoint,
             (Some(Activity::Backup), _) => Phase::Backup,
             (Some(Activity::Ingest), _) => Phase::Ingest,
+            (Some(Activity::Tier), _) => Phase::Tier,
             (Some(_), Place::Manifest) => Phase::Install,
             (Some(Activity::Commit), Place::Log) => Phase::Commit,
             (Some(Activity::Transaction), Place::Log) => Phase::Transaction,

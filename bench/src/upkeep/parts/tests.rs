@@ -1,8 +1,11 @@
 //! Tests of all parts at a small size: each reports its figures after reading back its data.
 
-use super::{Amount, Counts, LEFT_BYTES_MAX, Most, PARTS, families, reads, space, steps, syncs};
+use super::{
+    Amount, Counts, LEFT_BYTES_MAX, Most, PARTS, Rounds, backups, copies, families, followers,
+    reads, space, steps, syncs,
+};
 use crate::{
-    engine::Result,
+    engine::{Failure, Result},
     upkeep::{
         bar::Outcome,
         data::{compare, fill, key, value},
@@ -99,6 +102,69 @@ fn space_is_looked_at_until_it_is_back() {
     };
     are_measured(&told(60, snapshot), &["space/snapshot"]);
     const { assert!(LEFT_BYTES_MAX < 8e6 / 100.0, "what is left is little of what was there") };
+}
+
+#[test]
+fn copies_are_made_and_compared() {
+    let clones = told(60, |dir, teller| copies::clones(dir, 2_000, teller));
+    are_measured(&clones, &["copies/clone", "copies/first-write", "copies/reads"]);
+    let small = Amount { entries: 500, length: 100 };
+    let large = told(60, |dir, teller| copies::large(dir, small, teller));
+    are_measured(&large, &["copies/checkpoint", "copies/large-clone", "copies/next-backup"]);
+    let rounds = Rounds { count: 1, rate: 1 << 30, alone: Duration::from_millis(20) };
+    let backups =
+        |dir: &Path, teller: &Teller<'_>| backups::beside_writer(dir, small, rounds, teller);
+    are_measured(&told(60, backups), &["copies/backup-writer"]);
+}
+
+#[test]
+fn large_removals_give_their_space_back_unasked() {
+    let (small, most) = (Amount { entries: 20_000, length: 100 }, Most::Bytes(500e3));
+    let ids = ["copies/drop", "copies/drop-space"];
+    let drops =
+        |dir: &Path, teller: &Teller<'_>| space::drop_of_clone(ids, most, (dir, small), teller);
+    let figures = told(70, drops);
+    are_measured(&figures, &ids);
+    assert!(is_below(&figures[1].1, 500e3), "{figures:?}");
+    let ids = ["copies/range-delete", "copies/range-delete-space"];
+    let deletes = |dir: &Path, teller: &Teller<'_>| {
+        space::large_range_delete(ids, most, (dir, small), teller)
+    };
+    let figures = told(70, deletes);
+    are_measured(&figures, &ids);
+    assert!(is_below(&figures[1].1, 500e3), "{figures:?}");
+}
+
+fn is_below(outcome: &Outcome, most: f64) -> bool {
+    matches!(outcome, Outcome::Measured { value, .. } if *value <= most)
+}
+
+#[test]
+fn a_follower_is_measured_beside_its_writer() {
+    let dir = tempfile::tempdir().unwrap();
+    let said = RefCell::new(Vec::new());
+    let say = |line: &Line| said.borrow_mut().push(line.clone());
+    let teller = Teller::new(&say, Duration::from_secs(60));
+    followers::lag(dir.path(), 1, followers::write, &teller).unwrap();
+    // A slow machine does not keep the rate, and cuts the figure off.
+    let said = said.into_inner();
+    let [Line::Figure { bar, outcome }] = &said[..] else { panic!("one figure: {said:?}") };
+    assert_eq!(bar, "copies/follower-lag");
+    let lag_ns = match outcome {
+        Outcome::Measured { value, checked: 50_000.., .. } => *value,
+        Outcome::CutOff { value: Some(value), .. } => *value,
+        outcome => panic!("{outcome:?}"),
+    };
+    assert!(lag_ns > 0.0, "{lag_ns}");
+}
+
+#[test]
+fn a_writer_that_fails_fails_its_follower() {
+    let dir = tempfile::tempdir().unwrap();
+    let teller = Teller::new(&|_| {}, Duration::from_secs(60));
+    let fail = |_: &Path, _| Err(Failure::error("the writer is gone"));
+    let failure = followers::lag(dir.path(), 1, fail, &teller).unwrap_err();
+    assert!(failure.to_string().contains("the writer is gone"), "{failure}");
 }
 
 #[test]

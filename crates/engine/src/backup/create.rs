@@ -24,10 +24,10 @@ use siltdb_disk::{
     backup_list::{BackupFileName, BackupList, BackupObject, ObjectName, references},
     edit::TableReference,
     fields::UnknownFields,
-    file_name::FileName,
     table::TableScan,
     table_meta::TableMeta,
 };
+use siltdb_tree::files::open_files::OpenFiles;
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::ControlFlow,
@@ -89,7 +89,7 @@ fn add_backup(
     let held = HeldObjects::find(directory)?;
     let number = directory.next_number()?;
     let contents = flushed(database, None)?;
-    let source = &**database.catalog.files.directory();
+    let source = &*database.catalog.files;
     let files = source_files(source, &contents)?;
     copying.begin(files.iter().map(|file| file.bytes).sum())?;
     let (mut objects, mut copied_files, mut copied_bytes) = (Vec::new(), 0, 0);
@@ -136,7 +136,7 @@ impl SourceFile<'_> {
 }
 
 /// The files of the contents, ascending.
-fn source_files<'a>(source: &dyn Fs, contents: &'a CopyContents) -> Result<Vec<SourceFile<'a>>> {
+fn source_files<'a>(source: &OpenFiles, contents: &'a CopyContents) -> Result<Vec<SourceFile<'a>>> {
     let mut tables: BTreeMap<FileNumber, Vec<&TableReference>> = BTreeMap::new();
     for table in references(&contents.state) {
         tables.entry(table.file).or_default().push(table);
@@ -145,7 +145,7 @@ fn source_files<'a>(source: &dyn Fs, contents: &'a CopyContents) -> Result<Vec<S
         tables.sort_by_key(|table| table.offset);
         // Families may see parts of one table.
         tables.dedup_by_key(|table| table.offset);
-        let bytes = file_bytes(source, &FileName::Table(number).to_path())?;
+        let bytes = file_bytes(source, number)?;
         Ok(SourceFile { number, bytes, tables })
     };
     tables.into_iter().map(file).collect()
@@ -219,7 +219,7 @@ impl HeldObjects {
 
 /// Copies a file into the directory; on return it has its name, which is not durable yet.
 fn copy_object(
-    source: &dyn Fs,
+    source: &OpenFiles,
     directory: &BackupDirectory,
     file: &SourceFile<'_>,
     copying: &mut FileCopy<'_>,
@@ -237,13 +237,12 @@ fn copy_object(
 }
 
 fn copy_partial(
-    source: &dyn Fs,
+    source: &OpenFiles,
     target: &dyn Fs,
     (file, partial): (&SourceFile<'_>, &Path),
     copying: &mut FileCopy<'_>,
 ) -> Result<u32> {
-    let name = FileName::Table(file.number).to_path();
-    let opened = source.open(&name)?;
+    let opened = source.open_file(file.number)?;
     let mut written = target.create(partial)?;
     let checksum = copying.copy(&*opened, &mut *written)?;
     if cfg!(seeded_fault = "backup_not_synced") {
@@ -254,7 +253,7 @@ fn copy_partial(
     drop(written);
     verify_tables(target, partial, &file.tables).map_err(|error| match error.kind() {
         ErrorKind::Corruption => Error::corruption("a table cannot be backed up: it is damaged")
-            .with_file(&source.full_path(&name))
+            .with_file(&source.path(file.number))
             .with_source(error),
         _ => error,
     })?;

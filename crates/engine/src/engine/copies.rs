@@ -1,10 +1,12 @@
-//! Checkpoints and backups of an open database.
+//! Checkpoints and backups of an open database, and moves of its tables between the tiers.
 
 use super::Engine;
 use crate::{
     backup::create::{Backup, create_backup},
+    catalog::family::FamilyData,
     checkpoint::{self, Checkpoint, CheckpointRequest},
     copying::OnProgress,
+    jobs::tiers,
 };
 use siltdb_base::error::Result;
 use std::{ops::ControlFlow, path::Path};
@@ -44,5 +46,31 @@ impl Engine {
         on_progress: OnProgress<'_>,
     ) -> Result<Backup> {
         self.at_work(|database| create_backup(database, dir, rate, on_progress))
+    }
+
+    /// Moves the tables of a family to the cold tier, and keeps them there.
+    ///
+    /// # Errors
+    /// As [`tiers::freeze`].
+    pub fn freeze_family(
+        &self,
+        family: &FamilyData,
+        rate: Option<u64>,
+        on_progress: OnProgress<'_>,
+    ) -> Result<()> {
+        self.at_work(|database| tiers::freeze(database, family, (rate, on_progress)))
+    }
+
+    /// Moves the tables of a family to the hot tier, and keeps them there.
+    ///
+    /// # Errors
+    /// As [`tiers::thaw`].
+    pub fn thaw_family(
+        &self,
+        family: &FamilyData,
+        rate: Option<u64>,
+        on_progress: OnProgress<'_>,
+    ) -> Result<()> {
+        self.at_work(|database| tiers::thaw(database, family, (rate, on_progress)))
     }
 }

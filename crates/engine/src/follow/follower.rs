@@ -39,7 +39,11 @@ use crate::{
         state::{StateParts, attach, families_of},
     },
     memory::Memory,
-    open::{directory::open_directory, manifest_watch::ManifestWatch},
+    open::{
+        cold::{ColdLocking, attach_to_read},
+        directory::open_directory,
+        manifest_watch::ManifestWatch,
+    },
     options::{Access, Create, EngineOptions},
 };
 use siltdb_base::{
@@ -325,6 +329,10 @@ impl Core {
         if base.is_before(&self.base) {
             return Err(lost_commits());
         }
+        // At each new manifest: a writer may have been told another place of it.
+        let known = (&*self.files, &*base.families);
+        let stored = base.log.cold.as_ref();
+        attach_to_read(&self.dir, &self.options, stored, known, ColdLocking::Follows)?;
         let clock = Arc::clone(&self.options.clock);
         self.time = Arc::new(ForwardClock::new(clock, base.log.time));
         self.log.retire(base.log.first);
