@@ -11,8 +11,8 @@ use crate::verbs::backup::BackupVerb;
 use crate::verbs::branch::BranchVerb;
 use crate::verbs::{
     backup, batch, branch, bucket, checkpoint, clone_family, completions, destroy, export,
-    families, follow, import, ingest, inspect, point, prepared, recover, scan, scrub, shell, step,
-    table, tier, txn, upkeep, watch,
+    families, follow, import, ingest, inspect, point, prepared, recover, retain, scan, scrub,
+    shell, step, table, tier, txn, upkeep, watch,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -129,6 +129,9 @@ enum Verb {
     /// Make a family of what another holds, sharing its tables
     #[command(after_help = clone_family::HELP)]
     Clone(On<clone_family::Arguments>),
+    /// Print or change the sequence number from which on `--at SEQ` can read
+    #[command(after_help = retain::HELP)]
+    Retain(On<retain::Arguments>),
     /// Create, list, move or delete buckets: nested maps in a family
     #[command(subcommand, after_help = bucket::HELP)]
     Bucket(BucketVerb),
@@ -400,6 +403,7 @@ impl CommandLine {
             Verb::Families(arguments) => run_families(arguments, start),
             Verb::Branch(verb) => run_branch(verb, start),
             Verb::Clone(on) => existing(&on, start, clone_family::run),
+            Verb::Retain(on) => writing(&on, on.arguments.opening(), start, retain::run),
             Verb::Bucket(verb) => run_bucket(verb, start),
             Verb::Cas(on) => writing(&on, on.arguments.opening(), start, step::cas),
             Verb::Incr(on) => writing(&on, on.arguments.opening(), start, step::incr),

@@ -775,6 +775,40 @@ fn a_freeze_or_thaw_that_is_killed_loses_nothing() {
     assert!(killed > 20 && ended > 2, "{killed} killed, {ended} ended");
 }
 
+#[test]
+fn a_floor_that_is_killed_is_the_old_one_or_the_new_one() {
+    if !has_strace() {
+        return;
+    }
+    let mut place = Place::new();
+    place.import_and_kill("synced", 20, Duration::ZERO);
+    place.ok(&["retain", "db", "--from", "now"]);
+    let (mut killed, mut changed, mut ended) = (0, 0, 0);
+    for call in CLONE_CALLS {
+        let trace = format!("trace={call}");
+        for nth in 1..=40 {
+            place.ok(&["put", "db", "late", "value"]);
+            let before = place.ok(&["retain", "db"]);
+            let newest = before.trim_end().rsplit(' ').next().unwrap();
+            let expected = format!("floor  {newest}\nnewest {newest}\n");
+            let inject = format!("inject={call}:signal=KILL:when={nth}");
+            let how = ["-e", &*trace, "-e", &inject];
+            let was_killed = run_and_kill(&place, &["retain", "db", "--from", "now"], &how);
+            killed += usize::from(was_killed);
+            let after = place.ok(&["retain", "db"]);
+            changed += usize::from(was_killed && after == expected);
+            assert!(after == expected || was_killed && after == before, "{call} {nth}: {after}");
+            place.ok(&["get", "db", "late", "--at", newest]);
+            if !was_killed {
+                ended += 1;
+                break;
+            }
+        }
+    }
+    eprintln!("{killed} changes of the floor were killed, {changed} of them were whole by then");
+    assert!(killed > 10 && changed > 0 && ended > 3, "{killed}, {changed} whole, {ended} ended");
+}
+
 /// The calls by which a backup and a restore change what is on disk.
 const BACKUP_CALLS: [&str; 6] = ["openat", "renameat", "write", "fdatasync", "fsync", "unlinkat"];
 

@@ -16,6 +16,7 @@ pub mod export;
 pub mod families;
 pub mod destroy;
 pub mod upkeep;
+pub mod retain;
 pub mod scrub;
 pub mod backup;
 pub mod checkpoint;

@@ -8,7 +8,7 @@ mod completion;
 
 use super::ingest;
 use super::{backup, batch, branch, bucket, checkpoint, clone_family, export, families, import};
-use super::{point, prepared, scan, scrub, step, tier, transactions, txn, upkeep, watch};
+use super::{point, prepared, retain, scan, scrub, step, tier, transactions, txn, upkeep, watch};
 use crate::argument::SettingsArguments;
 use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, read_line};
@@ -147,6 +147,8 @@ enum Verb {
     },
     /// Make a family of what another holds, sharing its tables
     Clone(clone_family::Arguments),
+    /// Print or change the sequence number from which on `--at SEQ` can read
+    Retain(retain::Arguments),
     /// Create, list, move or delete buckets
     Bucket {
         #[command(subcommand)]
@@ -515,6 +517,7 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         Verb::Families { verb } => run_families(session, verb),
         Verb::Branch { verb } => branch::run(session, &verb),
         Verb::Clone(arguments) => clone_family::run(session, &arguments),
+        Verb::Retain(arguments) => retain::run(session, &arguments),
         Verb::Bucket { verb } => match verb {
             BucketVerb::Create(arguments) => bucket::create(session, &arguments),
             BucketVerb::List(arguments) => bucket::list(session, &arguments),

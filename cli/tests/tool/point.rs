@@ -301,6 +301,7 @@ fn help_and_version_are_there_for_each_verb() {
         "ingest",
         "families",
         "clone",
+        "retain",
         "branch",
         "freeze",
         "thaw",

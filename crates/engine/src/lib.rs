@@ -38,6 +38,7 @@ pub mod own_writes;
 pub mod conditional_commit;
 pub mod prepared;
 pub mod jobs;
+pub mod retention;
 pub mod family_clone;
 pub mod ingest;
 pub mod branch;

@@ -127,6 +127,10 @@ pub struct Report {
     pub clones_at_snapshots: u64,
     /// Of all, families that were clones.
     pub clones_of_clones: u64,
+    /// Changes of the retention floor.
+    pub floors: u64,
+    /// Earlier states that were compared.
+    pub looks_back: u64,
     /// Branches created.
     pub branches: u64,
     /// Counts of backups.
@@ -403,6 +407,8 @@ impl Report {
         self.clones += other.clones;
         self.clones_at_snapshots += other.clones_at_snapshots;
         self.clones_of_clones += other.clones_of_clones;
+        self.floors += other.floors;
+        self.looks_back += other.looks_back;
         self.branches += other.branches;
         self.backups.add(&other.backups);
         self.moves += other.moves;
@@ -450,6 +456,8 @@ impl Report {
             ("clones", self.clones),
             ("clones at snapshots", self.clones_at_snapshots),
             ("clones of clones", self.clones_of_clones),
+            ("changes of the floor", self.floors),
+            ("states of history", self.looks_back),
             ("branches", self.branches),
             ("directories renamed", self.moves),
             ("tiny steps", self.tiny_steps_max),
@@ -473,6 +481,22 @@ impl Report {
         let counts = counts.chain(&single_keys).chain(&feeds).chain(&tiers);
         gaps.extend(counts.filter(|(_, count)| *count == 0).map(|(name, _)| name));
         gaps
+    }
+}
+
+impl Report {
+    /// The lines of clones and history.
+    fn write_earlier_states(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "clones       {:>9}  compared, {} of a snapshot, {} of a clone; {} branches",
+            self.clones, self.clones_at_snapshots, self.clones_of_clones, self.branches
+        )?;
+        writeln!(
+            f,
+            "history      {:>9}  states compared, {} changes of the retention floor",
+            self.looks_back, self.floors
+        )
     }
 }
 
@@ -511,11 +535,7 @@ impl fmt::Display for Report {
         writeln!(f, "{}", self.single_keys)?;
         writeln!(f, "{}\n{}", self.feeds, self.tiers)?;
         writeln!(f, "{}", self.checkpoints)?;
-        writeln!(
-            f,
-            "clones       {:>9}  compared, {} of a snapshot, {} of a clone; {} branches",
-            self.clones, self.clones_at_snapshots, self.clones_of_clones, self.branches
-        )?;
+        self.write_earlier_states(f)?;
         writeln!(f, "{}", self.backups)?;
         writeln!(f, "reads        {:>9}  compared with the model", self.reads)?;
         writeln!(
