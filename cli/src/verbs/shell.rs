@@ -489,9 +489,7 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         Verb::Delete(arguments) => point::delete(session, &arguments),
         Verb::Scan(arguments) => scan::scan(session, &arguments),
         Verb::Count(arguments) => scan::count(session, &arguments),
-        Verb::Batch(arguments) => {
-            batch::run(session, &arguments, arguments.operations(settings)?)
-        }
+        Verb::Batch(arguments) => batch::run(session, &arguments, arguments.operations(settings)?),
         Verb::Txn(arguments) => {
             let script = arguments.script(settings)?;
             txn::run(session, &arguments, script)
