@@ -203,6 +203,15 @@ impl BucketArguments {
     }
 }
 
+/// The moment at which a verb reads.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct AtArguments {
+    /// Read the state after the operation with this sequence number; `silt retain` prints from
+    /// which one on there are states [default: the newest]
+    #[arg(long, value_name = "SEQ")]
+    pub at: Option<u64>,
+}
+
 /// The range of keys that a verb reads.
 #[derive(Args, Clone, Debug)]
 pub struct BoundsArguments {

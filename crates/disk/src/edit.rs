@@ -34,6 +34,7 @@
 //!  16  Branch        | kind u8 | of a [branch](crate::branch_record) |
 //!  17  Prepared      | number | state u8: 1 undecided, 2 decided | if undecided: bytes |
 //!  18  FamiliesLogged | segment | offset |
+//!  19  RetentionFloor | sequence + 1; 0: there is none |
 //!  20  ColdDirectory  | id u64 le | path |
 //! ```
 
@@ -178,6 +179,8 @@ pub enum Change {
         /// The position in the log.
         position: LogPosition,
     },
+    /// From this sequence number on every version is kept; `None`: there is no retention floor.
+    RetentionFloor(Option<SequenceNumber>),
     /// The branches change.
     Branch(BranchChange),
     /// This is the cold directory, whether or not a table lies there.
@@ -223,6 +226,7 @@ impl Change {
             Self::Branch(_) => 16,
             Self::Prepared { .. } | Self::PreparedDecided { .. } => 17,
             Self::FamiliesLogged { .. } => 18,
+            Self::RetentionFloor(_) => 19,
             Self::ColdDirectory(_) => 20,
             Self::Unknown { tag, .. } => *tag,
         }
@@ -271,6 +275,7 @@ impl Change {
             Self::FamiliesLogged { position } => {
                 put_numbers(out, &[position.segment.0, position.offset]);
             }
+            Self::RetentionFloor(floor) => put_numbers(out, &[floor.map_or(0, |at| at.0 + 1)]),
             Self::Branch(change) => change.encode(out),
             Self::ColdDirectory(place) => place.encode(out),
             Self::Prepared { number, transaction } => {
@@ -328,6 +333,7 @@ impl Change {
             16 => Self::Branch(BranchChange::decode(reader)?),
             17 => prepared(reader)?,
             18 => Self::FamiliesLogged { position: position(reader)? },
+            19 => Self::RetentionFloor(retention_floor(reader)?),
             20 => Self::ColdDirectory(ColdPlace::decode(reader)?),
             0 => return Err(Error::corruption("no change in the manifest has the tag 0")),
             _ if tag & OPTIONAL == 0 => return Err(CHANGES.unsupported(tag)),
@@ -381,6 +387,14 @@ fn prepared(reader: &mut ByteReader<'_>) -> Result<Change> {
         state => Err(Error::corruption("a prepared transaction has an unknown state")
             .with_mismatch("1 or 2", state)),
     }
+}
+
+fn retention_floor(reader: &mut ByteReader<'_>) -> Result<Option<SequenceNumber>> {
+    let floor = reader.varint()?.checked_sub(1).map(SequenceNumber);
+    if floor > Some(SequenceNumber::MAX) {
+        return Err(Error::corruption("a retention floor exceeds 56 bits"));
+    }
+    Ok(floor)
 }
 
 fn family(reader: &mut ByteReader<'_>) -> Result<FamilyId> {

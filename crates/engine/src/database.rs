@@ -137,6 +137,8 @@ impl Database {
             turns,
             id_blocks,
         };
+        let floor = lock(&database.catalog.manifest_io).state.retention_floor;
+        database.snapshots.set_floor(floor);
         database.catalog.families.load().iter().for_each(|family| database.note_changed(family));
         database
     }

@@ -359,6 +359,7 @@ fn check_known(change: &Change) -> Result<()> {
         | Change::LogSynced { .. }
         | Change::LatestTime(_)
         | Change::FamiliesLogged { .. }
+        | Change::RetentionFloor(_)
         | Change::Branch(_)
         | Change::ColdDirectory(_)
         | Change::Prepared { .. }

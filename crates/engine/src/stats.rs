@@ -21,6 +21,8 @@ pub struct Stats {
     pub families: u64,
     /// The number of live snapshots.
     pub snapshots: u64,
+    /// The retention floor: the sequence number from which on every version is kept.
+    pub retention_floor: Option<u64>,
     /// The number of prepared transactions that wait for their decision.
     pub prepared_transactions: u64,
     /// The memory of these transactions and their locks, in bytes.
@@ -110,6 +112,7 @@ impl Database {
         let mut stats = Stats {
             sequence: self.log.publisher.published().0,
             snapshots: self.snapshots.count() as u64,
+            retention_floor: self.snapshots.floor().map(|floor| floor.0),
             prepared_transactions: self.prepared.count() as u64,
             prepared_bytes: self.prepared.bytes() as u64,
             memtable_held_bytes: self.memory.budget.used(Part::Memtables) as u64,
@@ -183,7 +186,8 @@ impl Stats {
         }
     }
 
-    /// Every number with its name, levels one by one, for tables and JSON.
+    /// Every number with its name, levels one by one, for tables and JSON. A retention floor is
+    /// left out where there is none.
     #[must_use]
     pub fn entries(&self) -> Vec<(String, u64)> {
         let mut entries: Vec<(String, u64)> = [
@@ -228,6 +232,7 @@ impl Stats {
         ]
         .map(|(name, number)| (name.to_owned(), number))
         .into();
+        entries.extend(self.retention_floor.map(|floor| ("retention_floor".to_owned(), floor)));
         for level in 0..LEVELS {
             entries.push((format!("level{level}_tables"), self.tables[level]));
             entries.push((format!("level{level}_bytes"), self.table_bytes[level]));

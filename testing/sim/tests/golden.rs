@@ -8,7 +8,7 @@
 
 use siltdb::{
     BranchOptions, Compression, Db, Durability, ErrorKind, Family, FamilyOptions, Isolation,
-    MergeOptions, OnConflict, Options, Read, WriteBatch, WriteOptions,
+    MergeOptions, OnConflict, Options, Read, RetentionFloor, WriteBatch, WriteOptions,
     inspect::{self, Detail, Line},
 };
 use siltdb_base::{
@@ -47,6 +47,12 @@ const TIERS: &str = "0.1-tiers";
 
 /// The cold directory of a database, by the extension of its stored name.
 const COLD: &str = "cold";
+
+/// Versions of keys from a retention floor on.
+const HISTORY: &str = "0.1-history";
+
+/// How many versions of how many keys; the first is below the floor, the last in the log.
+const VERSIONS: (u64, u64) = (5, 120);
 
 const STORED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../golden");
 
@@ -473,6 +479,38 @@ fn write_tiers(writer: &mut Writer) {
     writer.crash(db, Crash::Kill);
 }
 
+/// A key of the history, and what it holds in one version.
+fn version_of(number: u64, version: u64) -> (Vec<u8>, Vec<u8>) {
+    (format!("row:{number:05}").into_bytes(), value(version * 1000 + number, 25))
+}
+
+/// Several versions of all keys, and a floor that was raised above the first.
+fn write_history(writer: &mut Writer) {
+    let db = writer.open();
+    let default = db.default_family();
+    let (versions, keys) = VERSIONS;
+    for version in 0..versions {
+        for number in 0..keys {
+            let (key, value) = version_of(number, version);
+            writer.put(&default, &key, &value);
+        }
+        match version {
+            0 => {
+                db.set_retention_floor(RetentionFloor::Now).unwrap();
+            }
+            1 => {
+                db.set_retention_floor(RetentionFloor::Sequence(2 * keys)).unwrap();
+            }
+            _ => {}
+        }
+        if version < versions - 1 {
+            db.flush().unwrap();
+            db.settle().unwrap();
+        }
+    }
+    writer.crash(db, Crash::Kill);
+}
+
 /// The files that the present code writes as `name`, and their contents once the short-lived
 /// entries have expired. Zeros after the last record of a log or manifest have no meaning and are
 /// left out.
@@ -486,6 +524,8 @@ fn written(name: &str) -> (Files, Files, Contents) {
         write_branches(&mut writer);
     } else if name == TIERS {
         write_tiers(&mut writer);
+    } else if name == HISTORY {
+        write_history(&mut writer);
     } else {
         fill_tables(&mut writer);
         lose_tail(&mut writer);
@@ -826,8 +866,35 @@ fn a_stored_database_in_two_tiers_names_its_cold_tables_and_directory() {
 }
 
 #[test]
+fn a_stored_history_shows_each_version_from_its_floor_on() {
+    let place = tempfile::tempdir().unwrap();
+    for (name, bytes) in files_of(&Path::new(STORED).join(HISTORY)) {
+        fs::write(place.path().join(name), bytes).unwrap();
+    }
+    let (versions, keys) = VERSIONS;
+    for rewritten in [false, true] {
+        let db = options().open(place.path()).unwrap();
+        if rewritten {
+            db.compact().unwrap();
+        }
+        assert_eq!(db.retention_floor(), Some(2 * keys));
+        for version in 1..versions {
+            let state = db.snapshot_at((version + 1) * keys).unwrap();
+            for number in 0..keys {
+                let (key, value) = version_of(number, version);
+                assert_eq!(state.get(key).unwrap().as_deref(), Some(&value[..]), "{version}");
+            }
+        }
+        assert_eq!(db.snapshot_at(2 * keys - 1).unwrap_err().kind(), ErrorKind::NotFound);
+        db.close().unwrap();
+    }
+}
+
+#[test]
 fn todays_code_writes_the_newest_stored_databases_byte_by_byte() {
-    [NEWEST, PREPARED, CLONES, INGESTED, BRANCHES, TIERS].into_iter().for_each(compare_written);
+    [NEWEST, PREPARED, CLONES, INGESTED, BRANCHES, TIERS, HISTORY]
+        .into_iter()
+        .for_each(compare_written);
 }
 
 fn compare_written(name: &str) {

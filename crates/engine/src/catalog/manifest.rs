@@ -121,6 +121,8 @@ pub struct LogState {
     pub time: StoredTime,
     /// The manifest has the changes of families of all records before this position.
     pub families: LogPosition,
+    /// The retention floor: from there on every version is kept.
+    pub retention_floor: Option<SequenceNumber>,
     /// The cold directory, if there is one.
     pub cold: Option<ColdPlace>,
     /// Prepared transactions by number; the log may have decisions about them.
@@ -150,6 +152,7 @@ impl LogState {
                 Change::FamiliesLogged { position } => {
                     self.families = self.families.max(*position);
                 }
+                Change::RetentionFloor(floor) => self.retention_floor = *floor,
                 Change::ColdDirectory(place) => self.cold = Some(place.clone()),
                 Change::Prepared { number, transaction } => {
                     self.prepared.insert(*number, Arc::clone(transaction));
@@ -177,6 +180,7 @@ impl LogState {
         // Left out for a database in which no commit has changed families.
         let families = (self.families > LogPosition::ZERO)
             .then_some(Change::FamiliesLogged { position: self.families });
+        let floor = self.retention_floor.map(|floor| Change::RetentionFloor(Some(floor)));
         let cold = self.cold.clone().map(Change::ColdDirectory);
         let prepared = self.prepared.iter().map(|(number, transaction)| Change::Prepared {
             number: *number,
@@ -184,6 +188,7 @@ impl LogState {
         });
         cuts.chain([start, last, synced, Change::LatestTime(self.time)])
             .chain(families)
+            .chain(floor)
             .chain(cold)
             .chain(prepared)
     }

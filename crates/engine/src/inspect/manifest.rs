@@ -143,6 +143,10 @@ pub(super) fn change_line(change: &Change) -> Line {
             .with_number("ms", time.latest_ms)
             .with_number("jump_ms", time.jump_ms),
         Change::FamiliesLogged { position } => line("families-logged").with("at", position),
+        Change::RetentionFloor(Some(floor)) => {
+            line("retention-floor").with_number("sequence", floor.0)
+        }
+        Change::RetentionFloor(None) => line("retention-floor").with("sequence", "none"),
         Change::Branch(change) => branch_line(change),
         Change::ColdDirectory(place) => line("cold-directory")
             .with("id", format_args!("{:016x}", place.id))
