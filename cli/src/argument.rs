@@ -10,7 +10,7 @@ use crate::session::{DEFAULT_FAMILY, Opening};
 use crate::text::Form;
 use clap::{Args, ValueEnum};
 use siltdb::{Durability, Options, RecoveryMode};
-use std::{ffi::OsStr, ffi::OsString, time::Duration};
+use std::{ffi::OsStr, ffi::OsString, path::PathBuf, time::Duration};
 
 #[cfg(test)]
 mod tests;
@@ -50,6 +50,9 @@ pub struct OpeningArguments {
     #[arg(long, global = true, value_name = "NAME=VALUE", display_order = 105)]
     #[arg(value_parser = parse_setting)]
     option: Vec<Setting>,
+    /// The directory of the cold tier of the database: given the first time, and when it was moved
+    #[arg(long, global = true, value_name = "DIR", display_order = 106)]
+    cold: Option<PathBuf>,
     /// For a log that is damaged below its synced position: refuse to open (`strict`), or open with
     /// what precedes the damage and lose the rest for good (`point-in-time`) [default: strict]
     #[arg(long, global = true, value_name = "MODE", display_order = 103)]
@@ -133,11 +136,18 @@ impl OpeningArguments {
     /// Returns the options for the opening.
     ///
     /// # Errors
-    /// [`Failure::Usage`] for an unknown name or a bad value.
+    /// [`Failure::Usage`] for an unknown name or a bad value; [`Failure::File`], if the cold
+    /// directory has no absolute path.
     pub fn options(&self) -> Result<Options> {
         let mut options = Options::new();
         for (name, value) in &self.option {
             options.set(name, value).map_err(|error| Failure::Usage(error.to_string()))?;
+        }
+        if let Some(cold) = &self.cold {
+            // The database would take a relative path as one that starts at its own directory.
+            let path = std::path::absolute(cold)
+                .map_err(|error| Failure::file("find", cold.display().to_string(), error))?;
+            options = options.cold_directory(path);
         }
         Ok(options)
     }
@@ -191,6 +201,15 @@ impl BucketArguments {
     pub fn path(&self, form: Form) -> Result<Option<Vec<Vec<u8>>>> {
         self.bucket.as_deref().map(|path| bucket_path(path, form)).transpose()
     }
+}
+
+/// The moment at which a verb reads.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct AtArguments {
+    /// Read the state after the operation with this sequence number; `silt retain` prints from
+    /// which one on there are states [default: the newest]
+    #[arg(long, value_name = "SEQ")]
+    pub at: Option<u64>,
 }
 
 /// The range of keys that a verb reads.

@@ -7,12 +7,13 @@ use crate::failure::Result;
 use crate::interrupt;
 use crate::output::{Output, Settings, Style};
 use crate::session::{Opening, Session, Start};
+use crate::verbs::archive::ArchiveVerb;
 use crate::verbs::backup::BackupVerb;
 use crate::verbs::branch::BranchVerb;
 use crate::verbs::{
-    backup, batch, branch, bucket, checkpoint, clone_family, completions, destroy, export,
-    families, follow, import, ingest, inspect, point, prepared, recover, scan, scrub, shell, step,
-    table, txn, upkeep, watch,
+    archive, backup, batch, branch, bucket, checkpoint, clone_family, completions, destroy, export,
+    families, follow, import, ingest, inspect, point, prepared, recover, retain, scan, scrub,
+    shell, step, table, tier, txn, upkeep, watch,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -100,7 +101,7 @@ enum Verb {
     #[command(after_help = COUNT)]
     Count(On<scan::CountArguments>),
     /// Apply the operations of a file, all or none; creates the database
-    #[command(after_help = BATCH)]
+    #[command(after_help = batch::HELP)]
     Batch(On<batch::Arguments>),
     /// Run a script of operations and conditions in a transaction, all or none
     #[command(after_help = txn::HELP)]
@@ -129,6 +130,9 @@ enum Verb {
     /// Make a family of what another holds, sharing its tables
     #[command(after_help = clone_family::HELP)]
     Clone(On<clone_family::Arguments>),
+    /// Print or change the sequence number from which on `--at SEQ` can read
+    #[command(after_help = retain::HELP)]
+    Retain(On<retain::Arguments>),
     /// Create, list, move or delete buckets: nested maps in a family
     #[command(subcommand, after_help = bucket::HELP)]
     Bucket(BucketVerb),
@@ -142,7 +146,7 @@ enum Verb {
     #[command(after_help = STATS)]
     Stats(On<upkeep::StatsArguments>),
     /// Read and verify everything
-    #[command(after_help = CHECK)]
+    #[command(after_help = upkeep::CHECK_HELP)]
     Check(On<Nothing>),
     /// Read and verify everything at a limited rate, beside other readers
     #[command(after_help = scrub::HELP)]
@@ -156,9 +160,18 @@ enum Verb {
     /// Make a new database of a backup
     #[command(after_help = backup::RESTORE_HELP)]
     Restore(backup::RestoreArguments),
+    /// Export a database to one portable file, read such files, and import them
+    #[command(subcommand, after_help = archive::HELP)]
+    Archive(ArchiveVerb),
     /// Make a second database with the same contents, by hard links
     #[command(after_help = checkpoint::HELP)]
     Checkpoint(On<checkpoint::Arguments>),
+    /// Move the tables of a family to the cold tier
+    #[command(after_help = tier::FREEZE_HELP)]
+    Freeze(On<tier::Arguments>),
+    /// Move the tables of a family back to the directory of the database
+    #[command(after_help = tier::THAW_HELP)]
+    Thaw(On<tier::Arguments>),
     /// Print the commits that the log still has, in order
     #[command(after_help = watch::HELP)]
     Watch(On<watch::Arguments>),
@@ -169,7 +182,7 @@ enum Verb {
     #[command(after_help = upkeep::COMPACT_HELP)]
     Compact(On<upkeep::CompactArguments>),
     /// Write the data in memory to tables
-    #[command(after_help = FLUSH)]
+    #[command(after_help = upkeep::FLUSH_HELP)]
     Flush(On<upkeep::FlushArguments>),
     /// Remove a database for good
     #[command(after_help = destroy::HELP)]
@@ -264,17 +277,6 @@ Example:
   silt count demo.db --prefix user:
   silt count demo.db --prefix user: --estimate";
 
-const BATCH: &str = "\
-One operation a line: `put KEY VALUE` or `delete KEY`. Keys and values are in escape form (\\\\, \
-\\n, \\r, \\t, \\0, \\xNN), or hexadecimal with --hex. After the word and a space, the key ends \
-at the next space, and the value is the rest of the line. After the word and a tab, tabs separate \
-the fields, which may be empty. Blank lines and lines that begin with # are skipped. A bad line is \
-reported with line and column; then nothing is written, and no database is created. A family other \
-than default must exist.
-
-Example:
-  printf 'put user:1 Ada Lovelace\\ndelete user:2\\n' | silt batch demo.db -";
-
 const IMPORT: &str = "\
 Formats (also compressed by gzip; lines only if the name of the file ends in .gz):
   csv, tsv  A header, then records, with quotes as in RFC 4180. The key is a
@@ -313,23 +315,6 @@ const STATS: &str = "\
 Example:
   silt stats demo.db
   silt stats demo.db --family users --json";
-
-const CHECK: &str = "\
-Verifies every block of every table and every record of the log, also of a database that does not \
-open. A damaged log is reported at its first damage, and the tables are still verified. CURRENT \
-and the manifest name the tables and the log, so if these are damaged, nothing else can be \
-verified. The report names what was not verified, and the unreadable keys of each damaged table. \
-Ends with exit code 3 if anything is damaged; `silt recover` saves the rest.
-
-Example:
-  silt check demo.db";
-
-const FLUSH: &str = "\
-Writes survive a crash without this, because they are in the log.
-
-Example:
-  silt flush demo.db
-  silt flush demo.db --family users";
 
 const UPGRADE: &str = "\
 A database keeps the format version of its creation until it is upgraded. There is one version so \
@@ -404,19 +389,23 @@ impl CommandLine {
             Verb::Families(arguments) => run_families(arguments, start),
             Verb::Branch(verb) => run_branch(verb, start),
             Verb::Clone(on) => existing(&on, start, clone_family::run),
+            Verb::Retain(on) => writing(&on, on.arguments.opening(), start, retain::run),
             Verb::Bucket(verb) => run_bucket(verb, start),
             Verb::Cas(on) => writing(&on, on.arguments.opening(), start, step::cas),
             Verb::Incr(on) => writing(&on, on.arguments.opening(), start, step::incr),
             Verb::Stats(on) => reading(&on, start, upkeep::stats),
-            Verb::Check(on) => closed(start, |output| upkeep::check_closed(&on.db, output)),
-            Verb::Recover(arguments) => closed(start, |output| recover::run(output, &arguments)),
+            Verb::Check(on) => run_check(&on.db, start),
+            Verb::Recover(arguments) => run_recover(&arguments, start),
             Verb::Destroy(arguments) => {
                 let outcome = destroy::run(&mut start.output, start.options, &arguments);
                 flushed(outcome, &mut start.output)
             }
             Verb::Backup(verb) => run_backup(verb, start),
             Verb::Restore(arguments) => run_restore(&arguments, start),
+            Verb::Archive(verb) => run_archive(verb, start),
             Verb::Checkpoint(on) => run_checkpoint(&on, start),
+            Verb::Freeze(on) => watched(|| existing(&on, start, tier::freeze)),
+            Verb::Thaw(on) => watched(|| existing(&on, start, tier::thaw)),
             Verb::Watch(on) => reading(&on, start, watch::run),
             Verb::Follow(on) => follow::run(start, &on.db, &on.arguments),
             Verb::Scrub(on) => watched(|| reading(&on, start, scrub::run)),
@@ -441,6 +430,8 @@ impl Verb {
             Self::Recover(_) => ("recover", Reach::Lock),
             Self::Restore(_) => ("restore", Reach::Lock),
             Self::Backup(verb) if !matches!(verb, BackupVerb::Create(_)) => ("backup", Reach::Lock),
+            Self::Archive(ArchiveVerb::Create(_) | ArchiveVerb::Import(_)) => ("", Reach::Open),
+            Self::Archive(_) => ("archive", Reach::Lock),
             Self::Inspect(_) => ("inspect", Reach::Files),
             Self::Follow(_) => ("follow", Reach::Files),
             Self::Table(_) => ("table", Reach::Files),
@@ -496,9 +487,33 @@ fn run_backup(verb: BackupVerb, start: Start) -> Result<()> {
     closed(start, |output| backup::run(output, &verb))
 }
 
+fn run_archive(verb: ArchiveVerb, start: Start) -> Result<()> {
+    let _watched = interrupt::watch()?;
+    match verb {
+        ArchiveVerb::Create(on) => {
+            open(&on.db, Opening::Read, start, |session| archive::create(session, &on.arguments))
+        }
+        ArchiveVerb::Import(on) => {
+            archive::check_file(&on.arguments)?;
+            open(&on.db, Opening::Create, start, |session| archive::import(session, &on.arguments))
+        }
+        verb => closed(start, |output| archive::run(output, &verb)),
+    }
+}
+
 fn run_checkpoint(on: &On<checkpoint::Arguments>, start: Start) -> Result<()> {
     let _watched = interrupt::watch()?;
     existing(on, start, checkpoint::run)
+}
+
+fn run_check(db: &Path, start: Start) -> Result<()> {
+    let options = start.options.clone();
+    closed(start, |output| upkeep::check_closed(db, options, output))
+}
+
+fn run_recover(arguments: &recover::Arguments, start: Start) -> Result<()> {
+    let options = start.options.clone();
+    closed(start, |output| recover::run(output, options, arguments))
 }
 
 fn run_restore(arguments: &backup::RestoreArguments, start: Start) -> Result<()> {

@@ -1,9 +1,12 @@
-//! The target of data verbs: a family in its committed state, or in an open transaction.
+//! The target of data verbs: a family in its committed state, in an open transaction, or for verbs
+//! that read, at an earlier moment.
 //!
 //! It opens nothing and ends no transaction.
 
 use crate::bounds::KeyRange;
-use siltdb::{Bucket, BucketIter, Family, Iter, Read, ReadOptions, Result, Slice, Transaction};
+use siltdb::{
+    Bucket, BucketIter, Family, Iter, Read, ReadOptions, Result, Slice, Snapshot, Transaction,
+};
 
 /// Which family of which branch; what is not given is the one in use.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,7 +46,26 @@ pub enum Scope {
     Transaction(Transaction),
 }
 
-impl Scope {
+/// What a verb reads.
+pub enum ReadScope {
+    /// The newest commit of a family.
+    Committed(Family),
+    /// What this transaction sees.
+    Transaction(Transaction),
+    /// An earlier state of a family.
+    Snapshot(Snapshot),
+}
+
+impl From<Scope> for ReadScope {
+    fn from(scope: Scope) -> Self {
+        match scope {
+            Scope::Committed(family) => Self::Committed(family),
+            Scope::Transaction(transaction) => Self::Transaction(transaction),
+        }
+    }
+}
+
+impl ReadScope {
     /// Returns the value of a key.
     ///
     /// # Errors
@@ -52,6 +74,7 @@ impl Scope {
         match self {
             Self::Committed(family) => family.get(key),
             Self::Transaction(transaction) => transaction.get(key),
+            Self::Snapshot(snapshot) => snapshot.get(key),
         }
     }
 
@@ -63,6 +86,7 @@ impl Scope {
         match self {
             Self::Committed(family) => family.get_gt(key),
             Self::Transaction(transaction) => transaction.get_gt(key),
+            Self::Snapshot(snapshot) => snapshot.get_gt(key),
         }
     }
 
@@ -74,6 +98,7 @@ impl Scope {
         match self {
             Self::Committed(family) => family.get_lt(key),
             Self::Transaction(transaction) => transaction.get_lt(key),
+            Self::Snapshot(snapshot) => snapshot.get_lt(key),
         }
     }
 
@@ -85,19 +110,22 @@ impl Scope {
         match self {
             Self::Committed(family) => family.iter_with(options),
             Self::Transaction(transaction) => transaction.iter_with(options),
+            Self::Snapshot(snapshot) => snapshot.iter_with(options),
         }
     }
 }
 
-/// A bucket of a [`Scope`].
+/// A bucket of a [`ReadScope`].
 pub enum ScopedBucket {
     /// In its committed state.
     Committed(Bucket<Family>),
     /// In the transaction.
     Transaction(Bucket<Transaction>),
+    /// In an earlier state.
+    Snapshot(Bucket<Snapshot>),
 }
 
-impl Scope {
+impl ReadScope {
     /// Returns the bucket at `path`.
     ///
     /// # Errors
@@ -106,6 +134,7 @@ impl Scope {
         Ok(match self {
             Self::Committed(family) => ScopedBucket::Committed(family.bucket(path)?),
             Self::Transaction(tx) => ScopedBucket::Transaction(tx.bucket(path)?),
+            Self::Snapshot(snapshot) => ScopedBucket::Snapshot(snapshot.bucket(path)?),
         })
     }
 }
@@ -119,6 +148,7 @@ impl ScopedBucket {
         match self {
             Self::Committed(bucket) => bucket.get(key),
             Self::Transaction(bucket) => bucket.get(key),
+            Self::Snapshot(bucket) => bucket.get(key),
         }
     }
 
@@ -130,6 +160,7 @@ impl ScopedBucket {
         match self {
             Self::Committed(bucket) => bucket.range(range),
             Self::Transaction(bucket) => bucket.range(range),
+            Self::Snapshot(bucket) => bucket.range(range),
         }
     }
 
@@ -141,6 +172,7 @@ impl ScopedBucket {
         match self {
             Self::Committed(bucket) => bucket.children(),
             Self::Transaction(bucket) => bucket.children(),
+            Self::Snapshot(bucket) => bucket.children(),
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::bounds::KeyRange;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::output::{Output, Settings, message};
-use crate::scope::{FamilyName, Scope, ScopedBucket};
+use crate::scope::{FamilyName, ReadScope, Scope, ScopedBucket};
 use crate::transactions::Transactions;
 use siltdb::{
     Create, Db, Durability, Error, ErrorKind, Family, Follower, Options, ReadOptions, RecoveryMode,
@@ -271,6 +271,22 @@ impl Session {
         }
     }
 
+    /// Returns what a verb reads of a family: its state after the operation with the sequence
+    /// number `at`, if that is given; else as [`Session::scope`].
+    ///
+    /// # Errors
+    /// [`Failure::Missing`] if there is no such branch or family; [`Failure::Usage`] for a number
+    /// in a transaction; errors of the database: the state is not kept.
+    pub fn read_scope(&self, name: FamilyName<'_>, at: Option<u64>) -> Result<ReadScope> {
+        let Some(at) = at else { return Ok(self.scope(name)?.into()) };
+        if self.transactions.current().is_some() {
+            let reason = "`--at` reads what was committed; `switch` leaves the transaction first";
+            return Err(Failure::Usage(reason.to_owned()));
+        }
+        let family = self.family_of(name)?;
+        Ok(ReadScope::Snapshot(self.db.snapshot_at(at)?.family(&family)?))
+    }
+
     /// Writes `batch` atomically with `durability`.
     ///
     /// # Errors
@@ -375,7 +391,7 @@ pub enum Wanted {
 /// # Errors
 /// [`Failure::Interrupted`]; errors of the database and of `on_entry`.
 pub fn visit(
-    scope: &Scope,
+    scope: &ReadScope,
     range: KeyRange,
     (direction, wanted): (Direction, Wanted),
     on_entry: &mut OnEntry<'_>,

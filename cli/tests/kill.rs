@@ -734,6 +734,81 @@ fn a_branch_and_its_merge_that_are_killed_are_whole_or_not_there() {
     assert!(killed > 20 && created > 0 && merged > 0, "{killed}, {created}, {merged}");
 }
 
+/// The calls by which moves between the tiers change what is on disk.
+const TIER_CALLS: [&str; 5] = ["openat", "write", "fdatasync", "fsync", "unlinkat"];
+
+#[test]
+fn a_freeze_or_thaw_that_is_killed_loses_nothing() {
+    if !has_strace() {
+        return;
+    }
+    let mut place = Place::new();
+    place.import_and_kill("synced", 20, Duration::ZERO);
+    place.ok(&["compact", "db"]);
+    place.ok(&["freeze", "db", "default", "--cold", "cold"]);
+    let expected = place.ok(&["scan", "db"]);
+    let (mut killed, mut ended) = (0, 0);
+    for call in TIER_CALLS {
+        let trace = format!("trace={call}");
+        for nth in 1..=60 {
+            let inject = format!("inject={call}:signal=KILL:when={nth}");
+            let how = ["-e", &*trace, "-e", &inject];
+            let mut is_killed = false;
+            for verb in ["thaw", "freeze"] {
+                is_killed |= run_and_kill(&place, &[verb, "db", "default"], &how);
+                assert_eq!(place.ok(&["scan", "db"]), expected, "{verb}: {call} {nth}");
+                assert!(place.ok(&["check", "db"]).starts_with("ok: "), "{verb}: {call} {nth}");
+            }
+            killed += usize::from(is_killed);
+            if !is_killed {
+                ended += 1;
+                break;
+            }
+        }
+    }
+    // An opening removes what the kills have left.
+    place.ok(&["thaw", "db", "default"]);
+    let left = fs::read_dir(place.path("cold")).expect("it is there");
+    let names = left.map(|entry| entry.expect("it can be listed").file_name());
+    assert!(!names.into_iter().any(|name| name.to_string_lossy().ends_with(".table")));
+    eprintln!("{killed} pairs of moves were killed");
+    assert!(killed > 20 && ended > 2, "{killed} killed, {ended} ended");
+}
+
+#[test]
+fn a_floor_that_is_killed_is_the_old_one_or_the_new_one() {
+    if !has_strace() {
+        return;
+    }
+    let mut place = Place::new();
+    place.import_and_kill("synced", 20, Duration::ZERO);
+    place.ok(&["retain", "db", "--from", "now"]);
+    let (mut killed, mut changed, mut ended) = (0, 0, 0);
+    for call in CLONE_CALLS {
+        let trace = format!("trace={call}");
+        for nth in 1..=40 {
+            place.ok(&["put", "db", "late", "value"]);
+            let before = place.ok(&["retain", "db"]);
+            let newest = before.trim_end().rsplit(' ').next().unwrap();
+            let expected = format!("floor  {newest}\nnewest {newest}\n");
+            let inject = format!("inject={call}:signal=KILL:when={nth}");
+            let how = ["-e", &*trace, "-e", &inject];
+            let was_killed = run_and_kill(&place, &["retain", "db", "--from", "now"], &how);
+            killed += usize::from(was_killed);
+            let after = place.ok(&["retain", "db"]);
+            changed += usize::from(was_killed && after == expected);
+            assert!(after == expected || was_killed && after == before, "{call} {nth}: {after}");
+            place.ok(&["get", "db", "late", "--at", newest]);
+            if !was_killed {
+                ended += 1;
+                break;
+            }
+        }
+    }
+    eprintln!("{killed} changes of the floor were killed, {changed} of them were whole by then");
+    assert!(killed > 10 && changed > 0 && ended > 3, "{killed}, {changed} whole, {ended} ended");
+}
+
 /// The calls by which a backup and a restore change what is on disk.
 const BACKUP_CALLS: [&str; 6] = ["openat", "renameat", "write", "fdatasync", "fsync", "unlinkat"];
 
@@ -828,4 +903,100 @@ fn a_restore_that_is_killed_is_whole_or_not_there() {
     assert!(killed > 15 && ended > 3, "{killed} killed, {ended} ended");
     // The next one replaces what they have left behind.
     assert!(restored(&place, &[]) == expected);
+}
+
+/// Whether the archive has its name; then it must be whole.
+fn has_archive(place: &Place, expected: &str, what: &str) -> bool {
+    let is_there = place.path("archives/a.siltar").exists();
+    if is_there {
+        let ok = place.ok(&["archive", "verify", "archives/a.siltar"]);
+        assert!(ok.starts_with("ok: "), "{what}: {ok}");
+        assert!(place.ok(&["archive", "scan", "archives/a.siltar"]) == expected, "{what}");
+    }
+    is_there
+}
+
+#[test]
+fn an_export_that_is_killed_is_whole_or_not_there() {
+    if !has_strace() {
+        return;
+    }
+    let mut place = Place::new();
+    place.import_and_kill("synced", 20, Duration::ZERO);
+    let expected = place.ok(&["scan", "db"]);
+    let (mut killed, mut whole, mut ended) = (0, 0, 0);
+    for call in BACKUP_CALLS {
+        let trace = format!("trace={call}");
+        for nth in 1..=40 {
+            let _ = fs::remove_dir_all(place.path("archives"));
+            fs::create_dir(place.path("archives")).expect("it can be made");
+            let inject = format!("inject={call}:signal=KILL:when={nth}");
+            let how = ["-e", &trace, "-e", &inject];
+            let verb = ["archive", "create", "db", "archives/a.siltar"];
+            let was_killed = run_and_kill(&place, &verb, &how);
+            let what = format!("{call} {nth}");
+            let is_there = has_archive(&place, &expected, &what);
+            killed += usize::from(was_killed);
+            whole += usize::from(was_killed && is_there);
+            // What is left goes, and nothing else.
+            place.ok(&["archive", "gc", "archives"]);
+            let left = fs::read_dir(place.path("archives")).expect("it can be read").count();
+            assert_eq!(left, usize::from(is_there), "{what}");
+            if !is_there {
+                place.ok(&verb);
+                assert!(has_archive(&place, &expected, &what), "{what}");
+            }
+            if !was_killed {
+                assert!(is_there, "{what}");
+                ended += 1;
+                break;
+            }
+        }
+    }
+    eprintln!("{killed} exports were killed, {whole} archives were whole by then");
+    assert!(killed > 15 && whole > 0 && ended > 3, "{killed} killed, {whole} whole, {ended} ended");
+}
+
+#[test]
+fn an_import_of_an_archive_that_is_killed_is_whole_or_not_there() {
+    if !has_strace() {
+        return;
+    }
+    let mut place = Place::new();
+    place.import_and_kill("synced", 20, Duration::ZERO);
+    let expected = place.ok(&["scan", "db"]);
+    place.ok(&["archive", "create", "db", "a.siltar"]);
+    place.ok(&["put", "other", "mine", "value"]);
+    let (mut killed, mut whole, mut ended) = (0, 0, 0);
+    for call in BACKUP_CALLS {
+        let trace = format!("trace={call}");
+        for nth in 1..=40 {
+            copy_files(&place.path("other"), &place.path("target"));
+            let inject = format!("inject={call}:signal=KILL:when={nth}");
+            let how = ["-e", &trace, "-e", &inject];
+            let verb = ["archive", "import", "target", "a.siltar", "--family", "default=air"];
+            let was_killed = run_and_kill(&place, &verb, &how);
+            killed += usize::from(was_killed);
+            let is_there = place.ok(&["families", "target"]) == "air\ndefault\n";
+            if is_there {
+                assert!(
+                    place.ok(&["scan", "target", "--family", "air"]) == expected,
+                    "{call} {nth}"
+                );
+                whole += usize::from(was_killed);
+            } else {
+                assert_eq!(place.ok(&["families", "target"]), "default\n", "{call} {nth}");
+                place.ok(&verb);
+            }
+            assert_eq!(place.ok(&["scan", "target"]), "mine\tvalue\n", "{call} {nth}");
+            assert!(place.ok(&["check", "target"]).starts_with("ok: "), "{call} {nth}");
+            if !was_killed {
+                assert!(is_there, "{call} {nth}");
+                ended += 1;
+                break;
+            }
+        }
+    }
+    eprintln!("{killed} imports were killed, {whole} of them were whole by then");
+    assert!(killed > 20 && whole > 0 && ended > 3, "{killed} killed, {whole} whole, {ended} ended");
 }

@@ -2,7 +2,7 @@
 //!
 //! They do not open the database.
 
-use crate::argument::{self, DurabilityArguments, FamilyArguments};
+use crate::argument::{self, AtArguments, DurabilityArguments, FamilyArguments};
 use crate::failure::Result;
 use crate::scope::{Scope, all_or_none};
 use crate::session::Session;
@@ -41,6 +41,8 @@ pub struct ListArguments {
     path: Option<OsString>,
     #[command(flatten)]
     family: FamilyArguments,
+    #[command(flatten)]
+    moment: AtArguments,
 }
 
 /// Arguments of `bucket move`.
@@ -76,7 +78,7 @@ pub fn create(session: &mut Session, arguments: &PathArguments) -> Result<()> {
 pub fn list(session: &mut Session, arguments: &ListArguments) -> Result<()> {
     let form = session.output.settings().form;
     let path = arguments.path.as_ref().map(|path| argument::bucket_path(path, form)).transpose()?;
-    let scope = session.scope(arguments.family.name())?;
+    let scope = session.read_scope(arguments.family.name(), arguments.moment.at)?;
     let names = scope.bucket(&path.unwrap_or_default())?.children()?;
     names.iter().try_for_each(|name| session.output.key(name))
 }

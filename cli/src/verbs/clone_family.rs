@@ -2,6 +2,7 @@
 //!
 //! It does not open the database.
 
+use crate::argument::AtArguments;
 use crate::failure::Result;
 use crate::session::Session;
 use crate::verbs::upkeep::aside;
@@ -17,6 +18,7 @@ shared tables in each.
 
 Example:
   silt clone demo.db default before-the-import
+  silt clone demo.db default as-it-was --at 1200
   silt scan demo.db --family before-the-import --limit 3
   silt families drop demo.db before-the-import";
 
@@ -27,20 +29,26 @@ pub struct Arguments {
     source: String,
     /// The name of the new family.
     new: String,
+    #[command(flatten)]
+    moment: AtArguments,
 }
 
-/// Makes a family of what another holds now.
+/// Makes a family of what another holds now, or held.
 ///
 /// # Errors
 /// [`Failure::Missing`](crate::failure::Failure::Missing), if there is no such family; those of the
-/// database: a family has the new name, or the name is not allowed.
+/// database: a family has the new name, the name is not allowed, or the state is not kept.
 pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     let source = session.family(Some(&arguments.source))?;
     let (db, name) = (session.db().clone(), arguments.new.clone());
-    let clone = aside("cloning", move || db.clone_family(&source, &name))??;
+    let at = arguments.moment.at.map(|at| db.snapshot_at(at)).transpose()?;
+    let clone = aside("cloning", move || match at {
+        Some(at) => db.clone_family_at(&at, &source, &name),
+        None => db.clone_family(&source, &name),
+    })??;
     let stats = clone.stats();
     let (tables, bytes): (u64, u64) = (stats.tables.iter().sum(), stats.table_bytes.iter().sum());
-    let Arguments { source, new } = arguments;
+    let Arguments { source, new, .. } = arguments;
     let noun = if tables == 1 { "table" } else { "tables" };
     let text = format!("cloned {source} as {new}: {tables} {noun} shared ({bytes} bytes)");
     let object = json!({

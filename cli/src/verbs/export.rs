@@ -2,7 +2,7 @@
 //!
 //! It does not open the database.
 
-use crate::argument::{BoundsArguments, FamilyArguments};
+use crate::argument::{AtArguments, BoundsArguments, FamilyArguments};
 use crate::bounds::KeyRange;
 use crate::destination::{self, Destination};
 use crate::failure::{Failure, Result};
@@ -11,7 +11,7 @@ use crate::formats::record::WriteError;
 use crate::formats::{Format, csv, jsonl, lines};
 use crate::output::{Style, tell};
 use crate::progress::Progress;
-use crate::scope::{Scope, label};
+use crate::scope::{ReadScope, label};
 use crate::session::{Direction, Session, Wanted, visit};
 use crate::text::{Form, counted};
 use clap::Args;
@@ -66,6 +66,8 @@ pub struct Arguments {
     bounds: BoundsArguments,
     #[command(flatten)]
     family: FamilyArguments,
+    #[command(flatten)]
+    moment: AtArguments,
 }
 
 /// Writes the entries of a range to a file.
@@ -75,7 +77,7 @@ pub struct Arguments {
 /// file.
 pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     let format = format(session, arguments)?;
-    let scope = session.scope(arguments.family.name())?;
+    let scope = session.read_scope(arguments.family.name(), arguments.moment.at)?;
     let settings = session.output.settings();
     let range = arguments.bounds.range(settings.form)?;
     let name = arguments.file.display().to_string();
@@ -222,7 +224,7 @@ fn format(session: &Session, arguments: &Arguments) -> Result<Format> {
 type OnRecord<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
 
 struct Exporter {
-    scope: Scope,
+    scope: ReadScope,
     /// In order, and disjoint.
     ranges: Vec<KeyRange>,
     format: Format,

@@ -3,7 +3,7 @@
 //! They do not open the database.
 
 use crate::argument::{
-    self, BoundsArguments, BucketArguments, DurabilityArguments, FamilyArguments,
+    self, AtArguments, BoundsArguments, BucketArguments, DurabilityArguments, FamilyArguments,
 };
 use crate::failure::{Failure, Result};
 use crate::limits::{check_entry, too_long};
@@ -41,6 +41,8 @@ pub struct GetArguments {
     bucket: BucketArguments,
     #[command(flatten)]
     family: FamilyArguments,
+    #[command(flatten)]
+    moment: AtArguments,
 }
 
 /// Prints the value of a key.
@@ -49,7 +51,7 @@ pub struct GetArguments {
 /// [`Failure::Missing`] if there is none.
 pub fn get(session: &mut Session, arguments: &GetArguments) -> Result<()> {
     let key = argument::bytes(&arguments.key, session.output.settings().form)?;
-    let scope = session.scope(arguments.family.name())?;
+    let scope = session.read_scope(arguments.family.name(), arguments.moment.at)?;
     let path = arguments.bucket.path(session.output.settings().form)?;
     let missing = |what: &str| Failure::Missing(format!("{what} `{}`", shortened_bytes(&key)));
     let bucket = path.map(|path| scope.bucket(&path)).transpose()?;

@@ -37,6 +37,9 @@ the most entries that may be lost, and file and offset. A missing file is notice
 refers to it. Ends with exit code 0 if all was recovered, and 3 if something may be lost; NEW is \
 usable in both cases. After any other exit code NEW is incomplete.
 
+A cold directory is read, too: the one that the manifest names, or --cold. All tables of NEW are \
+in NEW.
+
 --dry-run makes the same report and writes nothing, no temporary file either. It keeps what is in \
 the log in memory.
 
@@ -65,13 +68,13 @@ pub struct Arguments {
 /// # Errors
 /// [`Failure::Missing`] if there is no database; [`Failure::Lost`] after the report if something
 /// may be lost; errors of both databases.
-pub fn run(output: &mut Output, arguments: &Arguments) -> Result<()> {
+pub fn run(output: &mut Output, options: Options, arguments: &Arguments) -> Result<()> {
     if !exists(&arguments.old)? {
         return Err(Failure::no_database(&arguments.old));
     }
     let progress = Progress::bytes("recovering", None);
     let on_progress = &mut |done: siltdb::salvage::SalvageProgress| progress.set(done.bytes_done);
-    let options = Options::new().lock_wait(output.settings().wait);
+    let options = options.lock_wait(output.settings().wait);
     let target = arguments.new.as_ref().filter(|_| !arguments.dry_run);
     let report = match target {
         Some(new) => salvage(&arguments.old, new, options, on_progress)?,

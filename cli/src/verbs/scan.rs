@@ -2,7 +2,7 @@
 //!
 //! They do not open the database.
 
-use crate::argument::{BoundsArguments, BucketArguments, FamilyArguments};
+use crate::argument::{AtArguments, BoundsArguments, BucketArguments, FamilyArguments};
 use crate::failure::Result;
 use crate::output::message;
 use crate::progress::Progress;
@@ -32,6 +32,8 @@ pub struct ScanArguments {
     bucket: BucketArguments,
     #[command(flatten)]
     family: FamilyArguments,
+    #[command(flatten)]
+    moment: AtArguments,
 }
 
 /// Prints the entries of a range, in the order of their keys.
@@ -39,7 +41,7 @@ pub struct ScanArguments {
 /// # Errors
 /// Errors of the database and of stdout.
 pub fn scan(session: &mut Session, arguments: &ScanArguments) -> Result<()> {
-    let scope = session.scope(arguments.family.name())?;
+    let scope = session.read_scope(arguments.family.name(), arguments.moment.at)?;
     let path = arguments.bucket.path(session.output.settings().form)?;
     let shown = session.entries_shown().filter(|_| arguments.limit.is_none());
     let output = &mut session.output;
@@ -97,12 +99,14 @@ pub struct CountArguments {
     bounds: BoundsArguments,
     /// Estimate from what is stored, without reading it: old versions and deletions count until a
     /// compaction, and writes of an open transaction do not. With --json the bytes, too.
-    #[arg(long, conflicts_with = "bucket")]
+    #[arg(long, conflicts_with_all = ["bucket", "at"])]
     estimate: bool,
     #[command(flatten)]
     bucket: BucketArguments,
     #[command(flatten)]
     family: FamilyArguments,
+    #[command(flatten)]
+    moment: AtArguments,
 }
 
 /// Prints the number of entries in a range.
@@ -121,7 +125,7 @@ pub fn count(session: &mut Session, arguments: &CountArguments) -> Result<()> {
         });
         return session.output.result(&size.entries.to_string(), &object);
     }
-    let scope = session.scope(arguments.family.name())?;
+    let scope = session.read_scope(arguments.family.name(), arguments.moment.at)?;
     let mut entries: u64 = 0;
     if let Some(range) = arguments.bounds.range(session.output.settings().form)? {
         let progress = Progress::entries("counting");

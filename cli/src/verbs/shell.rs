@@ -6,9 +6,9 @@
 
 mod completion;
 
-use super::ingest;
+use super::{archive, ingest};
 use super::{backup, batch, branch, bucket, checkpoint, clone_family, export, families, import};
-use super::{point, prepared, scan, scrub, step, transactions, txn, upkeep, watch};
+use super::{point, prepared, retain, scan, scrub, step, tier, transactions, txn, upkeep, watch};
 use crate::argument::SettingsArguments;
 use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, read_line};
@@ -147,6 +147,8 @@ enum Verb {
     },
     /// Make a family of what another holds, sharing its tables
     Clone(clone_family::Arguments),
+    /// Print or change the sequence number from which on `--at SEQ` can read
+    Retain(retain::Arguments),
     /// Create, list, move or delete buckets
     Bucket {
         #[command(subcommand)]
@@ -168,6 +170,12 @@ enum Verb {
     Checkpoint(checkpoint::Arguments),
     /// Add a backup of the database to a directory
     Backup(backup::CreateArguments),
+    /// Export the database to an archive
+    Archive(archive::CreateArguments),
+    /// Move the tables of a family to the cold tier
+    Freeze(tier::Arguments),
+    /// Move the tables of a family back
+    Thaw(tier::Arguments),
     /// Print the commits that the log still has
     Watch(watch::Arguments),
     /// Merge tables: all, those of a family or those of a range
@@ -481,10 +489,7 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         Verb::Delete(arguments) => point::delete(session, &arguments),
         Verb::Scan(arguments) => scan::scan(session, &arguments),
         Verb::Count(arguments) => scan::count(session, &arguments),
-        Verb::Batch(arguments) => {
-            let operations = arguments.operations(settings)?;
-            batch::run(session, &arguments, operations)
-        }
+        Verb::Batch(arguments) => batch::run(session, &arguments, arguments.operations(settings)?),
         Verb::Txn(arguments) => {
             let script = arguments.script(settings)?;
             txn::run(session, &arguments, script)
@@ -508,15 +513,10 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         }
         Verb::Export(arguments) => export::run(session, &arguments),
         Verb::Ingest(arguments) => ingest::run(session, &arguments),
-        Verb::Families { verb } => match verb {
-            None | Some(FamiliesVerb::List) => families::list(session),
-            Some(FamiliesVerb::Create(arguments)) => families::create(session, &arguments),
-            Some(FamiliesVerb::Drop(arguments)) => families::drop(session, &arguments),
-            Some(FamiliesVerb::Rename(arguments)) => families::rename(session, &arguments),
-            Some(FamiliesVerb::Options(arguments)) => families::options(session, &arguments),
-        },
+        Verb::Families { verb } => run_families(session, verb),
         Verb::Branch { verb } => branch::run(session, &verb),
         Verb::Clone(arguments) => clone_family::run(session, &arguments),
+        Verb::Retain(arguments) => retain::run(session, &arguments),
         Verb::Bucket { verb } => match verb {
             BucketVerb::Create(arguments) => bucket::create(session, &arguments),
             BucketVerb::List(arguments) => bucket::list(session, &arguments),
@@ -533,10 +533,23 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         Verb::Scrub(arguments) => scrub::run(session, &arguments),
         Verb::Checkpoint(arguments) => checkpoint::run(session, &arguments),
         Verb::Backup(arguments) => backup::create(session, &arguments),
+        Verb::Archive(arguments) => archive::create(session, &arguments),
+        Verb::Freeze(arguments) => tier::freeze(session, &arguments),
+        Verb::Thaw(arguments) => tier::thaw(session, &arguments),
         Verb::Watch(arguments) => watch::run(session, &arguments),
         Verb::Compact(arguments) => upkeep::compact(session, &arguments),
         Verb::Flush(arguments) => upkeep::flush(session, &arguments),
         Verb::Quit => return Ok(Next::End),
     }?;
     Ok(Next::Command)
+}
+
+fn run_families(session: &mut Session, verb: Option<FamiliesVerb>) -> Result<()> {
+    match verb {
+        None | Some(FamiliesVerb::List) => families::list(session),
+        Some(FamiliesVerb::Create(arguments)) => families::create(session, &arguments),
+        Some(FamiliesVerb::Drop(arguments)) => families::drop(session, &arguments),
+        Some(FamiliesVerb::Rename(arguments)) => families::rename(session, &arguments),
+        Some(FamiliesVerb::Options(arguments)) => families::options(session, &arguments),
+    }
 }

@@ -26,6 +26,14 @@ use std::time::Duration;
 /// Interval at which a verb that waits checks for Ctrl-C.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
+/// Text at the end of `silt flush --help`.
+pub const FLUSH_HELP: &str = "\
+Writes survive a crash without this, because they are in the log.
+
+Example:
+  silt flush demo.db
+  silt flush demo.db --family users";
+
 /// Text at the end of `silt compact --help`.
 pub const COMPACT_HELP: &str = "\
 Background work reclaims space in time; this does it at once. It needs room for the new tables. \
@@ -35,6 +43,17 @@ cancels it: what it has finished stays, and the rest is as before.
 Example:
   silt compact demo.db
   silt compact demo.db --family users --from A --to C";
+
+/// Text at the end of `silt check --help`.
+pub const CHECK_HELP: &str = "\
+Verifies every block of every table and every record of the log, also of a database that does not \
+open. A damaged log is reported at its first damage, and the tables are still verified. CURRENT \
+and the manifest name the tables and the log, so if these are damaged, nothing else can be \
+verified. The report names what was not verified, and the unreadable keys of each damaged table. \
+Ends with exit code 3 if anything is damaged; `silt recover` saves the rest.
+
+Example:
+  silt check demo.db";
 
 /// Arguments of `stats`.
 #[derive(Args, Debug)]
@@ -210,16 +229,16 @@ fn on_thread<T: Send + 'static>(
 /// # Errors
 /// [`Failure::Missing`] if there is none; [`Failure::CheckFailed`] after the report if there is
 /// damage.
-pub fn check_closed(path: &Path, output: &mut Output) -> Result<()> {
+pub fn check_closed(path: &Path, options: Options, output: &mut Output) -> Result<()> {
     if !exists(path)? {
         return Err(Failure::no_database(path));
     }
     let mut progress = CheckBar::start();
-    let options = Options::new().lock_wait(output.settings().wait);
+    let options = options.lock_wait(output.settings().wait);
     let checked = options.clone().check(path, &mut |done| progress.show(done));
     let report = match checked {
         Err(error) if error.kind() == ErrorKind::Locked => {
-            check_followed(path, &error, output, &mut |done| progress.show(done))?
+            check_followed(path, (options, &error), output, &mut |done| progress.show(done))?
         }
         checked => checked?,
     };
@@ -233,11 +252,11 @@ pub fn check_closed(path: &Path, output: &mut Output) -> Result<()> {
 /// Those of the database; damage is in the report.
 fn check_followed(
     path: &Path,
-    locked: &Error,
+    (options, locked): (Options, &Error),
     output: &Output,
     on_progress: &mut dyn FnMut(CheckProgress),
 ) -> Result<CheckReport> {
-    match follow(Options::new(), path, locked, output.settings()) {
+    match follow(options, path, locked, output.settings()) {
         Ok(follower) => Ok(follower.db().check(on_progress)?),
         Err(Failure::Database(error)) if error.kind() == ErrorKind::Corruption => {
             let mut report = CheckReport::default();

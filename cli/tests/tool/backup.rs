@@ -109,6 +109,22 @@ fn bad_places_are_named() {
 }
 
 #[test]
+fn a_backup_beside_the_database_is_made_from_within_it() {
+    let place = filled();
+    let within = |arguments: &[&str]| {
+        let output = place.command(arguments).current_dir(place.path("db")).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, stderr) = within(&["backup", "create", ".", "../backups"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    let (code, stderr) = within(&["restore", "../backups", "../new"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert_eq!(place.ok(&["scan", "new"]), "a\t1\nb\t2\nc\t3\n");
+    let (code, stderr) = within(&["backup", "create", ".", "../db/backups"]);
+    assert!(code == Some(2) && stderr.contains("belongs to a database"), "{stderr}");
+}
+
+#[test]
 fn a_checkpoint_holds_the_families_that_are_named() {
     let place = filled();
     place.ok(&["families", "create", "db", "users"]);

@@ -27,14 +27,19 @@ fn stored_databases_are_read_checked_and_looked_into() {
     let mut databases = 0;
     for entry in fs::read_dir(STORED).expect("stored databases") {
         let path = entry.expect("their names").path();
-        // Directories of backups have a test of their own.
-        if !path.is_dir() || path.extension().is_some_and(|extension| extension == "backups") {
+        // Directories of backups have a test of their own, and cold ones belong to databases.
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        if !path.is_dir() || extension.is_some_and(|other| ["backups", "cold"].contains(&other)) {
             continue;
         }
         databases += 1;
         let text = fs::read_to_string(format!("{}.txt", path.display())).expect("its contents");
         let place = Place::new();
         copy(&path, &place.path("db"));
+        let cold = format!("{}.cold", path.display());
+        if Path::new(&cold).is_dir() {
+            copy(Path::new(&cold), &place.path("cold"));
+        }
         assert!(place.ok(&["check", "db"]).starts_with("ok: "));
         place.ok(&["upgrade", "db"]);
         let families = place.ok(&["families", "db"]);

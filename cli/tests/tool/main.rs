@@ -1,6 +1,6 @@
 //! The tool from outside: each test runs the built `silt` in separate processes.
 //!
-//! Only `opening` uses the library, to hold a database open.
+//! Only `opening` and `history` use the library, to hold a database open.
 
 mod place;
 mod page;
@@ -10,12 +10,15 @@ mod options;
 mod point;
 mod bucket;
 mod range;
+mod history;
 mod branch;
 mod transfer;
 mod import;
 mod bulk;
 mod upkeep;
 mod backup;
+mod archive;
+mod tiers;
 mod golden;
 mod damage;
 mod shell;

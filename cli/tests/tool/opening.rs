@@ -12,13 +12,14 @@ use std::{
 };
 
 /// Verbs that only read, with arguments.
-const READING: [&[&str]; 8] = [
+const READING: [&[&str]; 9] = [
     &["get", "db", "a"],
     &["scan", "db"],
     &["count", "db"],
     &["export", "db", "-", "--format", "lines"],
     &["stats", "db"],
     &["families", "db"],
+    &["retain", "db"],
     &["check", "db"],
     &["inspect", "wal", "db"],
 ];

@@ -64,7 +64,7 @@ const FIELDS: FieldList =
 /// it holds, so backups share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectName {
-    /// The uid of the first table in the file that the backup refers to.
+    /// The uid of a table in the file: the first one that the backup refers to which copied it.
     pub uid: TableUid,
     /// The CRC-32C of the whole file.
     pub checksum: u32,
@@ -239,9 +239,16 @@ impl BackupList {
         Ok(list)
     }
 
-    /// The tables of the backup, as its edit refers to them.
-    pub fn references(&self) -> impl Iterator<Item = &TableReference> {
+    fn references(&self) -> impl Iterator<Item = &TableReference> {
         references(&self.state)
+    }
+
+    /// The tables of the backup, as its edit refers to them, each with the file that it lies in.
+    pub fn tables(&self) -> impl Iterator<Item = (&BackupObject, &TableReference)> {
+        self.references().filter_map(|table| {
+            let found = self.objects.binary_search_by_key(&table.file, |object| object.file);
+            Some((&self.objects[found.ok()?], table))
+        })
     }
 
     /// The bytes of all its files.

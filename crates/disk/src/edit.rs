@@ -34,31 +34,29 @@
 //!  16  Branch        | kind u8 | of a [branch](crate::branch_record) |
 //!  17  Prepared      | number | state u8: 1 undecided, 2 decided | if undecided: bytes |
 //!  18  FamiliesLogged | segment | offset |
-//!
-//! tag  field of a table reference
-//!   1  summary
-//!   2  visible to: sequence; absent: all is
-//!   3  global sequence: sequence; absent: each entry has its own
-//!   4  key slice; absent: every key is seen
+//!  19  RetentionFloor | sequence + 1; 0: there is none |
+//!  20  ColdDirectory  | id u64 le | path |
 //! ```
 
 pub mod current;
+pub mod tier;
+mod reference;
+
+pub use reference::TableReference;
 
 use crate::{
     branch_record::BranchChange,
-    fields::{FieldList, FieldsWriter, OPTIONAL, StoredField, UnknownFields, read_fields},
+    edit::{reference::sequence, tier::ColdPlace},
+    fields::{FieldList, OPTIONAL, StoredField, read_fields},
     log::record::{LogPosition, SEGMENT_BYTES_MAX, SEGMENT_ID_MAX},
     prepared::PreparedBatch,
-    table_meta::{KeySpan, TableMeta},
 };
 use siltdb_base::{
     clock::StoredTime,
     codec::{ByteReader, put_bytes, put_varint},
     error::{Error, ErrorKind, Result},
     id::{FamilyId, FileNumber, SegmentId, SequenceNumber},
-    limits::{
-        FAMILY_NAME_BYTES_MAX, FILE_NUMBER_MAX, FILES_BETWEEN_EDITS_MAX, LEVELS, TABLE_END_MAX,
-    },
+    limits::{FAMILY_NAME_BYTES_MAX, FILE_NUMBER_MAX, FILES_BETWEEN_EDITS_MAX, LEVELS},
 };
 use std::sync::Arc;
 
@@ -81,97 +79,11 @@ const UNDECIDED: u8 = 1;
 /// It waits no more.
 const DECIDED: u8 = 2;
 
-/// Where a table lies, and what its tree sees of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TableReference {
-    /// The number of the file.
-    pub file: FileNumber,
-    /// Where in the file the table begins, in bytes.
-    pub offset: u64,
-    /// Its length, in bytes.
-    pub length: u64,
-    /// What is known of it without opening it.
-    pub meta: TableMeta,
-    /// Newer entries of the table are not seen; for clones.
-    pub visible_to: Option<SequenceNumber>,
-    /// Only keys in this range are seen.
-    pub key_slice: Option<KeySpan>,
-    /// All entries have this sequence number, whatever the table says; for ingestion.
-    pub global_sequence: Option<SequenceNumber>,
-    /// What later versions say of the reference.
-    pub unknown: UnknownFields,
-}
-
-const REFERENCE_FIELDS: FieldList = FieldList {
-    of: "reference to a table",
-    reserved: &[(5, "tier of a file"), (6, "encryption of a file")],
-};
-
 /// Changes have the tags of fields, and so the same rule for those that are not known.
 const CHANGES: FieldList = FieldList { of: "manifest", reserved: &[(15, "blob file")] };
 
 /// What later versions say in a change that this one knows.
 const CHANGE_FIELDS: FieldList = FieldList { of: "change in the manifest", reserved: &[] };
-
-impl TableReference {
-    /// All of a table that lies in `file` from `offset` on.
-    #[must_use]
-    pub fn whole(file: FileNumber, offset: u64, meta: TableMeta) -> Self {
-        let length = meta.file_bytes;
-        let unknown = UnknownFields::default();
-        let (visible_to, key_slice, global_sequence) = (None, None, None);
-        Self { file, offset, length, meta, visible_to, key_slice, global_sequence, unknown }
-    }
-
-    fn encode(&self, out: &mut Vec<u8>) {
-        put_varint(out, self.file.0);
-        put_varint(out, self.offset);
-        put_varint(out, self.length);
-        let mut fields = FieldsWriter::new(out, &self.unknown);
-        fields.put(1, |value| self.meta.encode(value));
-        if let Some(sequence) = self.visible_to {
-            fields.put_number(2, sequence.0);
-        }
-        if let Some(sequence) = self.global_sequence {
-            fields.put_number(3, sequence.0);
-        }
-        if let Some(range) = &self.key_slice {
-            fields.put(4, |value| range.encode(value));
-        }
-        fields.finish();
-    }
-
-    /// Reads all that is left of `reader`.
-    fn decode(reader: &mut ByteReader<'_>) -> Result<Self> {
-        let (file, offset, length) =
-            (FileNumber(reader.varint()?), reader.varint()?, reader.varint()?);
-        if offset.checked_add(length).is_none_or(|end| end > TABLE_END_MAX) {
-            return Err(Error::corruption("table beyond the end of any file"));
-        }
-        let (mut meta, mut key_slice) = (None, None);
-        let (mut visible_to, mut global_sequence) = (None, None);
-        let unknown = read_fields(&REFERENCE_FIELDS, reader.take_all(), |tag, value| {
-            match tag {
-                1 => meta = Some(TableMeta::decode(value.take_all())?),
-                2 => visible_to = Some(sequence(value)?),
-                3 => global_sequence = Some(sequence(value)?),
-                4 => key_slice = Some(KeySpan::decode(value)?),
-                _ => return Ok(StoredField::Unknown),
-            }
-            Ok(StoredField::Known)
-        })?;
-        let meta = meta.ok_or_else(|| Error::corruption("reference to a table: no summary"))?;
-        Ok(Self { file, offset, length, meta, visible_to, key_slice, global_sequence, unknown })
-    }
-}
-
-fn sequence(reader: &mut ByteReader<'_>) -> Result<SequenceNumber> {
-    let number = reader.varint()?;
-    if number > SequenceNumber::MAX.0 {
-        return Err(Error::corruption("sequence number exceeds 56 bits"));
-    }
-    Ok(SequenceNumber(number))
-}
 
 /// One change of the set of files and families.
 #[non_exhaustive]
@@ -267,8 +179,12 @@ pub enum Change {
         /// The position in the log.
         position: LogPosition,
     },
+    /// From this sequence number on every version is kept; `None`: there is no retention floor.
+    RetentionFloor(Option<SequenceNumber>),
     /// The branches change.
     Branch(BranchChange),
+    /// This is the cold directory, whether or not a table lies there.
+    ColdDirectory(ColdPlace),
     /// A prepared transaction waits for its decision.
     Prepared {
         /// The sequence number of its Prepare record, which the log need not have any more.
@@ -310,6 +226,8 @@ impl Change {
             Self::Branch(_) => 16,
             Self::Prepared { .. } | Self::PreparedDecided { .. } => 17,
             Self::FamiliesLogged { .. } => 18,
+            Self::RetentionFloor(_) => 19,
+            Self::ColdDirectory(_) => 20,
             Self::Unknown { tag, .. } => *tag,
         }
     }
@@ -357,7 +275,9 @@ impl Change {
             Self::FamiliesLogged { position } => {
                 put_numbers(out, &[position.segment.0, position.offset]);
             }
+            Self::RetentionFloor(floor) => put_numbers(out, &[floor.map_or(0, |at| at.0 + 1)]),
             Self::Branch(change) => change.encode(out),
+            Self::ColdDirectory(place) => place.encode(out),
             Self::Prepared { number, transaction } => {
                 put_numbers(out, &[number.0]);
                 out.push(UNDECIDED);
@@ -413,6 +333,8 @@ impl Change {
             16 => Self::Branch(BranchChange::decode(reader)?),
             17 => prepared(reader)?,
             18 => Self::FamiliesLogged { position: position(reader)? },
+            19 => Self::RetentionFloor(retention_floor(reader)?),
+            20 => Self::ColdDirectory(ColdPlace::decode(reader)?),
             0 => return Err(Error::corruption("no change in the manifest has the tag 0")),
             _ if tag & OPTIONAL == 0 => return Err(CHANGES.unsupported(tag)),
             _ => return Ok(Self::Unknown { tag, value: value.to_vec() }),
@@ -465,6 +387,14 @@ fn prepared(reader: &mut ByteReader<'_>) -> Result<Change> {
         state => Err(Error::corruption("a prepared transaction has an unknown state")
             .with_mismatch("1 or 2", state)),
     }
+}
+
+fn retention_floor(reader: &mut ByteReader<'_>) -> Result<Option<SequenceNumber>> {
+    let floor = reader.varint()?.checked_sub(1).map(SequenceNumber);
+    if floor > Some(SequenceNumber::MAX) {
+        return Err(Error::corruption("a retention floor exceeds 56 bits"));
+    }
+    Ok(floor)
 }
 
 fn family(reader: &mut ByteReader<'_>) -> Result<FamilyId> {

@@ -9,7 +9,7 @@ use crate::{
     signal::Signal,
 };
 use siltdb_base::{error::Error, id::FamilyId, sync::lock};
-use siltdb_tree::memory::Generation;
+use siltdb_tree::{files::open_files::TableId, memory::Generation};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{
@@ -27,6 +27,8 @@ pub struct Background {
     pub work: Signal,
     /// Calls that change files on threads of callers.
     pub in_flight: CallsInFlight,
+    /// Wakes the thread that moves tables between the tiers.
+    pub tier_work: Signal,
     /// Set when the threads are to end.
     pub ending: AtomicBool,
     /// How often all running compactions were cancelled.
@@ -44,6 +46,10 @@ pub struct JobState {
     pub pauses: usize,
     /// The number of running compactions.
     pub compactions: usize,
+    /// Whether a table is being moved to another tier.
+    pub is_moving: bool,
+    /// Tables that cannot be moved, because they are damaged, and the damage.
+    pub unmovable: BTreeMap<TableId, Error>,
     /// Running parallel jobs, whose parts idle threads may take.
     pub shared: Vec<Arc<ParallelJob>>,
     /// Flushed generations that are still in memory, until a worker frees them.
@@ -63,6 +69,8 @@ pub enum JobOf {
     Memory,
     /// The tables of one family.
     Family(FamilyId),
+    /// Tables that lie in the wrong tier.
+    Tiers,
 }
 
 impl Background {

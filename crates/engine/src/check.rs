@@ -4,12 +4,16 @@
 
 use crate::{
     catalog::family::Families,
-    catalog::manifest::{read_current, read_manifest},
+    catalog::manifest::{LogState, read_current, read_manifest},
     check_report::{CheckProgress, CheckReport},
     database::{Database, Waiting},
     install::{ManifestReplay, Target},
     lost::Lost,
-    open::{directory::lock_directory, recovery},
+    open::{
+        cold::{ColdLocking, attach_to_read},
+        directory::lock_directory,
+        recovery,
+    },
     options::EngineOptions,
 };
 use siltdb_base::{
@@ -21,7 +25,6 @@ use siltdb_base::{
 use siltdb_disk::{
     cache::{Cache, TableMemory},
     edit::TableReference,
-    file_name::FileName,
     log::recover::RecoveryMode,
     table::{LostEntries, LostList, SalvageCursor, TablePlace, TableSalvage},
 };
@@ -90,8 +93,13 @@ fn check_without_log(
     let cache = Cache::new(Arc::new(Budget::new(usize::MAX)), 0, TableMemory::Beside);
     let files = OpenFiles::new(directory, ReadIo::Read, cache);
     let families = Families::default();
-    match read_families(&families, &files) {
-        Ok(()) => check_tables(&families, &files, report, on_progress),
+    let read = read_families(&families, &files).and_then(|log| {
+        let map = families.load();
+        attach_to_read(dir, options, log.cold.as_ref(), (&files, &map), ColdLocking::Locks)
+    });
+    match read {
+        // It is locked meanwhile.
+        Ok(_cold) => check_tables(&families, &files, report, on_progress),
         // The load failed with this error, which is in the report.
         Err(error) if error.kind() == ErrorKind::Corruption => report.not_verified.push("tables"),
         Err(error) => return Err(error),
@@ -99,11 +107,11 @@ fn check_without_log(
     Ok(())
 }
 
-/// Adds the families and tables that the manifest in force names.
+/// Adds the families and tables that the manifest in force names. Returns what else it says.
 ///
 /// # Errors
 /// Corruption, also without a `CURRENT`; the system's.
-fn read_families(families: &Families, files: &Arc<OpenFiles>) -> Result<()> {
+fn read_families(families: &Families, files: &Arc<OpenFiles>) -> Result<LogState> {
     let directory = &**files.directory();
     let number = read_current(directory)?.ok_or_else(|| Error::corruption("CURRENT is missing"))?;
     let absent = |name: &str| -> Option<Arc<dyn MergeOperator>> {
@@ -111,8 +119,13 @@ fn read_families(families: &Families, files: &Arc<OpenFiles>) -> Result<()> {
     };
     let target = Target { families, files, operators: &[], absent };
     let mut replay = ManifestReplay::new(target);
-    read_manifest(directory, number, &mut |edit| replay.note(edit))?;
-    replay.finish()
+    let mut log = LogState::default();
+    read_manifest(directory, number, &mut |edit| {
+        log.note(&edit);
+        replay.note(edit)
+    })?;
+    replay.finish()?;
+    Ok(log)
 }
 
 fn check_tables(
@@ -224,7 +237,7 @@ fn damage(
     let lost = LostList::default();
     let blocks = table.table().and_then(|_| {
         let TableReference { offset, length, .. } = *table.reference();
-        let file = files.directory().open(&FileName::Table(table.id().file).to_path())?;
+        let file = files.open_file(table.id().file)?;
         let place = TablePlace { offset, length };
         let salvage = TableSalvage::open(file, path, place, Some(meta), &lost)?;
         let mut cursor = SalvageCursor::new(Arc::new(salvage), Arc::clone(&lost));

@@ -1,8 +1,8 @@
 //! Checkpoints: a second database with the contents of this one, beside it and as durable.
 //!
 //! Tables never change, so a checkpoint shares them by hard links, or copies them where the file
-//! system cannot link. Log files are recycled, so their unflushed part is copied. A checkpoint of
-//! chosen families takes no log: a flush comes first.
+//! system cannot link, and from the cold tier. Log files are recycled, so their unflushed part is
+//! copied. A checkpoint of chosen families takes no log: a flush comes first.
 //!
 //! 1. Under the locks of manifest and sequencer, the state that the manifest leads to and the end
 //!    of the log are read. Versions pin the tables, a pin keeps the log.
@@ -18,8 +18,13 @@ use crate::{
     log_sync::sync_to,
     staging::{begin_manifest, check_free, fill_directory},
 };
-use siltdb_base::{error::Result, fs::Fs, sync::lock};
-use siltdb_disk::file_name::FileName;
+use siltdb_base::{
+    error::Result,
+    fs::{File, Fs},
+    id::FileNumber,
+    sync::lock,
+};
+use siltdb_disk::{edit::tier::Tier, file_name::FileName};
 use std::path::Path;
 
 /// The size of one copy of a log file, in bytes.
@@ -111,17 +116,20 @@ fn write(
     }
     let source = &**database.catalog.files.directory();
     let mut checkpoint = Checkpoint { sequence: contents.last.0, ..Checkpoint::default() };
-    let names: Vec<_> =
-        contents.tables.iter().map(|number| FileName::Table(*number).to_path()).collect();
-    let lengths = names.iter().map(|name| file_bytes(source, name)).collect::<Result<Vec<_>>>()?;
+    let files = &*database.catalog.files;
+    let length = |number: &FileNumber| file_bytes(files, *number);
+    let lengths = contents.tables.iter().map(length).collect::<Result<Vec<_>>>()?;
     copying.begin(lengths.iter().sum())?;
-    for (name, length) in names.iter().zip(lengths) {
+    for (number, length) in contents.tables.iter().zip(lengths) {
+        let name = FileName::Table(*number).to_path();
+        let may_link = request.sharing == Sharing::Links && files.tier_of(*number) == Tier::Hot;
         // Linking fails across file systems, and on those without links.
-        if request.sharing == Sharing::Links && source.hard_link_into(name, target, name).is_ok() {
+        if may_link && source.hard_link_into(&name, target, &name).is_ok() {
             checkpoint.linked_files += 1;
             copying.pass(length)?;
         } else {
-            checkpoint.copied_bytes += copy_table(source, target, name, copying)?;
+            let file = files.open_file(*number)?;
+            checkpoint.copied_bytes += copy_table(&*file, target, &name, copying)?;
             checkpoint.copied_files += 1;
         }
     }
@@ -142,14 +150,13 @@ fn parts(log: &LogContents) -> impl Iterator<Item = (FileName, u64)> {
 
 /// Copies a table file and makes its bytes durable. Returns how many there are.
 fn copy_table(
-    source: &dyn Fs,
+    file: &dyn File,
     target: &dyn Fs,
     name: &Path,
     copying: &mut FileCopy<'_>,
 ) -> Result<u64> {
-    let file = source.open(name)?;
     let mut copied = target.create(name)?;
-    copying.copy(&*file, &mut *copied)?;
+    copying.copy(file, &mut *copied)?;
     copied.sync()?;
     Ok(copied.len())
 }

@@ -12,13 +12,13 @@ use crate::{
     log::pins::{Pin, SegmentSlot},
 };
 use siltdb_base::{
-    error::{Error, ErrorKind, Result},
+    error::Result,
     id::{FamilyId, FileNumber, SequenceNumber},
     sync::lock,
 };
 use siltdb_disk::{
     backup_list::references,
-    edit::{Change, Edit},
+    edit::{Change, Edit, tier::Tier},
     log::{record::LogPosition, segment::segments_end},
 };
 use siltdb_tree::files::version::Version;
@@ -26,9 +26,6 @@ use std::{
     collections::BTreeSet,
     sync::{Arc, MutexGuard},
 };
-
-/// Most flushes for one copy.
-const FLUSHES_MAX: usize = 16;
 
 /// The contents of a copy. It pins their files.
 #[derive(Debug)]
@@ -86,6 +83,7 @@ pub fn with_log(database: &Database) -> Result<CopyContents> {
     let slot = slot.map_or(0, |segment| segment.slot);
     state.changes.push(Change::LogSynced { position: end, slot });
     let versions = versions(database);
+    bring_together(&mut state);
     let log = Some(LogContents { segments, end, _pin: pin });
     let tables = tables(&state);
     Ok(CopyContents { state, manifest: number, tables, last, log, _versions: versions })
@@ -94,13 +92,14 @@ pub fn with_log(database: &Database) -> Result<CopyContents> {
 /// Flushes, and notes what a copy without a log holds: the tables of the families with these names,
 /// or of all. A default family that is not among them is there and empty.
 ///
-/// Writers go on meanwhile; changes of families wait for the flush.
+/// Writers go on meanwhile; changes of families and decisions about prepared transactions wait for
+/// the flush.
 ///
 /// # Errors
-/// `NotFound`, if there is no such family; `Busy`, if prepared transactions are decided all the
-/// time; what the flush fails with.
+/// `NotFound`, if there is no such family; what the flush fails with.
 pub fn flushed(database: &Database, families: Option<&[String]>) -> Result<CopyContents> {
-    // Of a commit that changes families and writes to them, all or nothing is in the tables.
+    // Of a commit that changes families and writes to them, all or nothing is in the tables. No
+    // prepared transaction is decided meanwhile.
     let _changing = lock(&database.catalog.changing_io);
     let chosen = families.map(|names| chosen(database, names)).transpose()?;
     let manifest = flush_for_copy(database)?;
@@ -116,29 +115,29 @@ pub fn flushed(database: &Database, families: Option<&[String]>) -> Result<CopyC
         true => Vec::new(),
         false => versions(database),
     };
+    bring_together(&mut state);
     let tables = tables(&state);
     Ok(CopyContents { state, manifest: number, tables, last, log: None, _versions: versions })
 }
 
-/// Flushes until the tables and the manifest alone hold every commit and every prepared
-/// transaction up to one sequence number.
+/// Flushes, so that the tables and the manifest alone hold every commit and every prepared
+/// transaction up to one sequence number. To be called under `changing_io`.
 ///
 /// The edit of a flush leaves out a transaction that was decided meanwhile, because the log has the
-/// decision. A copy without the log needs another flush then.
+/// decision. A copy without the log would lose it.
 fn flush_for_copy(database: &Database) -> Result<MutexGuard<'_, Manifest>> {
-    for _ in 0..FLUSHES_MAX {
-        if !cfg!(seeded_fault = "backup_without_a_flush") {
-            flush_all(database)?;
-        }
-        let manifest = lock(&database.catalog.manifest_io);
-        database.health.check_log()?;
-        let last = manifest.state.last_sequence;
-        if database.prepared.flush_view(last).last_decision <= last {
-            return Ok(manifest);
-        }
+    if !cfg!(seeded_fault = "backup_without_a_flush") {
+        flush_all(database)?;
     }
-    Err(Error::new(ErrorKind::Busy, "prepared transactions are decided faster than flushed")
-        .with_hint("try again when fewer are decided"))
+    let manifest = lock(&database.catalog.manifest_io);
+    database.health.check_log()?;
+    let last = manifest.state.last_sequence;
+    let is_flushed = database.prepared.flush_view(last).last_decision <= last;
+    assert!(
+        is_flushed || cfg!(seeded_fault = "backup_without_a_flush"),
+        "a decision was made during the flush of a copy"
+    );
+    Ok(manifest)
 }
 
 fn chosen(database: &Database, names: &[String]) -> Result<BTreeSet<FamilyId>> {
@@ -174,6 +173,17 @@ fn counters(database: &Database) -> [Change; 2] {
 fn versions(database: &Database) -> Vec<Arc<Version>> {
     let families = database.catalog.families.load();
     families.iter().map(|family| Arc::clone(&family.tree.view().version)).collect()
+}
+
+/// All files of a copy lie in its one directory. The families keep their options, so that a cold
+/// directory that it is given later gets their tables.
+fn bring_together(state: &mut Edit) {
+    state.changes.retain(|change| !matches!(change, Change::ColdDirectory(_)));
+    for change in &mut state.changes {
+        if let Change::AddTable { table, .. } = change {
+            table.tier = Tier::Hot;
+        }
+    }
 }
 
 fn tables(state: &Edit) -> BTreeSet<FileNumber> {

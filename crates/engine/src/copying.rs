@@ -6,9 +6,11 @@ use siltdb_base::{
     checksum::crc32c_append,
     clock::Clock,
     error::{Error, ErrorKind, Result},
-    fs::{File, Fs, Metadata, WriteFile},
+    fs::{File, WriteFile},
+    id::FileNumber,
 };
-use std::{fmt, ops::ControlFlow, path::Path, time::Duration};
+use siltdb_tree::files::open_files::OpenFiles;
+use std::{fmt, ops::ControlFlow, sync::Arc, time::Duration};
 
 /// Bytes copied at a time, at most.
 const PIECE_BYTES_MAX: u64 = 128 << 10;
@@ -90,6 +92,23 @@ impl<'a> FileCopy<'a> {
         self.tell()
     }
 
+    /// Counts `bytes` that the caller has read or written, and waits as long as the rate demands.
+    ///
+    /// # Errors
+    /// `Cancelled`.
+    pub fn count(&mut self, bytes: u64) -> Result<()> {
+        self.pass(bytes)?;
+        self.pace(bytes)
+    }
+
+    /// Says that there is nothing left to do.
+    ///
+    /// # Errors
+    /// `Cancelled`.
+    pub fn end(&mut self) -> Result<()> {
+        self.pass(self.progress.bytes_total)
+    }
+
     /// Appends all of `source` to `target`, and returns the CRC-32C of what was read.
     ///
     /// # Errors
@@ -123,8 +142,7 @@ impl<'a> FileCopy<'a> {
             checksum = crc32c_append(checksum, bytes);
             on_piece(bytes)?;
             offset += length;
-            self.pass(length)?;
-            self.pace(length)?;
+            self.count(length)?;
         }
         Ok(checksum)
     }
@@ -156,15 +174,38 @@ impl<'a> FileCopy<'a> {
     }
 }
 
-/// The length of a table file that must be there, in bytes.
+/// A part of a file, as a file.
+#[derive(Debug)]
+pub struct FilePart {
+    file: Arc<dyn File>,
+    offset: u64,
+    bytes: u64,
+}
+
+impl FilePart {
+    /// The `bytes` bytes of `file` from `offset` on.
+    #[must_use]
+    pub fn new(file: Arc<dyn File>, offset: u64, bytes: u64) -> Self {
+        Self { file, offset, bytes }
+    }
+}
+
+impl File for FilePart {
+    fn len(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        self.file.read_exact_at(buffer, self.offset.saturating_add(offset))
+    }
+}
+
+/// The length of a table file that is in use and must be there, in bytes.
 ///
 /// # Errors
 /// `Corruption`, if it is missing; the system's.
-pub fn file_bytes(fs: &dyn Fs, name: &Path) -> Result<u64> {
-    match fs.metadata(name)? {
-        Some(Metadata::File { len }) => Ok(len),
-        _ => Err(Error::corruption("a table file is missing").with_file(&fs.full_path(name))),
-    }
+pub fn file_bytes(files: &OpenFiles, number: FileNumber) -> Result<u64> {
+    files.open_file(number).map(|file| file.len())
 }
 
 #[cfg(test)]

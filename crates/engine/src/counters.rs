@@ -17,6 +17,10 @@ pub struct Counters {
     pub dropped_tables: AtomicU64,
     /// The number of compactions of tables to free space.
     pub space_compactions: AtomicU64,
+    /// The number of tables that moved to another tier.
+    pub moved_tables: AtomicU64,
+    /// Bytes of these tables.
+    pub moved_bytes: AtomicU64,
 }
 
 impl Counters {

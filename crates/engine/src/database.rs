@@ -137,6 +137,8 @@ impl Database {
             turns,
             id_blocks,
         };
+        let floor = lock(&database.catalog.manifest_io).state.retention_floor;
+        database.snapshots.set_floor(floor);
         database.catalog.families.load().iter().for_each(|family| database.note_changed(family));
         database
     }
@@ -204,6 +206,8 @@ impl Database {
         let families = self.catalog.families.load();
         self.background.failure(|job, error| match job {
             JobOf::Memory => true,
+            // A move makes no room.
+            JobOf::Tiers => false,
             // Without space, compactions of other families are not tried.
             JobOf::Family(_) if error.kind() == ErrorKind::NoSpace => true,
             JobOf::Family(id) => {
@@ -213,16 +217,21 @@ impl Database {
         })
     }
 
-    /// The failure of a job, if one fails: a flush, or the compaction of a family that exists. Else
-    /// the damage that a scrub has found.
+    /// The failure of a job, if one fails: a flush, the compaction of a family that exists, or a
+    /// move to another tier. Else the damage of a table that could not be moved, or that a scrub
+    /// has found.
     #[must_use]
     pub fn background_error(&self) -> Option<Error> {
         let families = self.catalog.families.load();
         let failure = self.background.failure(|job, _| match job {
-            JobOf::Memory => true,
+            JobOf::Memory | JobOf::Tiers => true,
             JobOf::Family(id) => families.get(id).is_some(),
         });
-        failure.or_else(|| self.scrubs.check().err())
+        let unmovable = || {
+            let jobs = lock(&self.background.jobs);
+            jobs.unmovable.values().next().map(Error::duplicate)
+        };
+        failure.or_else(unmovable).or_else(|| self.scrubs.check().err())
     }
 
     /// Runs `work`, which may change files, on a caller's thread. Closing waits until it ends. If

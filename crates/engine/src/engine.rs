@@ -24,7 +24,7 @@ use crate::{
     locks::{self, LockHolder},
     log_sync,
     open::close::close_log,
-    open::destroy::remove_locked,
+    open::destroy::remove_open,
     open::recovery,
     options::{Access, Durability, EngineOptions, Lifetime},
     own_writes::IndexedWrites,
@@ -104,7 +104,7 @@ impl Engine {
         };
         let waiting = match (options.access, options.workers) {
             (Access::ReadOnly, _) => Waiting::RunJob(|_| Ok(false)),
-            (Access::ReadWrite, 0) => Waiting::RunJob(jobs::next::run_one),
+            (Access::ReadWrite, 0) => Waiting::RunJob(jobs::next::make_room),
             (Access::ReadWrite, _) => Waiting::ForWorkers,
         };
         let (database, directory_lock) = recovery::open(dir, options, waiting)?;
@@ -566,9 +566,7 @@ impl Open {
         self.database.log.publisher.wait(last);
         self.database.catalog.files.close();
         let Some(directory_lock) = closing.directory.take() else { return Ok(()) };
-        let (database, fs) = (&self.database, &*self.database.options.fs);
-        let result =
-            remove_locked(fs, &**database.catalog.files.directory(), &database.dir, directory_lock);
+        let result = remove_open(&self.database, directory_lock);
         closing.failure = result.as_ref().err().map(Error::duplicate);
         result
     }

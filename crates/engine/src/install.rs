@@ -359,7 +359,9 @@ fn check_known(change: &Change) -> Result<()> {
         | Change::LogSynced { .. }
         | Change::LatestTime(_)
         | Change::FamiliesLogged { .. }
+        | Change::RetentionFloor(_)
         | Change::Branch(_)
+        | Change::ColdDirectory(_)
         | Change::Prepared { .. }
         | Change::PreparedDecided { .. }
         | Change::Unknown { .. } => Ok(()),

@@ -8,6 +8,7 @@ pub mod shared;
 pub mod space;
 pub mod flush;
 pub mod compact;
+pub mod tiers;
 pub mod next;
 pub mod log_keeper;
 pub mod request;

@@ -2,6 +2,7 @@
 //! made durable.
 
 pub mod directory;
+pub mod cold;
 pub mod lost_edits;
 pub mod replay;
 mod retained;

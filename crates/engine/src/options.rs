@@ -9,7 +9,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{cache::TableMemory, log::recover::RecoveryMode};
 use siltdb_tree::{merge_operator::MergeOperator, options::TreeOptions};
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 /// What a commit waits for before it returns, and so what it survives.
 #[non_exhaustive]
@@ -107,6 +107,11 @@ pub struct EngineOptions {
     pub scrub_interval: Duration,
     /// The rate of scrubs in the background, in bytes a second.
     pub scrub_bytes_per_second: u64,
+    /// The directory of the cold tier; a relative one starts at the directory of the database.
+    /// `None`: that of the manifest, if there is one.
+    pub cold_directory: Option<PathBuf>,
+    /// The rate at which tables move between the tiers in the background, in bytes a second.
+    pub tier_rate: u64,
     /// The number of compaction threads. 0: no threads at all; a caller that would have to wait
     /// runs a job itself.
     pub workers: usize,
@@ -144,6 +149,8 @@ impl Default for EngineOptions {
             read_io: ReadIo::default(),
             scrub_interval: Duration::ZERO,
             scrub_bytes_per_second: 8 << 20,
+            cold_directory: None,
+            tier_rate: 32 << 20,
             workers: std::thread::available_parallelism().map_or(1, |cores| cores.get()).min(4),
             recovery: RecoveryMode::default(),
             tree: TreeOptions::default(),
@@ -164,6 +171,9 @@ pub const MEMTABLE_BYTES_MAX: u64 = 8 << 30;
 
 /// The lowest rate of a scrub, in bytes a second: a window of a table takes a few minutes.
 pub const SCRUB_RATE_MIN: u64 = 1 << 10;
+
+/// The lowest rate of moves between tiers, in bytes a second.
+pub(crate) const TIER_RATE_MIN: u64 = 1 << 10;
 
 /// The maximum number of frozen generations that wait for their flush before writes stop.
 pub const FROZEN_MAX: usize = 3;
@@ -190,6 +200,10 @@ impl EngineOptions {
         if self.scrub_bytes_per_second < SCRUB_RATE_MIN {
             return Err(Error::invalid("scrub_bytes_per_second is too small")
                 .with_mismatch(format!(">= {SCRUB_RATE_MIN}"), self.scrub_bytes_per_second));
+        }
+        if self.tier_rate < TIER_RATE_MIN {
+            return Err(Error::invalid("tier_rate is too small")
+                .with_mismatch(format!(">= {TIER_RATE_MIN}"), self.tier_rate));
         }
         if let Some(bytes) = self.cache_bytes.filter(|bytes| *bytes > self.memory_budget) {
             return Err(Error::invalid("cache_bytes is more than memory_budget")

@@ -5,6 +5,7 @@
 use std::{
     collections::hash_map::RandomState,
     hash::{BuildHasher, Hasher},
+    process,
 };
 
 /// A sequence of 64-bit numbers that its seed determines.
@@ -17,9 +18,20 @@ impl Random {
     /// The sequence of `seed`; with `None`, of a seed from the operating system.
     #[must_use]
     pub fn new(seed: Option<u64>) -> Self {
-        // The standard library keys its hash maps from the system's entropy. The hash of nothing is
-        // a number drawn from it.
-        Self { state: seed.unwrap_or_else(|| RandomState::new().build_hasher().finish()) }
+        // The standard library keys the hash maps of a thread from the system's entropy. Forked
+        // children have the keys of their parent, so each hashes the number of its process.
+        let drawn = || {
+            let mut hasher = RandomState::new().build_hasher();
+            hasher.write_u32(process::id());
+            hasher.finish()
+        };
+        Self { state: seed.unwrap_or_else(drawn) }
+    }
+
+    /// Another sequence for each `salt`.
+    #[must_use]
+    pub fn salted(self, salt: u64) -> Self {
+        Self { state: self.state ^ Self::new(Some(salt)).next_u64() }
     }
 
     /// The next number.

@@ -74,7 +74,7 @@ pub fn dry_run(
 /// Saves the database in `old` to the one that `create` makes for what was found.
 fn run(
     old: &Path,
-    options: EngineOptions,
+    mut options: EngineOptions,
     (create, mut scratch): (
         impl FnOnce(EngineOptions, &Salvageable) -> Result<NewDatabase>,
         ScratchTables,
@@ -85,7 +85,9 @@ fn run(
     // The lock keeps other processes from writing to the old database. It writes nothing.
     let _lock = lock_directory(&*fs.open_dir(old)?, &options, LockKind::Shared)?;
     let mut lost = Vec::new();
-    let mut found = find(&fs, old, &options.operators(), &mut lost)?;
+    // It is that of the old database: all tables of the new one are hot.
+    let cold = options.cold_directory.take();
+    let mut found = find(&fs, (old, cold.as_deref()), &options.operators(), &mut lost)?;
     let database = create(options, &found)?;
     let mut log = LogSalvage::new(&mut found, &mut scratch, &mut lost);
     let written = log.read(&*fs, old);

@@ -40,6 +40,7 @@ use siltdb_disk::{
 };
 use siltdb_tree::files::open_files::{OpenReference, TableId};
 use std::{
+    collections::HashMap,
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
@@ -169,16 +170,16 @@ fn run(
     }
 }
 
-/// The size of the tables after one, in bytes.
+/// The size of the tables after one, in bytes. A table that families share counts once.
 fn bytes_after(database: &Database, after: Option<TableUid>) -> u64 {
-    let mut bytes = 0;
+    let mut bytes: HashMap<TableId, u64> = HashMap::new();
     for family in database.catalog.families.load().iter() {
         let view = family.tree.view();
         let tables = view.version.tables().map(|(_, table)| table);
         let later = tables.filter(|table| Some(table.meta().uid) > after);
-        bytes += later.map(|table| table.bytes()).sum::<u64>();
+        bytes.extend(later.map(|table| (table.id(), table.bytes())));
     }
-    bytes
+    bytes.values().sum()
 }
 
 /// Keeps a scrub to its rate.

@@ -2,9 +2,11 @@
 //!
 //! It does not say what a database is made of.
 //!
-//! 1. `DIR.partial` is created and locked, and what an earlier attempt left there is removed.
+//! 1. `DIR.partial` is created and locked, and what an earlier attempt left there is removed. An
+//!    empty file marks it, so that a database that has this name is not taken for such an attempt.
 //! 2. It is filled; each file is synced by the one that writes it.
-//! 3. The directory is synced and renamed to `DIR`, and the new name is synced.
+//! 3. The directory is synced and renamed to `DIR`, and the new name is synced. Then the mark is
+//!    removed: an earlier removal could outlast the new name.
 
 use crate::{
     catalog::manifest::{LogState, Manifest},
@@ -18,12 +20,15 @@ use siltdb_base::{
 use siltdb_disk::{edit::Edit, file_name::FileName};
 use std::{
     ffi::OsStr,
-    path::{Path, PathBuf},
+    path::{Component, Path, PathBuf},
     sync::Arc,
 };
 
 /// The suffix of the directory until it is whole.
 const PARTIAL: &str = ".partial";
+
+/// The file that marks the directory until it is whole. An opening removes temporary files.
+const MARK: FileName = FileName::Temporary(FileNumber(0));
 
 /// Refuses a file and a directory that is not empty.
 ///
@@ -52,10 +57,8 @@ pub fn check_outside_databases(fs: &dyn Fs, dir: &Path) -> Result<()> {
         true => Ok(Some(Metadata::Directory)),
         false => fs.metadata(path),
     };
-    let mut ancestors: Vec<&Path> = dir.ancestors().collect();
-    // From the top, because nothing lies in a directory that is not there.
-    ancestors.reverse();
-    for ancestor in ancestors {
+    for ancestor in &ancestors(dir) {
+        // Nothing lies in a directory that is not there.
         if kind(ancestor)? != Some(Metadata::Directory) {
             break;
         }
@@ -69,6 +72,27 @@ pub fn check_outside_databases(fs: &dyn Fs, dir: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The directories that `dir` lies in, from the top, and `dir` itself. A directory that the path
+/// leaves by `..` is not among them.
+fn ancestors(dir: &Path) -> Vec<PathBuf> {
+    let mut path = PathBuf::new();
+    let mut ancestors = vec![path.clone()];
+    for component in dir.components() {
+        path.push(component);
+        match component {
+            Component::Prefix(_) | Component::RootDir => ancestors.clear(),
+            Component::ParentDir => {
+                // The directory that is left. Its parent gets another path.
+                ancestors.pop();
+                ancestors.pop();
+            }
+            Component::CurDir | Component::Normal(_) => {}
+        }
+        ancestors.push(path.clone());
+    }
+    ancestors
 }
 
 /// Makes the directory `dir` of what `fill` writes into it. On return it is durable.
@@ -92,20 +116,24 @@ pub fn fill_directory<T>(
     let target = parent.open_dir(&partial)?;
     // Against another attempt at that name.
     let target_lock = target.lock(&FileName::Lock.to_path(), LockKind::Exclusive)?;
-    let filled = empty(&*target).and_then(|()| fill(&target));
-    let filled = filled.inspect_err(|_| {
+    // If the other attempt has ended before the lock was taken, the locked directory is its result.
+    check_free(fs, dir)?;
+    empty(&*target)?;
+    let filled = fill(&target).inspect_err(|_| {
         // The next attempt at that name removes them otherwise.
         let _ = remove_files(&*target);
     })?;
     parent.sync_dir(Path::new(""))?;
     parent.rename(&partial, name)?;
-    drop(target_lock);
     parent.sync_dir(Path::new(""))?;
+    // If this fails, the first opening removes it.
+    let _ = target.remove(&MARK.to_path());
+    drop(target_lock);
     Ok(filled)
 }
 
 /// Writes manifest and `CURRENT`, which make the directory a database. The other files are synced
-/// before.
+/// before. Their names are synced with that of the manifest, before `CURRENT` has its name.
 ///
 /// # Errors
 /// The system's.
@@ -114,7 +142,6 @@ pub fn begin_manifest(
     (number, state): (FileNumber, &Edit),
     random: u32,
 ) -> Result<()> {
-    target.sync_dir(Path::new(""))?;
     let mut bytes = Vec::new();
     state.encode(&mut bytes);
     let mut manifest = Manifest::new(Arc::clone(target), None, None, LogState::default());
@@ -139,27 +166,40 @@ fn open_parent(fs: &dyn Fs, dir: &Path) -> Result<Arc<dyn Fs>> {
     fs.open_dir(parent)
 }
 
-/// Removes the files of an earlier attempt that was killed.
+/// Removes the files of an earlier attempt that was killed, and marks the directory.
 fn empty(target: &dyn Fs) -> Result<()> {
-    remove_files(target)?;
-    match target
-        .list(Path::new(""))?
-        .iter()
-        .find(|entry| FileName::parse(&entry.name) != Some(FileName::Lock))
-    {
-        None => Ok(()),
-        Some(entry) => Err(Error::new(
-            ErrorKind::AlreadyExists,
-            "the partial directory of a new database has a foreign file",
-        )
-        .with_file(&target.full_path(Path::new(&entry.name)))),
+    let names = names(target)?;
+    let has = |name| names.iter().any(|found| FileName::parse(found) == Some(name));
+    if has(FileName::Current) && !has(MARK) {
+        let message = "a database has the name that a new one has until it is whole";
+        return Err(Error::new(ErrorKind::AlreadyExists, message)
+            .with_file(&target.full_path(Path::new("")))
+            .with_hint("give the new database another name, or rename the other one"));
     }
-}
-
-fn remove_files(target: &dyn Fs) -> Result<()> {
-    let is_ours = |name: &str| FileName::parse(name).is_some_and(|name| name != FileName::Lock);
-    for entry in target.list(Path::new(""))?.into_iter().filter(|entry| is_ours(&entry.name)) {
-        target.remove(Path::new(&entry.name))?;
+    remove_files(target)?;
+    if let Some(name) = names.iter().find(|name| FileName::parse(name).is_none()) {
+        let message = "the partial directory of a new database has a foreign file";
+        return Err(Error::new(ErrorKind::AlreadyExists, message)
+            .with_file(&target.full_path(Path::new(name))));
+    }
+    if !has(MARK) {
+        target.create(&MARK.to_path())?;
     }
     Ok(())
 }
+
+/// Removes all files of ours but the lock and the mark.
+fn remove_files(target: &dyn Fs) -> Result<()> {
+    let is_removed = |name: FileName| name != FileName::Lock && name != MARK;
+    for name in names(target)?.iter().filter(|name| FileName::parse(name).is_some_and(is_removed)) {
+        target.remove(Path::new(name))?;
+    }
+    Ok(())
+}
+
+fn names(target: &dyn Fs) -> Result<Vec<String>> {
+    Ok(target.list(Path::new(""))?.into_iter().map(|entry| entry.name).collect())
+}
+
+#[cfg(test)]
+mod tests;

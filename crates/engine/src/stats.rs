@@ -4,6 +4,7 @@
 
 use crate::{catalog::family::FamilyData, database::Database};
 use siltdb_base::{budget::Part, limits::LEVELS, sync::lock};
+use siltdb_disk::edit::tier::Tier;
 use std::{
     fmt,
     sync::atomic::{AtomicU64, Ordering},
@@ -20,6 +21,8 @@ pub struct Stats {
     pub families: u64,
     /// The number of live snapshots.
     pub snapshots: u64,
+    /// The retention floor: the sequence number from which on every version is kept.
+    pub retention_floor: Option<u64>,
     /// The number of prepared transactions that wait for their decision.
     pub prepared_transactions: u64,
     /// The memory of these transactions and their locks, in bytes.
@@ -41,6 +44,12 @@ pub struct Stats {
     pub tables: [u64; LEVELS],
     /// The size of tables by level, in bytes. A table that families share counts in each.
     pub table_bytes: [u64; LEVELS],
+    /// The number of tables in the cold tier, which count in their levels, too.
+    pub cold_tables: u64,
+    /// The size of tables in the cold tier, in bytes. A table that families share counts in each.
+    pub cold_bytes: u64,
+    /// The size of tables in the hot tier, in bytes, likewise.
+    pub hot_bytes: u64,
     /// The number of entries in tables, tombstones and old versions included.
     pub table_entries: u64,
     /// The memory of the block cache, in bytes.
@@ -68,6 +77,10 @@ pub struct Stats {
     pub dropped_tables: u64,
     /// The number of compactions since the database was opened that only freed space.
     pub space_compactions: u64,
+    /// The number of tables that moved to another tier since the database was opened.
+    pub moved_tables: u64,
+    /// The size of these tables, in bytes.
+    pub moved_bytes: u64,
     /// The time that writers were delayed because of debt, in milliseconds.
     pub delayed_ms: u64,
     /// How often writers had to wait for a flush or compaction.
@@ -99,6 +112,7 @@ impl Database {
         let mut stats = Stats {
             sequence: self.log.publisher.published().0,
             snapshots: self.snapshots.count() as u64,
+            retention_floor: self.snapshots.floor().map(|floor| floor.0),
             prepared_transactions: self.prepared.count() as u64,
             prepared_bytes: self.prepared.bytes() as u64,
             memtable_held_bytes: self.memory.budget.used(Part::Memtables) as u64,
@@ -117,6 +131,8 @@ impl Database {
             compacted_bytes: count(&counters.compacted_bytes),
             dropped_tables: count(&counters.dropped_tables),
             space_compactions: count(&counters.space_compactions),
+            moved_tables: count(&counters.moved_tables),
+            moved_bytes: count(&counters.moved_bytes),
             delayed_ms: count(&waits.delayed_ns) / 1_000_000,
             stalls: count(&waits.stalls),
             stalled_ms: count(&waits.stalled_ns) / 1_000_000,
@@ -160,10 +176,18 @@ impl Stats {
             self.tables[level] += 1;
             self.table_bytes[level] += table.bytes();
             self.table_entries += table.meta().entries;
+            match table.reference().tier {
+                Tier::Hot => self.hot_bytes += table.bytes(),
+                Tier::Cold => {
+                    self.cold_tables += 1;
+                    self.cold_bytes += table.bytes();
+                }
+            }
         }
     }
 
-    /// Every number with its name, levels one by one, for tables and JSON.
+    /// Every number with its name, levels one by one, for tables and JSON. A retention floor is
+    /// left out where there is none.
     #[must_use]
     pub fn entries(&self) -> Vec<(String, u64)> {
         let mut entries: Vec<(String, u64)> = [
@@ -179,6 +203,9 @@ impl Stats {
             ("fold_bytes", self.fold_bytes),
             ("frozen_generations", self.frozen_generations),
             ("table_entries", self.table_entries),
+            ("hot_bytes", self.hot_bytes),
+            ("cold_tables", self.cold_tables),
+            ("cold_bytes", self.cold_bytes),
             ("cache_bytes", self.cache_bytes),
             ("cache_bytes_max", self.cache_bytes_max),
             ("cache_hits", self.cache_hits),
@@ -191,6 +218,8 @@ impl Stats {
             ("compacted_bytes", self.compacted_bytes),
             ("dropped_tables", self.dropped_tables),
             ("space_compactions", self.space_compactions),
+            ("moved_tables", self.moved_tables),
+            ("moved_bytes", self.moved_bytes),
             ("delayed_ms", self.delayed_ms),
             ("stalls", self.stalls),
             ("stalled_ms", self.stalled_ms),
@@ -203,6 +232,7 @@ impl Stats {
         ]
         .map(|(name, number)| (name.to_owned(), number))
         .into();
+        entries.extend(self.retention_floor.map(|floor| ("retention_floor".to_owned(), floor)));
         for level in 0..LEVELS {
             entries.push((format!("level{level}_tables"), self.tables[level]));
             entries.push((format!("level{level}_bytes"), self.table_bytes[level]));

@@ -47,10 +47,10 @@ pub use siltdb_engine::backup::{
     verify::VerifyReport,
 };
 
-/// How files are copied for a backup, and for a restore.
+/// How files are copied: for a backup, a restore, and a move between tiers.
 #[derive(Clone, Debug, Default)]
 pub struct CopyOptions {
-    rate: Option<u64>,
+    pub(crate) rate: Option<u64>,
 }
 
 impl CopyOptions {
@@ -72,8 +72,8 @@ impl CopyOptions {
 impl Db {
     /// Adds a backup of what the database holds to the directory `dir`, which is made if it does
     /// not exist. It has every commit that was acknowledged before the call, of all families, and
-    /// the options of the families. Readers and writers go on meanwhile; changes of families wait
-    /// for the flush. On return the backup is durable.
+    /// the options of the families. Readers and writers go on meanwhile; changes of families and
+    /// decisions about prepared transactions wait for the flush. On return the backup is durable.
     ///
     /// One directory takes the backups of one database. What is not in it: the log, so that a feed
     /// of a restored database begins there; and options of an opening.
@@ -89,8 +89,7 @@ impl Db {
     /// # Errors
     /// `InvalidArgument`, if `dir` belongs to a database, is a file, or holds other files and no
     /// backup; `Locked`, while another process makes or reads backups there; `Corruption`, if a
-    /// table of the database is damaged; `Busy`, if prepared transactions are decided faster than
-    /// flushed; `NoSpace`, `ReadOnly`, `Poisoned`, `Closed`; the system's.
+    /// table of the database is damaged; `NoSpace`, `ReadOnly`, `Poisoned`, `Closed`; the system's.
     /// No backup is added then, unless the last step alone failed, the sync of its name.
     pub fn backup(&self, dir: impl AsRef<Path>) -> Result<Backup> {
         self.backup_with(dir, &CopyOptions::new(), &mut |_| ControlFlow::Continue(()))

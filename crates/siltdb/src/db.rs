@@ -383,9 +383,9 @@ impl Db {
         self.engine().compact_all()
     }
 
-    /// Blocks until no flush or compaction is due or running. A memtable that is not full stays in
-    /// memory. During a pause ([`Db::pause_background`]) no compaction is due. Under steady writing
-    /// this may block without end.
+    /// Blocks until no flush, compaction or move to another tier is due or running. A memtable that
+    /// is not full stays in memory. During a pause ([`Db::pause_background`]) no compaction and no
+    /// move is due. Under steady writing this may block without end.
     ///
     /// # Errors
     /// `NoSpace`, `Poisoned`, `Closed`, `Io`.
@@ -393,12 +393,13 @@ impl Db {
         self.engine().settle()
     }
 
-    /// Returns the error of background work that currently fails: a flush, or the compaction of a
-    /// family. Failed work is retried until it succeeds. The first failure is logged. A write gets
-    /// the error once it has to wait for that work.
+    /// Returns the error of background work that currently fails: a flush, the compaction of a
+    /// family, or a move to another tier, such as to a full cold disk. Failed work is retried until
+    /// it succeeds. The first failure is logged. A write gets the error once it has to wait for
+    /// that work.
     ///
-    /// If nothing fails, returns the damage that the last [`Db::scrub`] with damage found, until a
-    /// scrub of everything finds none.
+    /// If nothing fails, returns the damage of a table that could not be moved, or that the last
+    /// [`Db::scrub`] with damage found, until a scrub of everything finds none.
     #[must_use]
     pub fn background_error(&self) -> Option<Error> {
         self.engine().background_error()

@@ -47,6 +47,7 @@
 //! | *find them* `family` `family_by_id` `default_family` `families` | ✓ | | | |
 //! | *locks*, of a [`Transaction`] `get_for_update` `lock_key` `lock_range` | | | | |
 //! | *a fixed state* `snapshot`, of a family `family` | all | | ✓ | |
+//! | *earlier states* `set_retention_floor` `retention_floor` `snapshot_at` | all | | | |
 //! | *transactions* `begin` `begin_with` `wait_durable`, of one [`Transaction`] | all | | | |
 //! | *in two phases* `prepared` `commit_prepared` `rollback_prepared`, `_with` | all | | | |
 //! | *options* `options` | all | ✓ | | |
@@ -68,7 +69,9 @@
 //! | *damage in use* `scrub` `last_scrub` | all | | | |
 //! | *damage* `check`, without opening [`check()`] [`salvage`] [`inspect`] | all | | | |
 //! | *a copy* `checkpoint` `backup`, `_with`; of them [`backup::Backups`] | all | | | |
+//! | *one file* `archive` `import_archive`, `_with`; to read it [`archive::Archive`] | all | | | |
 //! | *beside a writer* `open_follower`, of a [`Follower`] `catch_up` `wait_for` `db` | all | | | |
+//! | *tiers* `freeze` `thaw`, `_with` | | ✓ | | |
 //! | *places* `open` `temporary` `destroy` `list_families` `path` | all | | | |
 //!
 //! A [`Transaction`] reads like a [`Snapshot`] and writes like a [`WriteBatch`]: it has their verbs
@@ -107,6 +110,7 @@ mod single_key;
 mod bucket;
 mod db;
 mod db_write;
+mod history;
 mod subscription;
 mod db_update;
 mod db_upkeep;
@@ -118,6 +122,8 @@ mod place;
 mod checkpoint;
 mod branch;
 pub mod backup;
+pub mod archive;
+mod tier;
 pub mod inspect;
 pub mod salvage;
 mod upgrade;
@@ -133,8 +139,10 @@ pub struct Readme;
 #[doc = include_str!("../../../docs/tuning.md")]
 #[doc = include_str!("../../../docs/change-feed.md")]
 #[doc = include_str!("../../../docs/follower.md")]
+#[doc = include_str!("../../../docs/history.md")]
 #[doc = include_str!("../../../docs/operations.md")]
 #[doc = include_str!("../../../docs/bulk.md")]
+#[doc = include_str!("../../../docs/tiers.md")]
 #[doc = include_str!("../../../docs/two-phase-commit.md")]
 #[doc = include_str!("../../../docs/coming-from/rocksdb.md")]
 #[doc = include_str!("../../../docs/coming-from/sled-redb-fjall.md")]
@@ -152,6 +160,7 @@ pub use db::{Db, check};
 pub use db_upkeep::{CompactOptions, ScrubOptions};
 pub use family::Family;
 pub use follower::Follower;
+pub use history::RetentionFloor;
 pub use ingestion::Ingestion;
 pub use isolation::{Isolation, TransactionOptions};
 pub use iter::{Cursor, Iter, Keys};

@@ -8,7 +8,7 @@ use crate::options::{
 };
 use siltdb_base::error::{Error, Result};
 use siltdb_engine::options::Access;
-use std::{str::FromStr, time::Duration};
+use std::{path::PathBuf, str::FromStr, time::Duration};
 
 /// Prefix of the names of the default family's options.
 const DEFAULT_FAMILY: &str = "default_family.";
@@ -57,6 +57,8 @@ const OPTIONS: &[Named<Options>] = options! {
     "feed_bytes_max", BYTES, engine.feed_bytes_max, bytes, u64::to_string;
     "scrub_interval", "a time, as 200ms or 5s", engine.scrub_interval, time, time_text;
     "scrub_bytes_per_second", BYTES, engine.scrub_bytes_per_second, bytes, u64::to_string;
+    "cold_directory", "a path, or none", engine.cold_directory, path, path_text;
+    "tier_rate", BYTES, engine.tier_rate, bytes, u64::to_string;
     "workers", NUMBER, engine.workers, number, usize::to_string;
     "recovery", "strict or point_in_time", engine.recovery, word(RECOVERIES), word_of(RECOVERIES);
     "seed", "a number, or auto", engine.seed, or_auto(number), auto_or;
@@ -71,6 +73,7 @@ const FAMILY_OPTIONS: &[Named<FamilyOptions>] = options! {
     "base_level_bytes", BYTES, tree.base_level_bytes, bytes, u64::to_string;
     "level_size_ratio", NUMBER, tree.level_size_ratio, number, u32::to_string;
     "level0_runs", NUMBER, tree.level0_runs_trigger, number, u32::to_string;
+    "cold_from_level", NUMBER, tree.cold_from_level, number, u32::to_string;
 };
 
 const CREATES: &[(&str, Create)] =
@@ -279,6 +282,18 @@ fn durability(text: &str) -> Option<Durability> {
             ms => Durability::Interval(Duration::from_millis(ms)),
         },
     })
+}
+
+fn path(text: &str) -> Option<Option<PathBuf>> {
+    match text {
+        "" => None,
+        "none" => Some(None),
+        path => Some(Some(path.into())),
+    }
+}
+
+fn path_text(path: &Option<PathBuf>) -> String {
+    path.as_ref().map_or_else(|| "none".to_owned(), |path| path.to_string_lossy().into_owned())
 }
 
 fn time_text(time: &Duration) -> String {

@@ -5,7 +5,7 @@
 use siltdb_base::{clock::Clock, fs::Fs};
 use siltdb_engine::options::{Access, EngineOptions};
 use siltdb_tree::options::TreeOptions;
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 pub use siltdb_base::fs::{LogIo, ReadIo};
 pub use siltdb_disk::{log::recover::RecoveryMode, options::Compression};
@@ -172,6 +172,41 @@ impl Options {
         self
     }
 
+    /// The directory of the cold tier, on a larger or cheaper disk, for the tables of frozen
+    /// families and of [`FamilyOptions::cold_from_level`]. A relative path starts at the directory
+    /// of the database. Default: the one that the database was opened with before, or none.
+    ///
+    /// The path is stored, so that later openings need no option. A new cold directory is empty or
+    /// does not exist. One that was moved is named again; its file `COLD` says whose it is. Readers
+    /// and writers open it, and a writer locks it.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use siltdb::{Db, Options, Read};
+    ///
+    /// let db = Options::new().cold_directory("../cold").open(dir.path().join("data"))?;
+    /// db.put("key", "value")?;
+    /// db.default_family().freeze()?;
+    /// assert_eq!(db.stats().cold_tables, 1);
+    /// db.close()?;
+    /// let db = Db::open(dir.path().join("data"))?;
+    /// assert_eq!(db.get("key")?.as_deref(), Some(&b"value"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn cold_directory(mut self, path: impl Into<PathBuf>) -> Self {
+        self.engine.cold_directory = Some(path.into());
+        self
+    }
+
+    /// The rate at which tables move between the tiers in the background, in bytes a second, at
+    /// least 1 KiB. Default: 32 MiB.
+    #[must_use]
+    pub fn tier_rate(mut self, bytes: u64) -> Self {
+        self.engine.tier_rate = bytes;
+        self
+    }
+
     /// Reaction to damage in the log below its synced position. Default: [`RecoveryMode::Strict`],
     /// which refuses to open.
     #[must_use]
@@ -258,8 +293,9 @@ impl Options {
         self
     }
 
-    /// The seed of all random choices of the engine, for simulators. Default: drawn from the
-    /// system.
+    /// The seed of all random choices of the engine, for simulators. Each opening needs another
+    /// one: random numbers tell new records of the log from those that a power failure has left in
+    /// a file. Default: drawn from the system.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.engine.seed = Some(seed);
@@ -347,6 +383,18 @@ impl FamilyOptions {
     #[must_use]
     pub fn level0_runs(mut self, runs: u32) -> Self {
         self.tree.level0_runs_trigger = runs;
+        self
+    }
+
+    /// The level from which on tables belong to the cold tier: 0 (all) to 7 (none). Default: 7.
+    ///
+    /// The background moves them, at [`Options::tier_rate`], if the database has an
+    /// [`Options::cold_directory`]. Flushes and compactions write hot tables, which then move. A
+    /// lower level means less hot space, and slower reads of what lies there.
+    /// [`Family::freeze`](crate::Family::freeze) sets 0, [`Family::thaw`](crate::Family::thaw) 7.
+    #[must_use]
+    pub fn cold_from_level(mut self, level: u32) -> Self {
+        self.tree.cold_from_level = level;
         self
     }
 

@@ -26,7 +26,8 @@ pub use siltdb_engine::{
 /// may hide a later value.
 ///
 /// `options` are those of the new database. Its families keep their old options, as far as these
-/// are known. [`Options::lock_wait`] applies to the old database. On `Ok` the new database is
+/// are known. [`Options::lock_wait`] and [`Options::cold_directory`] apply to the old database; the
+/// new one has no cold directory. On `Ok` the new database is
 /// durable and closed.
 ///
 /// Memory: a block and an index for each sorted run, and about 64 MiB of the log, in addition to

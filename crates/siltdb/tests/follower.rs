@@ -23,6 +23,10 @@ mod meddling;
 use meddling::MeddlingFs;
 
 const DIR: &str = "db";
+
+/// Keys and values.
+type Pairs = Vec<(Vec<u8>, Vec<u8>)>;
+
 const SLOTS: u64 = 61;
 const TWIN: &str = "twin";
 
@@ -433,6 +437,57 @@ fn files_that_vanish_while_they_are_read_are_no_damage() {
     }
 }
 
+/// A follower of a database in which `change` happens once: after its manifest was read, and before
+/// its log is.
+fn follow_beside(fs: &MemFs, change: impl Fn() + Send + Sync + 'static) -> Follower {
+    let is_done = AtomicBool::new(false);
+    let meddle = move |path: &Path| {
+        let is_log = path.extension().is_some_and(|extension| extension == "log");
+        if is_log && !is_done.swap(true, Ordering::Relaxed) {
+            change();
+        }
+    };
+    let meddling = MeddlingFs::new(Arc::new(fs.clone()), Arc::new(meddle));
+    tiny().workers(0).fs(Arc::new(meddling)).open_follower(DIR).unwrap()
+}
+
+#[test]
+fn a_batch_is_whole_although_its_family_is_newer_than_the_manifest() {
+    let fs = MemFs::new();
+    let writer = on(&fs).open(DIR).unwrap();
+    writer.put(b"k", b"before").unwrap();
+    let follower = follow_beside(&fs, move || {
+        let late = writer.create_family("late", family_options()).unwrap();
+        let mut batch = WriteBatch::new();
+        batch.put(&writer.default_family(), b"k", b"after").unwrap();
+        batch.put(&late, b"k", b"after").unwrap();
+        writer.write(&batch).unwrap();
+    });
+    let db = follower.db();
+    let late = db.family("late").unwrap().get(b"k").unwrap();
+    assert_eq!(db.get(b"k").unwrap().as_deref(), Some(&b"after"[..]));
+    assert_eq!(late.as_deref(), Some(&b"after"[..]));
+}
+
+/// The log begins anew, behind commits that only a later manifest has.
+#[test]
+fn a_log_that_begins_behind_the_manifest_is_not_read_for_it() {
+    let fs = MemFs::new();
+    let writer = on(&fs).open(DIR).unwrap();
+    (1..=3).for_each(|round| commit(&writer, &families(&writer), round, &WriteOptions::new()));
+    let (disk, writer) = (fs.clone(), std::sync::Mutex::new(writer));
+    let follower = follow_beside(&fs, move || {
+        let mut writer = writer.lock().unwrap();
+        writer.flush().unwrap();
+        writer.clone().close().unwrap();
+        *writer = on(&disk).open(DIR).unwrap();
+        commit(&writer, &families(&writer), 4, &WriteOptions::new());
+    });
+    verify(&follower.db());
+    follower.catch_up().unwrap();
+    assert_eq!(verify(&follower.db()), 4);
+}
+
 #[test]
 fn damage_is_damage_if_it_stays() {
     let damaged = |damage: &dyn Fn(&MemFs)| {
@@ -509,6 +564,58 @@ fn a_removed_or_replaced_database_is_noticed() {
     assert_eq!(verify(&follower.db()), 50);
 }
 
+/// The files of `from` take the place of those of `to`.
+fn replace_files(to: &MemFs, from: &MemFs) {
+    use siltdb::testing::Fs;
+    let dir = Path::new(DIR);
+    for entry in to.list(dir).unwrap() {
+        to.remove(&dir.join(entry.name)).unwrap();
+    }
+    for entry in from.list(dir).unwrap() {
+        let path = dir.join(entry.name);
+        to.write_all(&path, &from.read_all(&path).unwrap()).unwrap();
+    }
+}
+
+/// As after a sync that failed: the process that recovers does not find what was shown.
+#[test]
+fn commits_that_are_lost_after_they_were_shown_end_the_follower() {
+    let (mut lost, mut kept) = (0, 0);
+    for seed in 0..40 {
+        let fs = MemFs::new();
+        let writer = on(&fs).open(DIR).unwrap();
+        let all = families(&writer);
+        let synced = WriteOptions::new().durability(Durability::Synced);
+        (1..=5).for_each(|round| commit(&writer, &all, round, &synced));
+        (6..=12).for_each(|round| commit(&writer, &all, round, &WriteOptions::new()));
+        let follower = on(&fs).open_follower(DIR).unwrap();
+        assert_eq!(verify(&follower.db()), 12);
+        let after = fs.crash_clone(Crash::PowerLoss { seed });
+        drop((all, writer));
+        replace_files(&fs, &after);
+        let next = on(&fs).open(DIR).unwrap();
+        let left = verify(&next);
+        commit(&next, &families(&next), left + 1, &WriteOptions::new());
+        if seed % 2 == 0 {
+            // The log that says so is gone.
+            next.flush().unwrap();
+        }
+        if left == 12 {
+            follower.catch_up().unwrap();
+            assert_eq!(verify(&follower.db()), 13, "seed {seed}");
+            kept += 1;
+        } else if seed % 2 == 1 || next.snapshot().sequence() < follower.sequence() {
+            for _ in 0..2 {
+                let error = follower.catch_up().unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Poisoned, "seed {seed}, {left} left: {error}");
+                assert_eq!(verify(&follower.db()), 12);
+            }
+            lost += 1;
+        }
+    }
+    assert!(lost > 5, "{lost} lost, {kept} kept");
+}
+
 #[test]
 fn clones_and_decided_transactions_show_and_undecided_ones_are_listed() {
     let fs = MemFs::new();
@@ -543,6 +650,80 @@ fn clones_and_decided_transactions_show_and_undecided_ones_are_listed() {
         // What the log said is in the manifest and in tables after this.
         writer.flush().unwrap();
     }
+}
+
+/// All that a database shows: its families, and what waits for its decision.
+fn shown(db: &Db) -> (BTreeMap<String, Pairs>, Vec<Vec<u8>>) {
+    let pairs = |name: &String| -> Pairs {
+        let entries = db.family(name).unwrap().prefix(b"").unwrap().map(|entry| entry.unwrap());
+        entries.map(|(key, value)| (key.to_vec(), value.to_vec())).collect()
+    };
+    let families = db.families().into_iter().map(|name| (name.clone(), pairs(&name))).collect();
+    (families, db.prepared().iter().map(|one| one.id().to_vec()).collect())
+}
+
+/// A family, and a transaction that waits for its decision, of those that there are.
+fn pick(db: &Db, random: &mut impl FnMut(usize) -> usize) -> (Family, Option<Vec<u8>>) {
+    let (names, waiting) = (db.families(), db.prepared());
+    let family = db.family(&names[random(names.len())]).unwrap();
+    let index = random(waiting.len().max(1));
+    (family, waiting.get(index).map(|one| one.id().to_vec()))
+}
+
+#[test]
+fn a_follower_shows_what_its_writer_has_whatever_comes_together() {
+    let mut undecided = 0;
+    for seed in 0..8_u64 {
+        let fs = MemFs::new();
+        let mut state = seed;
+        let mut random = |end: usize| {
+            let product = state.wrapping_mul(6_364_136_223_846_793_005);
+            state = product.wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % end
+        };
+        let open = || on(&fs).retain_log_bytes((seed % 2) << 14).open(DIR).unwrap();
+        let mut writer = open();
+        let follower = on(&fs).open_follower(DIR).unwrap();
+        for step in 0..300 {
+            let (family, waiting) = pick(&writer, &mut random);
+            match (random(16), waiting) {
+                (0..3, _) => {
+                    let transaction = writer.begin(Isolation::Snapshot);
+                    let key = format!("prepared {step}");
+                    transaction.put(&key, b"default").unwrap();
+                    transaction.family(&family).unwrap().put(&key, b"family").unwrap();
+                    transaction.prepare(format!("{step:03}")).unwrap();
+                }
+                (3 | 4, Some(id)) => drop(writer.commit_prepared(id).unwrap()),
+                (5, Some(id)) => writer.rollback_prepared(id).unwrap(),
+                (6, _) => drop(writer.clone_family(&family, &format!("clone {step}")).unwrap()),
+                (7, _) if family.name() != "default" => writer.drop_family(&family.name()).unwrap(),
+                (8, _) => writer.flush().unwrap(),
+                (9, _) => drop(writer.run_job().unwrap()),
+                (10, _) if step % 4 == 0 => {
+                    writer.close().unwrap();
+                    writer = open();
+                }
+                (11, _) => {
+                    let found = follower.catch_up().unwrap();
+                    assert_eq!(found, writer.snapshot().sequence(), "seed {seed}, step {step}");
+                    assert_eq!(shown(&follower.db()), shown(&writer), "seed {seed}, step {step}");
+                    undecided += writer.prepared().len();
+                }
+                (number, _) => {
+                    for key in 0..20 {
+                        family.put(format!("key {key}"), [number as u8; 50]).unwrap();
+                    }
+                }
+            }
+        }
+        let fresh = on(&fs).open_follower(DIR).unwrap();
+        follower.catch_up().unwrap();
+        for follower in [&follower, &fresh] {
+            assert_eq!(shown(&follower.db()), shown(&writer), "seed {seed}");
+        }
+    }
+    assert!(undecided > 100, "{undecided}");
 }
 
 #[test]

@@ -341,6 +341,31 @@ fn a_range_compaction_tells_its_progress_and_stops_between_steps() {
     assert!(db.background_error().is_none());
 }
 
+/// No compaction is running then: the next step finds that it was cancelled.
+#[test]
+fn a_manual_compaction_that_is_cancelled_between_two_steps_ends() {
+    let run = |on_step: &dyn Fn(&Db)| {
+        let fs = MemFs::new();
+        let (db, _) = before_a_compaction(&fs);
+        db.compact().unwrap();
+        for round in 4..8 {
+            fill(&db, 300, round).unwrap();
+            db.settle().unwrap();
+        }
+        let (before, mut steps) = (contents(&db), 0);
+        let compacted = db.default_family().compact_with(&CompactOptions::new(), &mut |_| {
+            steps += 1;
+            on_step(&db);
+        });
+        assert!(contents(&db) == before);
+        (steps, compacted.map_err(|error| error.kind()))
+    };
+    let (steps, compacted) = run(&|_| {});
+    assert!(steps > 1 && compacted.is_ok(), "{steps}");
+    let cancelled = (1, Err(ErrorKind::Cancelled));
+    assert_eq!(run(&|db| db.cancel_compactions().unwrap()), cancelled);
+}
+
 /// Each call of a compaction that is cancelled in the middle, and of the pause after it, is a crash
 /// point: everything is there after a reopen, and nothing superfluous.
 #[test]

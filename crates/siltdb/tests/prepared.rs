@@ -503,6 +503,34 @@ fn a_batch_over_families_is_committed_as_a_whole_and_dropped_families_are_left_o
     drop(again);
 }
 
+/// A clone has nothing of what is prepared in its source, also if it takes the name of its source.
+#[test]
+fn a_decision_reaches_no_clone_of_its_family() {
+    let fs = MemFs::new();
+    let db = open(&fs);
+    let source = db.create_family("f", FamilyOptions::new()).unwrap();
+    source.put("k", "before").unwrap();
+    let transaction = begin(&db, Isolation::Serializable);
+    transaction.family(&source).unwrap().put("k", "prepared").unwrap();
+    transaction.put("other", "prepared").unwrap();
+    transaction.prepare("t").unwrap();
+    db.clone_family(&source, "kept").unwrap();
+    db.clone_family(&source, "copy").unwrap();
+    db.drop_family("f").unwrap();
+    db.rename_family("copy", "f").unwrap();
+    let (fs, db) = crashed(&fs, power_loss(1));
+    assert_eq!(ids(&db), ["t"]);
+    db.family("f").unwrap().put("k", "not locked").unwrap();
+    assert_eq!(kind(db.put("other", "locked")), ErrorKind::Busy);
+    db.commit_prepared("t").unwrap();
+    let (_, crashed) = crashed(&fs, power_loss(2));
+    for db in [db, crashed] {
+        let of = |name: &str| db.family(name).unwrap().get("k").unwrap().unwrap();
+        assert_eq!((&of("f")[..], &of("kept")[..]), (&b"not locked"[..], &b"before"[..]));
+        assert_eq!(value(&db, "other"), Some("prepared".to_owned()));
+    }
+}
+
 #[test]
 fn a_feed_shows_it_once_at_its_decision() {
     let fs = MemFs::new();

@@ -1,6 +1,8 @@
 //! The table files of a tree: opened, in levels, as versions.
 
 pub mod table_file;
+pub mod table_store;
+mod key_slice;
 pub mod open_files;
 pub mod stack;
 pub mod level;

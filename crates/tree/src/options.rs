@@ -17,12 +17,14 @@
 //! 8    base level bytes varint
 //! 9    tombstone percent trigger varint
 //! 10   key order: `bytewise`
+//! 17   cold from level varint; absent: all tables are hot
 //! ```
 
 use crate::merge_operator::{MergeOperator, not_given};
 use siltdb_base::{
     codec::ByteReader,
     error::{Error, ErrorKind, Result},
+    limits::LEVELS,
 };
 use siltdb_disk::{
     fields::{FieldList, FieldsWriter, StoredField, UnknownFields, read_fields},
@@ -45,6 +47,9 @@ pub const BASE_LEVEL_BYTES: RangeInclusive<u64> = 1 << 10..=1 << 48;
 /// Tombstone triggers that are permitted, in percent; one above 100 never triggers.
 pub const TOMBSTONE_PERCENT_TRIGGER: RangeInclusive<u32> = 1..=101;
 
+/// Levels from which on tables may be cold: 0 is all of them, and one past the last is none.
+pub const COLD_FROM_LEVEL: RangeInclusive<u32> = 0..=LEVELS as u32;
+
 const FIELDS: FieldList = FieldList {
     of: "family options",
     reserved: &[
@@ -54,7 +59,6 @@ const FIELDS: FieldList = FieldList {
         (14, "compaction strategy"),
         (15, "compaction filter"),
         (16, "compression dictionary"),
-        (17, "tier of files"),
         (18, "encryption"),
     ],
 };
@@ -81,6 +85,8 @@ pub struct TreeOptions {
     /// The part of a table's entries that are tombstones from which on it is compacted for their
     /// sake, in percent, in [`TOMBSTONE_PERCENT_TRIGGER`].
     pub tombstone_percent_trigger: u32,
+    /// Tables from this level on belong to the cold tier, in [`COLD_FROM_LEVEL`].
+    pub cold_from_level: u32,
     /// What later versions chose.
     pub unknown: UnknownFields,
 }
@@ -95,6 +101,7 @@ impl Default for TreeOptions {
             table_bytes_target: 32 << 20,
             base_level_bytes: 256 << 20,
             tombstone_percent_trigger: 50,
+            cold_from_level: *COLD_FROM_LEVEL.end(),
             unknown: UnknownFields::default(),
         }
     }
@@ -112,7 +119,8 @@ impl TreeOptions {
         in_range("table_bytes_target", self.table_bytes_target, &TABLE_BYTES_TARGET)?;
         in_range("base_level_bytes", self.base_level_bytes, &BASE_LEVEL_BYTES)?;
         let percent = self.tombstone_percent_trigger;
-        in_range("tombstone_percent_trigger", percent, &TOMBSTONE_PERCENT_TRIGGER)
+        in_range("tombstone_percent_trigger", percent, &TOMBSTONE_PERCENT_TRIGGER)?;
+        in_range("cold_from_level", self.cold_from_level, &COLD_FROM_LEVEL)
     }
 
     /// Appends the encoding to `out`. Of the merge operator only the name is stored.
@@ -130,6 +138,10 @@ impl TreeOptions {
         fields.put_number(8, self.base_level_bytes);
         fields.put_number(9, u64::from(self.tombstone_percent_trigger));
         fields.put(10, |value| value.extend_from_slice(KEY_ORDER));
+        // Absent by default, so that versions without tiers can open a database without them.
+        if self.cold_from_level != *COLD_FROM_LEVEL.end() {
+            fields.put_number(17, u64::from(self.cold_from_level));
+        }
         fields.finish();
     }
 
@@ -181,6 +193,7 @@ impl TreeOptions {
             8 => self.base_level_bytes = value.varint()?,
             9 => self.tombstone_percent_trigger = value.varint_u32()?,
             10 => check_key_order(value.take_all())?,
+            17 => self.cold_from_level = value.varint_u32()?,
             _ => return Ok(StoredField::Unknown),
         }
         Ok(StoredField::Known)

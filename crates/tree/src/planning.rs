@@ -6,3 +6,4 @@ pub mod pick_leveled;
 pub mod pick_garbage;
 pub mod garbage_watch;
 pub mod pick_range;
+pub mod pick_tier;

@@ -5,7 +5,7 @@
 use crate::{
     expected::Names,
     model::{DEFAULT, FamilyIndex},
-    settings::{DIRECTORY, Settings},
+    settings::{COLD, DIRECTORY, Layout, Settings},
     violation::{Checked, Violation, must},
     watch::JobsDone,
 };
@@ -70,7 +70,11 @@ impl Database {
         let names = [DIRECTORY, DIRECTORY.trim_start_matches('/'), LINK];
         // A dangling link is no place for a new database.
         let count = if fs.read_all(&Path::new(DIRECTORY).join("CURRENT")).is_ok() { 3 } else { 2 };
-        let db = settings.options(fs, clock, seed).open(names[(seed % count) as usize]);
+        let mut options = settings.options(fs, clock, seed);
+        if settings.layout == Layout::TwoTiers {
+            options = options.cold_directory(COLD);
+        }
+        let db = options.open(names[(seed % count) as usize]);
         // A failed open may leave no directory.
         let _ = lead(ELSEWHERE, ELSEWHERE);
         db
@@ -144,6 +148,7 @@ impl Database {
             compactions: stats.compactions,
             dropped_tables: stats.dropped_tables,
             space_compactions: stats.space_compactions,
+            moved_tables: stats.moved_tables,
         }
     }
 }

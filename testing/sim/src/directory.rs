@@ -3,7 +3,7 @@
 //! It looks at names only; the engine judges the contents.
 
 use crate::{
-    settings::DIRECTORY,
+    settings::{COLD, DIRECTORY},
     violation::{Checked, Violation, must},
 };
 use siltdb::Stats;
@@ -27,6 +27,8 @@ pub struct Directory {
     manifests: BTreeSet<String>,
     /// Files with other names.
     others: BTreeSet<String>,
+    /// Table files in the cold directory.
+    cold: BTreeSet<String>,
 }
 
 impl Directory {
@@ -44,6 +46,11 @@ impl Directory {
                 _ => &mut directory.others,
             };
             kind.insert(entry.name);
+        }
+        if must(fs.metadata(Path::new(COLD)), "looking for the cold directory")?.is_some() {
+            let cold = must(fs.list(Path::new(COLD)), "listing the cold directory")?;
+            let names = cold.into_iter().map(|entry| entry.name);
+            directory.cold.extend(names.filter(|name| name.ends_with(".table")));
         }
         Ok(directory)
     }
@@ -83,13 +90,16 @@ impl Directory {
     /// If something else is there.
     pub fn check_opened(&self, stats: &Stats) -> Checked<()> {
         // Several tables may share a file.
-        let tables_max: u64 = stats.tables.iter().sum();
-        let are_tables_needed = self.tables.len() as u64 <= tables_max;
-        let are_logs_needed = self.logs.is_empty() || stats.frozen_generations > 0;
+        let tables_max = stats.tables.iter().sum::<u64>() - stats.cold_tables;
+        let are_tables_needed =
+            self.tables.len() as u64 <= tables_max && self.cold.len() as u64 <= stats.cold_tables;
+        // If the log lacked the place of an ingest, the open has written it to a file of its own.
+        let are_logs_needed = self.logs.len() <= 1 || stats.frozen_generations > 0;
         if self.is_plain() && are_tables_needed && are_logs_needed {
             return Ok(());
         }
-        let wanted = format!("{tables_max} tables, {} generations", stats.frozen_generations);
+        let (cold, frozen) = (stats.cold_tables, stats.frozen_generations);
+        let wanted = format!("{tables_max} hot and {cold} cold tables, {frozen} generations");
         Err(Violation::new(format!("for {wanted}, the open left {self:?}")))
     }
 
@@ -102,7 +112,8 @@ impl Directory {
         let has_stranger = needs.others.contains(STRANGER);
         let idle = self.logs.difference(&needs.logs).count();
         let has_logs = needs.logs.is_subset(&self.logs) && idle <= IDLE_LOGS_MAX;
-        if self.is_plain() && self.tables == needs.tables && has_logs && has_stranger {
+        let has_tables = self.tables == needs.tables && self.cold == needs.cold;
+        if self.is_plain() && has_tables && has_logs && has_stranger {
             return Ok(());
         }
         Err(Violation::new(format!("at rest there is {self:?}, needed is {needs:?}")))

@@ -58,6 +58,8 @@ pub struct Expectation {
     pub floors_ms: Vec<u64>,
     /// The prepared transactions.
     pub waiting: Waiting,
+    /// The possible retention floors.
+    pub retained: Vec<Option<u64>>,
 }
 
 impl Expectation {
@@ -77,6 +79,7 @@ impl Expectation {
             joined: None,
             floors_ms: times.floors_ms().to_vec(),
             waiting: Waiting::new(),
+            retained: vec![None],
         }
     }
 

@@ -14,7 +14,7 @@ use crate::{
 use std::ops::Bound;
 
 impl Run {
-    fn any_family(&mut self) -> FamilyIndex {
+    pub(crate) fn any_family(&mut self) -> FamilyIndex {
         let indexes: Vec<_> = self.database.families.keys().copied().collect();
         self.draw.pick(&indexes)
     }

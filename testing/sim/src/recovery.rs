@@ -8,6 +8,7 @@ use crate::{
     directory::Directory,
     draw::Draw,
     expected::{Expectation, Names},
+    history::check_floor,
     keys::CLOCK_KEY,
     model::{DEFAULT, FamilyIndex, Model, Moment},
     prepared::{check_undecided, undecided, waiting_in},
@@ -91,7 +92,8 @@ impl Recovered {
         let Self { database, standing, times } = self;
         let Standing { commit, flushed, .. } = standing.clone();
         let shown = Expectation::exactly(commit, flushed, database.names.clone(), times);
-        Expectation { waiting: waiting_in(&database.db), ..shown }
+        let retained = vec![database.db.retention_floor()];
+        Expectation { waiting: waiting_in(&database.db), retained, ..shown }
     }
 }
 
@@ -159,6 +161,7 @@ impl Recovery<'_> {
             return Err(Violation::new(message));
         }
         check_undecided(&expectation.waiting, &database.db, standing.commit)?;
+        check_floor(&database.db, &expectation.retained)?;
         if let Some(copy) = copy {
             self.salvage(&copy, &database, &times)?;
         }
@@ -357,6 +360,7 @@ impl Recovery<'_> {
         expectation: &Expectation,
     ) -> Checked<(Standing, Times)> {
         self.report.recoveries += 1;
+        self.report.tiers.found += u64::from(database.db.stats().cold_tables > 0);
         database.read_clock();
         let mut found = BTreeMap::new();
         for (index, family) in &database.families {

@@ -2,7 +2,7 @@
 //!
 //! It counts and adds up; other modules judge promises.
 
-use crate::counts::{Buckets, Feeds, Locks, SingleKeys};
+use crate::counts::{Archives, Buckets, Feeds, Locks, SingleKeys, Tiers};
 use std::fmt;
 
 /// The engine's work at the time of a crash.
@@ -32,11 +32,13 @@ pub enum Phase {
     Backup,
     /// An ingest.
     Ingest,
+    /// A family being frozen or thawed.
+    Tier,
     /// A sync on demand, a close, and jobs that neither flush nor compact.
     Other,
 }
 
-const PHASES: [(Phase, &str); 13] = [
+const PHASES: [(Phase, &str); 14] = [
     (Phase::Idle, "idle"),
     (Phase::Commit, "commit"),
     (Phase::Transaction, "transaction"),
@@ -49,11 +51,12 @@ const PHASES: [(Phase, &str); 13] = [
     (Phase::Checkpoint, "checkpoint"),
     (Phase::Backup, "backup"),
     (Phase::Ingest, "ingest"),
+    (Phase::Tier, "tier"),
     (Phase::Other, "other"),
 ];
 
 /// The phases in which a complete simulation must have crashed.
-const REQUIRED: [Phase; 12] = [
+const REQUIRED: [Phase; 13] = [
     Phase::Idle,
     Phase::Commit,
     Phase::Transaction,
@@ -66,6 +69,7 @@ const REQUIRED: [Phase; 12] = [
     Phase::Checkpoint,
     Phase::Backup,
     Phase::Ingest,
+    Phase::Tier,
 ];
 
 /// Counts of operations and checks.
@@ -113,6 +117,8 @@ pub struct Report {
     pub single_keys: SingleKeys,
     /// Counts of the change feed.
     pub feeds: Feeds,
+    /// Counts of tiers.
+    pub tiers: Tiers,
     /// Counts of checkpoints.
     pub checkpoints: Checkpoints,
     /// Families cloned.
@@ -121,10 +127,16 @@ pub struct Report {
     pub clones_at_snapshots: u64,
     /// Of all, families that were clones.
     pub clones_of_clones: u64,
+    /// Changes of the retention floor.
+    pub floors: u64,
+    /// Earlier states that were compared.
+    pub looks_back: u64,
     /// Branches created.
     pub branches: u64,
     /// Counts of backups.
     pub backups: Backups,
+    /// Counts of archives.
+    pub archives: Archives,
     /// Temporary renamings of the directory.
     pub moves: u64,
     /// The longest series of commits of which each was followed by a flush or an opening.
@@ -392,12 +404,16 @@ impl Report {
         self.buckets.add(&other.buckets);
         self.single_keys.add(&other.single_keys);
         self.feeds.add(&other.feeds);
+        self.tiers.add(&other.tiers);
         self.checkpoints.add(&other.checkpoints);
         self.clones += other.clones;
         self.clones_at_snapshots += other.clones_at_snapshots;
         self.clones_of_clones += other.clones_of_clones;
+        self.floors += other.floors;
+        self.looks_back += other.looks_back;
         self.branches += other.branches;
         self.backups.add(&other.backups);
+        self.archives.add(&other.archives);
         self.moves += other.moves;
         self.tiny_steps_max = self.tiny_steps_max.max(other.tiny_steps_max);
         self.reads += other.reads;
@@ -443,6 +459,8 @@ impl Report {
             ("clones", self.clones),
             ("clones at snapshots", self.clones_at_snapshots),
             ("clones of clones", self.clones_of_clones),
+            ("changes of the floor", self.floors),
+            ("states of history", self.looks_back),
             ("branches", self.branches),
             ("directories renamed", self.moves),
             ("tiny steps", self.tiny_steps_max),
@@ -460,11 +478,29 @@ impl Report {
         ];
         let (locks, buckets) = (self.locks.counts(), self.buckets.counts());
         let (single_keys, feeds) = (self.single_keys.counts(), self.feeds.counts());
+        let archives = self.archives.counts();
         let counts = counts.iter().chain(&transactions).chain(&checkpoints);
         let counts = counts.chain(&backups).chain(&locks).chain(&buckets);
-        let counts = counts.chain(&single_keys).chain(&feeds);
+        let tiers = self.tiers.counts();
+        let counts = counts.chain(&single_keys).chain(&feeds).chain(&tiers).chain(&archives);
         gaps.extend(counts.filter(|(_, count)| *count == 0).map(|(name, _)| name));
         gaps
+    }
+}
+
+impl Report {
+    /// The lines of clones and history.
+    fn write_earlier_states(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "clones       {:>9}  compared, {} of a snapshot, {} of a clone; {} branches",
+            self.clones, self.clones_at_snapshots, self.clones_of_clones, self.branches
+        )?;
+        writeln!(
+            f,
+            "history      {:>9}  states compared, {} changes of the retention floor",
+            self.looks_back, self.floors
+        )
     }
 }
 
@@ -501,14 +537,10 @@ impl fmt::Display for Report {
         writeln!(f, "{}", self.locks)?;
         writeln!(f, "{}", self.buckets)?;
         writeln!(f, "{}", self.single_keys)?;
-        writeln!(f, "{}", self.feeds)?;
+        writeln!(f, "{}\n{}", self.feeds, self.tiers)?;
         writeln!(f, "{}", self.checkpoints)?;
-        writeln!(
-            f,
-            "clones       {:>9}  compared, {} of a snapshot, {} of a clone; {} branches",
-            self.clones, self.clones_at_snapshots, self.clones_of_clones, self.branches
-        )?;
-        writeln!(f, "{}", self.backups)?;
+        self.write_earlier_states(f)?;
+        writeln!(f, "{}\n{}", self.backups, self.archives)?;
         writeln!(f, "reads        {:>9}  compared with the model", self.reads)?;
         writeln!(
             f,

@@ -150,6 +150,11 @@ pub struct Run {
     pub(crate) backups: Vec<u64>,
     /// Those of them whose names may not last, because only the sync of the names failed.
     pub(crate) backups_in_doubt: Vec<u64>,
+    /// The possible retention floors: several after a change that may not have happened.
+    pub(crate) retained: Vec<Option<u64>>,
+    /// States before this commit may differ from the model, because recoveries cannot tell which
+    /// volatile commits under later ones they found.
+    pub(crate) known_from: u64,
     /// Prepared transactions, and whether they wait for their decision.
     pub(crate) waiting: Waiting,
     /// What each prepared transaction writes.
@@ -217,6 +222,8 @@ impl Run {
             joined: None,
             backups: Vec::new(),
             backups_in_doubt: Vec::new(),
+            retained: vec![None],
+            known_from: 0,
             waiting: Waiting::new(),
             prepared: BTreeMap::new(),
             prepared_count: 0,
@@ -306,6 +313,7 @@ impl Run {
             joined: self.joined,
             floors_ms: self.times.floors_ms().to_vec(),
             waiting: self.waiting.clone(),
+            retained: self.retained.clone(),
         }
     }
 
@@ -329,7 +337,8 @@ impl Run {
         self.report.jobs += done.flushes + done.compactions;
         self.report.dropped_tables += done.dropped_tables;
         self.report.space_compactions += done.space_compactions;
-        let is_edit = matches!(activity, Activity::Family | Activity::Clone);
+        self.report.tiers.moved += done.moved_tables;
+        let is_edit = matches!(activity, Activity::Family | Activity::Clone | Activity::Ingest);
         if done != JobsDone::default() || is_edit && result.is_ok() {
             self.times.made_durable();
         }
@@ -351,6 +360,9 @@ impl Run {
             }
             if activity == Activity::Backup {
                 self.judge_crashed_backup(&state)?;
+            }
+            if activity == Activity::Archive {
+                self.judge_crashed_archive(&state)?;
             }
             let recovered = self.recovery().recover(&state, done, &before, 0)?;
             if self.draw.chance(1, 2) {
@@ -427,12 +439,16 @@ impl Run {
         let sequence = database.db.snapshot().sequence();
         self.model.recovered(commit, *flushed.end(), sequence);
         self.model.doubt(certain + 1..=commit);
+        if flushed.start() < flushed.end() || certain < commit {
+            self.known_from = commit;
+        }
         self.subscriber.reopened(sequence);
         (self.durable, self.flushed, self.visible) = (commit, commit, commit);
         self.opened_at = commit;
         self.disk = Excuse::None;
         (self.poisoned, self.trace, self.half_changed) = (false, Trace::None, None);
         self.waiting = waiting_in(&database.db);
+        self.retained = vec![database.db.retention_floor()];
         self.report.transactions.found_undecided += self.waiting.len() as u64;
         self.faults_before = database.fs.faults();
         database.fs.set_space_limit(None);

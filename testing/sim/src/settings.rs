@@ -10,6 +10,9 @@ use std::{sync::Arc, time::Duration};
 /// The database's directory in its file system.
 pub const DIRECTORY: &str = "/data/db";
 
+/// Its cold directory.
+pub const COLD: &str = "/data/cold";
+
 /// The failures of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weather {
@@ -32,6 +35,15 @@ pub enum Retained {
     Bytes(u64),
     /// All of it.
     Everything,
+}
+
+/// The directories of a database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// All tables are hot.
+    OneDirectory,
+    /// It has a cold directory.
+    TwoTiers,
 }
 
 /// The use of the change feed in a run.
@@ -70,6 +82,8 @@ pub struct Settings {
     pub retained: Retained,
     /// The use of the change feed.
     pub feed_use: FeedUse,
+    /// The directories.
+    pub layout: Layout,
     memtable_bytes: usize,
     read_io: ReadIo,
     memory_budget: usize,
@@ -86,6 +100,7 @@ pub struct FamilySettings {
     base_level_bytes: u64,
     level_size_ratio: u32,
     level0_runs: u32,
+    cold_from_level: u32,
 }
 
 impl FamilySettings {
@@ -100,6 +115,7 @@ impl FamilySettings {
             base_level_bytes: draw.pick(&[4 << 10, 32 << 10, 256 << 20]),
             level_size_ratio: draw.pick(&[2, 4, 10]),
             level0_runs: draw.pick(&[1, 2, 4]),
+            cold_from_level: draw.pick(&[7, 7, 6, 2, 1, 0]),
         }
     }
 
@@ -114,6 +130,7 @@ impl FamilySettings {
             .base_level_bytes(self.base_level_bytes)
             .level_size_ratio(self.level_size_ratio)
             .level0_runs(self.level0_runs)
+            .cold_from_level(self.cold_from_level)
             .merge_operator(Arc::new(operator))
     }
 }
@@ -157,6 +174,7 @@ impl Settings {
                 2 => FeedUse::Upto(draw.pick(&[1000, 20_000])),
                 _ => FeedUse::Upto(1 << 30),
             },
+            layout: draw.pick(&[Layout::OneDirectory, Layout::TwoTiers]),
             memtable_bytes,
             memory_budget: draw.pick(&[2 * memtable_bytes, 512 << 10, 8 << 20]),
             read_io: draw.pick(&[ReadIo::Read, ReadIo::Read, ReadIo::Map]),
@@ -187,6 +205,8 @@ impl Settings {
             .memtable_bytes(self.memtable_bytes)
             .memory_budget(self.memory_budget)
             .read_io(self.read_io)
+            // A move at this rate takes no time.
+            .tier_rate(1 << 60)
             .default_family(self.default_family.options(self.operator))
     }
 }

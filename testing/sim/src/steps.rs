@@ -53,9 +53,12 @@ impl Run {
             31..34 => self.step_on_key(),
             34..46 if self.draw.chance(1, 5) => self.two_phases(),
             34..46 => self.transact(),
+            46..49 => self.look_back(),
             46..52 => self.read(),
             52..57 => self.read_feed(),
-            58..60 => self.hold_snapshot(),
+            58 if self.draw.chance(1, 2) => self.change_floor(),
+            58 => self.hold_snapshot(),
+            59 => self.change_tier(),
             60 => self.backup(),
             61 if self.draw.chance(2, 3) => self.follow(),
             61 => self.hold_snapshot(),
@@ -75,7 +78,8 @@ impl Run {
                 Ok(())
             }
             57 | 91 => self.checkpoint(),
-            92..94 => {
+            92 => self.archive(),
+            93 => {
                 let ms = self.draw.pick(&[1, 20, 300, 2000]);
                 self.advance(Duration::from_millis(ms));
                 Ok(())
@@ -505,9 +509,9 @@ impl Run {
             let commit = self.model.acknowledged();
             let names = self.database.names.clone();
             let flushed = self.flushed..=commit;
-            let waiting = self.waiting.clone();
+            let (waiting, retained) = (self.waiting.clone(), self.retained.clone());
             expectation = Expectation::exactly(commit, flushed, names, &self.times);
-            expectation = Expectation { waiting, ..expectation };
+            expectation = Expectation { waiting, retained, ..expectation };
         }
         self.reopen(&expectation)
     }

@@ -58,7 +58,10 @@ impl Times {
 
     /// Follows a reading of `clock` by the database.
     pub fn read(&mut self, clock: &ManualClock) {
-        (self.latest_ms, self.at_ns) = (self.at(clock), clock.monotonic_ns());
+        // The database takes no note of when it reads the time that it gave last.
+        if clock.wall_ms() != self.latest_ms {
+            (self.latest_ms, self.at_ns) = (self.at(clock), clock.monotonic_ns());
+        }
         self.note_floor();
     }
 

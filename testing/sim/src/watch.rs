@@ -30,8 +30,12 @@ pub enum Activity {
     Checkpoint,
     /// The making of a backup.
     Backup,
+    /// The export of an archive.
+    Archive,
     /// An ingest.
     Ingest,
+    /// The freezing or thawing of a family.
+    Tier,
 }
 
 impl Activity {
@@ -40,11 +44,11 @@ impl Activity {
         let rarity = match self {
             Self::Commit => 16,
             Self::Transaction => 8,
-            Self::Jobs | Self::Clone => 12,
+            Self::Jobs | Self::Clone | Self::Tier => 12,
             Self::Recovery => 64,
             Self::Family | Self::Sync | Self::Ingest => 12,
             // These calls decide whether the copy exists.
-            Self::Checkpoint | Self::Backup => match call {
+            Self::Checkpoint | Self::Backup | Self::Archive => match call {
                 CallKind::SyncDir | CallKind::Rename => return 3,
                 _ => 48,
             },
@@ -105,6 +109,8 @@ pub struct JobsDone {
     pub dropped_tables: u64,
     /// Compactions that free space.
     pub space_compactions: u64,
+    /// Tables that moved to another tier.
+    pub moved_tables: u64,
 }
 
 impl JobsDone {
@@ -116,6 +122,7 @@ impl JobsDone {
             compactions: self.compactions - before.compactions,
             dropped_tables: self.dropped_tables - before.dropped_tables,
             space_compactions: self.space_compactions - before.space_compactions,
+            moved_tables: self.moved_tables - before.moved_tables,
         }
     }
 }
@@ -164,10 +171,11 @@ impl CrashState {
             (Some(Activity::Checkpoint), _) => Phase::Checkpoint,
             (Some(Activity::Backup), _) => Phase::Backup,
             (Some(Activity::Ingest), _) => Phase::Ingest,
+            (Some(Activity::Tier), _) => Phase::Tier,
             (Some(_), Place::Manifest) => Phase::Install,
             (Some(Activity::Commit), Place::Log) => Phase::Commit,
             (Some(Activity::Transaction), Place::Log) => Phase::Transaction,
-            (Some(Activity::Sync), _) => Phase::Other,
+            (Some(Activity::Sync | Activity::Archive), _) => Phase::Other,
             (Some(Activity::Commit), _) if done == JobsDone::default() => Phase::Commit,
             (Some(Activity::Transaction), _) if done == JobsDone::default() => Phase::Transaction,
             (Some(Activity::Commit | Activity::Transaction | Activity::Jobs), _) => job,
@@ -237,7 +245,8 @@ impl Eye {
         let Some(activity) = self.activity else { return };
         let full = self.left == 0 || self.taken.len() == TAKEN_PER_OPERATION_MAX;
         // A copy is complete from one of its last calls on, so later states replace earlier ones.
-        let is_copy = matches!(activity, Activity::Checkpoint | Activity::Backup);
+        let is_copy =
+            matches!(activity, Activity::Checkpoint | Activity::Backup | Activity::Archive);
         let replaces = is_copy && !self.taken.is_empty();
         if full && !replaces || !self.draw.chance(1, activity.rarity(call.kind)) {
             return;

@@ -8,7 +8,7 @@
 
 use siltdb::{
     BranchOptions, Compression, Db, Durability, ErrorKind, Family, FamilyOptions, Isolation,
-    MergeOptions, OnConflict, Options, Read, WriteBatch, WriteOptions,
+    MergeOptions, OnConflict, Options, Read, RetentionFloor, WriteBatch, WriteOptions,
     inspect::{self, Detail, Line},
 };
 use siltdb_base::{
@@ -42,6 +42,18 @@ const INGESTED: &str = "0.1-ingested";
 /// Branches, changed and merged; one is checked out.
 const BRANCHES: &str = "0.1-branches";
 
+/// A family in each tier, and one in both. The cold directory lies beside it, as `NAME.cold`.
+const TIERS: &str = "0.1-tiers";
+
+/// The cold directory of a database, by the extension of its stored name.
+const COLD: &str = "cold";
+
+/// Versions of keys from a retention floor on.
+const HISTORY: &str = "0.1-history";
+
+/// How many versions of how many keys; the first is below the floor, the last in the log.
+const VERSIONS: (u64, u64) = (5, 120);
+
 const STORED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../golden");
 
 /// The wall clock during the writing: 2025.
@@ -51,6 +63,9 @@ const WRITTEN_MS: u64 = 1_750_000_000_000;
 const LATE_MS: u64 = 4_102_444_800_000;
 
 const DIR: &str = "golden";
+
+/// Files by name.
+type Files = BTreeMap<String, Vec<u8>>;
 
 /// Family, key and value of each entry.
 type Contents = BTreeMap<(String, Vec<u8>), Vec<u8>>;
@@ -70,13 +85,15 @@ impl Writer {
     }
 
     fn open(&mut self) -> Db {
+        self.options().open(DIR).unwrap()
+    }
+
+    fn options(&mut self) -> Options {
         self.sessions += 1;
         options()
             .fs(Arc::new(self.fs.clone()))
             .clock(Arc::clone(&self.clock) as _)
             .seed(self.sessions)
-            .open(DIR)
-            .unwrap()
     }
 
     /// Ends the process of `db` with a crash.
@@ -428,14 +445,76 @@ fn write_branches(writer: &mut Writer) {
     for number in 230..236 {
         writer.holds(&default, &row(number), label(&on_branch).as_bytes());
     }
-    writer.put(&default, b"last", b"behind the merge");
+    for number in 0..6 {
+        writer.put(&default, format!("last:{number}").as_bytes(), b"behind the merge");
+    }
+    writer.crash(db, Crash::Kill);
+}
+
+/// A family that is frozen, one whose lower levels are cold, and one that is hot.
+fn write_tiers(writer: &mut Writer) {
+    let db = writer.options().cold_directory("../cold").open(DIR).unwrap();
+    let default = db.default_family();
+    let by_level = small(Compression::Lz4).cold_from_level(6);
+    let at = db.create_family("at", by_level).unwrap();
+    let now = db.create_family("now", small(Compression::None)).unwrap();
+    for round in 0..3 {
+        for family in [&default, &at, &now] {
+            for number in (round..120).step_by(3) {
+                let key = format!("row:{number:05}");
+                writer.put(family, key.as_bytes(), &value(number, 24 + number as usize % 40));
+            }
+        }
+        db.flush().unwrap();
+        db.settle().unwrap();
+    }
+    default.freeze().unwrap();
+    for family in [&default, &at, &now] {
+        for number in 0..6_u8 {
+            writer.put(family, &[b'l', number], b"in the log");
+        }
+    }
+    assert!(default.stats().hot_bytes == 0 && now.stats().cold_tables == 0);
+    assert!(at.stats().hot_bytes > 0 && at.stats().cold_tables > 0);
+    writer.crash(db, Crash::Kill);
+}
+
+/// A key of the history, and what it holds in one version.
+fn version_of(number: u64, version: u64) -> (Vec<u8>, Vec<u8>) {
+    (format!("row:{number:05}").into_bytes(), value(version * 1000 + number, 25))
+}
+
+/// Several versions of all keys, and a floor that was raised above the first.
+fn write_history(writer: &mut Writer) {
+    let db = writer.open();
+    let default = db.default_family();
+    let (versions, keys) = VERSIONS;
+    for version in 0..versions {
+        for number in 0..keys {
+            let (key, value) = version_of(number, version);
+            writer.put(&default, &key, &value);
+        }
+        match version {
+            0 => {
+                db.set_retention_floor(RetentionFloor::Now).unwrap();
+            }
+            1 => {
+                db.set_retention_floor(RetentionFloor::Sequence(2 * keys)).unwrap();
+            }
+            _ => {}
+        }
+        if version < versions - 1 {
+            db.flush().unwrap();
+            db.settle().unwrap();
+        }
+    }
     writer.crash(db, Crash::Kill);
 }
 
 /// The files that the present code writes as `name`, and their contents once the short-lived
 /// entries have expired. Zeros after the last record of a log or manifest have no meaning and are
 /// left out.
-fn written(name: &str) -> (BTreeMap<String, Vec<u8>>, Contents) {
+fn written(name: &str) -> (Files, Files, Contents) {
     let mut writer = Writer::new();
     if name == CLONES {
         write_clones(&mut writer);
@@ -443,6 +522,10 @@ fn written(name: &str) -> (BTreeMap<String, Vec<u8>>, Contents) {
         write_ingested(&mut writer);
     } else if name == BRANCHES {
         write_branches(&mut writer);
+    } else if name == TIERS {
+        write_tiers(&mut writer);
+    } else if name == HISTORY {
+        write_history(&mut writer);
     } else {
         fill_tables(&mut writer);
         lose_tail(&mut writer);
@@ -451,16 +534,24 @@ fn written(name: &str) -> (BTreeMap<String, Vec<u8>>, Contents) {
     if name == PREPARED {
         leave_prepared(&mut writer);
     }
-    let list = writer.fs.list(Path::new(DIR)).unwrap();
+    let cold = match name {
+        TIERS => files_in(&writer.fs, COLD),
+        _ => Files::new(),
+    };
+    (files_in(&writer.fs, DIR), cold, writer.contents)
+}
+
+fn files_in(fs: &MemFs, dir: &str) -> Files {
+    let list = fs.list(Path::new(dir)).unwrap();
     let files = list.into_iter().map(|entry| {
-        let mut bytes = writer.fs.read_all(&Path::new(DIR).join(&entry.name)).unwrap();
+        let mut bytes = fs.read_all(&Path::new(dir).join(&entry.name)).unwrap();
         if entry.name.ends_with(".log") || entry.name.ends_with(".manifest") {
             let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
             bytes.truncate(end.next_multiple_of(8).min(bytes.len()));
         }
         (entry.name, bytes)
     });
-    (files.collect(), writer.contents)
+    files.collect()
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -489,7 +580,7 @@ fn contents_of(text: &str) -> Contents {
     text.lines().map(entry).collect()
 }
 
-fn files_of(dir: &Path) -> BTreeMap<String, Vec<u8>> {
+fn files_of(dir: &Path) -> Files {
     let files = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
     let file = |entry: fs::DirEntry| {
         (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())
@@ -504,12 +595,36 @@ fn contents_path(dir: &Path) -> PathBuf {
     path.into()
 }
 
+/// Copies the stored files of `path` and of its cold directory to `place`; returns the database.
+fn copy_stored(path: &Path, place: &Path) -> PathBuf {
+    let [dir, cold] = ["db", COLD].map(|name| place.join(name));
+    for (from, to) in [(path.to_owned(), &dir), (cold_of(path), &cold)] {
+        if from.is_dir() {
+            fs::create_dir(to).unwrap();
+            files_of(&from)
+                .iter()
+                .for_each(|(name, bytes)| fs::write(to.join(name), bytes).unwrap());
+        }
+    }
+    dir
+}
+
+/// Where the cold directory of a stored database lies.
+fn cold_of(dir: &Path) -> PathBuf {
+    let mut path = dir.as_os_str().to_owned();
+    path.push(format!(".{COLD}"));
+    path.into()
+}
+
 /// The stored databases, by name.
 fn stored() -> Vec<PathBuf> {
     let entries = fs::read_dir(STORED).unwrap().map(|entry| entry.unwrap().path());
-    // Backups are for `golden_backup`.
-    let is_database =
-        |path: &PathBuf| path.is_dir() && path.extension() != Some("backups".as_ref());
+    // Backups are for `golden_backup`, and cold directories belong to databases.
+    let is_other = |extension: &str| ["backups", COLD].contains(&extension);
+    let is_database = |path: &PathBuf| {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        path.is_dir() && !extension.is_some_and(is_other)
+    };
     let mut databases: Vec<_> = entries.filter(is_database).collect();
     databases.sort();
     databases
@@ -564,11 +679,7 @@ fn a_stored_database_holds_what_it_must_and_is_written_on() {
     assert!(!stored().is_empty());
     for path in stored() {
         let place = tempfile::tempdir().unwrap();
-        let dir = place.path().join("db");
-        fs::create_dir(&dir).unwrap();
-        for (name, bytes) in files_of(&path) {
-            fs::write(dir.join(name), bytes).unwrap();
-        }
+        let dir = copy_stored(&path, place.path());
         let expected = contents_of(&fs::read_to_string(contents_path(&path)).unwrap());
         let report = siltdb::check(&dir, &mut |_| {}).unwrap();
         assert!(report.errors.is_empty() && report.not_verified.is_empty(), "{report:?}");
@@ -735,25 +846,79 @@ fn stored_branches_are_whole() {
 }
 
 #[test]
+fn a_stored_database_in_two_tiers_names_its_cold_tables_and_directory() {
+    let dir = Path::new(STORED).join(TIERS);
+    let (mut hot, mut cold, mut directories) = (0, 0, 0);
+    inspect::manifest(&dir, Detail::Operations, &mut |line| {
+        let is_cold = line.field("tier") == Some("cold");
+        let is_table = line.field("kind") == Some("add-table");
+        (hot, cold) = (hot + u32::from(is_table && !is_cold), cold + u32::from(is_cold));
+        directories += u32::from(line.field("kind") == Some("cold-directory"));
+        Ok(())
+    })
+    .unwrap();
+    assert!(hot > 5 && cold > 5 && directories > 0, "{hot} hot, {cold} cold, {directories}");
+    let place = tempfile::tempdir().unwrap();
+    let db = options().open(copy_stored(&dir, place.path())).unwrap();
+    assert!(db.stats().cold_tables > 5);
+    db.default_family().thaw().unwrap();
+    assert_eq!(db.default_family().stats().cold_tables, 0);
+}
+
+#[test]
+fn a_stored_history_shows_each_version_from_its_floor_on() {
+    let place = tempfile::tempdir().unwrap();
+    for (name, bytes) in files_of(&Path::new(STORED).join(HISTORY)) {
+        fs::write(place.path().join(name), bytes).unwrap();
+    }
+    let (versions, keys) = VERSIONS;
+    for rewritten in [false, true] {
+        let db = options().open(place.path()).unwrap();
+        if rewritten {
+            db.compact().unwrap();
+        }
+        assert_eq!(db.retention_floor(), Some(2 * keys));
+        for version in 1..versions {
+            let state = db.snapshot_at((version + 1) * keys).unwrap();
+            for number in 0..keys {
+                let (key, value) = version_of(number, version);
+                assert_eq!(state.get(key).unwrap().as_deref(), Some(&value[..]), "{version}");
+            }
+        }
+        assert_eq!(db.snapshot_at(2 * keys - 1).unwrap_err().kind(), ErrorKind::NotFound);
+        db.close().unwrap();
+    }
+}
+
+#[test]
 fn todays_code_writes_the_newest_stored_databases_byte_by_byte() {
-    [NEWEST, PREPARED, CLONES, INGESTED, BRANCHES].into_iter().for_each(compare_written);
+    [NEWEST, PREPARED, CLONES, INGESTED, BRANCHES, TIERS, HISTORY]
+        .into_iter()
+        .for_each(compare_written);
 }
 
 fn compare_written(name: &str) {
-    let (files, contents) = written(name);
+    let (files, cold, contents) = written(name);
     let (dir, text) = (Path::new(STORED).join(name), text_of(&contents));
     let text_path = contents_path(&dir);
     if std::env::var_os("GOLDEN").is_some_and(|what| what == "write") {
-        let _ = fs::remove_dir_all(&dir);
-        fs::create_dir_all(&dir).unwrap();
-        for (name, bytes) in &files {
-            fs::write(dir.join(name), bytes).unwrap();
+        for (dir, files) in [(&dir, &files), (&cold_of(&dir), &cold)] {
+            let _ = fs::remove_dir_all(dir);
+            if !files.is_empty() {
+                fs::create_dir_all(dir).unwrap();
+            }
+            for (name, bytes) in files {
+                fs::write(dir.join(name), bytes).unwrap();
+            }
         }
         fs::write(&text_path, &text).unwrap();
     }
     let bytes: usize = files.values().map(Vec::len).sum();
     assert!(bytes < 200 << 10, "{bytes} bytes");
     assert!(fs::read_to_string(text_path).unwrap() == text, "what it must hold is another");
+    if !cold.is_empty() {
+        assert!(files_of(&cold_of(&dir)) == cold, "the cold directory is written otherwise");
+    }
     let stored = files_of(&dir);
     let names = |files: &BTreeMap<String, Vec<u8>>| files.keys().cloned().collect::<Vec<_>>();
     let advice = "a database is not written as it lies in testing/golden.\n\

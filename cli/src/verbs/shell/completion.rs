@@ -61,7 +61,7 @@ impl Completion {
                 all.extend(self.branches.iter().cloned());
             }
             (_, [.., "--family"])
-            | (Some("use" | "clone"), [_])
+            | (Some("use" | "clone" | "freeze" | "thaw"), [_])
             | (Some("families"), [_, "drop" | "rename" | "options"]) => {
                 all.extend(self.families.iter().cloned())
             }

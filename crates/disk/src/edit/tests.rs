@@ -4,15 +4,17 @@ use super::*;
 use crate::{
     batch::BatchBytes,
     branch_record::{BranchFamily, BranchRecord},
+    edit::tier::Tier,
+    fields::UnknownFields,
     garbage::Garbage,
     key_sketch::{KeySketch, SketchBuilder},
     prepared::{HeldKeys, HeldLock, HeldMode},
-    table_meta::{IndexKind, RangeEnd},
+    table_meta::{IndexKind, KeySpan, RangeEnd, TableMeta},
 };
 use proptest::prelude::*;
 use siltdb_base::{
     id::{BranchId, TableUid},
-    limits::PREPARED_ID_BYTES_MAX,
+    limits::{PREPARED_ID_BYTES_MAX, TABLE_END_MAX},
     slice::Slice,
 };
 
@@ -53,6 +55,7 @@ fn table(file: u64) -> TableReference {
         visible_to: Some(SequenceNumber::ZERO),
         key_slice: Some(range),
         global_sequence: Some(SequenceNumber::MAX),
+        tier: Tier::Cold,
         unknown: UnknownFields::default(),
     }
 }
@@ -79,8 +82,8 @@ fn branch() -> BranchRecord {
 }
 
 fn every_change() -> Edit {
-    let plain =
-        TableReference { visible_to: None, key_slice: None, global_sequence: None, ..table(3) };
+    let (visible_to, key_slice, global_sequence, tier) = (None, None, None, Tier::Hot);
+    let plain = TableReference { visible_to, key_slice, global_sequence, tier, ..table(3) };
     let id = FamilyId(u32::MAX);
     let name = "n".repeat(FAMILY_NAME_BYTES_MAX);
     Edit {
@@ -108,9 +111,15 @@ fn every_change() -> Edit {
             },
             Change::LatestTime(StoredTime { latest_ms: u64::MAX, jump_ms: 7 }),
             Change::FamiliesLogged { position: LogPosition { segment: SegmentId(15), offset: 65 } },
+            Change::RetentionFloor(Some(SequenceNumber::MAX)),
+            Change::RetentionFloor(None),
             Change::Branch(BranchChange::Recorded(branch())),
             Change::Branch(BranchChange::CheckedOut(BranchId(u32::MAX))),
             Change::Branch(BranchChange::Dropped(BranchId(3))),
+            Change::ColdDirectory(ColdPlace {
+                id: u64::MAX,
+                path: "p".repeat(tier::COLD_PATH_BYTES_MAX),
+            }),
             Change::Prepared { number: SequenceNumber::MAX, transaction: prepared_batch() },
             Change::PreparedDecided { number: SequenceNumber(17) },
         ],
@@ -158,7 +167,7 @@ fn longer(change: &Change, more: &[u8]) -> Vec<u8> {
 
 #[test]
 fn what_a_newer_build_wrote_is_refused_by_name() {
-    for tag in [15].into_iter().chain(19..OPTIONAL).chain([128, 1 << 40]) {
+    for tag in [15].into_iter().chain(21..OPTIONAL).chain([128, 1 << 40]) {
         let change = Change::Unknown { tag, value: vec![0, 0] };
         let error = Edit::decode(&encoded(&Edit { changes: vec![change] })).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);
@@ -211,9 +220,13 @@ fn what_later_versions_add_to_a_change_obeys_the_rule_of_fields() {
         assert_eq!(decode(&[63, 0]).unwrap_err().kind(), ErrorKind::Unsupported);
         assert_eq!(decode(&[OPTIONAL as u8]).unwrap_err().kind(), ErrorKind::Corruption);
     }
-    let tier = longer(&every_change().changes[5], &[5, 1, 1]);
-    let error = Edit::decode(&tier).unwrap_err();
-    assert!(error.to_string().contains("reference to a table: tier of a file"), "{error}");
+    let encrypted = longer(&every_change().changes[5], &[6, 1, 1]);
+    let error = Edit::decode(&encrypted).unwrap_err();
+    assert!(error.to_string().contains("reference to a table: encryption of a file"), "{error}");
+    for tier in [0, 2] {
+        let error = Edit::decode(&longer(&every_change().changes[5], &[5, 1, tier])).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption);
+    }
 }
 
 #[test]

@@ -5,8 +5,9 @@
 //!    renamed.
 //! 3. The names are synced; the list is written, synced, renamed, and its name synced.
 //!
-//! A file that the directory has counts as the same if uid and length agree, and if a list names
-//! it: then it was verified. Any other, as a killed backup leaves it, is read again first.
+//! A file that the directory has counts as the same if what a list says of a table in it and its
+//! length agree: then it was verified. One that no list names, as a killed backup leaves it, is
+//! read again first.
 
 use crate::{
     backup::directory::BackupDirectory,
@@ -23,9 +24,10 @@ use siltdb_disk::{
     backup_list::{BackupFileName, BackupList, BackupObject, ObjectName, references},
     edit::TableReference,
     fields::UnknownFields,
-    file_name::FileName,
     table::TableScan,
+    table_meta::TableMeta,
 };
+use siltdb_tree::files::open_files::OpenFiles;
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::ControlFlow,
@@ -87,7 +89,7 @@ fn add_backup(
     let held = HeldObjects::find(directory)?;
     let number = directory.next_number()?;
     let contents = flushed(database, None)?;
-    let source = &**database.catalog.files.directory();
+    let source = &*database.catalog.files;
     let files = source_files(source, &contents)?;
     copying.begin(files.iter().map(|file| file.bytes).sum())?;
     let (mut objects, mut copied_files, mut copied_bytes) = (Vec::new(), 0, 0);
@@ -134,7 +136,7 @@ impl SourceFile<'_> {
 }
 
 /// The files of the contents, ascending.
-fn source_files<'a>(source: &dyn Fs, contents: &'a CopyContents) -> Result<Vec<SourceFile<'a>>> {
+fn source_files<'a>(source: &OpenFiles, contents: &'a CopyContents) -> Result<Vec<SourceFile<'a>>> {
     let mut tables: BTreeMap<FileNumber, Vec<&TableReference>> = BTreeMap::new();
     for table in references(&contents.state) {
         tables.entry(table.file).or_default().push(table);
@@ -143,32 +145,35 @@ fn source_files<'a>(source: &dyn Fs, contents: &'a CopyContents) -> Result<Vec<S
         tables.sort_by_key(|table| table.offset);
         // Families may see parts of one table.
         tables.dedup_by_key(|table| table.offset);
-        let bytes = file_bytes(source, &FileName::Table(number).to_path())?;
+        let bytes = file_bytes(source, number)?;
         Ok(SourceFile { number, bytes, tables })
     };
     tables.into_iter().map(file).collect()
 }
 
-/// The files of tables that a directory has.
+/// The files of tables that a directory has, by the uid of a table in them and by their length.
 struct HeldObjects {
-    /// By uid and length.
-    objects: BTreeMap<(TableUid, u64), ObjectName>,
-    /// Those that a list names with the length that they have.
-    listed: BTreeSet<ObjectName>,
+    /// Those that a list names with the length that they have, by each table that a list refers to.
+    /// A backup may need other tables of a file than the backup that copied it.
+    listed: BTreeMap<(TableUid, u64), (ObjectName, TableMeta)>,
+    /// The others, by the uid in their names.
+    unlisted: BTreeMap<(TableUid, u64), ObjectName>,
 }
 
 impl HeldObjects {
     fn find(directory: &BackupDirectory) -> Result<Self> {
         let found = directory.objects()?;
-        let mut listed = BTreeSet::new();
+        let (mut listed, mut names) = (BTreeMap::new(), BTreeSet::new());
         for number in directory.numbers()? {
             match directory.list(number) {
-                Ok(list) => listed.extend(
-                    list.objects
-                        .iter()
-                        .filter(|object| found.get(&object.name) == Some(&object.bytes))
-                        .map(|object| object.name),
-                ),
+                Ok(list) => {
+                    for (BackupObject { name, bytes, .. }, table) in list.tables() {
+                        if found.get(name) == Some(bytes) {
+                            listed.insert((table.meta.uid, *bytes), (*name, table.meta.clone()));
+                            names.insert(*name);
+                        }
+                    }
+                }
                 // Files that only this list names are read again.
                 Err(error) if error.kind() == ErrorKind::Corruption => {
                     log::warn!("a backup cannot be read: {error}");
@@ -176,14 +181,9 @@ impl HeldObjects {
                 Err(error) => return Err(error),
             }
         }
-        let mut objects = BTreeMap::new();
-        for (name, bytes) in found {
-            let entry = objects.entry((name.uid, bytes)).or_insert(name);
-            if listed.contains(&name) {
-                *entry = name;
-            }
-        }
-        Ok(Self { objects, listed })
+        let others = found.into_iter().filter(|(name, _)| !names.contains(name));
+        let unlisted = others.map(|(name, bytes)| ((name.uid, bytes), name)).collect();
+        Ok(Self { listed, unlisted })
     }
 
     /// The name of the file that holds what `file` does, if the directory has it.
@@ -193,19 +193,33 @@ impl HeldObjects {
         file: &SourceFile<'_>,
         copying: &mut FileCopy<'_>,
     ) -> Result<Option<ObjectName>> {
-        let Some(name) = self.objects.get(&(file.uid(), file.bytes)) else { return Ok(None) };
-        if self.listed.contains(name) {
-            copying.pass(file.bytes)?;
-            return Ok(Some(*name));
+        let place = |table: &TableReference| (table.meta.uid, file.bytes);
+        for table in &file.tables {
+            if let Some((name, meta)) = self.listed.get(&place(table))
+                && *meta == table.meta
+            {
+                copying.pass(file.bytes)?;
+                return Ok(Some(*name));
+            }
         }
-        let object = directory.fs().open(&BackupFileName::Object(*name).to_path())?;
-        Ok((copying.checksum(&*object)? == name.checksum).then_some(*name))
+        let mut unlisted = file.tables.iter().filter_map(|table| self.unlisted.get(&place(table)));
+        let Some(name) = unlisted.next() else { return Ok(None) };
+        let path = BackupFileName::Object(*name).to_path();
+        let object = directory.fs().open(&path)?;
+        if copying.checksum(&*object)? != name.checksum {
+            return Ok(None);
+        }
+        match verify_tables(directory.fs(), &path, &file.tables) {
+            Ok(()) => Ok(Some(*name)),
+            Err(error) if error.kind() == ErrorKind::Corruption => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 
 /// Copies a file into the directory; on return it has its name, which is not durable yet.
 fn copy_object(
-    source: &dyn Fs,
+    source: &OpenFiles,
     directory: &BackupDirectory,
     file: &SourceFile<'_>,
     copying: &mut FileCopy<'_>,
@@ -223,13 +237,12 @@ fn copy_object(
 }
 
 fn copy_partial(
-    source: &dyn Fs,
+    source: &OpenFiles,
     target: &dyn Fs,
     (file, partial): (&SourceFile<'_>, &Path),
     copying: &mut FileCopy<'_>,
 ) -> Result<u32> {
-    let name = FileName::Table(file.number).to_path();
-    let opened = source.open(&name)?;
+    let opened = source.open_file(file.number)?;
     let mut written = target.create(partial)?;
     let checksum = copying.copy(&*opened, &mut *written)?;
     if cfg!(seeded_fault = "backup_not_synced") {
@@ -240,7 +253,7 @@ fn copy_partial(
     drop(written);
     verify_tables(target, partial, &file.tables).map_err(|error| match error.kind() {
         ErrorKind::Corruption => Error::corruption("a table cannot be backed up: it is damaged")
-            .with_file(&source.full_path(&name))
+            .with_file(&source.path(file.number))
             .with_source(error),
         _ => error,
     })?;

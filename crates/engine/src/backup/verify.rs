@@ -109,15 +109,10 @@ type Listed<'a> = (&'a BackupObject, BTreeMap<u64, &'a TableReference>);
 /// The files that the lists name, each once.
 fn objects(lists: &[BackupList]) -> BTreeMap<(ObjectName, u64), Listed<'_>> {
     let mut objects: BTreeMap<_, Listed<'_>> = BTreeMap::new();
-    for list in lists {
-        let by_file: BTreeMap<_, _> =
-            list.objects.iter().map(|object| (object.file, object)).collect();
-        for table in list.references() {
-            let Some(object) = by_file.get(&table.file).copied() else { continue };
-            let entry = objects.entry((object.name, object.bytes));
-            let (_, tables) = entry.or_insert_with(|| (object, BTreeMap::new()));
-            tables.insert(table.offset, table);
-        }
+    for (object, table) in lists.iter().flat_map(BackupList::tables) {
+        let entry = objects.entry((object.name, object.bytes));
+        let (_, tables) = entry.or_insert_with(|| (object, BTreeMap::new()));
+        tables.insert(table.offset, table);
     }
     objects
 }

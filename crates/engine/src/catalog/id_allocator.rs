@@ -30,7 +30,8 @@ impl IdAllocator {
         Self {
             next_file: AtomicU64::new(next_file.0),
             next_family: AtomicU64::new(u64::from(next_family.0)),
-            random: Mutex::new(random),
+            // File numbers go on, so that a seed used twice gives no uid twice.
+            random: Mutex::new(random.salted(next_file.0)),
         }
     }
 
@@ -87,3 +88,6 @@ impl IdAllocator {
         lock(&self.random).next_u64() as u32
     }
 }
+
+#[cfg(test)]
+mod tests;

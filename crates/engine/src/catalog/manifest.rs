@@ -26,6 +26,7 @@ use siltdb_disk::{
     edit::{
         Change, Edit,
         current::{CURRENT_BYTES_MAX, CurrentFile},
+        tier::ColdPlace,
     },
     file_name::FileName,
     log::{
@@ -120,6 +121,10 @@ pub struct LogState {
     pub time: StoredTime,
     /// The manifest has the changes of families of all records before this position.
     pub families: LogPosition,
+    /// The retention floor: from there on every version is kept.
+    pub retention_floor: Option<SequenceNumber>,
+    /// The cold directory, if there is one.
+    pub cold: Option<ColdPlace>,
     /// Prepared transactions by number; the log may have decisions about them.
     pub prepared: BTreeMap<SequenceNumber, Arc<PreparedBatch>>,
 }
@@ -147,6 +152,8 @@ impl LogState {
                 Change::FamiliesLogged { position } => {
                     self.families = self.families.max(*position);
                 }
+                Change::RetentionFloor(floor) => self.retention_floor = *floor,
+                Change::ColdDirectory(place) => self.cold = Some(place.clone()),
                 Change::Prepared { number, transaction } => {
                     self.prepared.insert(*number, Arc::clone(transaction));
                 }
@@ -173,12 +180,16 @@ impl LogState {
         // Left out for a database in which no commit has changed families.
         let families = (self.families > LogPosition::ZERO)
             .then_some(Change::FamiliesLogged { position: self.families });
+        let floor = self.retention_floor.map(|floor| Change::RetentionFloor(Some(floor)));
+        let cold = self.cold.clone().map(Change::ColdDirectory);
         let prepared = self.prepared.iter().map(|(number, transaction)| Change::Prepared {
             number: *number,
             transaction: Arc::clone(transaction),
         });
         cuts.chain([start, last, synced, Change::LatestTime(self.time)])
             .chain(families)
+            .chain(floor)
+            .chain(cold)
             .chain(prepared)
     }
 }

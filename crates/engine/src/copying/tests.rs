@@ -1,7 +1,12 @@
 //! Checksums, the rate, and cancellation.
 
 use super::*;
-use siltdb_base::{checksum::crc32c, clock::ManualClock, fs::mem::MemFs};
+use siltdb_base::{
+    checksum::crc32c,
+    clock::ManualClock,
+    fs::{Fs, mem::MemFs},
+};
+use std::path::Path;
 
 const SOURCE: &str = "source";
 
@@ -65,4 +70,18 @@ fn a_copy_that_is_cancelled_ends_with_the_next_piece() {
     let error = copying.checksum(&*fs.open(Path::new(SOURCE)).unwrap()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Cancelled);
     assert_eq!(calls, 3);
+}
+
+#[test]
+fn a_part_of_a_file_is_a_file_of_its_own() {
+    let (fs, content) = file(1000);
+    let part = FilePart::new(fs.open(Path::new(SOURCE)).unwrap(), 100, 300);
+    let clock = ManualClock::default();
+    let mut go_on = |_| ControlFlow::Continue(());
+    let mut copying = FileCopy::new(&clock, None, &mut go_on).unwrap();
+    let mut target = fs.create(Path::new("part")).unwrap();
+    copying.copy(&part, &mut *target).unwrap();
+    target.sync().unwrap();
+    assert_eq!(fs.read_all(Path::new("part")).unwrap(), content[100..400]);
+    assert!(part.read_exact_at(&mut [0; 8], u64::MAX - 4).is_err());
 }

@@ -1,17 +1,36 @@
-//! Pauses, cancellations and scrubs of an open database.
+//! Pauses, cancellations and scrubs of an open database, and its history.
 
 use super::Engine;
 use crate::{
     check_report::CheckProgress,
     jobs::request,
     pause::BackgroundPause,
+    retention::{self, FloorChange},
     scrub::{self, ScrubRequest},
     scrub_report::ScrubReport,
+    snapshots::LiveSnapshot,
 };
-use siltdb_base::error::Result;
+use siltdb_base::{error::Result, id::SequenceNumber};
 use std::sync::Arc;
 
 impl Engine {
+    /// Registers a snapshot at a sequence number of which the state is kept.
+    ///
+    /// # Errors
+    /// `NotFound`, if it is below the retention floor, or below the present without a floor;
+    /// `InvalidArgument`, if it is above the present.
+    pub fn snapshot_at(&self, sequence: SequenceNumber) -> Result<LiveSnapshot> {
+        self.snapshots.take_at(sequence, || self.published())
+    }
+
+    /// Sets the retention floor. Durable on return.
+    ///
+    /// # Errors
+    /// As [`retention::set_floor`].
+    pub fn set_retention_floor(&self, change: FloorChange) -> Result<Option<SequenceNumber>> {
+        self.at_work(|database| retention::set_floor(database, change))
+    }
+
     /// Keeps automatic compactions and the background scrub from beginning.
     ///
     /// # Errors

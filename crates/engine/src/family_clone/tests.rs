@@ -52,6 +52,9 @@ fn a_clone_holds_what_its_source_held_and_goes_its_own_way() {
     let before = contents(&engine, "default", None);
     clone(&engine, "default", "copy").unwrap();
     assert!(contents(&engine, "copy", None) == before);
+    // Nothing of the source is newer, so that the clone sees its tables whole, at no cost.
+    let [source, copy] = ["default", "copy"].map(|name| named(&engine, name).tree.view());
+    assert!(source.version.references().eq(copy.version.references()));
     put_range(&engine, "a", 0..50, b"later");
     put(&engine, "copy", b"own", b"1");
     engine.compact_all().unwrap();

@@ -39,7 +39,11 @@ use crate::{
         state::{StateParts, attach, families_of},
     },
     memory::Memory,
-    open::{directory::open_directory, manifest_watch::ManifestWatch},
+    open::{
+        cold::{ColdLocking, attach_to_read},
+        directory::open_directory,
+        manifest_watch::ManifestWatch,
+    },
     options::{Access, Create, EngineOptions},
 };
 use siltdb_base::{
@@ -250,21 +254,24 @@ impl Core {
                 Ok(Reading::State(database)) => return Ok(Some(*database)),
                 Ok(Reading::Unchanged) => return Ok(None),
                 Ok(Reading::Again(doubt)) => doubt,
-                Err(error) => {
-                    if error.kind() == ErrorKind::Poisoned {
-                        self.failure = Some(error.duplicate());
-                    }
-                    return Err(error);
-                }
+                Err(error) => return Err(self.ended_by(error)),
             };
             match doubt {
-                Some(doubt) => doubts.note(doubt)?,
+                Some(doubt) => doubts.note(doubt).map_err(|error| self.ended_by(error))?,
                 None => doubts.clear(),
             }
         }
         Err(Error::new(ErrorKind::Busy, "the database changes faster than it is read")
             .with_file(&self.dir)
             .with_hint("catch up again"))
+    }
+
+    /// Keeps an error that no later reading takes back.
+    fn ended_by(&mut self, error: Error) -> Error {
+        if error.kind() == ErrorKind::Poisoned {
+            self.failure = Some(error.duplicate());
+        }
+        error
     }
 
     /// Reads manifest and log once, and makes a state of them.
@@ -322,6 +329,10 @@ impl Core {
         if base.is_before(&self.base) {
             return Err(lost_commits());
         }
+        // At each new manifest: a writer may have been told another place of it.
+        let known = (&*self.files, &*base.families);
+        let stored = base.log.cold.as_ref();
+        attach_to_read(&self.dir, &self.options, stored, known, ColdLocking::Follows)?;
         let clock = Arc::clone(&self.options.clock);
         self.time = Arc::new(ForwardClock::new(clock, base.log.time));
         self.log.retire(base.log.first);

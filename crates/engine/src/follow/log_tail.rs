@@ -108,11 +108,14 @@ impl LogTail {
     /// `log` is what the manifest says; it must have been read before.
     ///
     /// # Errors
-    /// `Poisoned`, if a recovery has cut off what was delivered; `Unsupported`; the errors of
+    /// `Poisoned`, if a recovery has lost what was delivered; `Unsupported`; the errors of
     /// `deliver`, of which the record is delivered again; the system's.
     pub fn advance(&mut self, log: &LogState, deliver: &mut Deliver<'_>) -> Result<TailEnd> {
         self.leave_retired(log)?;
         let segments = live_segments(&*self.directory, log)?;
+        if self.place.is_some_and(|place| goes_back(&segments, place)) {
+            return Err(lost_commits());
+        }
         let ids: Vec<SegmentId> = segments.iter().map(|segment| segment.header.id).collect();
         let mut synced = segments.iter().map(|segment| segment.header.synced).fold(log.synced, max);
         self.place = self.place.or_else(|| first_place(&segments, log));
@@ -215,9 +218,11 @@ impl LogTail {
         }
     }
 
+    /// The segment of a place was read. If it is not retired, it can be missing because a recovery
+    /// did not find it, or because it was removed; a new follower tells.
     #[cold]
     fn missing(&self, at: LogPosition) -> Error {
-        Error::corruption("a log file is missing")
+        lost_commits()
             .with_file(&self.directory.full_path(Path::new("")))
             .with_mismatch(format_args!("segment {}", at.segment), "no file with it")
     }
@@ -289,6 +294,14 @@ fn end_of(segments: &[LiveSegment], log: &LogState, id: SegmentId) -> u64 {
     let cuts = log.cuts.iter().map(|cut| cut.at);
     let ends = cuts.chain(segments.iter().map(|segment| segment.header.previous));
     ends.filter(|end| end.segment == id).map(|end| end.offset).min().unwrap_or(u64::MAX)
+}
+
+/// Whether a later segment gives numbers of `place` again: a recovery did not find what was there,
+/// and recorded no cut, because it found nothing behind either.
+fn goes_back(segments: &[LiveSegment], place: TailPlace) -> bool {
+    let is_later = |header: &SegmentHeader| header.id > place.position.segment;
+    let headers = segments.iter().map(|segment| &segment.header);
+    headers.filter(|header| is_later(header)).any(|header| header.first_sequence < place.next)
 }
 
 /// The first record of the segment that begins at `place`.

@@ -11,7 +11,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     branch_record::{BranchChange, BranchFamily},
-    edit::{Change, Edit, TableReference},
+    edit::{Change, Edit, TableReference, tier::Tier},
     fields::UnknownFields,
     file_name::FileName,
     log::{
@@ -143,7 +143,14 @@ pub(super) fn change_line(change: &Change) -> Line {
             .with_number("ms", time.latest_ms)
             .with_number("jump_ms", time.jump_ms),
         Change::FamiliesLogged { position } => line("families-logged").with("at", position),
+        Change::RetentionFloor(Some(floor)) => {
+            line("retention-floor").with_number("sequence", floor.0)
+        }
+        Change::RetentionFloor(None) => line("retention-floor").with("sequence", "none"),
         Change::Branch(change) => branch_line(change),
+        Change::ColdDirectory(place) => line("cold-directory")
+            .with("id", format_args!("{:016x}", place.id))
+            .with_bytes("path", place.path.as_bytes()),
         Change::Prepared { number, transaction } => {
             let line = line("prepared").with_number("number", number.0);
             with_prepared(line, transaction)
@@ -202,6 +209,9 @@ fn with_reference(line: Line, table: &TableReference) -> Line {
     }
     if let Some(sequence) = table.global_sequence {
         line = line.with_number("global_sequence", sequence.0);
+    }
+    if table.tier == Tier::Cold {
+        line = line.with("tier", "cold");
     }
     with_unknown(line, &table.unknown)
 }

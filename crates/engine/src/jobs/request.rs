@@ -154,6 +154,8 @@ fn carry_out(
     control: &mut CompactControl<'_>,
 ) -> Result<()> {
     let cancels = database.background.cancels();
+    // A table that moves meanwhile would count as one that came later.
+    let _numbers = family.tree.keep_numbers();
     wait_for_plans(database, family, family.tree.plans_begun(), control.token)?;
     let (newest, next_file) =
         (database.log.publisher.published(), database.catalog.ids.next_file());
@@ -270,7 +272,7 @@ fn idle_after(database: &Database) -> Option<u64> {
     let is_flushed = !has_flush_due(database);
     let is_idle = {
         let jobs = lock(&database.background.jobs);
-        is_flushed && !jobs.is_flushing && jobs.compactions == 0
+        is_flushed && !jobs.is_flushing && !jobs.is_moving && jobs.compactions == 0
     };
     if !is_idle {
         return None;

@@ -3,7 +3,7 @@
 //!
 //! This module runs no job.
 
-use crate::{database::Database, log::generation::Frozen};
+use crate::{database::Database, log::generation::Frozen, snapshots::Retained};
 use siltdb_base::sync::lock;
 use siltdb_tree::{planning::pick_garbage::Moment, retain::stripes::Stripes};
 
@@ -11,7 +11,12 @@ use siltdb_tree::{planning::pick_garbage::Moment, retain::stripes::Stripes};
 /// published (law V4).
 pub fn stripes(database: &Database) -> Stripes {
     let present = database.log.publisher.published();
-    Stripes::new(&database.snapshots.retained(|| present), present)
+    let Retained { sequences, all_from } = database.snapshots.retained(|| present);
+    let stripes = Stripes::new(&sequences, present);
+    if cfg!(seeded_fault = "history_above_the_floor_is_dropped") {
+        return stripes;
+    }
+    stripes.with_floor(all_from)
 }
 
 /// What decides now whether an entry is garbage.

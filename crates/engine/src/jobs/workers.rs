@@ -8,6 +8,7 @@ use siltdb_base::{
     hint::lower_priority,
     sync::lock,
 };
+use siltdb_disk::edit::tier::Tier;
 use std::{
     io,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -22,6 +23,9 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// How long compactions that were due at open wait, unless something is flushed. So an opening for
 /// a few reads shares no processor with a compaction, and its close waits for none to be cancelled.
 const OPENING_PEACE: Duration = Duration::from_millis(100);
+
+/// How long the thread that moves tables waits after a move that failed, as on a full disk.
+const TIER_BACK_OFF: Duration = Duration::from_secs(10);
 
 /// How long a worker waits after a failed job.
 const BACK_OFF: Duration = Duration::from_millis(200);
@@ -46,7 +50,8 @@ pub struct Workers {
 impl Workers {
     /// Starts one thread that prepares the log, one that syncs it, one that flushes, and as many
     /// compaction threads as the options say. If these ask for it, another one runs `scrub`, which
-    /// returns once the threads are to end. With `workers = 0` it starts none.
+    /// returns once the threads are to end. With a cold directory another one moves tables. With
+    /// `workers = 0` it starts none.
     ///
     /// # Errors
     /// The system's, if a thread cannot be started.
@@ -75,6 +80,10 @@ impl Workers {
         let started = started.and_then(|()| match database.options.scrub_interval.is_zero() {
             true => Ok(()),
             false => workers.spawn(database, "silt-scrub", scrub),
+        });
+        let started = started.and_then(|()| match database.catalog.files.store(Tier::Cold) {
+            None => Ok(()),
+            Some(_) => workers.spawn(database, "silt-tier", move_tables),
         });
         match started {
             Ok(()) => Ok(workers),
@@ -120,6 +129,7 @@ impl Workers {
         database.log.work.raise();
         database.log.sync_work.raise();
         database.scrubs.work.raise();
+        database.background.tier_work.raise();
         for thread in lock(&self.threads).drain(..) {
             // The thread itself has handled its panic.
             let _ = thread.join();
@@ -145,6 +155,20 @@ fn work(database: &Database, priority_steps: u8, next: fn(&Database) -> Result<b
             Err(_) if is_ending(database) => {}
             // The job has noted its failure where waiting writers see it.
             Err(_) => database.options.clock.sleep(BACK_OFF),
+        }
+    }
+}
+
+/// Moves tables between the tiers. What makes a move due is looked for once a second.
+fn move_tables(database: &Database) {
+    lower_priority(COMPACT_PRIORITY_STEPS);
+    while !is_ending(database) {
+        let seen = database.background.tier_work.seen();
+        match jobs::tiers::move_next(database) {
+            Ok(true) => {}
+            Ok(false) => database.background.tier_work.wait(seen, PATIENCE),
+            // The failure is noted. Trying again at once would fill the disk again and again.
+            Err(_) => database.background.tier_work.wait(seen, TIER_BACK_OFF),
         }
     }
 }

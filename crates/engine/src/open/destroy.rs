@@ -4,13 +4,16 @@
 //! partly removed by a crash is still one and can be removed again.
 
 use crate::{
-    catalog::manifest::read_current,
+    catalog::manifest::{LogState, read_current, read_manifest},
+    database::Database,
+    open::cold::{ColdContents, ColdLocking, find_cold, remove_cold},
     open::directory::{lock_directory, no_database, own_file},
-    options::EngineOptions,
+    options::{Access, EngineOptions},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{FileLock, Fs, LockKind, Metadata},
+    sync::lock,
 };
 use siltdb_disk::file_name::FileName;
 use std::path::Path;
@@ -36,20 +39,68 @@ pub fn destroy(dir: &Path, options: &EngineOptions) -> Result<()> {
     let directory = fs.open_dir(dir)?;
     // Checked before the lock, which would leave a file in the directory of another program.
     check_is_ours(&*directory, dir)?;
-    let lock = lock_directory(&*directory, options, LockKind::Exclusive)?;
+    let directory_lock = lock_directory(&*directory, options, LockKind::Exclusive)?;
     // Another process may have removed it between the check and the lock.
     if let Err(error) = check_is_ours(&*directory, dir) {
         let _ = directory.remove(&FileName::Lock.to_path());
         return Err(error);
     }
-    remove_locked(fs, &*directory, dir, lock)
+    remove_cold_tier(&*directory, dir, options)?;
+    remove_locked(fs, &*directory, dir, directory_lock)
 }
 
-/// Removes the database in `directory`, which is locked.
+/// Removes what the database in `directory`, which is locked, has in its cold directory. One that
+/// is not there, or is not that of the database, stays as it is.
+fn remove_cold_tier(directory: &dyn Fs, dir: &Path, options: &EngineOptions) -> Result<()> {
+    let Some(number) = read_current(directory)? else { return Ok(()) };
+    let mut state = LogState::default();
+    let read = read_manifest(directory, number, &mut |edit| {
+        state.note(&edit);
+        Ok(())
+    });
+    // A database whose manifest cannot be read can be removed, too. The directory is then known if
+    // an edit that could be read has named it.
+    if let Err(error) = read.map(drop)
+        && !matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Unsupported)
+    {
+        return Err(error);
+    }
+    // Nothing is begun there.
+    let options = EngineOptions { access: Access::ReadOnly, ..options.clone() };
+    let known = (state.cold.as_ref(), ColdContents::Nothing);
+    match find_cold(dir, &options, known, ColdLocking::Locks)? {
+        Some(mut found) => {
+            drop(found.lock.take());
+            let _lock = lock_directory(&*found.directory, &options, LockKind::Exclusive)?;
+            remove_cold(&*options.fs, &found)
+        }
+        None => {
+            if let Some(place) = state.cold {
+                log::warn!("the cold directory {} is not there; its files stay", place.path);
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Removes a database that is open and writes no more. `directory_lock` is that of its directories.
 ///
 /// # Errors
 /// As [`destroy`].
-pub fn remove_locked(
+pub fn remove_open(database: &Database, directory_lock: Box<dyn FileLock>) -> Result<()> {
+    let (fs, dir) = (&*database.options.fs, &database.dir);
+    let options = EngineOptions { access: Access::ReadOnly, ..database.options.clone() };
+    let stored = lock(&database.catalog.manifest_io).state.cold.clone();
+    let known = (stored.as_ref(), ColdContents::Nothing);
+    // This process has the lock.
+    if let Some(found) = find_cold(dir, &options, known, ColdLocking::Follows)? {
+        remove_cold(fs, &found)?;
+    }
+    remove_locked(fs, &**database.catalog.files.directory(), dir, directory_lock)
+}
+
+/// Removes the database in `directory`, which is locked.
+fn remove_locked(
     fs: &dyn Fs,
     directory: &dyn Fs,
     dir: &Path,

@@ -11,7 +11,8 @@
 //! 4. What was replayed is synced. A cut is recorded, as are families that commits have created and
 //!    dropped. So the next recovery shows the same state as this one.
 //! 5. A default family without a merge operator gets the one given at open.
-//! 6. Files without references are removed.
+//! 6. A new cold directory is named by the manifest, and gets its id.
+//! 7. Files without references are removed.
 
 use crate::{
     catalog::Catalog,
@@ -26,6 +27,9 @@ use crate::{
     log::sequencer::Sequencer,
     log::wal::{LogStart, Wal},
     memory::Memory,
+    open::cold::{
+        BothLocks, ColdContents, ColdLocking, ColdState, FoundCold, adopt_cold, find_cold,
+    },
     open::directory::{
         LockFile, check_contents, lock_directory, open_directory, own_file, remove_lone_lock,
     },
@@ -45,7 +49,7 @@ use siltdb_base::{
     sync::lock,
 };
 use siltdb_disk::{
-    edit::{Change, Edit},
+    edit::{Change, Edit, tier::Tier},
     file_name::FileName,
     log::{
         record::LogPosition,
@@ -83,7 +87,7 @@ pub fn open(
     let (directory, found) = open_directory(dir, &options)?;
     let directory_lock = lock_directory(&*directory, &options, LockKind::Exclusive)?;
     match open_locked(dir, &directory, options, waiting) {
-        Ok(database) => Ok((database, directory_lock)),
+        Ok((database, cold)) => Ok((database, BothLocks::join(directory_lock, cold))),
         Err(error) => {
             if found.lock_file == LockFile::Missing {
                 remove_lone_lock(&*directory);
@@ -93,21 +97,24 @@ pub fn open(
     }
 }
 
-/// Opens the database in `directory`, which is locked.
+/// Opens the database in `directory`, which is locked. Also returns the lock of its cold directory.
 fn open_locked(
     dir: &Path,
     directory: &Arc<dyn Fs>,
     options: EngineOptions,
     waiting: Waiting,
-) -> Result<Database> {
+) -> Result<(Database, Option<Box<dyn FileLock>>)> {
     // Another process may have created a database between the check and the lock.
     check_contents(&**directory, &options)?;
     let database = load(dir, Arc::clone(directory), options, waiting)?;
     check_operators(&database.database)?;
     make_durable(&database)?;
     install::adopt_operator(&database.database)?;
+    if let Some(cold) = &database.cold {
+        adopt_cold(&database.database, &cold.found)?;
+    }
     remove_orphans(&database.database)?;
-    Ok(database.database)
+    Ok((database.database, database.cold.map(|cold| cold.lock)))
 }
 
 /// Loads the database in `dir` for reading; it must exist. No byte is written and no file created.
@@ -123,8 +130,8 @@ pub fn inspect(
     let options = EngineOptions { create: Create::Never, access: Access::ReadOnly, ..options };
     let (directory, _) = open_directory(dir, &options)?;
     let directory_lock = lock_directory(&*directory, &options, LockKind::Shared)?;
-    let database = load(dir, directory, options, waiting)?;
-    Ok((database.database, directory_lock))
+    let LoadedDatabase { database, cold, .. } = load(dir, directory, options, waiting)?;
+    Ok((database, BothLocks::join(directory_lock, cold.map(|cold| cold.lock))))
 }
 
 /// Checks that all merge operators that the families name are given.
@@ -147,7 +154,57 @@ struct LoadedDatabase {
     recovered: Recovered,
     /// The end of the manifest; `None` without a manifest.
     manifest_end: Option<ManifestEnd>,
+    /// The cold directory, if there is one.
+    cold: Option<OpenCold>,
     is_new: bool,
+}
+
+/// A cold directory that is locked.
+struct OpenCold {
+    found: FoundCold,
+    lock: Box<dyn FileLock>,
+    /// The numbers of its table files, named by the manifest or not.
+    tables: Vec<FileNumber>,
+}
+
+impl OpenCold {
+    /// Finds and locks the cold directory of the database in `dir`, and attaches it to `files`,
+    /// unless it is new.
+    fn find(
+        dir: &Path,
+        options: &EngineOptions,
+        (files, families): (&OpenFiles, &Families),
+        log: &LogState,
+    ) -> Result<Option<Self>> {
+        let contents = ColdContents::of(&families.load());
+        let known = (log.cold.as_ref(), contents);
+        let Some(mut found) = find_cold(dir, options, known, ColdLocking::Locks)? else {
+            return Ok(None);
+        };
+        let shared = found.lock.take();
+        let lock = match (options.access, shared) {
+            (Access::ReadOnly, Some(shared)) => shared,
+            (_, shared) => {
+                drop(shared);
+                lock_directory(&*found.directory, options, LockKind::Exclusive)?
+            }
+        };
+        let mut tables = Vec::new();
+        if found.state == ColdState::Known {
+            tables = found.store().list()?;
+            files.attach_cold(found.store());
+        }
+        Ok(Some(Self { found, lock, tables }))
+    }
+
+    /// As [`Slots::check_tables`].
+    fn check_tables(&self, files: &OpenFiles, log: &LogState) -> Result<()> {
+        let mut unnamed = self.tables.iter().filter(|table| !files.is_in_use(**table));
+        unnamed.try_for_each(|table| {
+            let name = FileName::Table(*table).to_path();
+            check_unnamed_table(&*self.found.directory, &name, log)
+        })
+    }
 }
 
 /// Reads the database in `dir`. A substitute stands for each merge operator that is not given,
@@ -160,8 +217,7 @@ fn load(
 ) -> Result<LoadedDatabase> {
     let mut random = Random::new(options.seed);
     let memory = Memory::new(&options);
-    let cache = Arc::clone(&memory.cache);
-    let files = OpenFiles::new(Arc::clone(&directory), options.read_io, cache);
+    let files = OpenFiles::new(Arc::clone(&directory), options.read_io, memory.cache.clone());
     let families = Families::default();
     let operators = options.operators();
     let target = Target {
@@ -174,8 +230,9 @@ fn load(
     let mut known = Known::default();
     let replay = |number| replay_manifest(&*directory, number, target, &mut known);
     let manifest_end = current.map(replay).transpose()?;
-    let slots = known.note_files(&*directory)?;
-    slots.check_tables(&files, &known.log)?;
+    let cold = OpenCold::find(dir, &options, (&files, &families), &known.log)?;
+    let slots = known.note_files(&*directory, cold.as_ref())?;
+    slots.check_tables((&files, cold.as_ref()), &known.log)?;
     let stored = match cfg!(seeded_fault = "undo_time") {
         true => StoredTime::default(),
         false => known.log.time,
@@ -220,7 +277,7 @@ fn load(
     });
     prepared::restore(&database, prepared);
     let (is_new, slots) = (current.is_none(), slots.files);
-    Ok(LoadedDatabase { database, slots, recovered, manifest_end, is_new })
+    Ok(LoadedDatabase { database, slots, recovered, manifest_end, cold, is_new })
 }
 
 /// Notes all edits of the manifest `number` in `replay`. Returns as [`read_manifest`].
@@ -264,7 +321,7 @@ impl Known {
     /// numbers below its own.
     ///
     /// An entry with the name of a file that is not a file is left alone, and so is its number.
-    fn note_files(&mut self, directory: &dyn Fs) -> Result<Slots> {
+    fn note_files(&mut self, directory: &dyn Fs, cold: Option<&OpenCold>) -> Result<Slots> {
         let mut slots = Slots::default();
         let end = self.next_file.0.saturating_add(FILES_BETWEEN_EDITS_MAX);
         let mut above = |number: FileNumber| {
@@ -295,6 +352,7 @@ impl Known {
                 Some(FileName::Current | FileName::Lock) | None => {}
             }
         }
+        cold.into_iter().flat_map(|cold| &cold.tables).for_each(|number| above(*number));
         slots.files.sort_unstable();
         Ok(slots)
     }
@@ -313,7 +371,12 @@ struct Slots {
 
 impl Slots {
     /// Checks that no table is from a later state than the manifest.
-    fn check_tables(&self, files: &OpenFiles, log: &LogState) -> Result<()> {
+    fn check_tables(
+        &self,
+        (files, cold): (&OpenFiles, Option<&OpenCold>),
+        log: &LogState,
+    ) -> Result<()> {
+        cold.map_or(Ok(()), |cold| cold.check_tables(files, log))?;
         let mut unnamed = self.tables.iter().filter(|table| !files.is_in_use(**table));
         unnamed.try_for_each(|table| {
             check_unnamed_table(&**files.directory(), &FileName::Table(*table).to_path(), log)
@@ -451,7 +514,9 @@ fn remove_orphans(database: &Database) -> Result<()> {
             directory.remove(Path::new(&entry.name))?;
         }
     }
-    Ok(())
+    let Some(cold) = database.catalog.files.store(Tier::Cold) else { return Ok(()) };
+    let is_orphan = |number: &FileNumber| !database.catalog.files.is_in_use(*number);
+    cold.list()?.into_iter().filter(is_orphan).try_for_each(|number| cold.delete(number))
 }
 
 #[cfg(test)]

@@ -11,6 +11,14 @@ fn sizes(memory_budget: usize, memtable_bytes: usize) -> EngineOptions {
 }
 
 #[test]
+fn the_rate_of_moves_is_checked_at_its_bound() {
+    let at = |tier_rate| EngineOptions { tier_rate, ..EngineOptions::default() }.check();
+    at(TIER_RATE_MIN).unwrap();
+    at(u64::MAX).unwrap();
+    assert_eq!(at(TIER_RATE_MIN - 1).unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
 fn sizes_are_checked_at_their_bounds() {
     let largest = MEMTABLE_BYTES_MAX as usize;
     for (memory_budget, memtable_bytes) in [

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     conditional_commit::Writes,
     engine::Engine,
-    fixture::{DIR, fault, get, killed, open, options, put, put_range},
+    fixture::{DIR, fault, get, killed, on_segments, open, options, put, put_range, stop_call},
     locks::Writer,
 };
 use siltdb_base::{
@@ -12,7 +12,7 @@ use siltdb_base::{
     fs::mem::{CallKind, Crash, FaultError, MemFs},
     id::FamilyId,
 };
-use std::path::Path;
+use std::{path::Path, thread};
 
 fn batch(key: &[u8]) -> BatchBytes {
     let mut batch = BatchBytes::new();
@@ -54,6 +54,7 @@ fn the_edit_of_a_flush_says_what_it_leaves_behind_and_forgets_what_was_decided()
     put_range(&engine, "k", 0..10, b"");
     engine.flush().unwrap();
     assert_eq!(said(&engine), [first]);
+    assert!(carry_forward(&engine, engine.published()).unwrap().is_empty());
     decide(&engine, "a", Decision::Commit).unwrap();
     let second = prepare(&engine, "a").unwrap().number.0;
     assert_eq!(said(&engine), [first], "the log has the decision");
@@ -86,6 +87,22 @@ fn a_flush_syncs_decisions_of_later_generations_before_it_forgets_the_record() {
         assert!(ids(&lost).is_empty());
         assert_eq!(get(&lost, "default", b"a").unwrap(), b"value", "seed {seed}");
     }
+}
+
+/// A writer that waits for the locks validates against what is published.
+#[test]
+fn its_locks_are_held_until_the_decision_is_published() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    let owner = prepare(&engine, "a").unwrap().owner;
+    let fill = stop_call(&fs, on_segments(CallKind::Fill));
+    let decider = engine.clone();
+    let decision = thread::spawn(move || decide(&decider, "a", Decision::Commit));
+    fill.wait();
+    assert_eq!(engine.locks.held(owner).len(), 1);
+    fill.go_on();
+    decision.join().unwrap().unwrap();
+    assert!(engine.locks.held(owner).is_empty());
 }
 
 #[test]

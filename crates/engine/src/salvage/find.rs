@@ -9,16 +9,17 @@ use crate::{
     catalog::family::{DEFAULT_FAMILY, DEFAULT_FAMILY_ID, check_name},
     catalog::manifest::{LogState, read_current, read_manifest},
     lost::Lost,
+    open::cold::cold_id,
     open::lost_edits::{check_log_begin, check_unnamed_table},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
-    fs::{Fs, Metadata},
+    fs::{FileLock, Fs, LockKind, Metadata},
     id::{FamilyId, FileNumber, SegmentId, TableUid},
 };
 use siltdb_disk::{
     branch_record::{BranchChange, BranchFamily, BranchRecord},
-    edit::{Change, Edit, TableReference},
+    edit::{Change, Edit, TableReference, tier::Tier},
     file_name::FileName,
     log::{
         record::{LogPosition, RecordKind},
@@ -93,6 +94,8 @@ pub struct Salvageable {
     pub manifest: ManifestState,
     /// The merge operators that families may name.
     operators: Vec<Arc<dyn MergeOperator>>,
+    /// Keeps writers out of the cold directory.
+    _cold_lock: Option<Box<dyn FileLock>>,
 }
 
 impl Salvageable {
@@ -171,13 +174,14 @@ fn made_up_name(id: FamilyId) -> String {
     if id == DEFAULT_FAMILY_ID { DEFAULT_FAMILY.to_owned() } else { format!("family-{id}") }
 }
 
-/// Finds everything that can be saved of the database in `dir`.
+/// Finds everything that can be saved of the database in `dir`. Its cold directory is `cold`, or
+/// the one that the manifest names.
 ///
 /// # Errors
 /// `NotFound`, if there are no files of a database; failures of listing the directory.
 pub fn find(
     fs: &Arc<dyn Fs>,
-    dir: &Path,
+    (dir, cold): (&Path, Option<&Path>),
     operators: &[Arc<dyn MergeOperator>],
     lost: &mut Vec<Lost>,
 ) -> Result<Salvageable> {
@@ -197,6 +201,15 @@ pub fn find(
         for number in manifests(&names) {
             picture.read_what_verifies(&**fs, &manifest_path(dir, number));
         }
+    }
+    let stored = picture.log.cold.take();
+    let cold = cold.or(stored.as_ref().map(|place| Path::new(&place.path)));
+    let cold = cold.map(|path| dir.join(path));
+    let cold_directory = cold.as_ref().and_then(|cold| fs.open_dir(cold).ok());
+    if let Some(cold) = &cold_directory {
+        found._cold_lock = Some(cold.lock(&FileName::Lock.to_path(), LockKind::Shared)?);
+    }
+    if whole.is_err() {
         // Incomplete facts on tables and the log would mislead, so they are dropped.
         (picture.tables, picture.log) = (BTreeMap::new(), LogState::default());
         picture.branches = Branches::default();
@@ -208,6 +221,10 @@ pub fn find(
     found.dropped = picture.dropped;
     (found.log, found.branches) = (picture.log, picture.branches);
     for ((family, _, file, _), reference) in picture.tables {
+        let dir = match (reference.tier, &cold) {
+            (Tier::Cold, Some(cold)) => cold.as_path(),
+            _ => dir,
+        };
         let path = dir.join(FileName::Table(file).to_string());
         if let Some(family) = found.families.get_mut(&family) {
             let (fs, hidden) = (Arc::clone(fs), Vec::new());
@@ -215,7 +232,15 @@ pub fn find(
         }
     }
     if whole.is_err() {
-        find_by_files(fs, dir, &names, operators, &mut found, lost);
+        let mut files = table_files(dir, &names);
+        // The tables of another database would be taken for those of this one.
+        let id = cold_directory.and_then(|cold| cold_id(&*cold).ok().flatten());
+        let is_foreign = matches!((id, &stored), (Some(id), Some(stored)) if id != stored.id);
+        if let Some(cold) = cold.filter(|_| !is_foreign) {
+            files.extend(table_files(&cold, &own_files(&**fs, &cold).unwrap_or_default()));
+            files.sort();
+        }
+        find_by_files(fs, &files, operators, &mut found, lost);
     }
     found.add_unknown(DEFAULT_FAMILY_ID);
     found.name_families();
@@ -387,11 +412,19 @@ impl Picture {
     }
 }
 
-/// Adds every table in the directory to the family that it names.
+/// The table files among the files of ours in `dir`, ascending.
+fn table_files(dir: &Path, names: &[FileName]) -> Vec<(FileNumber, PathBuf)> {
+    let tables = names.iter().filter_map(|name| match name {
+        FileName::Table(number) => Some((*number, dir.join(name.to_string()))),
+        _ => None,
+    });
+    tables.collect()
+}
+
+/// Adds every table in `files`, which ascend, to the family that it names.
 fn find_by_files(
     fs: &Arc<dyn Fs>,
-    dir: &Path,
-    names: &[FileName],
+    files: &[(FileNumber, PathBuf)],
     operators: &[Arc<dyn MergeOperator>],
     found: &mut Salvageable,
     lost: &mut Vec<Lost>,
@@ -399,26 +432,24 @@ fn find_by_files(
     // By family: what a clone has merged of the tables that it shares is not replaced elsewhere.
     let mut replaced: BTreeMap<FamilyId, Replaced> = BTreeMap::new();
     // Newest first, because these have the newest names.
-    for &name in names.iter().rev() {
-        let FileName::Table(number) = name else { continue };
-        let path = dir.join(name.to_string());
-        let file = match fs.open(&path) {
+    for (number, path) in files.iter().rev() {
+        let file = match fs.open(path) {
             Ok(file) => file,
             Err(error) => {
-                lost.push(Lost::anything(error.or_file(&path)));
+                lost.push(Lost::anything(error.or_file(path)));
                 continue;
             }
         };
         for place in find_tables(&*file) {
             // Damage in the table is met again, and reported, when it is read.
             let list = LostList::default();
-            let table = TableSalvage::open(Arc::clone(&file), &path, place, None, &list);
+            let table = TableSalvage::open(Arc::clone(&file), path, place, None, &list);
             match table {
                 Ok(table) => {
                     let with = (operators, &mut replaced);
-                    found.add_table((fs, number, &path), place, &table, with, lost);
+                    found.add_table((fs, *number, path), place, &table, with, lost);
                 }
-                Err(error) => lost.push(Lost::anything(error.or_file(&path))),
+                Err(error) => lost.push(Lost::anything(error.or_file(path))),
             }
         }
     }
@@ -496,6 +527,12 @@ impl Salvageable {
         });
         let reference = TableReference::whole(file, place.offset, meta.clone());
         let (fs, path, hidden) = (Arc::clone(fs), path.to_owned(), Vec::new());
+        let is_copy = |found: &&mut FoundTable| found.reference.meta.uid == meta.uid;
+        if let Some(copy) = family.tables.iter_mut().find(is_copy) {
+            // A crash has left both files of a move. The older one is certainly complete.
+            *copy = FoundTable { fs, path, reference, hidden };
+            return;
+        }
         family.tables.push(FoundTable { fs, path, reference, hidden });
         self.log.first = self.log.first.max(origin.log_start);
         replaced.entry(origin.family).or_default().add(meta, origin);

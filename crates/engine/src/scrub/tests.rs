@@ -135,6 +135,24 @@ fn damage_of_a_table_of_two_families_is_told_of_both() {
 }
 
 #[test]
+fn a_table_that_families_share_counts_once_in_the_progress() {
+    let fs = MemFs::new();
+    let engine = filled(&fs);
+    engine.flush().unwrap();
+    let total = |engine: &Engine| {
+        let mut total = 0;
+        let note = &mut |progress: CheckProgress| total = progress.bytes_total;
+        assert!(engine.scrub(&ScrubRequest::default(), note).unwrap().is_clean());
+        total
+    };
+    let before = total(&engine);
+    assert!(before > 0);
+    let source = engine.catalog.families.named("default").unwrap();
+    engine.clone_family(&source, "copy", None).unwrap();
+    assert_eq!(total(&engine), before);
+}
+
+#[test]
 fn damage_of_manifest_pointer_and_log_is_found() {
     let fs = MemFs::new();
     let engine = filled(&fs);

@@ -10,7 +10,8 @@ fn at(sequence: u64) -> impl FnOnce() -> SequenceNumber {
 }
 
 fn retained(snapshots: &Snapshots, present: u64) -> Vec<u64> {
-    snapshots.retained(at(present)).iter().map(|sequence| sequence.0).collect()
+    let retained = snapshots.retained(at(present)).sequences;
+    retained.iter().map(|sequence| sequence.0).collect()
 }
 
 #[test]
@@ -41,7 +42,7 @@ fn the_list_and_the_present_are_captured_as_one_and_so_is_a_snapshot() {
         taken = Some(held_up(move || other.take(at(7))));
         SequenceNumber(7)
     });
-    assert_eq!(list, [SequenceNumber(7)]);
+    assert_eq!(list.sequences, [SequenceNumber(7)]);
     let taken = taken.unwrap().recv().unwrap();
     let other = Arc::clone(&registry);
     let mut captured = None;
@@ -76,6 +77,32 @@ fn a_flush_keeps_what_snapshots_and_the_present_see_and_a_merge_drops_what_they_
     engine.compact_all().unwrap();
     assert_eq!(engine.stats().table_entries, 1);
     assert_eq!(get(&engine, "default", b"key"), Some(vec![5]));
+}
+
+#[test]
+fn the_floor_bounds_what_can_be_taken_and_is_captured_with_the_list() {
+    let snapshots = Arc::new(Snapshots::default());
+    let take = |sequence| snapshots.take_at(SequenceNumber(sequence), at(9)).map_err(|e| e.kind());
+    assert_eq!(snapshots.retained(at(9)).all_from, None);
+    assert_eq!(take(8).unwrap_err(), ErrorKind::NotFound);
+    assert_eq!(take(10).unwrap_err(), ErrorKind::InvalidArgument);
+    assert_eq!(take(9).unwrap().sequence(), SequenceNumber(9));
+    assert_eq!(snapshots.begin_floor(None, at(5)).unwrap(), SequenceNumber(5));
+    assert_eq!(snapshots.retained(at(9)).all_from, Some(SequenceNumber(5)));
+    assert_eq!(take(4).unwrap_err(), ErrorKind::NotFound);
+    let live = take(5).unwrap();
+    assert_eq!(retained(&snapshots, 9), [5, 9]);
+    // A higher one is in force once it is set.
+    let higher = snapshots.begin_floor(Some(SequenceNumber(7)), at(9)).unwrap();
+    assert_eq!((higher, snapshots.floor()), (SequenceNumber(7), Some(SequenceNumber(5))));
+    snapshots.set_floor(Some(higher));
+    assert_eq!(take(5).unwrap_err(), ErrorKind::NotFound);
+    assert_eq!(retained(&snapshots, 9), [5, 9], "one that was taken stays");
+    drop(live);
+    // Commits were lost: the floor is above the present.
+    assert_eq!(snapshots.begin_floor(None, at(3)).unwrap(), SequenceNumber(7));
+    let lower = snapshots.begin_floor(Some(SequenceNumber(6)), at(9));
+    assert_eq!(lower.unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 /// A commit has its place in the generation but is not published. The flush must not miss its

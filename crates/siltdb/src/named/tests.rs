@@ -40,6 +40,8 @@ fn every_value_that_differs_from_the_default_is_read_back() {
         ("read_io", "map"),
         ("scrub_interval", "86400000ms"),
         ("scrub_bytes_per_second", "1048576"),
+        ("cold_directory", "../cold"),
+        ("tier_rate", "1048576"),
         ("workers", "0"),
         ("recovery", "point_in_time"),
         ("seed", "7"),
@@ -50,6 +52,7 @@ fn every_value_that_differs_from_the_default_is_read_back() {
         ("default_family.base_level_bytes", "1048576"),
         ("default_family.level_size_ratio", "4"),
         ("default_family.level0_runs", "2"),
+        ("default_family.cold_from_level", "3"),
     ];
     let mut options = Options::new();
     let defaults = options.entries();

@@ -168,6 +168,21 @@ fn a_restore_that_crashes_is_whole_or_not_there() {
     assert!(whole > 0 && whole < states.len() / 2, "{whole} of {}", states.len());
 }
 
+/// Its tables were written under the log of another database.
+#[test]
+fn a_restored_database_recovers_from_crashes() {
+    let (fs, db, first, _) = with_backup();
+    db.close().unwrap();
+    backups(&fs).restore(Some(1), RESTORED).unwrap();
+    let copy = options(&fs).open(RESTORED).unwrap();
+    let states = crash_states(&fs, || copy.compact());
+    assert!(states.len() > 20, "{}", states.len());
+    for (what, state) in &states {
+        let copy = options(state).open(RESTORED).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert!(contents(&copy) == first, "{what}");
+    }
+}
+
 #[test]
 fn a_restore_that_fails_leaves_nothing_that_opens() {
     let (ready, db, first, _) = with_backup();

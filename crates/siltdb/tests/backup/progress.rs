@@ -69,6 +69,41 @@ fn a_cancelled_backup_leaves_the_earlier_ones_and_its_whole_files() {
     assert_eq!(error.kind(), ErrorKind::Cancelled);
 }
 
+/// The backup alone needs its files then.
+#[test]
+fn a_clone_that_is_dropped_while_it_is_copied_is_in_the_backup() {
+    let fs = MemFs::new();
+    let db = filled(&fs);
+    db.clone_family(&db.default_family(), "copy").unwrap();
+    fill(&db, 0..250, 8);
+    db.default_family().compact().unwrap();
+    let expected = contents(&db);
+    let mut is_dropped = false;
+    let made = db.backup_with(BACKUPS, &CopyOptions::new(), &mut |_| {
+        if !is_dropped {
+            is_dropped = true;
+            db.drop_family("copy").unwrap();
+            fill(&db, 0..250, 9);
+            db.compact().unwrap();
+            db.settle().unwrap();
+        }
+        ControlFlow::Continue(())
+    });
+    assert!(made.unwrap().files > 2);
+    assert!(restored(&fs, None) == expected);
+    // The next job frees what the backup kept.
+    db.put("key", "value").unwrap();
+    db.flush().unwrap();
+    let tables = || {
+        let entries = fs.list(Path::new(DB)).unwrap().into_iter();
+        entries.filter(|entry| entry.name.ends_with(".table")).count()
+    };
+    let left = tables();
+    db.close().unwrap();
+    drop(open(&fs));
+    assert_eq!(tables(), left, "an orphan was left to the next opening");
+}
+
 #[test]
 fn a_close_cancels_the_backup() {
     let fs = MemFs::new();

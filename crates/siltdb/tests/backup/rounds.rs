@@ -1,13 +1,13 @@
 //! Round trips: what is restored is what the database held, whatever came before and after.
 
 use super::world::{
-    BACKUPS, DB, RESTORED, back_up, backups, change, contents, files, fill, filled, numbers, open,
-    opened, options, restored,
+    BACKUPS, DB, RESTORED, back_up, backups, change, contents, files, fill, filled, key, numbers,
+    open, opened, options, restored,
 };
 use siltdb::{
     Db, Durability, FamilyOptions, Isolation, Options, Read, WriteBatch, WriteOptions,
     backup::Backups,
-    testing::{Crash, MemFs},
+    testing::{Crash, ManualClock, MemFs},
 };
 use std::{
     sync::{
@@ -15,6 +15,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 #[test]
@@ -74,6 +75,47 @@ fn commits_that_are_in_no_log_are_in_the_backup() {
     db.put("buffered", "2").unwrap();
     let (_, expected) = back_up(&db);
     assert_eq!(expected["default"].len(), 2);
+    assert!(restored(&fs, None) == expected);
+}
+
+/// As a program that gives a seed, and one that forks children which open the database.
+#[test]
+fn openings_with_one_seed_mix_no_tables_up() {
+    let fs = MemFs::new();
+    for round in 0..5 {
+        let db = options(&fs).seed(7).open(DB).unwrap();
+        fill(&db, 0..50, round);
+        let (made, expected) = back_up(&db);
+        assert_eq!(made.copied_files, 1, "{made:?}");
+        db.close().unwrap();
+        assert!(restored(&fs, None) == expected, "round {round}");
+    }
+}
+
+/// A flush writes the small memtables of all families into one file.
+#[test]
+fn a_file_with_tables_of_several_families_is_copied_once() {
+    let fs = MemFs::new();
+    let db = open(&fs);
+    let users = db.create_family("users", FamilyOptions::new()).unwrap();
+    let logs = db.create_family("logs", FamilyOptions::new()).unwrap();
+    fill(&db, 0..50, 1);
+    users.put("ada", "1815").unwrap();
+    logs.put("first", "entry").unwrap();
+    let (first, _) = back_up(&db);
+    assert_eq!((first.files, first.copied_files), (1, 1), "{first:?}");
+    // Its tables go one after the other, and the file stays for those that are left.
+    fill(&db, 0..50, 2);
+    db.flush().unwrap();
+    db.default_family().compact().unwrap();
+    let (second, _) = back_up(&db);
+    assert_eq!((second.files, second.copied_files), (2, 1), "{second:?}");
+    users.put("ada", "1852").unwrap();
+    db.flush().unwrap();
+    users.compact().unwrap();
+    let (third, expected) = back_up(&db);
+    assert_eq!((third.files, third.copied_files), (3, 1), "{third:?}");
+    assert_eq!(backups(&fs).prune(1).unwrap().files, 0);
     assert!(restored(&fs, None) == expected);
 }
 
@@ -249,6 +291,83 @@ fn commits_of_families_are_whole_in_a_backup() {
         let row = copy.family(&families[1]).unwrap().get("row").unwrap();
         assert_eq!(row.as_deref(), Some(&number.to_be_bytes()[..]), "{backup:?}");
     }
+}
+
+/// Transactions are prepared and committed one after the other: of the last one in a backup all or
+/// nothing is there, and if nothing, it may wait.
+#[test]
+fn decisions_beside_a_backup_are_whole_in_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: String| dir.path().join(name);
+    let db = Options::new().workers(1).open(path("db".to_owned())).unwrap();
+    let other = db.create_family("other", FamilyOptions::new()).unwrap();
+    let (writer, is_done) = (db.clone(), Arc::new(AtomicBool::new(false)));
+    let stop = Arc::clone(&is_done);
+    let writing = thread::spawn(move || {
+        let mut count = 0_u32;
+        while !stop.load(Ordering::Relaxed) {
+            let transaction = writer.begin(Isolation::Snapshot);
+            transaction.put(key(count), b"").unwrap();
+            transaction.family(&other).unwrap().put(key(count), b"").unwrap();
+            transaction.prepare(count.to_be_bytes()).unwrap().commit().unwrap();
+            count += 1;
+        }
+        count
+    });
+    for _ in 0..12 {
+        db.backup(path("backups".to_owned())).unwrap();
+    }
+    is_done.store(true, Ordering::Relaxed);
+    assert!(writing.join().unwrap() > 12);
+    for number in 1..=12 {
+        let target = path(format!("restored {number}"));
+        Backups::new(path("backups".to_owned())).restore(Some(number), &target).unwrap();
+        let copy = Db::open(&target).unwrap();
+        let found = contents(&copy);
+        let keys = |name: &str| found[name].iter().map(|(key, _)| key.clone()).collect::<Vec<_>>();
+        let count = found["default"].len() as u32;
+        assert_eq!(keys("default"), (0..count).map(key).collect::<Vec<_>>(), "backup {number}");
+        assert_eq!(keys("other"), keys("default"), "backup {number}");
+        let waiting: Vec<_> = copy.prepared().iter().map(|one| one.id().to_vec()).collect();
+        let next = [count.to_be_bytes().to_vec()];
+        assert!(
+            waiting.is_empty() || waiting == next,
+            "backup {number}: {waiting:?}, not {next:?}"
+        );
+    }
+}
+
+/// The id of a dropped family may still be named by what is prepared.
+#[test]
+fn a_restored_database_gives_no_id_of_a_family_again() {
+    let fs = MemFs::new();
+    let db = open(&fs);
+    let gone = db.create_family("gone", FamilyOptions::new()).unwrap();
+    let transaction = db.begin(Isolation::Snapshot);
+    transaction.family(&gone).unwrap().put("key", "of the old family").unwrap();
+    transaction.prepare("transfer").unwrap();
+    db.drop_family("gone").unwrap();
+    back_up(&db);
+    backups(&fs).restore(None, RESTORED).unwrap();
+    let copy = options(&fs).open(RESTORED).unwrap();
+    let new = copy.create_family("new", FamilyOptions::new()).unwrap();
+    copy.commit_prepared("transfer").unwrap();
+    assert_eq!(new.get("key").unwrap(), None);
+}
+
+#[test]
+fn what_had_expired_stays_so_in_a_restored_database_whose_clock_is_behind() {
+    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000_000)));
+    let db = options(&fs).clock(clock.clone()).open(DB).unwrap();
+    db.put_for("key", "value", Duration::from_secs(1)).unwrap();
+    db.flush().unwrap();
+    clock.advance(Duration::from_secs(5));
+    assert_eq!(db.get("key").unwrap(), None);
+    back_up(&db);
+    backups(&fs).restore(None, RESTORED).unwrap();
+    let behind = Arc::new(ManualClock::new(1_000_000));
+    let copy = options(&fs).clock(behind).open(RESTORED).unwrap();
+    assert_eq!(copy.get("key").unwrap(), None);
 }
 
 #[test]

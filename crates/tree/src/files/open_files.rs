@@ -2,22 +2,24 @@
 //!
 //! It removes nothing: a purge asks it which files are in use.
 
-use crate::files::table_file::{MissingFile, Remover, TableFile};
+use crate::files::{
+    key_slice::{cut_to_slice, visible_range},
+    table_file::{MissingFile, Remover, TableFile},
+    table_store::{TableStore, not_open},
+};
 use siltdb_base::{
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     fs::{File, Fs, ReadIo},
     id::{FileNumber, SequenceNumber},
     key::LookupKey,
-    slice::Slice,
     sync::lock,
     tombstone::{Fragments, RangeTombstone},
 };
 use siltdb_disk::{
     cache::Cache,
-    edit::TableReference,
-    file_name::FileName,
+    edit::{TableReference, tier::Tier},
     table::{FoundEntry, Table, TableFilter, TableScan},
-    table_meta::{KeySpan, RangeEnd, TableMeta},
+    table_meta::{KeySpan, TableMeta},
 };
 use std::{
     collections::HashMap,
@@ -51,6 +53,8 @@ impl TableId {
 /// it, and the others wait for it. Two references to one table may each open it.
 pub struct OpenFiles {
     directory: Arc<dyn Fs>,
+    hot: TableStore,
+    cold: Mutex<Option<TableStore>>,
     read_io: ReadIo,
     cache: Arc<Cache>,
     files: Mutex<HashMap<FileNumber, Weak<SharedFile>>>,
@@ -78,7 +82,8 @@ impl OpenFiles {
         remover: Remover,
     ) -> Arc<Self> {
         let (files, missing) = (Mutex::default(), Arc::new(MissingFile::new(remover)));
-        Arc::new(Self { directory, read_io, cache, files, missing })
+        let (hot, cold) = (TableStore::new(Arc::clone(&directory)), Mutex::default());
+        Arc::new(Self { directory, hot, cold, read_io, cache, files, missing })
     }
 
     /// The directory of the database.
@@ -98,23 +103,63 @@ impl OpenFiles {
         self.missing.close();
     }
 
-    /// The path of a table file, for messages.
-    #[must_use]
-    pub fn path(&self, number: FileNumber) -> PathBuf {
-        self.directory.full_path(&FileName::Table(number).to_path())
+    /// From now on tables of the cold tier are those of `store`.
+    pub fn attach_cold(&self, store: TableStore) {
+        *lock(&self.cold) = Some(store);
     }
 
-    /// Removes a table file.
+    /// The files of a tier; `None` for a cold tier that was not attached.
+    #[must_use]
+    pub fn store(&self, tier: Tier) -> Option<TableStore> {
+        match tier {
+            Tier::Hot => Some(self.hot.clone()),
+            Tier::Cold => lock(&self.cold).clone(),
+        }
+    }
+
+    /// The tier of a file that is in use; hot for any other.
+    #[must_use]
+    pub fn tier_of(&self, number: FileNumber) -> Tier {
+        let claimed = lock(&self.files).get(&number).and_then(Weak::upgrade);
+        claimed.map_or(Tier::Hot, |file| file.tier)
+    }
+
+    /// The path of a table file, for messages. The path of one that is not in use is a hot one.
+    #[must_use]
+    pub fn path(&self, number: FileNumber) -> PathBuf {
+        self.store(self.tier_of(number)).unwrap_or_else(|| self.hot.clone()).path(number)
+    }
+
+    /// Opens a file that is in use, as it lies in its tier.
+    ///
+    /// # Errors
+    /// As a read of its tables: a missing file is damage, unless other processes remove files.
+    pub fn open_file(&self, number: FileNumber) -> Result<Arc<dyn File>> {
+        let store = self.store(self.tier_of(number)).ok_or_else(not_open)?;
+        store.open(number).map_err(|error| self.missing.explain(error, &store.path(number)))
+    }
+
+    /// Removes a table file, in whichever tier it lies.
     ///
     /// # Errors
     /// `NotFound` and the system's.
     pub fn remove(&self, number: FileNumber) -> Result<()> {
-        self.directory.remove(&FileName::Table(number).to_path())
+        match (self.hot.delete(number), self.store(Tier::Cold)) {
+            // No number is that of two files.
+            (Err(error), Some(cold)) if error.kind() == ErrorKind::NotFound => cold.delete(number),
+            (removed, _) => removed,
+        }
+    }
+
+    /// Claims a table file of the hot tier, as [`OpenFiles::claim_in`].
+    #[must_use]
+    pub fn claim(&self, number: FileNumber) -> Arc<SharedFile> {
+        self.claim_in(Tier::Hot, number)
     }
 
     /// Claims a table file: it counts as in use for as long as the result lives.
     #[must_use]
-    pub fn claim(&self, number: FileNumber) -> Arc<SharedFile> {
+    pub fn claim_in(&self, tier: Tier, number: FileNumber) -> Arc<SharedFile> {
         let mut files = lock(&self.files);
         if let Some(file) = files.get(&number).and_then(Weak::upgrade) {
             return file;
@@ -123,7 +168,8 @@ impl OpenFiles {
         if files.len() == files.capacity() {
             files.retain(|_, file| file.strong_count() > 0);
         }
-        let file = Arc::new(SharedFile { number, file: OnceLock::new(), tables: Mutex::default() });
+        let (file, tables) = (OnceLock::new(), Mutex::default());
+        let file = Arc::new(SharedFile { number, tier, file, tables });
         files.insert(number, Arc::downgrade(&file));
         file
     }
@@ -140,10 +186,15 @@ impl OpenFiles {
     /// A reference that opens its table when it is first read.
     ///
     /// # Errors
-    /// Corruption, if the key slice of the reference leaves nothing of its table.
+    /// Corruption, if the key slice of the reference leaves nothing of its table, or if another
+    /// reference says that the file lies in another tier.
     pub fn reference(self: &Arc<Self>, reference: TableReference) -> Result<Arc<OpenReference>> {
         let range = visible_range(&reference)?;
-        let file = self.claim(reference.file);
+        let file = self.claim_in(reference.tier, reference.file);
+        if file.tier != reference.tier {
+            let message = format!("a table file lies in two tiers. file={}", reference.file);
+            return Err(Error::corruption(message));
+        }
         let files = self.clone();
         // A table that was just written and verified, or that moves, is open already.
         let open = file.find_open(reference.offset);
@@ -173,6 +224,7 @@ impl fmt::Debug for OpenFiles {
 #[derive(Debug)]
 pub struct SharedFile {
     number: FileNumber,
+    tier: Tier,
     file: OnceLock<Arc<dyn File>>,
     /// The open tables by offset.
     tables: Mutex<HashMap<u64, Weak<Table>>>,
@@ -183,8 +235,9 @@ impl SharedFile {
         if let Some(file) = self.file.get() {
             return Ok(file);
         }
-        let path = files.path(self.number);
-        let file = files.directory.open(&FileName::Table(self.number).to_path());
+        let store = files.store(self.tier).ok_or_else(not_open)?;
+        let path = store.path(self.number);
+        let file = store.open(self.number);
         let file = file.map_err(|error| files.missing.explain(error, &path))?;
         let file = Arc::new(TableFile::new(file, path, Arc::clone(&files.missing)));
         Ok(self.file.get_or_init(|| file))
@@ -356,6 +409,14 @@ impl OpenReference {
         TableScan::open(file, &path, *offset, *length, meta)
     }
 
+    /// The file of the table as it lies in its tier, to be copied.
+    ///
+    /// # Errors
+    /// As [`OpenFiles::open_file`].
+    pub fn open_file(&self) -> Result<Arc<dyn File>> {
+        self.files.open_file(self.reference.file)
+    }
+
     /// Opens the file of the table, if it is not open, so that the table can be read after the file
     /// was removed. A process with too few descriptors closes it again.
     ///
@@ -520,33 +581,6 @@ impl fmt::Debug for OpenReference {
             .field("range", &self.range)
             .finish_non_exhaustive()
     }
-}
-
-/// The part of a tombstone within a key slice; `None` if there is none.
-fn cut_to_slice(tombstone: RangeTombstone, slice: &KeySpan) -> Option<RangeTombstone> {
-    let end = match slice.end {
-        RangeEnd::Exclusive => slice.last.clone(),
-        // The first key after an inclusive last one.
-        RangeEnd::Inclusive => Slice::from([&slice.last[..], &[0]].concat()),
-    };
-    let (start, end) = (tombstone.start.max(slice.first.clone()), tombstone.end.min(end));
-    (start < end).then_some(RangeTombstone { start, end, ..tombstone })
-}
-
-/// The range of a table, cut to the key slice of its reference.
-fn visible_range(reference: &TableReference) -> Result<KeySpan> {
-    let whole = &reference.meta.range;
-    let Some(slice) = &reference.key_slice else { return Ok(whole.clone()) };
-    let first = Slice::clone(std::cmp::max(&whole.first, &slice.first));
-    // Of equal last keys the exclusive one reaches less far.
-    let reach = |range: &KeySpan| (range.last.clone(), range.end == RangeEnd::Inclusive);
-    let shorter = if reach(whole) <= reach(slice) { whole } else { slice };
-    let range = KeySpan { first, last: shorter.last.clone(), end: shorter.end };
-    if range.is_before(&range.first) {
-        return Err(Error::corruption("the key slice of a table is outside it")
-            .with_mismatch(format!("{whole:?}"), format!("{slice:?}")));
-    }
-    Ok(range)
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@ fn unusual() -> TreeOptions {
         table_bytes_target: 1 << 20,
         base_level_bytes: 5 << 20,
         tombstone_percent_trigger: 101,
+        cold_from_level: 5,
         unknown: UnknownFields::default(),
     }
 }
@@ -59,7 +60,7 @@ fn every_truncation_and_flipped_bit_is_refused_or_read_without_panic() {
         refused += usize::from(TreeOptions::decode(&bytes[..end], &find).is_err());
     }
     // A cut between two fields leaves absent fields; all other cuts are seen.
-    assert_eq!(refused, bytes.len() - 10);
+    assert_eq!(refused, bytes.len() - 11);
     for bit in 0..bytes.len() * 8 {
         let mut flipped = bytes.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
@@ -108,4 +109,6 @@ fn limits_are_accepted_and_one_past_them_is_not() {
     assert!(check(&|options| options.base_level_bytes = 1 << 48));
     assert!(!check(&|options| options.base_level_bytes = (1 << 48) + 1));
     assert!(!check(&|options| options.tombstone_percent_trigger = 0));
+    assert!(check(&|options| options.cold_from_level = 7));
+    assert!(!check(&|options| options.cold_from_level = 8));
 }

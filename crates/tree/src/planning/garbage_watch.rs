@@ -37,6 +37,7 @@ struct Known {
 struct Quiet {
     version: Weak<Version>,
     snapshots: Vec<SequenceNumber>,
+    floor: Option<SequenceNumber>,
     until_ms: u64,
 }
 
@@ -50,9 +51,9 @@ impl GarbageWatch {
     /// The removal of the tables that no reader can see anything of any more, noted in `busy` if
     /// there are any.
     ///
-    /// Cost: nothing, if since the last call that found nothing neither the tables nor the
-    /// snapshots have changed and nothing has expired. Else a look at each table, and three reads
-    /// for each that is new and has range tombstones.
+    /// Cost: nothing, if since the last call that found nothing neither the tables, the snapshots
+    /// nor the retention floor have changed and nothing has expired. Else a look at each table, and
+    /// three reads for each that is new and has range tombstones.
     pub fn begin_drop(
         &self,
         version: impl Fn() -> Arc<Version>,
@@ -82,6 +83,7 @@ impl GarbageWatch {
                 known.quiet = Some(Quiet {
                     version: Arc::downgrade(version),
                     snapshots: moment.stripes.snapshots().to_vec(),
+                    floor: moment.stripes.floor(),
                     until_ms: next_expiry_ms(version, moment.now_ms).unwrap_or(u64::MAX),
                 });
             }
@@ -101,6 +103,7 @@ impl GarbageWatch {
         let is_quiet = known.quiet.as_ref().is_some_and(|quiet| {
             quiet.is_of(&before)
                 && quiet.snapshots == moment.stripes.snapshots()
+                && quiet.floor == moment.stripes.floor()
                 && moment.now_ms < quiet.until_ms
         });
         if is_quiet {

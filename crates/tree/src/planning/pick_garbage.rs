@@ -157,7 +157,9 @@ fn garbage_thousandths(table: &OpenReference, covered: &Covered, moment: &Moment
     let superseded = meta.garbage.superseded().iter();
     let superseded = superseded.filter(|bucket| !moment.stripes.separate(bucket.from, bucket.to));
     let superseded: u64 = superseded.map(|bucket| bucket.bytes).sum();
-    let expired = meta.garbage.expired_bytes(moment.now_ms);
+    // What is newer than the retention floor is kept, expired or not.
+    let has_kept = moment.stripes.find(table.sequence_max()).is_none();
+    let expired = if has_kept { 0 } else { meta.garbage.expired_bytes(moment.now_ms) };
     let parts = covered.of(table.id()).map_or(&[][..], |covered| covered.parts());
     let oldest = table.sequence_min();
     let parts = parts.iter().filter(|part| !moment.stripes.separate(oldest, part.to));

@@ -64,6 +64,8 @@ pub enum Reason {
     Garbage,
     /// The user asked for it.
     Request,
+    /// The table was copied to the other tier, and the copy takes its place.
+    Tier,
 }
 
 /// Tables of one level that a plan takes.
@@ -174,6 +176,8 @@ pub struct Busy {
     tables: HashSet<TableId>,
     /// How many full requests have paused automatic plans.
     pauses: usize,
+    /// How many requests need tables to keep their file numbers.
+    numbered: usize,
 }
 
 #[derive(Debug)]
@@ -360,6 +364,23 @@ impl Busy {
     #[must_use]
     pub fn is_paused(&self) -> bool {
         self.pauses > 0
+    }
+
+    /// Lets no table get another file number by a move to another tier, until
+    /// [`Busy::release_numbers`]. A request tells by the number what it has rewritten.
+    pub fn keep_numbers(&mut self) {
+        self.numbered += 1;
+    }
+
+    /// Ends one [`Busy::keep_numbers`].
+    pub fn release_numbers(&mut self) {
+        self.numbered -= 1;
+    }
+
+    /// Whether tables keep their file numbers.
+    #[must_use]
+    pub fn keeps_numbers(&self) -> bool {
+        self.numbered > 0
     }
 
     /// Whether no plan is running.

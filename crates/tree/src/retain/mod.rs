@@ -8,10 +8,13 @@
 //! older, unless the newer needs it. The published present counts as a snapshot. A version is
 //! *absent* if by `visible::resolve` it says that there is no value.
 //!
+//! With a retention floor readers look from every sequence number from the floor on. So the floor
+//! takes the place of the present here: what is newer than the floor is in no stripe.
+//!
 //! Of the point entries of each key, from the newest to the oldest:
 //!
-//! 1. An entry newer than the present is kept as it is, and decides nothing: a reader may yet look
-//!    from any point among them.
+//! 1. An entry newer than the present, or than the retention floor, is kept as it is, and decides
+//!    nothing: a reader may yet look from any point among them.
 //! 2. An entry older than a range tombstone of its own stripe is dropped, and so is all that is
 //!    older in the stripe. The tombstone itself, kept by rule 11, says all they said.
 //! 3. A value (put, expiring or separated) is kept, and all that is older in its stripe is dropped.
@@ -44,7 +47,7 @@
 //!
 //! Of the range tombstones over each fragment:
 //!
-//! 11. Of each stripe the newest is kept, and each that is newer than the present.
+//! 11. Of each stripe the newest is kept, and each that is newer than the present or the floor.
 //! 12. One in the oldest stripe is dropped if nothing deeper has keys in the fragment: whatever
 //!     else it hides is dropped by rule 2.
 

@@ -4,11 +4,14 @@
 
 use siltdb_base::id::SequenceNumber;
 
-/// The points from which the database is looked at: all live snapshots and the published present.
+/// The points from which the database is looked at: all live snapshots and the published present,
+/// or with a retention floor, the snapshots up to it and every number from it on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stripes {
-    /// Ascending, without repetition, never empty; the last is the present.
+    /// Ascending, without repetition, never empty; the last is the present or an older floor.
     ends: Vec<SequenceNumber>,
+    /// The retention floor.
+    floor: Option<SequenceNumber>,
 }
 
 /// One stripe: the sequence numbers up to its snapshot and newer than the snapshot before.
@@ -42,10 +45,28 @@ impl Stripes {
         ends.push(present);
         ends.sort_unstable();
         ends.dedup();
-        Self { ends }
+        Self { ends, floor: None }
     }
 
-    /// The stripe that holds `sequence`; `None` if it is newer than the present.
+    /// The same with the retention floor `floor`: what is newer than it is in no stripe, so that it
+    /// is kept as it was written.
+    #[must_use]
+    pub fn with_floor(mut self, floor: Option<SequenceNumber>) -> Self {
+        let Some(number) = floor else { return self };
+        let newest = self.ends.last().copied().unwrap_or(number).min(number);
+        self.ends.retain(|&end| end < newest);
+        self.ends.push(newest);
+        self.floor = floor;
+        self
+    }
+
+    /// The retention floor: a reader may yet look from any number that is not older.
+    #[must_use]
+    pub fn floor(&self) -> Option<SequenceNumber> {
+        self.floor
+    }
+
+    /// The stripe that holds `sequence`; `None` if it is newer than the present or the floor.
     #[inline]
     #[must_use]
     pub fn find(&self, sequence: SequenceNumber) -> Option<Stripe> {
@@ -53,7 +74,7 @@ impl Stripes {
         self.ends.get(index).map(|&end| Stripe { index, end })
     }
 
-    /// The snapshots older than the present, ascending.
+    /// The snapshots older than the present and the floor, ascending.
     #[must_use]
     pub fn snapshots(&self) -> &[SequenceNumber] {
         &self.ends[..self.ends.len() - 1]

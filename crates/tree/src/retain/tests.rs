@@ -610,6 +610,67 @@ fn failed_source_fails_the_output_for_good() {
 }
 
 #[test]
+fn what_is_newer_than_the_floor_is_in_no_stripe() {
+    let stripes = Stripes::new(&sequences(&[3, 7]), SequenceNumber(9));
+    assert_eq!(stripes.clone().with_floor(None), stripes);
+    let floored = stripes.clone().with_floor(Some(SequenceNumber(5)));
+    let index = |sequence| floored.find(SequenceNumber(sequence)).map(|stripe| stripe.index);
+    let expected = [Some(0), Some(0), Some(0), Some(0), Some(1), Some(1), None, None, None, None];
+    assert_eq!((0..10).map(index).collect::<Vec<_>>(), expected);
+    assert_eq!(floored.snapshots(), sequences(&[3]));
+    assert_eq!(floored.floor(), Some(SequenceNumber(5)));
+    let separate = |older, newer| floored.separate(SequenceNumber(older), SequenceNumber(newer));
+    assert!(!separate(4, 5) && separate(5, 6) && separate(6, 7) && separate(6, 6));
+    // Nothing is published from there on yet.
+    let above = stripes.clone().with_floor(Some(SequenceNumber(20)));
+    assert_eq!(above.snapshots(), stripes.snapshots());
+    assert_eq!(above.find(SequenceNumber(9)), stripes.find(SequenceNumber(9)));
+    assert_eq!(above.find(SequenceNumber(10)), None);
+}
+
+#[test]
+fn everything_above_the_floor_is_kept_as_it_was_written() {
+    let operations = [
+        Put(1),
+        Put(1),
+        Operand(2),
+        Put(1),
+        Operand(2),
+        Put(3),
+        SingleDelete(3),
+        PutExpiring(4, NOW_MS),
+        Delete(4),
+        DeleteRange(0, 10),
+    ];
+    let run = |floor: Option<u64>| {
+        let mut history = History::default();
+        let mut sequence = 1;
+        operations.iter().for_each(|operation| history.apply(operation, &mut sequence));
+        let stripes = Stripes::new(&[], SequenceNumber(sequence - 1));
+        let stripes = stripes.with_floor(floor.map(SequenceNumber));
+        let (inputs, operator) = ([history], operator(1));
+        let job =
+            Job { inputs: &inputs, deeper: &[], knowledge: Exact, stripes, operator, block: 4 };
+        let after = job.run();
+        (inputs[0].clone(), after)
+    };
+    let (before, after) = run(None);
+    assert_eq!((before.entries.len(), after.entries.len(), after.tombstones.len()), (9, 0, 0));
+    for floor in 0..10 {
+        let (before, after) = run(Some(floor));
+        let newer = |history: &History| -> Vec<Owned> {
+            let newer = history.entries.iter().filter(|entry| entry.sequence.0 > floor);
+            let mut newer: Vec<_> = newer.cloned().collect();
+            sort(&mut newer);
+            newer
+        };
+        assert_eq!(newer(&after), newer(&before), "floor {floor}");
+        assert_eq!(after.tombstones, before.tombstones, "floor {floor}");
+        assert_unchanged(&before, &after, &[], floor);
+    }
+}
+
+#[test]
 fn stripe_holds_what_its_snapshot_is_the_first_to_see() {
     let stripes = Stripes::new(&sequences(&[7, 3, 7]), SequenceNumber(9));
     let index = |sequence| stripes.find(SequenceNumber(sequence)).map(|stripe| stripe.index);

@@ -4,7 +4,7 @@
 //! changes, and the engine installs them here once they are durable.
 
 use crate::{
-    files::open_files::OpenFiles,
+    files::open_files::{OpenFiles, OpenReference, TableId},
     files::version::Version,
     memory::{Generation, Holders, Memtables},
     options::TreeOptions,
@@ -12,7 +12,8 @@ use crate::{
     planning::pick_garbage::{Moment, is_worth_flush},
     planning::pick_leveled::{WriteLoad, is_quiet, pick, pick_small},
     planning::pick_range::{Request, Step, plan_request},
-    planning::plan::{Busy, Placed, Plan, PlanKind},
+    planning::pick_tier::{misplaced, pick_tier, wanted_tier},
+    planning::plan::{Busy, Placed, Plan, PlanInput, PlanKind, Reason},
     read::commit_hook::CommitHook,
     read::empty_ranges::EmptyRanges,
     read::folds::Folds,
@@ -27,7 +28,10 @@ use siltdb_base::{
     id::{FamilyId, SequenceNumber},
     sync::lock,
 };
-use siltdb_disk::{edit::Change, table_meta::KeySpan};
+use siltdb_disk::{
+    edit::{Change, tier::Tier},
+    table_meta::KeySpan,
+};
 use siltdb_memtable::{arena::ArenaPool, memtable::Memtable};
 use std::sync::{
     Arc, Mutex,
@@ -451,6 +455,58 @@ impl Tree {
         Ok(Pause { busy: &self.busy })
     }
 
+    /// The next table to move to another tier, and where to, among those with an entry of `newest`
+    /// or before that `stays` does not hold back. None while a request runs.
+    pub fn next_move(
+        &self,
+        newest: SequenceNumber,
+        stays: &dyn Fn(TableId) -> bool,
+    ) -> Option<(Arc<OpenReference>, Tier)> {
+        let busy = lock(&self.busy);
+        if busy.keeps_numbers() {
+            return None;
+        }
+        let stays = |table: TableId| busy.holds(table) || stays(table);
+        pick_tier(&self.version(), &self.options.load(), newest, &stays)
+    }
+
+    /// The bytes of the tables with an entry of `newest` or before that are to move to another
+    /// tier.
+    #[must_use]
+    pub fn bytes_to_move(&self, newest: SequenceNumber) -> u64 {
+        let (version, options) = (self.version(), self.options.load());
+        misplaced(&version, &options, newest).map(|(_, table)| table.bytes()).sum()
+    }
+
+    /// The replacement of `table` by its copy in the tier `to`, noted as running:
+    /// [`Tree::end_plan`] must follow. `None`, if the table is not there any more, belongs
+    /// elsewhere, or a running plan or request needs it.
+    pub fn begin_move(&self, table: TableId, to: Tier) -> Option<Plan> {
+        let mut busy = lock(&self.busy);
+        if busy.keeps_numbers() || busy.holds(table) {
+            return None;
+        }
+        let version = self.version();
+        let (level, found) = version.tables().find(|(_, found)| found.id() == table)?;
+        if wanted_tier(&self.options.load(), level) != to || found.reference().tier == to {
+            return None;
+        }
+        let input = PlanInput { level, tables: vec![Arc::clone(found)] };
+        let plan = Plan::new(PlanKind::TrivialMove, Reason::Tier, vec![input], level);
+        if busy.conflicts(&plan) {
+            return None;
+        }
+        busy.begin(&plan);
+        Some(plan)
+    }
+
+    /// Lets no table get another file number by a move to another tier, until the result is
+    /// dropped.
+    pub fn keep_numbers(&self) -> KeptNumbers<'_> {
+        lock(&self.busy).keep_numbers();
+        KeptNumbers { busy: &self.busy }
+    }
+
     /// Cancels all running plans, also those of requests: they end at their next block. Returns how
     /// many plans have begun so far.
     pub fn cancel_plans(&self) -> u64 {
@@ -507,6 +563,18 @@ pub struct Pause<'a> {
 impl Drop for Pause<'_> {
     fn drop(&mut self) {
         lock(self.busy).resume();
+    }
+}
+
+/// While it lives no table of the tree gets another file number by a move.
+#[derive(Debug)]
+pub struct KeptNumbers<'a> {
+    busy: &'a Mutex<Busy>,
+}
+
+impl Drop for KeptNumbers<'_> {
+    fn drop(&mut self) {
+        lock(self.busy).release_numbers();
     }
 }
 

@@ -362,3 +362,41 @@ fn a_memtable_that_comes_while_a_reader_pins_is_seen_by_it() {
     let found = view.get(b"key", present, || resolver, |value| value.pin()).unwrap();
     assert_eq!(found.unwrap(), b"new");
 }
+
+#[test]
+fn a_table_moves_to_another_tier_only_while_no_plan_and_no_request_needs_it() {
+    let mut world = World::new(small_options());
+    for number in 0..40_u32 {
+        world.put(&number.to_be_bytes(), &[7; 100]);
+    }
+    world.flush();
+    let all = SequenceNumber::MAX;
+    let next = |world: &World| world.tree.next_move(all, &|_| false);
+    assert!(next(&world).is_none() && world.tree.bytes_to_move(all) == 0);
+    let options = TreeOptions { cold_from_level: 0, ..TreeOptions::clone(&world.tree.options()) };
+    world.tree.set_options(options);
+    let (table, to) = next(&world).unwrap();
+    assert_eq!(to, Tier::Cold);
+    assert!(world.tree.bytes_to_move(all) >= table.bytes());
+    assert_eq!(world.tree.bytes_to_move(SequenceNumber::ZERO), 0);
+    assert!(world.tree.next_move(SequenceNumber::ZERO, &|_| false).is_none());
+    assert!(world.tree.begin_move(table.id(), Tier::Hot).is_none(), "it lies there");
+    assert!(world.tree.begin_move(TableId::MAX, to).is_none(), "there is no such table");
+    // A request that counts on file numbers.
+    let kept = world.tree.keep_numbers();
+    assert!(next(&world).is_none() && world.tree.begin_move(table.id(), to).is_none());
+    drop(kept);
+    // A running plan.
+    let request = Request::new(None, all, world.next_file());
+    let Step::Plan(plan) = world.tree.begin_request(&request) else { panic!("nothing to do") };
+    assert!(plan.tables().any(|taken| taken.id() == table.id()));
+    assert!(next(&world).is_none_or(|(other, _)| other.id() != table.id()));
+    assert!(world.tree.begin_move(table.id(), to).is_none());
+    world.tree.end_plan(&plan);
+    // The move itself holds the table.
+    let plan = world.tree.begin_move(table.id(), to).unwrap();
+    assert!(world.tree.begin_move(table.id(), to).is_none());
+    assert!(next(&world).is_none_or(|(other, _)| other.id() != table.id()));
+    world.tree.end_plan(&plan);
+    assert!(world.tree.begin_move(table.id(), to).is_some());
+}

@@ -1,7 +1,8 @@
 //! Tests of the effect of a clock that is set back.
 
-use super::{LAG_MS_MAX, ManualClock, Times};
-use std::time::Duration;
+use super::{Clock, LAG_MS_MAX, ManualClock, Times};
+use siltdb_base::clock::{ForwardClock, StoredTime};
+use std::{sync::Arc, time::Duration};
 
 #[test]
 fn the_time_goes_on_and_a_crash_takes_it_back_to_a_durable_one_at_most() {
@@ -27,4 +28,23 @@ fn the_time_runs_on_while_the_clock_is_far_behind() {
     clock.advance(Duration::from_millis(70));
     times.read(&clock);
     assert_eq!(times.at(&clock), 5 * LAG_MS_MAX + 70);
+}
+
+#[test]
+fn a_time_that_the_clock_reaches_again_runs_on_as_that_of_the_database() {
+    let start_ms = 5 * LAG_MS_MAX;
+    let clock = Arc::new(ManualClock::new(start_ms));
+    let forward = ForwardClock::new(Arc::clone(&clock) as _, StoredTime::default());
+    let mut times = Times::new(forward.wall_ms(), &[], &clock);
+    let mut read = || {
+        times.read(&clock);
+        assert_eq!(times.at(&clock), forward.wall_ms());
+        times.at(&clock)
+    };
+    clock.set_wall_ms(start_ms - 300);
+    assert_eq!(read(), start_ms);
+    clock.advance(Duration::from_millis(300));
+    assert_eq!(read(), start_ms);
+    clock.set_wall_ms(0);
+    assert_eq!(read(), start_ms + 300);
 }

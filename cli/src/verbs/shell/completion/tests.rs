@@ -29,6 +29,7 @@ fn verbs_options_and_families_are_completed() {
     assert_eq!(offered(&completion, "get a --family "), ["default", "users"]);
     assert_eq!(offered(&completion, "use u"), ["users "]);
     assert_eq!(offered(&completion, "clone u"), ["users "]);
+    assert_eq!(offered(&completion, "freeze u"), ["users "]);
     assert_eq!(offered(&completion, "families d"), ["drop "]);
     assert_eq!(offered(&completion, "families drop d"), ["default "]);
     completion.branches = vec!["fix".to_owned(), "main".to_owned()];

@@ -12,7 +12,10 @@ use siltdb_base::{
     slice::Slice,
 };
 use siltdb_disk::{
-    edit::{Change, Edit, FORMAT_VERSION, TableReference},
+    edit::{
+        Change, Edit, FORMAT_VERSION, TableReference,
+        tier::{ColdPlace, Tier},
+    },
     fields::UnknownFields,
     garbage::Garbage,
     key_sketch::KeySketch,
@@ -53,6 +56,7 @@ fn reference() -> TableReference {
         visible_to: Some(SequenceNumber(8)),
         key_slice: Some(range(b"b", b"c", RangeEnd::Inclusive)),
         global_sequence: Some(SequenceNumber(6)),
+        tier: Tier::Cold,
         unknown: UnknownFields::default(),
     }
 }
@@ -73,6 +77,7 @@ fn changes() -> Vec<Change> {
         Change::NextFile(FileNumber(13)),
         Change::NextFamily(FamilyId(4)),
         Change::LastSequence(SequenceNumber(99)),
+        Change::ColdDirectory(ColdPlace { id: 0xcd, path: "../cold".into() }),
         Change::Unknown { tag: 70, value: vec![b'v'] },
     ]
 }
@@ -115,7 +120,7 @@ fn every_change_is_spelled_out() {
         r#"rename-family  family=3  name="people""#,
         r#"family-options  family=3  options="""#,
         "add-table  family=3  level=2  file=000012.table  offset=4096  length=900  visible_to=8  \
-         slice_first=\"b\"  slice_last=\"c\"  global_sequence=6  uid=00000000000000ab  \
+         slice_first=\"b\"  slice_last=\"c\"  global_sequence=6  tier=cold  uid=00000000000000ab  \
          first_key=\"a\"  last_key=\"m\"  range_end=exclusive  entries=5  point_tombstones=1  \
          range_tombstones=2  merge_operands=3  sequence_min=7  sequence_max=9  \
          logical_bytes=555  table_bytes=900  index=blocks  sampled_keys=0  created_ms=77  \
@@ -126,6 +131,7 @@ fn every_change_is_spelled_out() {
         "next-file  number=13",
         "next-family  family=4",
         "last-sequence  sequence=99",
+        r#"cold-directory  id=00000000000000cd  path="../cold""#,
         r#"unknown  tag=70  value="v""#,
         "next-file  number=20",
     ];
@@ -140,7 +146,7 @@ fn current_edits_and_the_end_frame_the_changes() {
     assert_eq!(lines[0], "item=current  file=CURRENT  manifest=000002.manifest");
     assert!(lines[1].starts_with("item=manifest  file=000002.manifest  file_bytes="));
     assert!(lines[2].starts_with("item=edit  edit=0  offset=64  "), "{}", lines[2]);
-    assert!(lines[2].ends_with("changes=13") && lines[3].ends_with("changes=1"));
+    assert!(lines[2].ends_with("changes=14") && lines[3].ends_with("changes=1"));
     assert!(lines[4].ends_with("  edits=2"), "{}", lines[4]);
     // The file alone says the same, CURRENT apart.
     assert_eq!(report(&fs, "db/000002.manifest", Detail::Records).unwrap(), lines[1..]);

@@ -1,0 +1,303 @@
+//! Moves of tables between the tiers: in the background, and of a family on request.
+//!
+//! A move never makes writers wait, and no job writes to the cold directory but a move: flushes and
+//! compactions write hot tables, so that a cold directory that is slow, full or gone stops nothing.
+//!
+//! 1. The table is copied to a file of its own, with a new number, in the other tier. The file and
+//!    its name are synced.
+//! 2. The copy is read back, and each block verified.
+//! 3. One edit replaces each reference that belongs there by one to the copy. It takes no table
+//!    that a compaction holds; that compaction replaces the table itself.
+//! 4. The old file goes by the purge, once no reader uses it.
+//!
+//! A crash before the edit leaves the copy as an orphan, which the next opening removes. A crash
+//! after the edit leaves the old file as one.
+
+use crate::{
+    background::JobOf,
+    catalog::family::FamilyData,
+    copying::{CopyProgress, FileCopy, FilePart, OnProgress},
+    counters::Counters,
+    database::Database,
+    family_options::change_options,
+    install::install_with,
+    jobs::{
+        context::ended,
+        flush::{PATIENCE, flush_all},
+    },
+};
+use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    id::{FileNumber, SequenceNumber},
+    sync::lock,
+};
+use siltdb_disk::edit::{Change, TableReference, tier::Tier};
+use siltdb_tree::{
+    files::open_files::{OpenReference, TableId},
+    options::{COLD_FROM_LEVEL, TreeOptions},
+};
+use std::{
+    ops::ControlFlow,
+    sync::{Arc, atomic::Ordering},
+};
+
+/// A move to be made.
+struct Move {
+    table: Arc<OpenReference>,
+    to: Tier,
+}
+
+/// Moves a table that does not lie where its family wants it, unless another thread moves one or a
+/// pause is in force. Returns whether it found one.
+///
+/// # Errors
+/// `NoSpace` in the tier that it goes to; `Corruption` of the table, which is not tried again;
+/// `Poisoned`; the system's. The table stays where it is.
+pub fn move_next(database: &Database) -> Result<bool> {
+    if database.catalog.files.store(Tier::Cold).is_none() || database.background.is_paused() {
+        return Ok(false);
+    }
+    database.health.check_log()?;
+    // Acquire pairs with the release with which the threads are ended.
+    let is_ending = || database.background.ending.load(Ordering::Acquire);
+    let mut go_on = |_| match is_ending() {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    };
+    let rate = Some(database.options.tier_rate);
+    let mut copying = FileCopy::new(&*database.options.clock, rate, &mut go_on)?;
+    let find = || {
+        let families = database.catalog.families.load();
+        families.iter().find_map(|family| next_up_to(database, family, SequenceNumber::MAX))
+    };
+    match carry_out(database, find, &mut copying) {
+        Ok(step) => Ok(step == Step::Moved),
+        Err(error) if error.kind() == ErrorKind::Cancelled => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// The next move that is due in a family, of a table with an entry of `newest` or before.
+fn next_up_to(database: &Database, family: &FamilyData, newest: SequenceNumber) -> Option<Move> {
+    // Copied, because this lock is not taken under those of a tree.
+    let unmovable: Vec<TableId> =
+        lock(&database.background.jobs).unmovable.keys().copied().collect();
+    let (table, to) = family.tree.next_move(newest, &|table| unmovable.contains(&table))?;
+    Some(Move { table, to })
+}
+
+/// What an attempt to make a move has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Step {
+    /// A move was found.
+    Moved,
+    /// None was found.
+    NothingFound,
+    /// Another thread makes one.
+    Busy,
+}
+
+/// Makes the move that `find` finds, if no other thread makes one.
+fn carry_out(
+    database: &Database,
+    find: impl FnOnce() -> Option<Move>,
+    copying: &mut FileCopy<'_>,
+) -> Result<Step> {
+    if std::mem::replace(&mut lock(&database.background.jobs).is_moving, true) {
+        return Ok(Step::Busy);
+    }
+    let Some(found) = find() else {
+        let mut jobs = lock(&database.background.jobs);
+        jobs.is_moving = false;
+        jobs.failures.remove(&JobOf::Tiers);
+        // Damage that compactions or the end of a family have removed is none any more.
+        jobs.unmovable.retain(|table, _| database.catalog.files.is_in_use(table.file));
+        return Ok(Step::NothingFound);
+    };
+    let (id, bytes) = (found.table.id(), found.table.bytes());
+    let result = move_table(database, &found, copying);
+    // The old file can go now, unless a reader uses it.
+    drop(found);
+    let result = match result {
+        // A cancelled move is no failure of the job.
+        Err(error) if error.kind() == ErrorKind::Cancelled => Ok(Err(error)),
+        result => result.map(Ok),
+    };
+    let outcome = ended(database, JobOf::Tiers, result, |jobs| {
+        jobs.is_moving = false;
+    });
+    match outcome {
+        Ok(Ok(is_moved)) => {
+            Counters::add(&database.counters.moved_tables, u64::from(is_moved));
+            Counters::add(&database.counters.moved_bytes, if is_moved { bytes } else { 0 });
+            Ok(Step::Moved)
+        }
+        Ok(Err(cancelled)) => Err(cancelled),
+        Err(error) => {
+            if error.kind() == ErrorKind::Corruption {
+                lock(&database.background.jobs).unmovable.insert(id, error.duplicate());
+            }
+            Err(error)
+        }
+    }
+}
+
+/// Copies a table, and replaces it by the copy. Returns whether any reference was replaced.
+fn move_table(database: &Database, found: &Move, copying: &mut FileCopy<'_>) -> Result<bool> {
+    let Move { table, to } = found;
+    let files = &database.catalog.files;
+    let store = files.store(*to).ok_or_else(no_cold_directory)?;
+    let number = database.catalog.ids.file();
+    // Claimed before it exists, so that no purge takes it for an orphan.
+    let claim = files.claim_in(*to, number);
+    let source = FilePart::new(table.open_file()?, table.id().offset, table.bytes());
+    let switched = store
+        .put(number, &mut |file| copying.copy(&source, file).map(drop))
+        .and_then(|()| verify(database, found, (number, copying)))
+        .and_then(|()| switch(database, table.id(), (number, *to)));
+    drop(claim);
+    // If it is unknown whether the edit is durable, the copy stays for the next open, which knows.
+    if !matches!(switched, Ok(true)) && database.health.check_log().is_ok() {
+        database.catalog.forget([number]);
+    }
+    switched
+}
+
+/// Reads the copy of a table, and verifies each block.
+fn verify(
+    database: &Database,
+    Move { table, to }: &Move,
+    (number, copying): (FileNumber, &mut FileCopy<'_>),
+) -> Result<()> {
+    let reference = reference_to(table.reference(), (number, *to));
+    let copy = database.catalog.files.reference(reference)?;
+    copy.pass()?.verify(&mut |_, _, _| copying.pass(0)).map(drop)
+}
+
+/// The same table in a file of its own.
+fn reference_to(table: &TableReference, (file, tier): (FileNumber, Tier)) -> TableReference {
+    TableReference { file, offset: 0, tier, ..table.clone() }
+}
+
+/// Replaces the references to a table that belong into the tier of its copy, by one edit. Returns
+/// whether there is one.
+fn switch(database: &Database, table: TableId, to: (FileNumber, Tier)) -> Result<bool> {
+    // Under this lock no version changes.
+    let manifest = lock(&database.catalog.manifest_io);
+    let families = database.catalog.families.load();
+    let (mut changes, mut plans) = (Vec::new(), Vec::new());
+    for family in families.iter() {
+        let Some(plan) = family.tree.begin_move(table, to.1) else { continue };
+        changes.extend(plan.removals(family.id));
+        for table in plan.tables() {
+            // A level's number is below `LEVELS`.
+            let (level, table) = (plan.output_level as u8, reference_to(table.reference(), to));
+            changes.push(Change::AddTable { family: family.id, level, table });
+        }
+        plans.push((family, plan));
+    }
+    if plans.is_empty() {
+        return Ok(false);
+    }
+    let installed = install_with(database, manifest, (changes, None), &[]);
+    for (family, plan) in &plans {
+        family.tree.end_plan(plan);
+    }
+    // Compactions may have been refused because of these.
+    database.background.work.raise();
+    installed.map(|()| true)
+}
+
+/// Moves all tables of a family to the cold tier, and keeps them there: also what compactions write
+/// later. Durable on return.
+///
+/// # Errors
+/// `InvalidArgument`, if the database has no cold directory; as [`thaw`].
+pub fn freeze(
+    database: &Database,
+    family: &FamilyData,
+    (rate, on_progress): (Option<u64>, OnProgress<'_>),
+) -> Result<()> {
+    if database.catalog.files.store(Tier::Cold).is_none() {
+        return Err(no_cold_directory());
+    }
+    settle_in(database, family, *COLD_FROM_LEVEL.start(), (rate, on_progress))
+}
+
+/// Moves all tables of a family to the hot tier, and keeps them there. Durable on return.
+///
+/// # Errors
+/// `NotFound`, if the family was dropped; `NoSpace`; `Corruption`, if a table is damaged or
+/// missing; `Cancelled`; `Poisoned`, `Closed`; what a flush fails with. What has moved stays moved,
+/// and the background goes on with the rest.
+pub fn thaw(
+    database: &Database,
+    family: &FamilyData,
+    (rate, on_progress): (Option<u64>, OnProgress<'_>),
+) -> Result<()> {
+    settle_in(database, family, *COLD_FROM_LEVEL.end(), (rate, on_progress))
+}
+
+#[cold]
+fn no_cold_directory() -> Error {
+    Error::invalid("the database has no cold directory")
+        .with_hint("open it with the option cold_directory")
+}
+
+/// Has the tables of a family lie in the cold tier from a level on, and waits until those that are
+/// there now do.
+fn settle_in(
+    database: &Database,
+    family: &FamilyData,
+    cold_from_level: u32,
+    (rate, on_progress): (Option<u64>, OnProgress<'_>),
+) -> Result<()> {
+    database.health.check()?;
+    family.check()?;
+    // A close waits for this call.
+    let mut watched = |progress: CopyProgress| match database.health.check_open() {
+        Ok(()) => on_progress(progress),
+        Err(_) => ControlFlow::Break(()),
+    };
+    let mut copying = FileCopy::new(&*database.options.clock, rate, &mut watched)?;
+    if !family.tree.view().memory.tables().is_empty() {
+        flush_all(database)?;
+    }
+    let options = family.tree.options();
+    if options.cold_from_level != cold_from_level {
+        let options = TreeOptions { cold_from_level, ..TreeOptions::clone(&options) };
+        change_options(database, family, options)?;
+    }
+    let newest = database.log.publisher.published();
+    lock(&database.background.jobs).unmovable.clear();
+    move_all(database, family, newest, &mut copying).map_err(|error| match error.kind() {
+        ErrorKind::Cancelled => database.health.check_open().err().unwrap_or(error),
+        _ => error,
+    })
+}
+
+/// Moves the tables of a family with an entry of `newest` or before.
+fn move_all(
+    database: &Database,
+    family: &FamilyData,
+    newest: SequenceNumber,
+    copying: &mut FileCopy<'_>,
+) -> Result<()> {
+    copying.begin(family.tree.bytes_to_move(newest))?;
+    loop {
+        database.health.check()?;
+        family.check()?;
+        let seen = database.backpressure.room.seen();
+        match carry_out(database, || next_up_to(database, family, newest), copying)? {
+            Step::Moved => continue,
+            Step::NothingFound if family.tree.bytes_to_move(newest) == 0 => return Ok(()),
+            // A compaction or another move holds what is left.
+            Step::NothingFound | Step::Busy => {}
+        }
+        copying.pass(0)?;
+        database.backpressure.room.wait(seen, PATIENCE);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,375 @@
+//! The cold directory of a database: found, compared with the manifest, and named by it.
+//!
+//! It moves no table. The manifest has the path and a random id, and the file `COLD` of the
+//! directory has the same id, so that no database takes the cold tables of another for its own.
+//!
+//! 1. A new cold directory is empty. Its name and id become durable in the manifest.
+//! 2. Then the file `COLD` is written and synced. Without it no table is put there, so that a crash
+//!    between the two steps leaves an empty directory, which step 2 finishes at the next opening.
+
+use crate::{
+    catalog::{family::FamilyMap, manifest::RECOVER_HINT},
+    database::Database,
+    install::install,
+    open::directory::{lock_directory, sync_ancestors},
+    options::{Access, EngineOptions},
+};
+use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    fs::{DirEntry, FileLock, Fs, LockKind, Metadata},
+    sync::lock,
+};
+use siltdb_disk::{
+    edit::{
+        Change,
+        tier::{
+            COLD_FILE, COLD_FILE_BYTES_MAX, COLD_PATH_BYTES_MAX, ColdPlace, Tier, id_of_cold_file,
+        },
+    },
+    file_name::FileName,
+};
+use siltdb_tree::files::{open_files::OpenFiles, table_store::TableStore};
+use std::{
+    path::{Component, Path, PathBuf},
+    sync::Arc,
+};
+
+/// The directory that a new Linux file system has at its root.
+const LOST_AND_FOUND: &str = "lost+found";
+
+/// What a database has in its cold directory, as its manifest says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColdContents {
+    /// No table.
+    Nothing,
+    /// Tables.
+    Tables,
+}
+
+impl ColdContents {
+    /// The contents by the tables of these families.
+    #[must_use]
+    pub fn of(families: &FamilyMap) -> Self {
+        let is_cold = families.iter().any(|family| {
+            let view = family.tree.view();
+            view.version.tables().any(|(_, table)| table.reference().tier == Tier::Cold)
+        });
+        if is_cold { Self::Tables } else { Self::Nothing }
+    }
+}
+
+/// How a cold directory stands to the manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColdState {
+    /// It has the id of the manifest.
+    Known,
+    /// It is empty, and may become the cold directory.
+    New,
+}
+
+/// A cold directory that was found.
+#[derive(Debug)]
+pub struct FoundCold {
+    /// The directory.
+    pub directory: Arc<dyn Fs>,
+    /// Its path, as it is to be stored.
+    pub path: String,
+    /// How it stands to the manifest.
+    pub state: ColdState,
+    /// The shared lock under which it was read.
+    pub lock: Option<Box<dyn FileLock>>,
+}
+
+impl FoundCold {
+    /// Its table files.
+    #[must_use]
+    pub fn store(&self) -> TableStore {
+        TableStore::new(Arc::clone(&self.directory))
+    }
+}
+
+/// The path of the cold directory of the database in `dir`: that of the options, else the stored
+/// one. A relative path starts at `dir`.
+fn cold_path(dir: &Path, options: &EngineOptions, stored: Option<&ColdPlace>) -> Option<PathBuf> {
+    let given = options.cold_directory.as_deref();
+    given.or(stored.map(|place| Path::new(&place.path))).map(|path| dir.join(path))
+}
+
+/// Whether a cold directory is locked while it is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColdLocking {
+    /// It is: no writer may have it.
+    Locks,
+    /// It is not, as by a follower beside the writer.
+    Follows,
+}
+
+/// Finds the cold directory of the database in `dir`, if there is one, and writes nothing but the
+/// directory itself. A stored one in which no table lies may be missing.
+///
+/// # Errors
+/// `NotFound`, if tables lie there and the directory or its file `COLD` is missing;
+/// `InvalidArgument`, if it belongs to another database, lies in the database, holds other files
+/// and is not yet a cold one, or is a file; `Corruption`, if its file `COLD` is damaged; `Locked`;
+/// the system's.
+pub fn find_cold(
+    dir: &Path,
+    options: &EngineOptions,
+    known: (Option<&ColdPlace>, ColdContents),
+    locking: ColdLocking,
+) -> Result<Option<FoundCold>> {
+    let fs = &*options.fs;
+    let (stored, contents) = known;
+    let is_needed = contents == ColdContents::Tables;
+    let Some(full) = cold_path(dir, options, stored) else {
+        if !is_needed {
+            return Ok(None);
+        }
+        let message = "tables lie in a cold directory, and the manifest does not name it";
+        return Err(Error::corruption(message).with_hint(RECOVER_HINT));
+    };
+    let path = match (&options.cold_directory, stored) {
+        (Some(given), _) => {
+            check_apart(dir, &full)?;
+            stored_path(given)?
+        }
+        (None, stored) => stored.map(|place| place.path.clone()).unwrap_or_default(),
+    };
+    let is_asked_for = options.cold_directory.is_some() && options.access == Access::ReadWrite;
+    let may_begin = is_asked_for && !is_needed;
+    match fs.metadata(&full)? {
+        Some(Metadata::Directory) => {}
+        Some(_) => {
+            let message = "the path of the cold directory is a file";
+            return Err(Error::invalid(message).with_file(&full));
+        }
+        None if is_needed => return Err(missing(&full)),
+        None if may_begin => fs.create_dir_all(&full)?,
+        None => return Ok(None),
+    }
+    let directory = fs.open_dir(&full)?;
+    let lock = match locking {
+        ColdLocking::Follows => None,
+        ColdLocking::Locks => match lock_directory(&*directory, options, LockKind::Shared) {
+            Err(error) if error.kind() == ErrorKind::Locked && !is_needed && !may_begin => {
+                return Ok(None);
+            }
+            lock => Some(lock?),
+        },
+    };
+    let state = judge(&full, &*directory, known, may_begin)?;
+    Ok(state.map(|state| FoundCold { directory, path, state, lock }))
+}
+
+/// How a directory that exists stands to what the manifest says; `None`, if it is another one and
+/// nothing is needed of it.
+fn judge(
+    full: &Path,
+    directory: &dyn Fs,
+    (stored, contents): (Option<&ColdPlace>, ColdContents),
+    may_begin: bool,
+) -> Result<Option<ColdState>> {
+    let is_needed = contents == ColdContents::Tables;
+    match (cold_id(directory), stored) {
+        (Ok(Some(id)), Some(stored)) if id == stored.id => Ok(Some(ColdState::Known)),
+        (Err(error), _) if error.kind() != ErrorKind::Corruption => Err(error),
+        _ if !is_needed && !may_begin => Ok(None),
+        (Ok(Some(_)), _) => Err(foreign(full)),
+        (Ok(None), _) if is_needed => Err(missing(full)),
+        (Ok(None), _) => {
+            check_empty(directory, full)?;
+            Ok(Some(ColdState::New))
+        }
+        // It was being written for the first time.
+        (Err(_), Some(_)) if may_begin && is_lone(directory)? => Ok(Some(ColdState::New)),
+        (Err(error), _) => Err(error.with_hint(RECOVER_HINT)),
+    }
+}
+
+/// The path as it is stored.
+fn stored_path(path: &Path) -> Result<String> {
+    let text = path.to_str().ok_or_else(|| {
+        Error::invalid("the path of the cold directory is not UTF-8").with_file(path)
+    })?;
+    if text.is_empty() || text.len() > COLD_PATH_BYTES_MAX {
+        return Err(Error::invalid("bad length of the path of the cold directory")
+            .with_mismatch(format_args!("1 to {COLD_PATH_BYTES_MAX} bytes"), text.len()));
+    }
+    Ok(text.to_owned())
+}
+
+#[cold]
+fn missing(full: &Path) -> Error {
+    Error::new(ErrorKind::NotFound, "the cold directory is missing, and tables lie there")
+        .with_file(&full.join(COLD_FILE))
+        .with_hint("mount it, or name the place where it is now by the option cold_directory")
+}
+
+#[cold]
+fn foreign(full: &Path) -> Error {
+    Error::invalid("the cold directory belongs to another database")
+        .with_file(&full.join(COLD_FILE))
+        .with_hint("give each database a cold directory of its own")
+}
+
+fn check_apart(dir: &Path, full: &Path) -> Result<()> {
+    let within = full.strip_prefix(dir).ok();
+    if within.is_some_and(|rest| rest.components().all(|part| part != Component::ParentDir)) {
+        return Err(Error::invalid("the cold directory would lie in the database")
+            .with_file(full)
+            .with_hint("give a directory beside it, as ../cold"));
+    }
+    Ok(())
+}
+
+fn is_ignored(entry: &DirEntry) -> bool {
+    entry.name == LOST_AND_FOUND || FileName::parse(&entry.name) == Some(FileName::Lock)
+}
+
+fn check_empty(directory: &dyn Fs, full: &Path) -> Result<()> {
+    let entries = directory.list(Path::new(""))?;
+    match entries.iter().find(|entry| !is_ignored(entry)) {
+        None => Ok(()),
+        Some(entry) => Err(Error::invalid("the new cold directory holds other files")
+            .with_file(&full.join(&entry.name))
+            .with_hint("give a directory that is empty or does not exist")),
+    }
+}
+
+/// Whether the directory holds the file `COLD` and nothing else of ours.
+fn is_lone(directory: &dyn Fs) -> Result<bool> {
+    let entries = directory.list(Path::new(""))?;
+    Ok(entries.iter().all(|entry| is_ignored(entry) || entry.name == COLD_FILE))
+}
+
+/// The id in the file `COLD`; `None` without one.
+///
+/// # Errors
+/// `Corruption`, if it has none; the system's.
+pub fn cold_id(directory: &dyn Fs) -> Result<Option<u64>> {
+    let name = Path::new(COLD_FILE);
+    let path = directory.full_path(name);
+    let file = match directory.open(name) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        file => file?,
+    };
+    if file.len() > COLD_FILE_BYTES_MAX as u64 {
+        return Err(Error::corruption("COLD is too long")
+            .with_file(&path)
+            .with_mismatch(format_args!("at most {COLD_FILE_BYTES_MAX}"), file.len()));
+    }
+    let mut bytes = vec![0; file.len() as usize];
+    file.read_exact_at(&mut bytes, 0)?;
+    id_of_cold_file(&bytes).map(Some).map_err(|error| error.or_file(&path))
+}
+
+/// Makes a directory that was found the cold one of an open database, durably.
+///
+/// # Errors
+/// As [`install`]; the system's.
+pub fn adopt_cold(database: &Database, found: &FoundCold) -> Result<()> {
+    let stored = lock(&database.catalog.manifest_io).state.cold.clone();
+    let ids = &database.catalog.ids;
+    let random = || (u64::from(ids.random()) << 32) | u64::from(ids.random());
+    let id = stored.as_ref().map_or_else(random, |stored| stored.id);
+    let place = ColdPlace { id, path: found.path.clone() };
+    if stored.as_ref() != Some(&place) {
+        install(database, vec![Change::ColdDirectory(place.clone())], None)?;
+    }
+    if found.state == ColdState::New {
+        write_id(database, found, &place)?;
+        database.catalog.files.attach_cold(found.store());
+    }
+    Ok(())
+}
+
+fn write_id(database: &Database, found: &FoundCold, place: &ColdPlace) -> Result<()> {
+    let directory = &*found.directory;
+    let name = Path::new(COLD_FILE);
+    match directory.remove(name) {
+        // A crash has left a part of it.
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = directory.create(name)?;
+    file.append(place.file_content().as_bytes())?;
+    file.sync()?;
+    drop(file);
+    directory.sync_dir(Path::new(""))?;
+    sync_ancestors(&*database.options.fs, &directory.full_path(Path::new("")))
+}
+
+/// Attaches the cold directory of a database that is only read, if tables lie there. Returns it
+/// with its lock.
+///
+/// # Errors
+/// As [`find_cold`].
+pub fn attach_to_read(
+    dir: &Path,
+    options: &EngineOptions,
+    stored: Option<&ColdPlace>,
+    (files, families): (&OpenFiles, &FamilyMap),
+    locking: ColdLocking,
+) -> Result<Option<FoundCold>> {
+    let contents = ColdContents::of(families);
+    if contents == ColdContents::Nothing {
+        return Ok(None);
+    }
+    let options = EngineOptions { access: Access::ReadOnly, ..options.clone() };
+    let found = find_cold(dir, &options, (stored, contents), locking)?;
+    if let Some(found) = &found {
+        files.attach_cold(found.store());
+    }
+    Ok(found)
+}
+
+/// Removes the files of ours in a cold directory, and the directory if nothing else lies in it. The
+/// caller holds its lock.
+///
+/// # Errors
+/// The system's. What is left can be removed again.
+pub fn remove_cold(fs: &dyn Fs, found: &FoundCold) -> Result<()> {
+    let (directory, store) = (&*found.directory, found.store());
+    for number in store.list()? {
+        store.delete(number)?;
+    }
+    directory.sync_dir(Path::new(""))?;
+    for name in [PathBuf::from(COLD_FILE), FileName::Lock.to_path()] {
+        match directory.remove(&name) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            removed => removed?,
+        }
+    }
+    directory.sync_dir(Path::new(""))?;
+    if directory.list(Path::new(""))?.is_empty() {
+        // This may fail: the name may be a link, or another process may have added an entry.
+        let _ = fs.remove_dir(&directory.full_path(Path::new("")));
+    }
+    Ok(())
+}
+
+/// The locks of the directory of a database and of its cold one.
+#[derive(Debug)]
+pub struct BothLocks {
+    _directory: Box<dyn FileLock>,
+    _cold: Box<dyn FileLock>,
+}
+
+impl BothLocks {
+    /// Both locks, held until this is dropped; that of the database alone without a cold one.
+    #[must_use]
+    pub fn join(
+        directory: Box<dyn FileLock>,
+        cold: Option<Box<dyn FileLock>>,
+    ) -> Box<dyn FileLock> {
+        match cold {
+            None => directory,
+            Some(cold) => Box::new(Self { _directory: directory, _cold: cold }),
+        }
+    }
+}
+
+impl FileLock for BothLocks {}
+
+#[cfg(test)]
+mod tests;

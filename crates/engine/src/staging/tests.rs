@@ -1,0 +1,97 @@
+//! Places that a new database may have, and two attempts at one of them.
+
+use super::*;
+use crate::fixture::{DIR, get, open, put};
+use siltdb_base::fs::mem::{CallKind, MemFs};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const NEW: &str = "new";
+
+fn attempt(fs: &MemFs, file: u64) -> Result<()> {
+    fill_directory(fs, Path::new(NEW), |target| {
+        let mut written = target.create(&FileName::Table(FileNumber(file)).to_path())?;
+        written.append(b"whole")?;
+        written.sync()
+    })
+}
+
+fn names(fs: &MemFs, dir: &str) -> Vec<String> {
+    let mut names = super::names(&*fs.open_dir(Path::new(dir)).unwrap()).unwrap();
+    names.sort();
+    names
+}
+
+/// Both have opened the partial directory, and the first has renamed it before the second locks it.
+#[test]
+fn an_attempt_that_gets_the_lock_late_leaves_the_result_of_the_other_alone() {
+    let fs = MemFs::new();
+    let (disk, is_first_lock) = (fs.clone(), AtomicBool::new(true));
+    fs.on_call(Some(Arc::new(move |call| {
+        if call.kind == CallKind::Lock && is_first_lock.swap(false, Ordering::Relaxed) {
+            attempt(&disk, 1).unwrap();
+        }
+    })));
+    let error = attempt(&fs, 2).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+    assert_eq!(names(&fs, NEW), ["000001.table", "LOCK"]);
+    assert_eq!(names(&fs, ""), [NEW]);
+}
+
+#[test]
+fn a_failed_attempt_is_replaced_and_a_foreign_file_is_kept() {
+    let fs = MemFs::new();
+    let failed = fill_directory(&fs, Path::new(NEW), |target| {
+        target.create(&FileName::Table(FileNumber(1)).to_path())?;
+        Err::<(), _>(Error::invalid("on purpose"))
+    });
+    assert_eq!(failed.unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(names(&fs, "new.partial"), ["000000.tmp", "LOCK"]);
+    fs.write_all(Path::new("new.partial/notes"), b"mine").unwrap();
+    assert_eq!(attempt(&fs, 2).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    assert_eq!(fs.read_all(Path::new("new.partial/notes")).unwrap(), b"mine");
+    fs.remove(Path::new("new.partial/notes")).unwrap();
+    attempt(&fs, 3).unwrap();
+    assert_eq!(names(&fs, NEW), ["000003.table", "LOCK"]);
+}
+
+#[test]
+fn a_database_with_the_name_of_an_unfinished_one_is_kept() {
+    let fs = MemFs::new();
+    let other = open(&fs);
+    put(&other, "default", b"key", b"value");
+    other.close().unwrap();
+    fs.move_directory(Path::new(DIR), Path::new("new.partial")).unwrap();
+    let before = names(&fs, "new.partial");
+    let error = attempt(&fs, 1).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AlreadyExists, "{error}");
+    assert!(error.to_string().contains("new.partial"), "{error}");
+    assert_eq!(names(&fs, "new.partial"), before);
+    fs.move_directory(Path::new("new.partial"), Path::new(DIR)).unwrap();
+    assert_eq!(get(&open(&fs), "default", b"key").unwrap(), b"value");
+}
+
+#[test]
+fn a_path_that_leaves_a_database_again_is_outside_of_it() {
+    let fs = MemFs::new();
+    fs.create_dir_all(Path::new("db/inner")).unwrap();
+    for name in [FileName::Current, FileName::Lock] {
+        fs.write_all(&Path::new("db").join(name.to_path()), b"").unwrap();
+    }
+    let check = |dir: &str| check_outside_databases(&fs, Path::new(dir));
+    let inside =
+        ["db", "db/x", "./db/x", "/db/x", "db/inner", "db/inner/../x", "db/../db/x", "x/../db"];
+    for dir in inside {
+        assert_eq!(check(dir).unwrap_err().kind(), ErrorKind::InvalidArgument, "{dir}");
+    }
+    for dir in ["", "x", "x/y", "db/../x", "/db/../x", "./db/../x", "db/inner/../../x"] {
+        check(dir).unwrap();
+    }
+    // From within the database.
+    fs.set_working_directory(Path::new("/db/inner")).unwrap();
+    check("x").unwrap();
+    fs.set_working_directory(Path::new("/db")).unwrap();
+    assert_eq!(check("x").unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(check("").unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(ancestors(Path::new("../x/y")), ["..", "../x", "../x/y"].map(PathBuf::from));
+    assert_eq!(ancestors(Path::new("../../x")), ["../..", "../../x"].map(PathBuf::from));
+}

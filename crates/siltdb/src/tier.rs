@@ -1,0 +1,76 @@
+//! Freezing and thawing families: moves of their tables between the hot and the cold tier.
+
+use crate::{backup::CopyOptions, family::Family};
+use siltdb_base::error::Result;
+use siltdb_engine::copying::CopyProgress;
+use std::ops::ControlFlow;
+
+impl Family {
+    /// Moves all tables of the family to the cold tier, and keeps them there until
+    /// [`Family::thaw`]: it sets [`cold_from_level`](crate::FamilyOptions::cold_from_level) to 0.
+    /// The family can be read and written as before; what is written to it later is moved by the
+    /// background. Durable on return.
+    ///
+    /// It flushes first, if the family has something in memory. Each table is copied, read back and
+    /// verified, and then replaced by one edit. Readers and writers go on meanwhile. A table that
+    /// is shared with a clone stays hot for the clone. Tables of writes during the call need not be
+    /// included.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use siltdb::{FamilyOptions, Options, Read};
+    ///
+    /// let db = Options::new().cold_directory("../cold").open(dir.path().join("data"))?;
+    /// let archive = db.create_family("archive", FamilyOptions::new())?;
+    /// archive.put("1815", "Ada")?;
+    /// archive.freeze()?;
+    /// assert_eq!((archive.stats().cold_tables, archive.stats().hot_bytes), (1, 0));
+    /// assert_eq!(archive.get("1815")?.as_deref(), Some(&b"Ada"[..]));
+    /// archive.thaw()?;
+    /// assert_eq!(archive.stats().cold_tables, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument`, if the database has no cold directory; as [`Family::thaw`].
+    pub fn freeze(&self) -> Result<()> {
+        self.freeze_with(&CopyOptions::new(), &mut |_| ControlFlow::Continue(()))
+    }
+
+    /// Freezes as [`Family::freeze`], at a limited rate, and tells of its progress. `on_progress`
+    /// cancels it by `Break`.
+    ///
+    /// # Errors
+    /// As [`Family::freeze`]; `InvalidArgument`, for a rate of 0; `Cancelled`.
+    pub fn freeze_with(
+        &self,
+        options: &CopyOptions,
+        on_progress: &mut dyn FnMut(CopyProgress) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.place.engine.freeze_family(&self.place.family, options.rate, on_progress)
+    }
+
+    /// Moves all tables of the family to the directory of the database, and keeps them there: it
+    /// sets [`cold_from_level`](crate::FamilyOptions::cold_from_level) to 7. Durable on return.
+    ///
+    /// # Errors
+    /// `NotFound`, if the family was dropped; `NoSpace`, if the disk is full; `Corruption`, if a
+    /// table is damaged or its file is missing; `Poisoned`, `Closed`; what a flush fails with.
+    /// Tables that have moved stay moved, and the background goes on with the others.
+    pub fn thaw(&self) -> Result<()> {
+        self.thaw_with(&CopyOptions::new(), &mut |_| ControlFlow::Continue(()))
+    }
+
+    /// Thaws as [`Family::thaw`], at a limited rate, and tells of its progress. `on_progress`
+    /// cancels it by `Break`.
+    ///
+    /// # Errors
+    /// As [`Family::thaw`]; `InvalidArgument`, for a rate of 0; `Cancelled`.
+    pub fn thaw_with(
+        &self,
+        options: &CopyOptions,
+        on_progress: &mut dyn FnMut(CopyProgress) -> ControlFlow<()>,
+    ) -> Result<()> {
+        self.place.engine.thaw_family(&self.place.family, options.rate, on_progress)
+    }
+}

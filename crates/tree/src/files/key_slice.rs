@@ -1,0 +1,43 @@
+//! What a key slice leaves of a table: its range and its range tombstones.
+//!
+//! It reads no table.
+
+use siltdb_base::{
+    error::{Error, Result},
+    slice::Slice,
+    tombstone::RangeTombstone,
+};
+use siltdb_disk::{
+    edit::TableReference,
+    table_meta::{KeySpan, RangeEnd},
+};
+
+/// The part of a tombstone within a key slice; `None` if there is none.
+pub(super) fn cut_to_slice(tombstone: RangeTombstone, slice: &KeySpan) -> Option<RangeTombstone> {
+    let end = match slice.end {
+        RangeEnd::Exclusive => slice.last.clone(),
+        // The first key after an inclusive last one.
+        RangeEnd::Inclusive => Slice::from([&slice.last[..], &[0]].concat()),
+    };
+    let (start, end) = (tombstone.start.max(slice.first.clone()), tombstone.end.min(end));
+    (start < end).then_some(RangeTombstone { start, end, ..tombstone })
+}
+
+/// The range of a table, cut to the key slice of its reference.
+///
+/// # Errors
+/// Corruption, if nothing is left.
+pub(super) fn visible_range(reference: &TableReference) -> Result<KeySpan> {
+    let whole = &reference.meta.range;
+    let Some(slice) = &reference.key_slice else { return Ok(whole.clone()) };
+    let first = Slice::clone(std::cmp::max(&whole.first, &slice.first));
+    // Of equal last keys the exclusive one reaches less far.
+    let reach = |range: &KeySpan| (range.last.clone(), range.end == RangeEnd::Inclusive);
+    let shorter = if reach(whole) <= reach(slice) { whole } else { slice };
+    let range = KeySpan { first, last: shorter.last.clone(), end: shorter.end };
+    if range.is_before(&range.first) {
+        return Err(Error::corruption("the key slice of a table is outside it")
+            .with_mismatch(format!("{whole:?}"), format!("{slice:?}")));
+    }
+    Ok(range)
+}
