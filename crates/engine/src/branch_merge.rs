@@ -320,12 +320,14 @@ fn check_linked(
     let (theirs, ours) = (theirs?, ours?);
     // Under a link that is gone, what the other side has written could not be found.
     let is_cut = theirs.cut && ours.any || ours.cut && theirs.any;
-    if !is_cut && !(theirs.links && ours.links) {
-        return Ok(());
+    if is_cut || theirs.links && ours.links {
+        let name = from.name();
+        return Err(Error::invalid(format!(
+            "both branches changed the buckets of family {name:?}"
+        ))
+        .with_hint("merge before buckets are created, moved or deleted on both sides"));
     }
-    let name = from.name();
-    Err(Error::invalid(format!("both branches changed the buckets of family {name:?}"))
-        .with_hint("merge before buckets are created, moved or deleted on both sides"))
+    Ok(())
 }
 
 /// What a side has changed of linked keys.

@@ -479,7 +479,7 @@ fn a_log_that_begins_behind_the_manifest_is_not_read_for_it() {
     let follower = follow_beside(&fs, move || {
         let mut writer = writer.lock().unwrap();
         writer.flush().unwrap();
-        writer.close().unwrap();
+        writer.clone().close().unwrap();
         *writer = on(&disk).open(DIR).unwrap();
         commit(&writer, &families(&writer), 4, &WriteOptions::new());
     });

@@ -93,7 +93,8 @@ impl Directory {
         let tables_max = stats.tables.iter().sum::<u64>() - stats.cold_tables;
         let are_tables_needed =
             self.tables.len() as u64 <= tables_max && self.cold.len() as u64 <= stats.cold_tables;
-        let are_logs_needed = self.logs.is_empty() || stats.frozen_generations > 0;
+        // If the log lacked the place of an ingest, the open has written it to a file of its own.
+        let are_logs_needed = self.logs.len() <= 1 || stats.frozen_generations > 0;
         if self.is_plain() && are_tables_needed && are_logs_needed {
             return Ok(());
         }

@@ -338,7 +338,7 @@ impl Run {
         self.report.dropped_tables += done.dropped_tables;
         self.report.space_compactions += done.space_compactions;
         self.report.tiers.moved += done.moved_tables;
-        let is_edit = matches!(activity, Activity::Family | Activity::Clone);
+        let is_edit = matches!(activity, Activity::Family | Activity::Clone | Activity::Ingest);
         if done != JobsDone::default() || is_edit && result.is_ok() {
             self.times.made_durable();
         }
@@ -360,6 +360,9 @@ impl Run {
             }
             if activity == Activity::Backup {
                 self.judge_crashed_backup(&state)?;
+            }
+            if activity == Activity::Archive {
+                self.judge_crashed_archive(&state)?;
             }
             let recovered = self.recovery().recover(&state, done, &before, 0)?;
             if self.draw.chance(1, 2) {
