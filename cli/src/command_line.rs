@@ -7,10 +7,11 @@ use crate::failure::Result;
 use crate::interrupt;
 use crate::output::{Output, Settings, Style};
 use crate::session::{Opening, Session, Start};
+use crate::verbs::archive::ArchiveVerb;
 use crate::verbs::backup::BackupVerb;
 use crate::verbs::branch::BranchVerb;
 use crate::verbs::{
-    backup, batch, branch, bucket, checkpoint, clone_family, completions, destroy, export,
+    archive, backup, batch, branch, bucket, checkpoint, clone_family, completions, destroy, export,
     families, follow, import, ingest, inspect, point, prepared, recover, retain, scan, scrub,
     shell, step, table, tier, txn, upkeep, watch,
 };
@@ -100,7 +101,7 @@ enum Verb {
     #[command(after_help = COUNT)]
     Count(On<scan::CountArguments>),
     /// Apply the operations of a file, all or none; creates the database
-    #[command(after_help = BATCH)]
+    #[command(after_help = batch::HELP)]
     Batch(On<batch::Arguments>),
     /// Run a script of operations and conditions in a transaction, all or none
     #[command(after_help = txn::HELP)]
@@ -159,6 +160,9 @@ enum Verb {
     /// Make a new database of a backup
     #[command(after_help = backup::RESTORE_HELP)]
     Restore(backup::RestoreArguments),
+    /// Export a database to one portable file, read such files, and import them
+    #[command(subcommand, after_help = archive::HELP)]
+    Archive(ArchiveVerb),
     /// Make a second database with the same contents, by hard links
     #[command(after_help = checkpoint::HELP)]
     Checkpoint(On<checkpoint::Arguments>),
@@ -178,7 +182,7 @@ enum Verb {
     #[command(after_help = upkeep::COMPACT_HELP)]
     Compact(On<upkeep::CompactArguments>),
     /// Write the data in memory to tables
-    #[command(after_help = FLUSH)]
+    #[command(after_help = upkeep::FLUSH_HELP)]
     Flush(On<upkeep::FlushArguments>),
     /// Remove a database for good
     #[command(after_help = destroy::HELP)]
@@ -273,17 +277,6 @@ Example:
   silt count demo.db --prefix user:
   silt count demo.db --prefix user: --estimate";
 
-const BATCH: &str = "\
-One operation a line: `put KEY VALUE` or `delete KEY`. Keys and values are in escape form (\\\\, \
-\\n, \\r, \\t, \\0, \\xNN), or hexadecimal with --hex. After the word and a space, the key ends \
-at the next space, and the value is the rest of the line. After the word and a tab, tabs separate \
-the fields, which may be empty. Blank lines and lines that begin with # are skipped. A bad line is \
-reported with line and column; then nothing is written, and no database is created. A family other \
-than default must exist.
-
-Example:
-  printf 'put user:1 Ada Lovelace\\ndelete user:2\\n' | silt batch demo.db -";
-
 const IMPORT: &str = "\
 Formats (also compressed by gzip; lines only if the name of the file ends in .gz):
   csv, tsv  A header, then records, with quotes as in RFC 4180. The key is a
@@ -322,13 +315,6 @@ const STATS: &str = "\
 Example:
   silt stats demo.db
   silt stats demo.db --family users --json";
-
-const FLUSH: &str = "\
-Writes survive a crash without this, because they are in the log.
-
-Example:
-  silt flush demo.db
-  silt flush demo.db --family users";
 
 const UPGRADE: &str = "\
 A database keeps the format version of its creation until it is upgraded. There is one version so \
@@ -416,6 +402,7 @@ impl CommandLine {
             }
             Verb::Backup(verb) => run_backup(verb, start),
             Verb::Restore(arguments) => run_restore(&arguments, start),
+            Verb::Archive(verb) => run_archive(verb, start),
             Verb::Checkpoint(on) => run_checkpoint(&on, start),
             Verb::Freeze(on) => watched(|| existing(&on, start, tier::freeze)),
             Verb::Thaw(on) => watched(|| existing(&on, start, tier::thaw)),
@@ -443,6 +430,8 @@ impl Verb {
             Self::Recover(_) => ("recover", Reach::Lock),
             Self::Restore(_) => ("restore", Reach::Lock),
             Self::Backup(verb) if !matches!(verb, BackupVerb::Create(_)) => ("backup", Reach::Lock),
+            Self::Archive(ArchiveVerb::Create(_) | ArchiveVerb::Import(_)) => ("", Reach::Open),
+            Self::Archive(_) => ("archive", Reach::Lock),
             Self::Inspect(_) => ("inspect", Reach::Files),
             Self::Follow(_) => ("follow", Reach::Files),
             Self::Table(_) => ("table", Reach::Files),
@@ -496,6 +485,20 @@ fn run_backup(verb: BackupVerb, start: Start) -> Result<()> {
         return open(&on.db, Opening::Write, start, create);
     }
     closed(start, |output| backup::run(output, &verb))
+}
+
+fn run_archive(verb: ArchiveVerb, start: Start) -> Result<()> {
+    let _watched = interrupt::watch()?;
+    match verb {
+        ArchiveVerb::Create(on) => {
+            open(&on.db, Opening::Read, start, |session| archive::create(session, &on.arguments))
+        }
+        ArchiveVerb::Import(on) => {
+            archive::check_file(&on.arguments)?;
+            open(&on.db, Opening::Create, start, |session| archive::import(session, &on.arguments))
+        }
+        verb => closed(start, |output| archive::run(output, &verb)),
+    }
 }
 
 fn run_checkpoint(on: &On<checkpoint::Arguments>, start: Start) -> Result<()> {

@@ -271,12 +271,12 @@ impl Session {
         }
     }
 
-    /// Returns what a verb reads of a family: its state after the operation with the sequence number
-    /// `at`, if that is given; else as [`Session::scope`].
+    /// Returns what a verb reads of a family: its state after the operation with the sequence
+    /// number `at`, if that is given; else as [`Session::scope`].
     ///
     /// # Errors
-    /// [`Failure::Missing`] if there is no such branch or family; [`Failure::Usage`] for a number in a
-    /// transaction; errors of the database: the state is not kept.
+    /// [`Failure::Missing`] if there is no such branch or family; [`Failure::Usage`] for a number
+    /// in a transaction; errors of the database: the state is not kept.
     pub fn read_scope(&self, name: FamilyName<'_>, at: Option<u64>) -> Result<ReadScope> {
         let Some(at) = at else { return Ok(self.scope(name)?.into()) };
         if self.transactions.current().is_some() {

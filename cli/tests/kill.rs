@@ -904,3 +904,99 @@ fn a_restore_that_is_killed_is_whole_or_not_there() {
     // The next one replaces what they have left behind.
     assert!(restored(&place, &[]) == expected);
 }
+
+/// Whether the archive has its name; then it must be whole.
+fn has_archive(place: &Place, expected: &str, what: &str) -> bool {
+    let is_there = place.path("archives/a.siltar").exists();
+    if is_there {
+        let ok = place.ok(&["archive", "verify", "archives/a.siltar"]);
+        assert!(ok.starts_with("ok: "), "{what}: {ok}");
+        assert!(place.ok(&["archive", "scan", "archives/a.siltar"]) == expected, "{what}");
+    }
+    is_there
+}
+
+#[test]
+fn an_export_that_is_killed_is_whole_or_not_there() {
+    if !has_strace() {
+        return;
+    }
+    let mut place = Place::new();
+    place.import_and_kill("synced", 20, Duration::ZERO);
+    let expected = place.ok(&["scan", "db"]);
+    let (mut killed, mut whole, mut ended) = (0, 0, 0);
+    for call in BACKUP_CALLS {
+        let trace = format!("trace={call}");
+        for nth in 1..=40 {
+            let _ = fs::remove_dir_all(place.path("archives"));
+            fs::create_dir(place.path("archives")).expect("it can be made");
+            let inject = format!("inject={call}:signal=KILL:when={nth}");
+            let how = ["-e", &trace, "-e", &inject];
+            let verb = ["archive", "create", "db", "archives/a.siltar"];
+            let was_killed = run_and_kill(&place, &verb, &how);
+            let what = format!("{call} {nth}");
+            let is_there = has_archive(&place, &expected, &what);
+            killed += usize::from(was_killed);
+            whole += usize::from(was_killed && is_there);
+            // What is left goes, and nothing else.
+            place.ok(&["archive", "gc", "archives"]);
+            let left = fs::read_dir(place.path("archives")).expect("it can be read").count();
+            assert_eq!(left, usize::from(is_there), "{what}");
+            if !is_there {
+                place.ok(&verb);
+                assert!(has_archive(&place, &expected, &what), "{what}");
+            }
+            if !was_killed {
+                assert!(is_there, "{what}");
+                ended += 1;
+                break;
+            }
+        }
+    }
+    eprintln!("{killed} exports were killed, {whole} archives were whole by then");
+    assert!(killed > 15 && whole > 0 && ended > 3, "{killed} killed, {whole} whole, {ended} ended");
+}
+
+#[test]
+fn an_import_of_an_archive_that_is_killed_is_whole_or_not_there() {
+    if !has_strace() {
+        return;
+    }
+    let mut place = Place::new();
+    place.import_and_kill("synced", 20, Duration::ZERO);
+    let expected = place.ok(&["scan", "db"]);
+    place.ok(&["archive", "create", "db", "a.siltar"]);
+    place.ok(&["put", "other", "mine", "value"]);
+    let (mut killed, mut whole, mut ended) = (0, 0, 0);
+    for call in BACKUP_CALLS {
+        let trace = format!("trace={call}");
+        for nth in 1..=40 {
+            copy_files(&place.path("other"), &place.path("target"));
+            let inject = format!("inject={call}:signal=KILL:when={nth}");
+            let how = ["-e", &trace, "-e", &inject];
+            let verb = ["archive", "import", "target", "a.siltar", "--family", "default=air"];
+            let was_killed = run_and_kill(&place, &verb, &how);
+            killed += usize::from(was_killed);
+            let is_there = place.ok(&["families", "target"]) == "air\ndefault\n";
+            if is_there {
+                assert!(
+                    place.ok(&["scan", "target", "--family", "air"]) == expected,
+                    "{call} {nth}"
+                );
+                whole += usize::from(was_killed);
+            } else {
+                assert_eq!(place.ok(&["families", "target"]), "default\n", "{call} {nth}");
+                place.ok(&verb);
+            }
+            assert_eq!(place.ok(&["scan", "target"]), "mine\tvalue\n", "{call} {nth}");
+            assert!(place.ok(&["check", "target"]).starts_with("ok: "), "{call} {nth}");
+            if !was_killed {
+                assert!(is_there, "{call} {nth}");
+                ended += 1;
+                break;
+            }
+        }
+    }
+    eprintln!("{killed} imports were killed, {whole} of them were whole by then");
+    assert!(killed > 20 && whole > 0 && ended > 3, "{killed} killed, {whole} whole, {ended} ended");
+}

@@ -328,7 +328,7 @@ fn opened(output: &Output, dir: &Path) -> Backups {
 const MS_PER_DAY: u64 = 86_400_000;
 
 /// A time in ms since 1970 as people read it, to the second.
-fn utc(ms: u64) -> String {
+pub fn utc(ms: u64) -> String {
     let (mut days, seconds) = (ms / MS_PER_DAY, ms % MS_PER_DAY / 1000);
     // Years of a clock that is far off are not counted one by one.
     let mut year = 1970 + days / 146_097 * 400;

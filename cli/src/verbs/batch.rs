@@ -29,6 +29,18 @@ mod tests;
 /// batch in the log has the same bound.
 const OPERATIONS_BYTES_MAX: usize = u32::MAX as usize;
 
+/// Text at the end of `silt batch --help`.
+pub const HELP: &str = "\
+One operation a line: `put KEY VALUE` or `delete KEY`. Keys and values are in escape form (\\\\, \
+\\n, \\r, \\t, \\0, \\xNN), or hexadecimal with --hex. After the word and a space, the key ends \
+at the next space, and the value is the rest of the line. After the word and a tab, tabs separate \
+the fields, which may be empty. Blank lines and lines that begin with # are skipped. A bad line is \
+reported with line and column; then nothing is written, and no database is created. A family other \
+than default must exist.
+
+Example:
+  printf 'put user:1 Ada Lovelace\\ndelete user:2\\n' | silt batch demo.db -";
+
 /// Arguments of `batch`.
 #[derive(Args, Debug)]
 pub struct Arguments {

@@ -19,6 +19,7 @@ pub mod upkeep;
 pub mod retain;
 pub mod scrub;
 pub mod backup;
+pub mod archive;
 pub mod checkpoint;
 pub mod branch;
 pub mod clone_family;

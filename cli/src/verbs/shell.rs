@@ -6,7 +6,7 @@
 
 mod completion;
 
-use super::ingest;
+use super::{archive, ingest};
 use super::{backup, batch, branch, bucket, checkpoint, clone_family, export, families, import};
 use super::{point, prepared, retain, scan, scrub, step, tier, transactions, txn, upkeep, watch};
 use crate::argument::SettingsArguments;
@@ -170,6 +170,8 @@ enum Verb {
     Checkpoint(checkpoint::Arguments),
     /// Add a backup of the database to a directory
     Backup(backup::CreateArguments),
+    /// Export the database to an archive
+    Archive(archive::CreateArguments),
     /// Move the tables of a family to the cold tier
     Freeze(tier::Arguments),
     /// Move the tables of a family back
@@ -487,10 +489,7 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         Verb::Delete(arguments) => point::delete(session, &arguments),
         Verb::Scan(arguments) => scan::scan(session, &arguments),
         Verb::Count(arguments) => scan::count(session, &arguments),
-        Verb::Batch(arguments) => {
-            let operations = arguments.operations(settings)?;
-            batch::run(session, &arguments, operations)
-        }
+        Verb::Batch(arguments) => batch::run(session, &arguments, arguments.operations(settings)?),
         Verb::Txn(arguments) => {
             let script = arguments.script(settings)?;
             txn::run(session, &arguments, script)
@@ -534,6 +533,7 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         Verb::Scrub(arguments) => scrub::run(session, &arguments),
         Verb::Checkpoint(arguments) => checkpoint::run(session, &arguments),
         Verb::Backup(arguments) => backup::create(session, &arguments),
+        Verb::Archive(arguments) => archive::create(session, &arguments),
         Verb::Freeze(arguments) => tier::freeze(session, &arguments),
         Verb::Thaw(arguments) => tier::thaw(session, &arguments),
         Verb::Watch(arguments) => watch::run(session, &arguments),

@@ -26,6 +26,14 @@ use std::time::Duration;
 /// Interval at which a verb that waits checks for Ctrl-C.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
+/// Text at the end of `silt flush --help`.
+pub const FLUSH_HELP: &str = "\
+Writes survive a crash without this, because they are in the log.
+
+Example:
+  silt flush demo.db
+  silt flush demo.db --family users";
+
 /// Text at the end of `silt compact --help`.
 pub const COMPACT_HELP: &str = "\
 Background work reclaims space in time; this does it at once. It needs room for the new tables. \

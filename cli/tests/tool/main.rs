@@ -17,6 +17,7 @@ mod import;
 mod bulk;
 mod upkeep;
 mod backup;
+mod archive;
 mod tiers;
 mod golden;
 mod damage;

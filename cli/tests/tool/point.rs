@@ -311,6 +311,7 @@ fn help_and_version_are_there_for_each_verb() {
         "checkpoint",
         "backup",
         "restore",
+        "archive",
         "watch",
         "follow",
         "recover",

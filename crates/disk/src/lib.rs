@@ -22,4 +22,5 @@ pub mod table;
 pub mod branch_record;
 pub mod edit;
 pub mod backup_list;
+pub mod archive;
 pub mod family_batch;

@@ -322,8 +322,10 @@ fn check_linked(
     let is_cut = theirs.cut && ours.any || ours.cut && theirs.any;
     if is_cut || theirs.links && ours.links {
         let name = from.name();
-        return Err(Error::invalid(format!("both branches changed the buckets of family {name:?}"))
-            .with_hint("merge before buckets are created, moved or deleted on both sides"));
+        return Err(Error::invalid(format!(
+            "both branches changed the buckets of family {name:?}"
+        ))
+        .with_hint("merge before buckets are created, moved or deleted on both sides"));
     }
     Ok(())
 }

@@ -92,6 +92,23 @@ impl<'a> FileCopy<'a> {
         self.tell()
     }
 
+    /// Counts `bytes` that the caller has read or written, and waits as long as the rate demands.
+    ///
+    /// # Errors
+    /// `Cancelled`.
+    pub fn count(&mut self, bytes: u64) -> Result<()> {
+        self.pass(bytes)?;
+        self.pace(bytes)
+    }
+
+    /// Says that there is nothing left to do.
+    ///
+    /// # Errors
+    /// `Cancelled`.
+    pub fn end(&mut self) -> Result<()> {
+        self.pass(self.progress.bytes_total)
+    }
+
     /// Appends all of `source` to `target`, and returns the CRC-32C of what was read.
     ///
     /// # Errors
@@ -125,8 +142,7 @@ impl<'a> FileCopy<'a> {
             checksum = crc32c_append(checksum, bytes);
             on_piece(bytes)?;
             offset += length;
-            self.pass(length)?;
-            self.pace(length)?;
+            self.count(length)?;
         }
         Ok(checksum)
     }

@@ -50,6 +50,7 @@ pub mod backup;
 pub mod read;
 pub mod branch_walk;
 pub mod branch_merge;
+pub mod archive;
 pub mod stats;
 pub mod check;
 pub mod scrub;

@@ -69,6 +69,7 @@
 //! | *damage in use* `scrub` `last_scrub` | all | | | |
 //! | *damage* `check`, without opening [`check()`] [`salvage`] [`inspect`] | all | | | |
 //! | *a copy* `checkpoint` `backup`, `_with`; of them [`backup::Backups`] | all | | | |
+//! | *one file* `archive` `import_archive`, `_with`; to read it [`archive::Archive`] | all | | | |
 //! | *beside a writer* `open_follower`, of a [`Follower`] `catch_up` `wait_for` `db` | all | | | |
 //! | *tiers* `freeze` `thaw`, `_with` | | ✓ | | |
 //! | *places* `open` `temporary` `destroy` `list_families` `path` | all | | | |
@@ -121,6 +122,7 @@ mod place;
 mod checkpoint;
 mod branch;
 pub mod backup;
+pub mod archive;
 mod tier;
 pub mod inspect;
 pub mod salvage;

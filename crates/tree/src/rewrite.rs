@@ -9,3 +9,4 @@ pub mod output;
 pub mod ingest;
 pub mod flush;
 pub mod compact;
+pub mod load;

@@ -1,4 +1,4 @@
-//! Counts of locks, buckets, steps on single keys and the change feed in a simulation.
+//! Counts of locks, buckets, steps on single keys, the change feed and archives in a simulation.
 //!
 //! It counts and adds up; other modules judge promises.
 
@@ -146,5 +146,19 @@ counts! {
         too_new: "feeds from what power took",
         /// Subscriptions that lost their pin.
         slow: "feeds too slow",
+    }
+}
+
+counts! {
+    /// Counts of archives.
+    Archives "archives" {
+        /// Exports, each imported and compared.
+        made: "archives made",
+        /// Exports that failed.
+        refused: "archives refused",
+        /// Whole after a crash in the export.
+        whole: "archives whole after a crash",
+        /// Absent after a crash in the export.
+        absent: "archives absent after a crash",
     }
 }

@@ -37,6 +37,7 @@ mod checkpoints;
 mod clones;
 mod old_states;
 mod backups;
+mod archives;
 mod tiny;
 mod tables;
 mod locks;

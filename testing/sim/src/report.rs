@@ -2,7 +2,7 @@
 //!
 //! It counts and adds up; other modules judge promises.
 
-use crate::counts::{Buckets, Feeds, Locks, SingleKeys, Tiers};
+use crate::counts::{Archives, Buckets, Feeds, Locks, SingleKeys, Tiers};
 use std::fmt;
 
 /// The engine's work at the time of a crash.
@@ -135,6 +135,8 @@ pub struct Report {
     pub branches: u64,
     /// Counts of backups.
     pub backups: Backups,
+    /// Counts of archives.
+    pub archives: Archives,
     /// Temporary renamings of the directory.
     pub moves: u64,
     /// The longest series of commits of which each was followed by a flush or an opening.
@@ -411,6 +413,7 @@ impl Report {
         self.looks_back += other.looks_back;
         self.branches += other.branches;
         self.backups.add(&other.backups);
+        self.archives.add(&other.archives);
         self.moves += other.moves;
         self.tiny_steps_max = self.tiny_steps_max.max(other.tiny_steps_max);
         self.reads += other.reads;
@@ -475,10 +478,11 @@ impl Report {
         ];
         let (locks, buckets) = (self.locks.counts(), self.buckets.counts());
         let (single_keys, feeds) = (self.single_keys.counts(), self.feeds.counts());
+        let archives = self.archives.counts();
         let counts = counts.iter().chain(&transactions).chain(&checkpoints);
         let counts = counts.chain(&backups).chain(&locks).chain(&buckets);
         let tiers = self.tiers.counts();
-        let counts = counts.chain(&single_keys).chain(&feeds).chain(&tiers);
+        let counts = counts.chain(&single_keys).chain(&feeds).chain(&tiers).chain(&archives);
         gaps.extend(counts.filter(|(_, count)| *count == 0).map(|(name, _)| name));
         gaps
     }
@@ -536,7 +540,7 @@ impl fmt::Display for Report {
         writeln!(f, "{}\n{}", self.feeds, self.tiers)?;
         writeln!(f, "{}", self.checkpoints)?;
         self.write_earlier_states(f)?;
-        writeln!(f, "{}", self.backups)?;
+        writeln!(f, "{}\n{}", self.backups, self.archives)?;
         writeln!(f, "reads        {:>9}  compared with the model", self.reads)?;
         writeln!(
             f,

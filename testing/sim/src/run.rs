@@ -361,6 +361,9 @@ impl Run {
             if activity == Activity::Backup {
                 self.judge_crashed_backup(&state)?;
             }
+            if activity == Activity::Archive {
+                self.judge_crashed_archive(&state)?;
+            }
             let recovered = self.recovery().recover(&state, done, &before, 0)?;
             if self.draw.chance(1, 2) {
                 adopted = Some(recovered);

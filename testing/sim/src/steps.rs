@@ -78,7 +78,8 @@ impl Run {
                 Ok(())
             }
             57 | 91 => self.checkpoint(),
-            92..94 => {
+            92 => self.archive(),
+            93 => {
                 let ms = self.draw.pick(&[1, 20, 300, 2000]);
                 self.advance(Duration::from_millis(ms));
                 Ok(())

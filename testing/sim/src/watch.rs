@@ -30,6 +30,8 @@ pub enum Activity {
     Checkpoint,
     /// The making of a backup.
     Backup,
+    /// The export of an archive.
+    Archive,
     /// An ingest.
     Ingest,
     /// The freezing or thawing of a family.
@@ -46,7 +48,7 @@ impl Activity {
             Self::Recovery => 64,
             Self::Family | Self::Sync | Self::Ingest => 12,
             // These calls decide whether the copy exists.
-            Self::Checkpoint | Self::Backup => match call {
+            Self::Checkpoint | Self::Backup | Self::Archive => match call {
                 CallKind::SyncDir | CallKind::Rename => return 3,
                 _ => 48,
             },
@@ -173,7 +175,7 @@ impl CrashState {
             (Some(_), Place::Manifest) => Phase::Install,
             (Some(Activity::Commit), Place::Log) => Phase::Commit,
             (Some(Activity::Transaction), Place::Log) => Phase::Transaction,
-            (Some(Activity::Sync), _) => Phase::Other,
+            (Some(Activity::Sync | Activity::Archive), _) => Phase::Other,
             (Some(Activity::Commit), _) if done == JobsDone::default() => Phase::Commit,
             (Some(Activity::Transaction), _) if done == JobsDone::default() => Phase::Transaction,
             (Some(Activity::Commit | Activity::Transaction | Activity::Jobs), _) => job,
@@ -243,7 +245,8 @@ impl Eye {
         let Some(activity) = self.activity else { return };
         let full = self.left == 0 || self.taken.len() == TAKEN_PER_OPERATION_MAX;
         // A copy is complete from one of its last calls on, so later states replace earlier ones.
-        let is_copy = matches!(activity, Activity::Checkpoint | Activity::Backup);
+        let is_copy =
+            matches!(activity, Activity::Checkpoint | Activity::Backup | Activity::Archive);
         let replaces = is_copy && !self.taken.is_empty();
         if full && !replaces || !self.draw.chance(1, activity.rarity(call.kind)) {
             return;

@@ -892,7 +892,9 @@ fn a_stored_history_shows_each_version_from_its_floor_on() {
 
 #[test]
 fn todays_code_writes_the_newest_stored_databases_byte_by_byte() {
-    [NEWEST, PREPARED, CLONES, INGESTED, BRANCHES, TIERS, HISTORY].into_iter().for_each(compare_written);
+    [NEWEST, PREPARED, CLONES, INGESTED, BRANCHES, TIERS, HISTORY]
+        .into_iter()
+        .for_each(compare_written);
 }
 
 fn compare_written(name: &str) {

@@ -1,12 +1,19 @@
-//! Checkpoints and backups of an open database, and moves of its tables between the tiers.
+//! Checkpoints, backups and archives of an open database, and moves of its tables between the
+//! tiers.
 
 use super::Engine;
 use crate::{
+    archive::{
+        create::{ArchiveRequest, create_archive},
+        import::{ArchiveImport, ImportRequest, import_archive},
+        info::ArchiveInfo,
+    },
     backup::create::{Backup, create_backup},
     catalog::family::FamilyData,
     checkpoint::{self, Checkpoint, CheckpointRequest},
     copying::OnProgress,
     jobs::tiers,
+    snapshots::LiveSnapshot,
 };
 use siltdb_base::error::Result;
 use std::{ops::ControlFlow, path::Path};
@@ -46,6 +53,38 @@ impl Engine {
         on_progress: OnProgress<'_>,
     ) -> Result<Backup> {
         self.at_work(|database| create_backup(database, dir, rate, on_progress))
+    }
+
+    /// Exports what `at` sees, or what there is now, to an archive at `path`. The database may be
+    /// read only.
+    ///
+    /// # Errors
+    /// As [`create_archive`].
+    pub fn archive(
+        &self,
+        path: &Path,
+        at: Option<&LiveSnapshot>,
+        request: &ArchiveRequest,
+        on_progress: OnProgress<'_>,
+    ) -> Result<ArchiveInfo> {
+        // A forked child must not lock a directory.
+        let database = self.writable()?;
+        let in_flight = database.background.in_flight.begin();
+        let _call = in_flight.ok_or_else(|| database.health.refusal())?;
+        create_archive(database, path, (at, request), on_progress)
+    }
+
+    /// Imports families of the archive at `path`.
+    ///
+    /// # Errors
+    /// As [`import_archive`].
+    pub fn import_archive(
+        &self,
+        path: &Path,
+        request: &ImportRequest,
+        on_progress: OnProgress<'_>,
+    ) -> Result<ArchiveImport> {
+        self.at_work(|database| import_archive(database, path, request, on_progress))
     }
 
     /// Moves the tables of a family to the cold tier, and keeps them there.

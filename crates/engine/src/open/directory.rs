@@ -50,10 +50,23 @@ pub fn lock_directory(
     options: &EngineOptions,
     kind: LockKind,
 ) -> Result<Box<dyn FileLock>> {
+    lock_by(directory, &FileName::Lock.to_path(), options, kind)
+}
+
+/// As [`lock_directory`], by the lock file of this name.
+///
+/// # Errors
+/// `Locked`; the system's.
+pub fn lock_by(
+    directory: &dyn Fs,
+    name: &Path,
+    options: &EngineOptions,
+    kind: LockKind,
+) -> Result<Box<dyn FileLock>> {
     let clock = &*options.clock;
     let start_ns = clock.monotonic_ns();
     loop {
-        let locked = directory.lock(&FileName::Lock.to_path(), kind);
+        let locked = directory.lock(name, kind);
         let waited = Duration::from_nanos(clock.monotonic_ns().saturating_sub(start_ns));
         match locked {
             Err(error) if error.kind() == ErrorKind::Locked && waited < options.lock_wait => {

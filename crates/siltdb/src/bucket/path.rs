@@ -31,8 +31,8 @@ pub(super) enum Part {
     Trash = 3,
 }
 
-/// Whether a key that begins with [`MARK`] says where buckets are, or which ids were given. Data and
-/// the counters of buckets do not.
+/// Whether a key that begins with [`MARK`] says where buckets are, or which ids were given. Data
+/// and the counters of buckets do not.
 pub(crate) fn is_link(key: &[u8]) -> bool {
     let id = key.get(MARK.len()..MARK.len() + 8);
     match key.get(MARK.len() + 8) {

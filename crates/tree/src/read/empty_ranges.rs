@@ -158,6 +158,23 @@ impl EmptyRanges {
         }
     }
 
+    /// Forgets all empty ranges, and keeps readers from finding one until
+    /// [`EmptyRanges::resume`]. For changes of the family that no writer reports.
+    pub fn suspend(&self) {
+        let mut known = self.lock();
+        known.ranges.clear();
+        known.candidates.clear();
+        // Candidates are for snapshots at or above it.
+        known.told = SequenceNumber::MAX;
+    }
+
+    /// Lets readers that begin from now on find empty ranges. `last` is the last sequence number
+    /// that was handed out: readers that began before do not see what has changed, and have no
+    /// newer snapshot.
+    pub fn resume(&self, last: SequenceNumber) {
+        self.lock().told = last.next();
+    }
+
     /// Takes note of writes up to `sequence` to keys that are not known, before they are published:
     /// forgets every empty range and candidate.
     fn report_unknown(&self, sequence: SequenceNumber) {

@@ -5,7 +5,7 @@ use crate::{
     model::{Clock, DEFAULT},
     operator::Operator,
 };
-use siltdb::{Db, Options, WriteOptions};
+use siltdb::{Db, Durability, Options, WriteOptions};
 use siltdb_base::fs::mem::MemFs;
 
 /// A database, and the model of it.

@@ -117,6 +117,22 @@ fn who_cannot_know_of_all_writes_finds_no_empty_range() {
 }
 
 #[test]
+fn a_change_that_no_writer_reports_leaves_no_empty_range_behind() {
+    let ranges = with_empty_range(b"b", b"f", 7);
+    let began_before = ranges.candidate(b"m", SequenceNumber(8), FORWARD).unwrap();
+    ranges.suspend();
+    assert_eq!(skip(&ranges, b"c", 8, FORWARD), None);
+    began_before.learn(b"p", KEYS_MIN);
+    assert_eq!(skip(&ranges, b"n", 8, FORWARD), None);
+    assert!(ranges.candidate(b"g", SequenceNumber(9), FORWARD).is_none());
+    ranges.report(&[put(b"x", 9)]);
+    ranges.resume(SequenceNumber(9));
+    assert!(ranges.candidate(b"g", SequenceNumber(9), FORWARD).is_none(), "it began before");
+    ranges.candidate(b"g", SequenceNumber(10), FORWARD).unwrap().learn(b"k", KEYS_MIN);
+    assert!(skip(&ranges, b"h", 10, FORWARD).is_some());
+}
+
+#[test]
 fn a_family_in_which_nobody_skips_is_not_tracked_for_ever() {
     let ranges = with_empty_range(b"b", b"f", 1);
     let reports = |count: u32| (0..count).for_each(|_| ranges.report(&[put(b"x", 2)]));

@@ -1,0 +1,16 @@
+//! Archives: exported, read, verified and imported; crashed and failed at each call; damaged and
+//! foreign ones.
+//!
+//! # Seeded fault
+//! `archive_without_a_sync`: an archive gets its name before it is durable.
+#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
+
+mod archive {
+    mod world;
+    mod bad_input;
+    mod cleanup;
+    mod crash;
+    mod damage;
+    mod rounds;
+    mod writers;
+}

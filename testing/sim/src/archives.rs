@@ -1,0 +1,158 @@
+//! Archives: exported, crashed and failed in the middle, verified, imported and compared.
+//!
+//! An archive is compared at once, because its values are folded and no longer change with time.
+
+use crate::{
+    checkpoints::COPY,
+    database::Database,
+    reads::{Truth, compare_all},
+    run::{Excuse, Outcome, Run},
+    settings::Weather,
+    violation::{Checked, Violation, must},
+    watch::{Activity, CrashState, Watch},
+};
+use siltdb::archive::{Archive, CleanOptions, clean};
+use siltdb_base::{
+    clock::{Clock, ManualClock},
+    fs::{
+        Fs,
+        mem::{CallKind, Crash, MemFs},
+    },
+};
+use std::{ops::ControlFlow, path::Path, sync::Arc};
+
+/// Where archives are made.
+const ARCHIVES: &str = "/data/archives";
+
+/// The archive of a step; it is removed at the end of the step, or by the next one.
+const FILE: &str = "/data/archives/step.siltar";
+
+/// Crash states taken inside one export, at most.
+const CRASHES_MAX: usize = 2;
+
+/// Of each family this many keys are looked up, besides two scans.
+const LOOKUPS_MAX: u64 = 60;
+
+impl Run {
+    /// Exports the database, and compares what an import of the archive makes.
+    pub(crate) fn archive(&mut self) -> Checked<()> {
+        // A crash state that was taken over may have an archive of an earlier moment.
+        if self.excuse() != Excuse::None || !self.remove_archive()? {
+            return self.read();
+        }
+        self.note("archive".to_owned());
+        let is_fault_set = self.settings.weather == Weather::Faults && self.draw.chance(2, 3);
+        if is_fault_set {
+            let kind = self.draw.pick(&[
+                CallKind::Metadata,
+                CallKind::Open,
+                CallKind::Lock,
+                CallKind::Create,
+                CallKind::Read,
+                CallKind::Write,
+                CallKind::Sync,
+                CallKind::SyncDir,
+                CallKind::Rename,
+            ]);
+            self.fault_in_copy(kind, [1, 1, 2, 3, 5]);
+        }
+        let is_crashed = self.settings.weather != Weather::Calm && self.draw.chance(2, 3);
+        if is_crashed {
+            // These crash states come on top of those that other operations may take.
+            self.watch = None;
+            self.watch = Some(Watch::new(&self.database.fs, self.draw.fork(), CRASHES_MAX));
+        }
+        let make = |database: &Database| database.db.archive(FILE);
+        let outcome = self.operate(Activity::Archive, None, make)?;
+        if is_crashed {
+            self.watch = None;
+            self.watch();
+        }
+        if is_fault_set {
+            self.database.fs.set_fault(None);
+        }
+        let seed = self.draw.next();
+        match outcome {
+            Outcome::Replaced => return Ok(()),
+            Outcome::Refused(_) => {
+                self.report.archives.refused += 1;
+                // It may have its name: only whether that lasts is not known.
+                for crash in [Crash::Kill, Crash::PowerLoss { seed }] {
+                    let after = self.database.fs.crash_clone(crash);
+                    self.judge_archive(&after).map_err(|violation| {
+                        violation.during(format!("an export that failed, after {crash:?}"))
+                    })?;
+                }
+            }
+            Outcome::Done(_) => {
+                self.report.archives.made += 1;
+                let crash = self.draw.pick(&[Crash::Kill, Crash::PowerLoss { seed }]);
+                let after = self.database.fs.crash_clone(crash);
+                if !self.judge_archive(&after)? {
+                    return Err(Violation::new(format!("no archive is there after {crash:?}")));
+                }
+            }
+        }
+        self.remove_archive()?;
+        self.compare_everything()
+    }
+
+    /// After a crash inside an export: the archive is whole, or not there.
+    pub(crate) fn judge_crashed_archive(&mut self, state: &CrashState) -> Checked<()> {
+        let is_there = self.judge_archive(&state.fs).map_err(|violation| {
+            let CrashState { kind, call, .. } = state;
+            violation.during(format!("an export after {kind:?} before {call}"))
+        })?;
+        match is_there {
+            true => self.report.archives.whole += 1,
+            false => self.report.archives.absent += 1,
+        }
+        Ok(())
+    }
+
+    /// Imports the archive in a copy of `fs`, if it is there, and compares all of it. Says whether
+    /// it is there.
+    fn judge_archive(&mut self, fs: &MemFs) -> Checked<bool> {
+        // It has no fault and no lock.
+        let fs = fs.crash_clone(Crash::Kill);
+        fs.set_space_limit(None);
+        if must(fs.metadata(Path::new(FILE)), "looking for an archive")?.is_none() {
+            return Ok(false);
+        }
+        let clock = Arc::new(ManualClock::new(self.clock.wall_ms()));
+        let options = self.settings.options(&fs, &clock, self.draw.next());
+        let archive = must(Archive::open_with(FILE, &options), "opening an archive")?;
+        must(archive.verify(&mut |_| ControlFlow::Continue(())), "verifying an archive")?;
+        let db = must(options.open(COPY), "making a database for an import")?;
+        must(db.import_archive(FILE), "importing an archive")?;
+        // Families of branches have the names of these before their own.
+        let mut names = self.database.names.clone();
+        names.retain(|name, _| !name.contains('/'));
+        let imported = Database::new(fs, db, &[names])?;
+        let mut model = self.model.clone();
+        model.truncate(self.visible);
+        for (index, family) in &imported.families {
+            let truth = Truth { model: &model, family: *index, at: self.now() };
+            self.report.reads += compare_all(family, truth, &mut self.draw, LOOKUPS_MAX)
+                .map_err(|violation| violation.during("in an imported family"))?;
+        }
+        let report = must(imported.db.check(&mut |_| {}), "checking an import")?;
+        if !report.is_clean() {
+            return Err(Violation::new(format!("check found damage in an import: {report:?}")));
+        }
+        must(imported.db.close(), "closing an import")?;
+        Ok(true)
+    }
+
+    /// Removes the archive of a step and what is left of others. Returns whether that was done: a
+    /// full disk or a fault may prevent it.
+    fn remove_archive(&mut self) -> Checked<bool> {
+        let fs = self.database.fs.clone();
+        if fs.create_dir_all(Path::new(ARCHIVES)).is_err() {
+            return Ok(false);
+        }
+        let options = self.settings.options(&fs, &self.clock, 0);
+        let cleaned = clean(ARCHIVES, &CleanOptions::new().keep(0), &options);
+        Ok(cleaned.is_ok_and(|report| report.errors.is_empty()))
+    }
+}
