@@ -124,6 +124,10 @@ pub struct CreateArguments {
     /// A family that the branch has; may be given several times [default: all]
     #[arg(long, value_name = "NAME")]
     family: Vec<String>,
+    /// Begin with the state after the operation with this sequence number; `silt retain` prints
+    /// from which one on there are states [default: the newest]
+    #[arg(long, value_name = "SEQ")]
+    at: Option<u64>,
 }
 
 /// Arguments of `branch checkout` and `branch drop`.
@@ -210,6 +214,9 @@ fn create(session: &mut Session, arguments: &CreateArguments) -> Result<()> {
     let mut options = BranchOptions::new().from(from);
     if !arguments.family.is_empty() {
         options = options.families(arguments.family.iter().cloned());
+    }
+    if let Some(sequence) = arguments.at {
+        options = options.at(&session.db().snapshot_at(sequence)?);
     }
     let (db, name) = (session.db().clone(), arguments.name.clone());
     let branch = aside("branching", move || db.create_branch_with(&name, &options))??;

@@ -143,3 +143,17 @@ fn what_cannot_be_done_with_branches_has_its_exit_code() {
     place.run(&["branch"], 2);
     assert_eq!(place.ok(&["branch", "list", "db"]).lines().count(), 2);
 }
+
+#[test]
+fn a_branch_begins_at_a_sequence_number_down_to_the_retention_floor() {
+    let place = filled();
+    place.ok(&["retain", "db", "--from", "now"]);
+    place.ok(&["put", "db", "a", "later"]);
+    place.ok(&["flush", "db"]);
+    place.ok(&["branch", "create", "db", "before", "--at", "4"]);
+    assert_eq!(place.ok(&["get", "db", "a", "--branch", "before"]), "a!\n");
+    assert_eq!(place.ok(&["get", "db", "a"]), "later\n");
+    place.run(&["branch", "create", "db", "older", "--at", "1"], 1);
+    place.run(&["branch", "create", "db", "future", "--at", "100"], 2);
+    assert!(!place.ok(&["branch", "list", "db"]).contains("older"));
+}
