@@ -1,5 +1,4 @@
 //! `silt retain`, and verbs that read with `--at`.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use crate::place::Place;
 use serde_json::json;

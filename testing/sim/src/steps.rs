@@ -54,7 +54,7 @@ impl Run {
             34..46 if self.draw.chance(1, 5) => self.two_phases(),
             34..46 => self.transact(),
             46..49 => self.look_back(),
-            46..52 => self.read(),
+            49..52 => self.read(),
             52..57 => self.read_feed(),
             58 if self.draw.chance(1, 2) => self.change_floor(),
             58 => self.hold_snapshot(),
