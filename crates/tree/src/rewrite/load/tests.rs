@@ -22,7 +22,7 @@ fn filled(random: &mut TestRandom) -> World {
     let mut world = World::new(small_options());
     for _ in 0..600 {
         let key = format!("key {:03}", random.below(150)).into_bytes();
-        let value = random.bytes(20);
+        let value = random.bytes(200);
         match random.below(20) {
             0 => world.flush(),
             1 => world.write(&key, EntryKind::RangeDelete, &[&key[..], b"~"].concat()),
