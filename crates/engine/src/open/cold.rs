@@ -4,8 +4,10 @@
 //! directory has the same id, so that no database takes the cold tables of another for its own.
 //!
 //! 1. A new cold directory is empty. Its name and id become durable in the manifest.
-//! 2. Then the file `COLD` is written and synced. Without it no table is put there, so that a crash
-//!    between the two steps leaves an empty directory, which step 2 finishes at the next opening.
+//! 2. Then the file `COLD` is written under another name, synced, and renamed. A crash before
+//!    leaves a directory without tables, and the next opening does step 2 again.
+//! 3. Its name is synced before any table is put there. An opening that finds the file and no table
+//!    syncs the name, because the one that wrote it may have been killed before.
 
 use crate::{
     catalog::{family::FamilyMap, manifest::RECOVER_HINT},
@@ -17,6 +19,7 @@ use crate::{
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{DirEntry, FileLock, Fs, LockKind, Metadata},
+    id::FileNumber,
     sync::lock,
 };
 use siltdb_disk::{
@@ -36,6 +39,9 @@ use std::{
 
 /// The directory that a new Linux file system has at its root.
 const LOST_AND_FOUND: &str = "lost+found";
+
+/// The file `COLD` until it is whole and synced.
+const UNFINISHED: FileName = FileName::Temporary(FileNumber(0));
 
 /// What a database has in its cold directory, as its manifest says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -180,8 +186,6 @@ fn judge(
             check_empty(directory, full)?;
             Ok(Some(ColdState::New))
         }
-        // It was being written for the first time.
-        (Err(_), Some(_)) if may_begin && is_lone(directory)? => Ok(Some(ColdState::New)),
         (Err(error), _) => Err(error.with_hint(RECOVER_HINT)),
     }
 }
@@ -223,7 +227,8 @@ fn check_apart(dir: &Path, full: &Path) -> Result<()> {
 }
 
 fn is_ignored(entry: &DirEntry) -> bool {
-    entry.name == LOST_AND_FOUND || FileName::parse(&entry.name) == Some(FileName::Lock)
+    let name = FileName::parse(&entry.name);
+    entry.name == LOST_AND_FOUND || name == Some(FileName::Lock) || name == Some(UNFINISHED)
 }
 
 fn check_empty(directory: &dyn Fs, full: &Path) -> Result<()> {
@@ -234,12 +239,6 @@ fn check_empty(directory: &dyn Fs, full: &Path) -> Result<()> {
             .with_file(&full.join(&entry.name))
             .with_hint("give a directory that is empty or does not exist")),
     }
-}
-
-/// Whether the directory holds the file `COLD` and nothing else of ours.
-fn is_lone(directory: &dyn Fs) -> Result<bool> {
-    let entries = directory.list(Path::new(""))?;
-    Ok(entries.iter().all(|entry| is_ignored(entry) || entry.name == COLD_FILE))
 }
 
 /// The id in the file `COLD`; `None` without one.
@@ -276,25 +275,37 @@ pub fn adopt_cold(database: &Database, found: &FoundCold) -> Result<()> {
     if stored.as_ref() != Some(&place) {
         install(database, vec![Change::ColdDirectory(place.clone())], None)?;
     }
-    if found.state == ColdState::New {
-        write_id(database, found, &place)?;
-        database.catalog.files.attach_cold(found.store());
+    let has_tables = ColdContents::of(&database.catalog.families.load()) == ColdContents::Tables;
+    match found.state {
+        ColdState::Known if has_tables => {}
+        // The opening that wrote the file may have been killed before its name was durable.
+        ColdState::Known => sync_name(database, found)?,
+        ColdState::New => {
+            write_id(&*found.directory, &place)?;
+            sync_name(database, found)?;
+            database.catalog.files.attach_cold(found.store());
+        }
     }
     Ok(())
 }
 
-fn write_id(database: &Database, found: &FoundCold, place: &ColdPlace) -> Result<()> {
-    let directory = &*found.directory;
-    let name = Path::new(COLD_FILE);
-    match directory.remove(name) {
-        // A crash has left a part of it.
+/// Writes the file `COLD`. It has its name only once it is synced, so no crash leaves a part of it.
+fn write_id(directory: &dyn Fs, place: &ColdPlace) -> Result<()> {
+    let unfinished = UNFINISHED.to_path();
+    match directory.remove(&unfinished) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let mut file = directory.create(name)?;
+    let mut file = directory.create(&unfinished)?;
     file.append(place.file_content().as_bytes())?;
     file.sync()?;
     drop(file);
+    directory.rename(&unfinished, Path::new(COLD_FILE))
+}
+
+/// Makes the names of the cold directory and of its file `COLD` durable.
+fn sync_name(database: &Database, found: &FoundCold) -> Result<()> {
+    let directory = &*found.directory;
     directory.sync_dir(Path::new(""))?;
     sync_ancestors(&*database.options.fs, &directory.full_path(Path::new("")))
 }
@@ -334,7 +345,7 @@ pub fn remove_cold(fs: &dyn Fs, found: &FoundCold) -> Result<()> {
         store.delete(number)?;
     }
     directory.sync_dir(Path::new(""))?;
-    for name in [PathBuf::from(COLD_FILE), FileName::Lock.to_path()] {
+    for name in [PathBuf::from(COLD_FILE), UNFINISHED.to_path(), FileName::Lock.to_path()] {
         match directory.remove(&name) {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             removed => removed?,

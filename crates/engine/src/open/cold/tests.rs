@@ -1,8 +1,9 @@
 //! What is found where a cold directory should be.
 
 use super::*;
+use crate::engine::Engine;
 use crate::fixture::{DIR, options};
-use siltdb_base::fs::mem::MemFs;
+use siltdb_base::fs::mem::{Crash, MemFs};
 
 /// What a manifest names.
 fn stored() -> ColdPlace {
@@ -57,6 +58,7 @@ fn a_directory_is_known_new_foreign_or_missing() {
     let other = ColdPlace { id: 8, ..stored() }.file_content();
     let other: &[(&str, &[u8])] = &[("COLD", other.as_bytes())];
     let torn: &[(&str, &[u8])] = &[("COLD", b"siltdb co"), ("LOCK", b"")];
+    let unfinished: &[(&str, &[u8])] = &[("000000.tmp", b"siltdb co"), ("LOCK", b"")];
     let damaged: &[(&str, &[u8])] = &[("COLD", b"siltdb co"), ("000001.table", b"")];
     let empty: &[(&str, &[u8])] = &[("LOCK", b"")];
     let foreign: &[(&str, &[u8])] = &[("photo.jpg", b"")];
@@ -73,8 +75,9 @@ fn a_directory_is_known_new_foreign_or_missing() {
     assert_eq!(found(Some(empty), (stores(), nothing)), [none, new, none, none]);
     assert_eq!(found(Some(empty), (stores(), tables)), [missing; 4]);
     assert_eq!(found(Some(foreign), (stores(), nothing)), [none, invalid, none, none]);
-    // A crash left the file half written; nothing was put there yet.
-    assert_eq!(found(Some(torn), (stores(), nothing)), [none, new, none, none]);
+    // An opening was killed before the file had its name; nothing was put there yet.
+    assert_eq!(found(Some(unfinished), (stores(), nothing)), [none, new, none, none]);
+    assert_eq!(found(Some(torn), (stores(), nothing)), [none, corrupt, none, none]);
     assert_eq!(found(Some(torn), (stores(), tables)), [corrupt; 4]);
     assert_eq!(found(Some(damaged), (stores(), nothing)), [none, corrupt, none, none]);
     // A manifest that was damaged or invented.
@@ -87,7 +90,34 @@ fn nothing_is_written_to_a_directory_that_is_refused() {
     let fs = with_files(Some(files));
     let cold_directory = Some(PathBuf::from("../cold"));
     let options = EngineOptions { cold_directory, ..options(&fs) };
-    crate::engine::Engine::open(Path::new(DIR), options).unwrap_err();
+    Engine::open(Path::new(DIR), options).unwrap_err();
     let names: Vec<_> = fs.list(Path::new("cold")).unwrap().into_iter().map(|e| e.name).collect();
     assert_eq!(names, ["photo.jpg"]);
+}
+
+/// The file `COLD` is durable before a table is put beside it, whichever opening wrote it.
+#[test]
+fn a_killed_opening_leaves_a_directory_that_survives_a_loss_of_power() {
+    let open = |fs: &MemFs| {
+        let cold_directory = Some(PathBuf::from("../cold"));
+        Engine::open(Path::new(DIR), EngineOptions { cold_directory, ..options(fs) })
+    };
+    let fs = MemFs::new();
+    Engine::open(Path::new(DIR), options(&fs)).unwrap().close().unwrap();
+    let (states, disk) = (Arc::new(std::sync::Mutex::new(Vec::new())), fs.clone());
+    let seen = Arc::clone(&states);
+    fs.on_call(Some(Arc::new(move |_| lock(&seen).push(disk.crash_clone(Crash::Kill)))));
+    open(&fs).unwrap();
+    fs.on_call(None);
+    let killed = std::mem::take(&mut *lock(&states));
+    assert!(killed.len() > 15, "{}", killed.len());
+    for (call, state) in killed.iter().enumerate() {
+        let _engine = open(state).unwrap();
+        // What a move leaves that is not installed yet.
+        state.write_all(Path::new("cold/000099.table"), b"a table").unwrap();
+        for seed in 0..10 {
+            let lost = state.crash_clone(Crash::PowerLoss { seed });
+            open(&lost).unwrap_or_else(|error| panic!("call {call}, seed {seed}: {error}"));
+        }
+    }
 }
