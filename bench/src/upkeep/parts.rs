@@ -103,7 +103,7 @@ pub const PARTS: [Part; 18] = [
     timed("memory", 20, &MEMORY, |dir, teller| reads::large_value(dir, LARGE_VALUE_BYTES, teller)),
     timed("copies-clone", 60, &CLONES, |dir, teller| copies::clones(dir, CLONED, teller)),
     timed("copies", 90, &COPIES, |dir, teller| copies::large(dir, GIGABYTE, teller)),
-    timed("copies-writer", 90, &BACKUPS, |dir, teller| {
+    timed("copies-writer", 180, &BACKUPS, |dir, teller| {
         backups::beside_writer(dir, BACKED_UP, ROUNDS, teller)
     }),
     timed("copies-follower", 40, &FOLLOWERS, |dir, teller| {
