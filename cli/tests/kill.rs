@@ -511,12 +511,15 @@ fn has_strace() -> bool {
     is_there
 }
 
-/// Runs a verb under strace, with a kill at `how`; returns whether it was killed.
-fn run_and_kill(place: &Place, verb: &[&str], how: &[&str]) -> bool {
+/// Runs a verb under strace, with a kill at the n-th of these system calls; returns whether it was
+/// killed.
+fn run_and_kill(place: &Place, verb: &[&str], (call, nth): (&str, usize)) -> bool {
+    let trace = format!("trace={call}");
+    let inject = format!("inject={call}:signal=KILL:when={nth}");
     let mut child = Command::new("strace")
         .current_dir(place.directory.path())
         .args(["-f", "-qq", "-o", "/dev/null"])
-        .args(how)
+        .args(["-e", &trace, "-e", &inject])
         .arg(SILT)
         .args(verb)
         .stdout(Stdio::null())
@@ -524,7 +527,7 @@ fn run_and_kill(place: &Place, verb: &[&str], how: &[&str]) -> bool {
         .spawn()
         .expect("strace runs");
     let status = child.wait().expect("it can be waited for");
-    assert!(status.success() || status.signal() == Some(SIGKILL), "{how:?}: {status:?}");
+    assert!(status.success() || status.signal() == Some(SIGKILL), "{call} {nth}: {status:?}");
     !status.success()
 }
 
@@ -542,12 +545,9 @@ fn a_checkpoint_that_is_killed_is_whole_or_not_there() {
     let expected = place.ok(&["scan", "db"]);
     let (mut killed, mut whole, mut ended) = (0, 0, 0);
     for call in CHECKPOINT_CALLS {
-        let trace = format!("trace={call}");
         for nth in 1..=40 {
-            let inject = format!("inject={call}:signal=KILL:when={nth}");
             let copy = format!("copy-{call}");
-            let how = ["-e", &*trace, "-e", &inject];
-            let was_killed = run_and_kill(&place, &["checkpoint", "db", &copy], &how);
+            let was_killed = run_and_kill(&place, &["checkpoint", "db", &copy], (call, nth));
             killed += usize::from(was_killed);
             assert_eq!(place.ok(&["scan", "db"]), expected, "{call} {nth}");
             if place.path(&copy).exists() {
@@ -595,15 +595,12 @@ fn a_prepared_transaction_survives_a_kill_at_each_call() {
     place.ok(&["families", "create", "db", "f"]);
     let (mut killed, mut listed, mut decided, mut ids) = (0, 0, 0, Vec::new());
     for call in PREPARE_CALLS {
-        let trace = format!("trace={call}");
         for nth in 1..=PREPARE_KILLS {
-            let inject = format!("inject={call}:signal=KILL:when={nth}");
-            let how = ["-e", &*trace, "-e", &inject];
             let id = format!("{call}-{nth}");
             let script = format!("put {id} value\nput {id} value --family f\n");
             fs::write(place.path("script"), script).expect("the directory takes files");
             let prepare = ["txn", "db", "script", "--prepare", &*id];
-            let was_killed = run_and_kill(&place, &prepare, &how);
+            let was_killed = run_and_kill(&place, &prepare, (call, nth));
             killed += usize::from(was_killed);
             let (is_listed, entries) = fate(&place, &id);
             assert_eq!(entries, 0, "{id} shows before its decision");
@@ -613,7 +610,7 @@ fn a_prepared_transaction_survives_a_kill_at_each_call() {
                 place.ok(&prepare);
             }
             let word = if nth % 3 == 0 { "rollback" } else { "commit" };
-            let decision_killed = run_and_kill(&place, &["prepared", word, "db", &id], &how);
+            let decision_killed = run_and_kill(&place, &["prepared", word, "db", &id], (call, nth));
             killed += usize::from(decision_killed);
             let (is_listed, entries) = fate(&place, &id);
             if is_listed {
@@ -653,13 +650,10 @@ fn a_clone_that_is_killed_is_whole_or_not_there() {
     let expected = place.ok(&["scan", "db"]);
     let (mut killed, mut whole, mut ended) = (0, 0, 0);
     for call in CLONE_CALLS {
-        let trace = format!("trace={call}");
         for nth in 1..=40 {
             // Something is in memory, and is to be flushed.
             place.ok(&["put", "db", "late", "value"]);
-            let inject = format!("inject={call}:signal=KILL:when={nth}");
-            let how = ["-e", &*trace, "-e", &inject];
-            let was_killed = run_and_kill(&place, &["clone", "db", "default", "copy"], &how);
+            let was_killed = run_and_kill(&place, &["clone", "db", "default", "copy"], (call, nth));
             killed += usize::from(was_killed);
             assert_eq!(place.ok(&["scan", "db"]), expected, "{call} {nth}");
             if place.ok(&["families", "db"]).contains("copy") {
@@ -692,13 +686,10 @@ fn a_branch_and_its_merge_that_are_killed_are_whole_or_not_there() {
     let before = place.ok(&["scan", "db"]);
     let (mut killed, mut created, mut merged) = (0, 0, 0);
     for call in CLONE_CALLS {
-        let trace = format!("trace={call}");
         for nth in 1..=40 {
             // Something is in memory, and is to be flushed.
             place.ok(&["put", "db", "late", "value"]);
-            let inject = format!("inject={call}:signal=KILL:when={nth}");
-            let how = ["-e", &*trace, "-e", &inject];
-            let in_creation = run_and_kill(&place, &["branch", "create", "db", "fix"], &how);
+            let in_creation = run_and_kill(&place, &["branch", "create", "db", "fix"], (call, nth));
             killed += usize::from(in_creation);
             assert_eq!(place.ok(&["scan", "db"]), before, "{call} {nth}");
             if place.ok(&["branch", "list", "db"]).contains("fix") {
@@ -711,7 +702,7 @@ fn a_branch_and_its_merge_that_are_killed_are_whole_or_not_there() {
             place.ok(&["put", "db", "late", "changed", "--branch", "fix"]);
             place.ok(&["put", "db", "new", "value", "--branch", "fix"]);
             let after = place.ok(&["scan", "db", "--branch", "fix"]);
-            let in_merge = run_and_kill(&place, &["branch", "merge", "db", "fix"], &how);
+            let in_merge = run_and_kill(&place, &["branch", "merge", "db", "fix"], (call, nth));
             killed += usize::from(in_merge);
             let found = place.ok(&["scan", "db"]);
             let is_merged = found == after;
@@ -749,13 +740,10 @@ fn a_freeze_or_thaw_that_is_killed_loses_nothing() {
     let expected = place.ok(&["scan", "db"]);
     let (mut killed, mut ended) = (0, 0);
     for call in TIER_CALLS {
-        let trace = format!("trace={call}");
         for nth in 1..=60 {
-            let inject = format!("inject={call}:signal=KILL:when={nth}");
-            let how = ["-e", &*trace, "-e", &inject];
             let mut is_killed = false;
             for verb in ["thaw", "freeze"] {
-                is_killed |= run_and_kill(&place, &[verb, "db", "default"], &how);
+                is_killed |= run_and_kill(&place, &[verb, "db", "default"], (call, nth));
                 assert_eq!(place.ok(&["scan", "db"]), expected, "{verb}: {call} {nth}");
                 assert!(place.ok(&["check", "db"]).starts_with("ok: "), "{verb}: {call} {nth}");
             }
@@ -785,15 +773,12 @@ fn a_floor_that_is_killed_is_the_old_one_or_the_new_one() {
     place.ok(&["retain", "db", "--from", "now"]);
     let (mut killed, mut changed, mut ended) = (0, 0, 0);
     for call in CLONE_CALLS {
-        let trace = format!("trace={call}");
         for nth in 1..=40 {
             place.ok(&["put", "db", "late", "value"]);
             let before = place.ok(&["retain", "db"]);
             let newest = before.trim_end().rsplit(' ').next().unwrap();
             let expected = format!("floor  {newest}\nnewest {newest}\n");
-            let inject = format!("inject={call}:signal=KILL:when={nth}");
-            let how = ["-e", &*trace, "-e", &inject];
-            let was_killed = run_and_kill(&place, &["retain", "db", "--from", "now"], &how);
+            let was_killed = run_and_kill(&place, &["retain", "db", "--from", "now"], (call, nth));
             killed += usize::from(was_killed);
             let after = place.ok(&["retain", "db"]);
             changed += usize::from(was_killed && after == expected);
@@ -844,12 +829,10 @@ fn a_backup_that_is_killed_leaves_the_earlier_ones() {
     let second = place.ok(&["scan", "db"]);
     let (mut killed, mut whole, mut ended) = (0, 0, 0);
     for call in BACKUP_CALLS {
-        let trace = format!("trace={call}");
         for nth in 1..=60 {
             copy_files(&place.path("before"), &place.path("backups"));
-            let inject = format!("inject={call}:signal=KILL:when={nth}");
-            let how = ["-e", &trace, "-e", &inject];
-            let was_killed = run_and_kill(&place, &["backup", "create", "db", "backups"], &how);
+            let was_killed =
+                run_and_kill(&place, &["backup", "create", "db", "backups"], (call, nth));
             killed += usize::from(was_killed);
             let count = place.ok(&["backup", "list", "backups"]).lines().count();
             assert!(restored(&place, &["--at", "1"]) == first, "{call} {nth}");
@@ -883,11 +866,8 @@ fn a_restore_that_is_killed_is_whole_or_not_there() {
     let expected = place.ok(&["scan", "db"]);
     let (mut killed, mut ended) = (0, 0);
     for call in BACKUP_CALLS {
-        let trace = format!("trace={call}");
         for nth in 1..=40 {
-            let inject = format!("inject={call}:signal=KILL:when={nth}");
-            let how = ["-e", &trace, "-e", &inject];
-            let was_killed = run_and_kill(&place, &["restore", "backups", "new"], &how);
+            let was_killed = run_and_kill(&place, &["restore", "backups", "new"], (call, nth));
             killed += usize::from(was_killed);
             if place.path("new").exists() {
                 assert!(place.ok(&["scan", "new"]) == expected, "{call} {nth}");
@@ -926,14 +906,11 @@ fn an_export_that_is_killed_is_whole_or_not_there() {
     let expected = place.ok(&["scan", "db"]);
     let (mut killed, mut whole, mut ended) = (0, 0, 0);
     for call in BACKUP_CALLS {
-        let trace = format!("trace={call}");
         for nth in 1..=40 {
             let _ = fs::remove_dir_all(place.path("archives"));
             fs::create_dir(place.path("archives")).expect("it can be made");
-            let inject = format!("inject={call}:signal=KILL:when={nth}");
-            let how = ["-e", &trace, "-e", &inject];
             let verb = ["archive", "create", "db", "archives/a.siltar"];
-            let was_killed = run_and_kill(&place, &verb, &how);
+            let was_killed = run_and_kill(&place, &verb, (call, nth));
             let what = format!("{call} {nth}");
             let is_there = has_archive(&place, &expected, &what);
             killed += usize::from(was_killed);
@@ -969,13 +946,10 @@ fn an_import_of_an_archive_that_is_killed_is_whole_or_not_there() {
     place.ok(&["put", "other", "mine", "value"]);
     let (mut killed, mut whole, mut ended) = (0, 0, 0);
     for call in BACKUP_CALLS {
-        let trace = format!("trace={call}");
         for nth in 1..=40 {
             copy_files(&place.path("other"), &place.path("target"));
-            let inject = format!("inject={call}:signal=KILL:when={nth}");
-            let how = ["-e", &trace, "-e", &inject];
             let verb = ["archive", "import", "target", "a.siltar", "--family", "default=air"];
-            let was_killed = run_and_kill(&place, &verb, &how);
+            let was_killed = run_and_kill(&place, &verb, (call, nth));
             killed += usize::from(was_killed);
             let is_there = place.ok(&["families", "target"]) == "air\ndefault\n";
             if is_there {

@@ -6,17 +6,18 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
+mod maps;
+
+use maps::{Map, Random, Writes, contents, key, small};
 use siltdb::{
-    Branch, BranchOptions, CheckpointOptions, Db, ErrorKind, Family, FamilyOptions, Isolation,
-    KeyDifference, MergeOptions, OnConflict, Options, Read, WriteBatch, merge, salvage,
+    Branch, BranchOptions, CheckpointOptions, Db, ErrorKind, Family, Isolation, KeyDifference,
+    MergeOptions, OnConflict, Options, Read, WriteBatch, salvage,
     testing::{Crash, MemFs},
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-
-type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// By the name of the family.
 type Maps = BTreeMap<String, Map>;
@@ -26,19 +27,8 @@ const MAIN: &str = "main";
 /// Branches at once.
 const BRANCHES_MAX: usize = 6;
 
-/// Different keys.
-const KEYS: u64 = 200;
-
-/// Small, so that little data makes several levels.
-fn small() -> FamilyOptions {
-    let appending = merge::associative("append", |_, older, newer| Ok([older, newer].concat()));
-    FamilyOptions::new()
-        .block_bytes(1 << 10)
-        .table_bytes(4 << 10)
-        .base_level_bytes(16 << 10)
-        .level0_runs(3)
-        .merge_operator(appending)
-}
+/// Few values, so that both sides of a merge make the same change at times.
+const WRITES: Writes = Writes { keys: 200, range: 20, values: 4, repeat: 5 };
 
 fn options(fs: &MemFs) -> Options {
     let options = Options::new().fs(Arc::new(fs.clone())).workers(0).seed(5);
@@ -50,38 +40,9 @@ fn open(fs: &MemFs) -> Db {
     options(fs).open("db").unwrap()
 }
 
-fn contents(source: &impl Read) -> Map {
-    let pair = |pair: siltdb::Result<_>| {
-        let (key, value): (siltdb::Slice, siltdb::Slice) = pair.unwrap();
-        (key.to_vec(), value.to_vec())
-    };
-    source.iter().unwrap().map(pair).collect()
-}
-
 fn all_of(branch: &Branch) -> Maps {
     let held = |name: String| (name.clone(), contents(&branch.family(&name).unwrap()));
     branch.families().unwrap().into_iter().map(held).collect()
-}
-
-fn key(number: u64) -> Vec<u8> {
-    format!("key{number:05}").into_bytes()
-}
-
-/// Numbers that look random (splitmix64; Steele, Lea and Flood, 2014).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound
-    }
-
-    fn pick(&mut self, count: usize) -> usize {
-        self.below(count as u64) as usize
-    }
 }
 
 /// A branch as it should be.
@@ -152,36 +113,19 @@ impl World {
         self.db.branch(&self.branches[branch].name).unwrap().family(name).unwrap()
     }
 
+    /// A branch or `main`.
+    fn pick(&mut self) -> usize {
+        self.random.below(self.branches.len() as u64) as usize
+    }
+
     fn write(&mut self) {
-        let index = self.random.pick(self.branches.len());
+        let index = self.pick();
         let names: Vec<String> = self.branches[index].maps.keys().cloned().collect();
-        let name = &names[self.random.pick(names.len())];
+        let name = &names[self.random.below(names.len() as u64) as usize];
         let family = self.family(index, name);
         let map = self.branches[index].maps.get_mut(name).unwrap();
         for _ in 0..self.random.below(30) {
-            let number = self.random.below(KEYS);
-            let (what, width) = (self.random.below(20), 1 + self.random.below(20));
-            // Few values, so that both sides of a merge make the same change at times.
-            let value = format!("{number}/{}", self.random.below(4)).repeat(5).into_bytes();
-            let (key, end) = (key(number), key(number + width));
-            match what {
-                0..12 => {
-                    family.put(&key, &value).unwrap();
-                    map.insert(key, value);
-                }
-                12..16 => {
-                    family.delete(&key).unwrap();
-                    map.remove(&key);
-                }
-                16..19 => {
-                    family.merge(&key, b"+").unwrap();
-                    map.entry(key).or_default().push(b'+');
-                }
-                _ => {
-                    family.delete_range(&key..&end).unwrap();
-                    map.retain(|other, _| *other < key || *other >= end);
-                }
-            }
+            WRITES.write(&mut self.random, &family, map);
         }
     }
 
@@ -190,7 +134,7 @@ impl World {
             return;
         }
         self.ids += 1;
-        let parent = self.random.pick(self.branches.len());
+        let parent = self.pick();
         let mut model = self.branches[parent].clone();
         let mut options = BranchOptions::new().from(&model.name);
         if self.random.below(3) == 0 {
@@ -215,7 +159,7 @@ impl World {
         if self.branches.len() < 3 {
             return;
         }
-        let index = 1 + self.random.pick(self.branches.len() - 1);
+        let index = 1 + self.random.below(self.branches.len() as u64 - 1) as usize;
         let dropped = self.db.drop_branch(&self.branches[index].name);
         if self.branches[index].id == self.checked_out {
             assert_eq!(dropped.unwrap_err().kind(), ErrorKind::InvalidArgument);
@@ -231,14 +175,14 @@ impl World {
             return;
         }
         self.ids += 1;
-        let index = 1 + self.random.pick(self.branches.len() - 1);
+        let index = 1 + self.random.below(self.branches.len() as u64 - 1) as usize;
         let name = format!("renamed{}", self.ids);
         self.db.rename_branch(&self.branches[index].name, &name).unwrap();
         self.branches[index].name = name;
     }
 
     fn check_out(&mut self) {
-        let index = self.random.pick(self.branches.len());
+        let index = self.pick();
         self.db.checkout(&self.branches[index].name).unwrap();
         self.checked_out = self.branches[index].id;
     }
@@ -260,10 +204,9 @@ impl World {
     }
 
     fn merge(&mut self) {
-        let (from, into) =
-            (self.random.pick(self.branches.len()), self.random.pick(self.branches.len()));
+        let (from, into) = (self.pick(), self.pick());
         let rules = [OnConflict::Refuse, OnConflict::Ours, OnConflict::Theirs];
-        let rule = rules[self.random.pick(3)];
+        let rule = rules[self.random.below(3) as usize];
         let (from_id, into_id) = (self.branches[from].id, self.branches[into].id);
         let options = MergeOptions::new().into_branch(&self.branches[into].name).on_conflict(rule);
         let is_child = into_id != 0 && self.branches[into].parent == from_id;
@@ -306,8 +249,7 @@ impl World {
     }
 
     fn diff(&mut self) {
-        let (left, right) =
-            (self.random.pick(self.branches.len()), self.random.pick(self.branches.len()));
+        let (left, right) = (self.pick(), self.pick());
         let (left, right) = (&self.branches[left], &self.branches[right]);
         let mut expected = Vec::new();
         for (name, map) in &left.maps {

@@ -6,11 +6,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
+mod maps;
+
+use maps::{Map, Random, Writes, contents, key, small};
 use siltdb::{
     CheckReport, CheckpointOptions, Db, ErrorKind, Family, FamilyOptions, Isolation, Options, Read,
     ScrubOptions, Snapshot,
     backup::Backups,
-    merge,
     testing::{Crash, Fs, MemFs},
 };
 use std::{
@@ -21,24 +23,13 @@ use std::{
     thread,
 };
 
-type Map = BTreeMap<Vec<u8>, Vec<u8>>;
-
 /// Families at once.
 const FAMILIES_MAX: usize = 7;
 
 /// Different keys.
 const KEYS: u64 = 300;
 
-/// Small, so that little data makes several levels.
-fn small() -> FamilyOptions {
-    let appending = merge::associative("append", |_, older, newer| Ok([older, newer].concat()));
-    FamilyOptions::new()
-        .block_bytes(1 << 10)
-        .table_bytes(4 << 10)
-        .base_level_bytes(16 << 10)
-        .level0_runs(3)
-        .merge_operator(appending)
-}
+const WRITES: Writes = Writes { keys: KEYS, range: 40, values: 1000, repeat: 3 };
 
 fn options(fs: &MemFs) -> Options {
     let options = Options::new().fs(Arc::new(fs.clone())).workers(0).seed(5);
@@ -47,14 +38,6 @@ fn options(fs: &MemFs) -> Options {
 
 fn open(fs: &MemFs) -> Db {
     options(fs).open("db").unwrap()
-}
-
-fn contents(source: &impl Read) -> Map {
-    let pair = |pair: siltdb::Result<_>| {
-        let (key, value): (siltdb::Slice, siltdb::Slice) = pair.unwrap();
-        (key.to_vec(), value.to_vec())
-    };
-    source.iter().unwrap().map(pair).collect()
 }
 
 /// Forwards, backwards and one by one.
@@ -70,23 +53,6 @@ fn compare(source: &impl Read, map: &Map, what: &str) {
     for number in (0..KEYS).step_by(7) {
         let (key, found) = (key(number), source.get(key(number)).unwrap());
         assert_eq!(found.as_deref(), map.get(&key).map(Vec::as_slice), "{what}: key {number}");
-    }
-}
-
-fn key(number: u64) -> Vec<u8> {
-    format!("key{number:05}").into_bytes()
-}
-
-/// Numbers that look random (splitmix64; Steele, Lea and Flood, 2014).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound
     }
 }
 
@@ -120,29 +86,8 @@ impl World {
     fn write(&mut self) {
         let index = self.pick();
         for _ in 0..self.random.below(80) {
-            let number = self.random.below(KEYS);
-            let (what, width) = (self.random.below(20), 1 + self.random.below(40));
-            let value = format!("{number}/{}", self.random.below(1000)).repeat(3).into_bytes();
-            let (key, end) = (key(number), key(number + width));
             let (_, family, map) = &mut self.families[index];
-            match what {
-                0..12 => {
-                    family.put(&key, &value).unwrap();
-                    map.insert(key, value);
-                }
-                12..16 => {
-                    family.delete(&key).unwrap();
-                    map.remove(&key);
-                }
-                16..19 => {
-                    family.merge(&key, b"+").unwrap();
-                    map.entry(key).or_default().push(b'+');
-                }
-                _ => {
-                    family.delete_range(&key[..]..&end[..]).unwrap();
-                    map.retain(|other, _| !(&key..&end).contains(&other));
-                }
-            }
+            WRITES.write(&mut self.random, family, map);
         }
     }
 

@@ -5,15 +5,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
+mod maps;
+
+use maps::{Map, Random, Writes, contents, key};
 use siltdb::{
     Compression, Db, ErrorKind, Family, FamilyOptions, Options, Read, ScrubOptions,
     backup::{Backups, CopyOptions},
-    merge,
     salvage::{ManifestState, salvage},
     testing::{Call, CallKind, Crash, Fault, FaultError, FaultSpan, Fs, ManualClock, MemFs},
 };
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeSet,
     ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{
@@ -24,24 +26,17 @@ use std::{
     time::Duration,
 };
 
-type Map = BTreeMap<Vec<u8>, Vec<u8>>;
-
 /// Different keys.
 const KEYS: u64 = 300;
+
+const WRITES: Writes = Writes { keys: KEYS, range: 40, values: 1000, repeat: 3 };
 
 /// Families at once.
 const FAMILIES_MAX: usize = 5;
 
 /// Small, so that little data makes several levels.
 fn small() -> FamilyOptions {
-    let appending = merge::associative("append", |_, older, newer| Ok([older, newer].concat()));
-    FamilyOptions::new()
-        .block_bytes(1 << 10)
-        .compression(Compression::None)
-        .table_bytes(4 << 10)
-        .base_level_bytes(16 << 10)
-        .level0_runs(3)
-        .merge_operator(appending)
+    maps::small().compression(Compression::None)
 }
 
 /// Without a cold directory: that of the manifest, if there is one.
@@ -63,18 +58,6 @@ fn tiered(fs: &MemFs) -> Options {
 
 fn open(fs: &MemFs) -> Db {
     tiered(fs).open("db").unwrap()
-}
-
-fn key(number: u64) -> Vec<u8> {
-    format!("key{number:05}").into_bytes()
-}
-
-fn contents(source: &impl Read) -> Map {
-    let pair = |pair: siltdb::Result<_>| {
-        let (key, value): (siltdb::Slice, siltdb::Slice) = pair.unwrap();
-        (key.to_vec(), value.to_vec())
-    };
-    source.iter().unwrap().map(pair).collect()
 }
 
 /// In full, and one by one.
@@ -124,19 +107,6 @@ fn fill(family: &Family, rounds: u8) -> Map {
     map
 }
 
-/// Numbers that look random (splitmix64; Steele, Lea and Flood, 2014).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound
-    }
-}
-
 /// A database in two tiers, and a map for each family.
 struct World {
     fs: MemFs,
@@ -167,29 +137,8 @@ impl World {
     fn write(&mut self) {
         let index = self.pick();
         for _ in 0..self.random.below(80) {
-            let number = self.random.below(KEYS);
-            let (what, width) = (self.random.below(20), 1 + self.random.below(40));
-            let value = format!("{number}/{}", self.random.below(1000)).repeat(3).into_bytes();
-            let (key, end) = (key(number), key(number + width));
             let (_, family, map) = &mut self.families[index];
-            match what {
-                0..12 => {
-                    family.put(&key, &value).unwrap();
-                    map.insert(key, value);
-                }
-                12..16 => {
-                    family.delete(&key).unwrap();
-                    map.remove(&key);
-                }
-                16..19 => {
-                    family.merge(&key, b"+").unwrap();
-                    map.entry(key).or_default().push(b'+');
-                }
-                _ => {
-                    family.delete_range(&key[..]..&end[..]).unwrap();
-                    map.retain(|other, _| !(&key..&end).contains(&other));
-                }
-            }
+            WRITES.write(&mut self.random, family, map);
         }
     }
 
