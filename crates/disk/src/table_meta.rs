@@ -19,6 +19,7 @@
 //!  10  logical bytes varint
 //!  11  length of the table varint
 //!  12  index kind varint: 1 blocks
+//!  14  references to blob files, see [`BlobReferences`]; absent: there are none
 //!  64  creation time, ms since 1970, varint
 //!  65  key sketch
 //!  66  garbage: expiring entries
@@ -26,6 +27,7 @@
 //! ```
 
 use crate::{
+    blob::BlobReferences,
     fields::{FieldList, FieldsWriter, StoredField, UnknownFields, read_fields},
     garbage::Garbage,
     key_sketch::KeySketch,
@@ -190,13 +192,15 @@ pub struct TableMeta {
     pub key_sketch: KeySketch,
     /// What becomes garbage later.
     pub garbage: Garbage,
+    /// The separated values of its entries.
+    pub blobs: BlobReferences,
     /// What later versions say of it.
     pub unknown: UnknownFields,
 }
 
 const FIELDS: FieldList = FieldList {
     of: "summary of a table",
-    reserved: &[(13, "prefix extractor"), (14, "blob references"), (15, "compression dictionary")],
+    reserved: &[(13, "prefix extractor"), (15, "compression dictionary")],
 };
 
 impl TableMeta {
@@ -217,6 +221,9 @@ impl TableMeta {
         fields.put_count(10, self.logical_bytes);
         fields.put_count(11, self.file_bytes);
         fields.put_number(12, self.index as u64);
+        if !self.blobs.is_empty() {
+            fields.put(14, |value| self.blobs.encode(value));
+        }
         fields.put_count(64, self.created_ms);
         if self.key_sketch.keys() > 0 {
             fields.put(65, |value| self.key_sketch.encode(value));
@@ -235,6 +242,7 @@ impl TableMeta {
         let mut numbers = [0; 12];
         let (mut expiry_min_ms, mut index, mut created_ms) = (None, None, 0);
         let (mut key_sketch, mut garbage) = (KeySketch::default(), Garbage::default());
+        let mut blobs = BlobReferences::default();
         let unknown = read_fields(&FIELDS, bytes, |tag, value| {
             match tag {
                 1 => uid = Some(TableUid(value.u64()?)),
@@ -242,6 +250,7 @@ impl TableMeta {
                 3..=8 | 10..=11 => numbers[tag as usize] = value.varint()?,
                 9 => expiry_min_ms = Some(value.varint()?),
                 12 => index = Some(IndexKind::decode(value)?),
+                14 => blobs = BlobReferences::decode(value)?,
                 64 => created_ms = value.varint()?,
                 65 => key_sketch = KeySketch::decode(value)?,
                 66 => garbage.decode_expiring(value)?,
@@ -267,6 +276,7 @@ impl TableMeta {
             created_ms,
             key_sketch,
             garbage,
+            blobs,
             unknown,
         };
         meta.check()?;

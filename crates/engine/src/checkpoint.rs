@@ -11,21 +11,22 @@
 //!    manifest is begun. The directory is then renamed: a directory of the final name is whole.
 
 use crate::{
+    blobs::blob_file::BlobFile,
     contents::{CopyContents, LogContents, flushed, with_log},
-    copying::{FileCopy, OnProgress, file_bytes},
+    copying::{FileCopy, FilePart, OnProgress, file_bytes},
     database::Database,
     jobs::flush::flush_all,
     log_sync::sync_to,
     staging::{begin_manifest, check_free, fill_directory},
 };
 use siltdb_base::{
-    error::Result,
+    error::{Error, Result},
     fs::{File, Fs},
     id::FileNumber,
     sync::lock,
 };
-use siltdb_disk::{edit::tier::Tier, file_name::FileName};
-use std::path::Path;
+use siltdb_disk::{backup_list::blob_files, edit::tier::Tier, file_name::FileName};
+use std::{path::Path, sync::Arc};
 
 /// The size of one copy of a log file, in bytes.
 const COPY_BYTES: usize = 128 << 10;
@@ -57,7 +58,7 @@ pub enum Sharing {
 pub struct Checkpoint {
     /// The last sequence number in the checkpoint. It has every commit up to it and none after it.
     pub sequence: u64,
-    /// The number of table files that it shares with the database.
+    /// The number of table and blob files that it shares with the database.
     pub linked_files: u64,
     /// The number of table files that could not be linked, and of log files.
     pub copied_files: u64,
@@ -119,7 +120,9 @@ fn write(
     let files = &*database.catalog.files;
     let length = |number: &FileNumber| file_bytes(files, *number);
     let lengths = contents.tables.iter().map(length).collect::<Result<Vec<_>>>()?;
-    copying.begin(lengths.iter().sum())?;
+    let blobs = blobs_of(&contents)?;
+    copying
+        .begin(lengths.iter().sum::<u64>() + blobs.iter().map(|(_, bytes)| bytes).sum::<u64>())?;
     for (number, length) in contents.tables.iter().zip(lengths) {
         let name = FileName::Table(*number).to_path();
         let may_link = request.sharing == Sharing::Links && files.tier_of(*number) == Tier::Hot;
@@ -133,11 +136,35 @@ fn write(
             checkpoint.copied_files += 1;
         }
     }
+    for (blob, bytes) in blobs {
+        let name = FileName::Blob(blob.number()).to_path();
+        // One that still grows is not shared.
+        let may_link = request.sharing == Sharing::Links && blob.is_sealed();
+        if may_link && source.hard_link_into(&name, target, &name).is_ok() {
+            checkpoint.linked_files += 1;
+            copying.pass(bytes)?;
+        } else {
+            let file = FilePart::new(Arc::clone(blob.open()?), 0, bytes);
+            checkpoint.copied_bytes += copy_table(&file, target, &name, copying)?;
+            checkpoint.copied_files += 1;
+        }
+    }
     for (name, end) in contents.log.iter().flat_map(parts) {
         checkpoint.copied_bytes += copy_filled(source, target, &name.to_path(), end)?;
         checkpoint.copied_files += 1;
     }
     Ok((contents, checkpoint))
+}
+
+/// The blob files of the contents, and how much of them a copy takes, in bytes: all that the log
+/// refers to is published, and so written.
+fn blobs_of(contents: &CopyContents) -> Result<Vec<(&Arc<BlobFile>, u64)>> {
+    let file = |(number, _)| {
+        let file = contents.blobs.get(number);
+        let file = file.ok_or_else(|| Error::corruption("a blob file is missing"))?;
+        Ok((file, file.written_bytes()?))
+    };
+    blob_files(&contents.state).map(file).collect()
 }
 
 /// The files of a log, and where each ends for the checkpoint.

@@ -5,6 +5,7 @@
 //! flush first.
 
 use crate::{
+    blobs::BlobSet,
     catalog::{family::DEFAULT_FAMILY_ID, manifest::Manifest},
     database::Database,
     install::snapshot,
@@ -40,6 +41,8 @@ pub struct CopyContents {
     pub last: SequenceNumber,
     /// The log that goes with it; `None` if everything is in tables.
     pub log: Option<LogContents>,
+    /// The blob files; among them those that tables or log refer to.
+    pub blobs: Arc<BlobSet>,
     /// Keep the tables.
     _versions: Vec<Arc<Version>>,
 }
@@ -86,7 +89,10 @@ pub fn with_log(database: &Database) -> Result<CopyContents> {
     bring_together(&mut state);
     let log = Some(LogContents { segments, end, _pin: pin });
     let tables = tables(&state);
-    Ok(CopyContents { state, manifest: number, tables, last, log, _versions: versions })
+    let blobs = database.blobs.set();
+    // What is shared with the copy must not grow.
+    database.blobs.seal_current();
+    Ok(CopyContents { state, manifest: number, tables, last, log, blobs, _versions: versions })
 }
 
 /// Flushes, and notes what a copy without a log holds: the tables of the families with these names,
@@ -116,8 +122,10 @@ pub fn flushed(database: &Database, families: Option<&[String]>) -> Result<CopyC
         false => versions(database),
     };
     bring_together(&mut state);
-    let tables = tables(&state);
-    Ok(CopyContents { state, manifest: number, tables, last, log: None, _versions: versions })
+    leave_unreferenced_blobs(&mut state);
+    let (tables, blobs, log) = (tables(&state), database.blobs.set(), None);
+    database.blobs.seal_current();
+    Ok(CopyContents { state, manifest: number, tables, last, log, blobs, _versions: versions })
 }
 
 /// Flushes, so that the tables and the manifest alone hold every commit and every prepared
@@ -184,6 +192,16 @@ fn bring_together(state: &mut Edit) {
             table.tier = Tier::Hot;
         }
     }
+}
+
+/// Leaves out the blob files that no table of the copy refers to.
+fn leave_unreferenced_blobs(state: &mut Edit) {
+    let references = references(state).flat_map(|table| table.meta.blobs.files());
+    let referenced: BTreeSet<FileNumber> = references.map(|reference| reference.file).collect();
+    state.changes.retain(|change| match change {
+        Change::BlobFile { file, .. } => referenced.contains(file),
+        _ => true,
+    });
 }
 
 fn tables(state: &Edit) -> BTreeSet<FileNumber> {

@@ -71,6 +71,7 @@
 //! | *a copy* `checkpoint` `backup`, `_with`; of them [`backup::Backups`] | all | | | |
 //! | *one file* `archive` `import_archive`, `_with`; to read it [`archive::Archive`] | all | | | |
 //! | *beside a writer* `open_follower`, of a [`Follower`] `catch_up` `wait_for` `db` | all | | | |
+//! | *values as streams* `put_reader` `get_reader` | | ✓ | | |
 //! | *tiers* `freeze` `thaw`, `_with` | | ✓ | | |
 //! | *places* `open` `temporary` `destroy` `list_families` `path` | all | | | |
 //!
@@ -190,6 +191,7 @@ pub use siltdb_engine::{
     pause::BackgroundPause,
     scrub_report::ScrubReport,
     stats::Stats,
+    streams::ValueStream,
 };
 pub use siltdb_tree::read::range_size::RangeSize;
 pub use single_key::Swap;

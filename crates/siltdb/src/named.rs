@@ -74,6 +74,9 @@ const FAMILY_OPTIONS: &[Named<FamilyOptions>] = options! {
     "level_size_ratio", NUMBER, tree.level_size_ratio, number, u32::to_string;
     "level0_runs", NUMBER, tree.level0_runs_trigger, number, u32::to_string;
     "cold_from_level", NUMBER, tree.cold_from_level, number, u32::to_string;
+    "value_threshold", BYTES, tree.value_threshold, bytes, u64::to_string;
+    "blob_file_bytes", BYTES, tree.blob_file_bytes, bytes, u64::to_string;
+    "blob_garbage_percent", NUMBER, tree.blob_garbage_percent_trigger, number, u32::to_string;
 };
 
 const CREATES: &[(&str, Create)] =

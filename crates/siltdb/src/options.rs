@@ -398,6 +398,41 @@ impl FamilyOptions {
         self
     }
 
+    /// Values of this length or more go to blob files when they are committed, and the tables keep
+    /// pointers: 32 bytes or more; 0: never. Default: 0.
+    ///
+    /// A separated value is written once, whatever compactions do, so that writing long values
+    /// costs little more than their bytes. Reading one costs a read of its file, past the block
+    /// cache. It suits values from about 4 KiB on. Space of values that were overwritten or deleted
+    /// comes back late, as [`FamilyOptions::blob_garbage_percent`] says. A change holds for values
+    /// that are written from then on.
+    #[must_use]
+    pub fn value_threshold(mut self, bytes: u64) -> Self {
+        self.tree.value_threshold = bytes;
+        self
+    }
+
+    /// Size of a blob file at which the next is begun: 4 KiB to 1 TiB. Default: 256 MiB.
+    ///
+    /// All families share the blob files; the family that writes decides. When the next is begun,
+    /// the memtables are flushed, so that an opening after a crash verifies values of few files.
+    #[must_use]
+    pub fn blob_file_bytes(mut self, bytes: u64) -> Self {
+        self.tree.blob_file_bytes = bytes;
+        self
+    }
+
+    /// The part of a blob file that is garbage, in percent, at which its other values are moved to
+    /// another file: 1 to 101. Default: 50; 101: never.
+    ///
+    /// Garbage is what no table and no memtable points to. A lower number means less space and more
+    /// writing. The tables that point to the file are rewritten in the background.
+    #[must_use]
+    pub fn blob_garbage_percent(mut self, percent: u32) -> Self {
+        self.tree.blob_garbage_percent_trigger = percent;
+        self
+    }
+
     /// The operator that [`WriteBatch::merge`](crate::WriteBatch::merge) uses. Only its name is
     /// stored, so give it again at each opening, with [`Options::merge_operator`].
     ///

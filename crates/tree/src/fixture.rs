@@ -77,6 +77,7 @@ pub fn reference(
         index: IndexKind::Blocks,
         created_ms: 0,
         garbage: Garbage::default(),
+        blobs: Default::default(),
         unknown: UnknownFields::default(),
     };
     TableReference::whole(FileNumber(file), 0, meta)

@@ -101,6 +101,9 @@ pub struct FamilySettings {
     level_size_ratio: u32,
     level0_runs: u32,
     cold_from_level: u32,
+    value_threshold: u64,
+    blob_file_bytes: u64,
+    blob_garbage_percent: u32,
 }
 
 impl FamilySettings {
@@ -116,6 +119,10 @@ impl FamilySettings {
             level_size_ratio: draw.pick(&[2, 4, 10]),
             level0_runs: draw.pick(&[1, 2, 4]),
             cold_from_level: draw.pick(&[7, 7, 6, 2, 1, 0]),
+            // Most values are short; many reach the smallest threshold.
+            value_threshold: draw.pick(&[0, 0, 32, 32, 100]),
+            blob_file_bytes: draw.pick(&[4 << 10, 16 << 10, 256 << 20]),
+            blob_garbage_percent: draw.pick(&[1, 20, 50]),
         }
     }
 
@@ -131,6 +138,9 @@ impl FamilySettings {
             .level_size_ratio(self.level_size_ratio)
             .level0_runs(self.level0_runs)
             .cold_from_level(self.cold_from_level)
+            .value_threshold(self.value_threshold)
+            .blob_file_bytes(self.blob_file_bytes)
+            .blob_garbage_percent(self.blob_garbage_percent)
             .merge_operator(Arc::new(operator))
     }
 }

@@ -51,6 +51,9 @@ const COLD: &str = "cold";
 /// Versions of keys from a retention floor on.
 const HISTORY: &str = "0.1-history";
 
+/// Separated values in tables and in the log, raw and compressed, some of them moved.
+const BLOBS: &str = "0.1-blobs";
+
 /// How many versions of how many keys; the first is below the floor, the last in the log.
 const VERSIONS: (u64, u64) = (5, 120);
 
@@ -511,6 +514,38 @@ fn write_history(writer: &mut Writer) {
     writer.crash(db, Crash::Kill);
 }
 
+/// Separated values, most of which are replaced, so that those that are left move to another file.
+fn write_blobs(writer: &mut Writer) {
+    let db = writer.open();
+    let options = |compression| {
+        let options = small(compression).value_threshold(64).blob_file_bytes(16 << 10);
+        options.blob_garbage_percent(40)
+    };
+    let raw = db.create_family("raw", options(Compression::None)).unwrap();
+    let packed = db.create_family("packed", options(Compression::Lz4)).unwrap();
+    for round in 0..3 {
+        for number in 0..120 {
+            let key = format!("row:{number:05}");
+            if round == 0 || number % 3 > 0 {
+                writer.put(&raw, key.as_bytes(), &value(round * 1000 + number, 150));
+            }
+            let repeated = vec![round as u8 + number as u8; 200];
+            writer.put(&packed, key.as_bytes(), &repeated);
+            let short = value(number, 20);
+            writer.put(&packed, format!("short:{number:05}").as_bytes(), &short);
+        }
+        db.flush().unwrap();
+    }
+    db.compact().unwrap();
+    while db.run_job().unwrap() {}
+    for number in 0..6 {
+        let key = format!("log:{number:05}");
+        writer.put(&raw, key.as_bytes(), &value(number, 150));
+    }
+    assert!(db.stats().blob_files > 1);
+    writer.crash(db, Crash::Kill);
+}
+
 /// The files that the present code writes as `name`, and their contents once the short-lived
 /// entries have expired. Zeros after the last record of a log or manifest have no meaning and are
 /// left out.
@@ -526,6 +561,8 @@ fn written(name: &str) -> (Files, Files, Contents) {
         write_tiers(&mut writer);
     } else if name == HISTORY {
         write_history(&mut writer);
+    } else if name == BLOBS {
+        write_blobs(&mut writer);
     } else {
         fill_tables(&mut writer);
         lose_tail(&mut writer);
@@ -545,7 +582,7 @@ fn files_in(fs: &MemFs, dir: &str) -> Files {
     let list = fs.list(Path::new(dir)).unwrap();
     let files = list.into_iter().map(|entry| {
         let mut bytes = fs.read_all(&Path::new(dir).join(&entry.name)).unwrap();
-        if entry.name.ends_with(".log") || entry.name.ends_with(".manifest") {
+        if [".log", ".manifest", ".blob"].iter().any(|end| entry.name.ends_with(end)) {
             let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
             bytes.truncate(end.next_multiple_of(8).min(bytes.len()));
         }
@@ -892,7 +929,7 @@ fn a_stored_history_shows_each_version_from_its_floor_on() {
 
 #[test]
 fn todays_code_writes_the_newest_stored_databases_byte_by_byte() {
-    [NEWEST, PREPARED, CLONES, INGESTED, BRANCHES, TIERS, HISTORY]
+    [NEWEST, PREPARED, CLONES, INGESTED, BRANCHES, TIERS, HISTORY, BLOBS]
         .into_iter()
         .for_each(compare_written);
 }

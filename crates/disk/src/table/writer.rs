@@ -296,6 +296,8 @@ impl<'f> TableWriter<'f> {
             oldest = oldest.min(tombstone.sequence);
             newest = newest.max(tombstone.sequence);
         }
+        let mut garbage = std::mem::take(&mut self.garbage);
+        let blobs = garbage.take_blobs();
         let meta = TableMeta {
             uid: self.uid,
             range,
@@ -311,7 +313,8 @@ impl<'f> TableWriter<'f> {
             index: IndexKind::Blocks,
             created_ms: self.created_ms,
             key_sketch: self.sample.finish(),
-            garbage: std::mem::take(&mut self.garbage).finish(),
+            garbage: garbage.finish(),
+            blobs,
             unknown: UnknownFields::default(),
         };
         let properties = Properties {

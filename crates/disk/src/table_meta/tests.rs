@@ -52,6 +52,7 @@ fn meta() -> TableMeta {
         index: IndexKind::Blocks,
         created_ms: 8,
         garbage: garbage(),
+        blobs: Default::default(),
         unknown: UnknownFields::default(),
     }
 }
@@ -110,11 +111,11 @@ fn what_a_later_version_says_of_a_table_is_kept_or_refused_by_name() {
     assert_ne!(read, meta());
     let mut critical = Vec::new();
     let mut fields = FieldsWriter::new(&mut critical, &read.unknown);
-    fields.put_number(14, 5);
+    fields.put_number(15, 5);
     fields.finish();
     let error = TableMeta::decode(&critical).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.to_string().contains("summary of a table: blob references"), "{error}");
+    assert!(error.to_string().contains("summary of a table: compression dictionary"), "{error}");
 }
 
 #[test]

@@ -151,6 +151,12 @@ pub(super) fn change_line(change: &Change) -> Line {
         Change::ColdDirectory(place) => line("cold-directory")
             .with("id", format_args!("{:016x}", place.id))
             .with_bytes("path", place.path.as_bytes()),
+        Change::BlobFile { file, uid } => line("blob-file")
+            .with("file", FileName::Blob(*file))
+            .with("uid", format_args!("{:016x}", uid.0)),
+        Change::BlobFileRemoved { file } => {
+            line("blob-file-removed").with("file", FileName::Blob(*file))
+        }
         Change::Prepared { number, transaction } => {
             let line = line("prepared").with_number("number", number.0);
             with_prepared(line, transaction)
@@ -246,6 +252,12 @@ pub(super) fn with_summary(line: Line, meta: &TableMeta) -> Line {
     if let Some(expiry_ms) = meta.garbage.expiry_max_ms() {
         line = line.with_number("expiry_max_ms", expiry_ms);
         line = line.with_number("expiring_entries", meta.garbage.expiring_entries());
+    }
+    for reference in meta.blobs.files() {
+        line = line
+            .with("blob", FileName::Blob(reference.file))
+            .with_number("blob_values", reference.count)
+            .with_number("blob_bytes", reference.bytes);
     }
     let superseded: u64 = meta.garbage.superseded().iter().map(|bucket| bucket.bytes).sum();
     if superseded > 0 { line.with_number("superseded_bytes", superseded) } else { line }

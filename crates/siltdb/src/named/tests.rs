@@ -53,6 +53,9 @@ fn every_value_that_differs_from_the_default_is_read_back() {
         ("default_family.level_size_ratio", "4"),
         ("default_family.level0_runs", "2"),
         ("default_family.cold_from_level", "3"),
+        ("default_family.value_threshold", "4096"),
+        ("default_family.blob_file_bytes", "65536"),
+        ("default_family.blob_garbage_percent", "30"),
     ];
     let mut options = Options::new();
     let defaults = options.entries();

@@ -20,7 +20,9 @@ use crate::{
     rewrite::block_copy::{BlockCopies, BlockRun, CopyInput, is_untouched, untouched_blocks},
     rewrite::job::{JobContext, JobOutput, JobPart, NewTables, Opening, parts_of},
     rewrite::job_cursor::JobCursor,
-    rewrite::output::{Destination, Merged, OutputIter, OutputPlace, SharedSequence, write_tables},
+    rewrite::output::{
+        Destination, Merged, MovedValues, OutputIter, OutputPlace, SharedSequence, write_tables,
+    },
 };
 use siltdb_base::{
     cursor::EntryCursor,
@@ -171,6 +173,14 @@ impl Compaction {
         self.finish(outputs, context)
     }
 
+    /// The separated values that the plan moves, if it does.
+    fn moving<'a>(&'a self, context: &JobContext<'a>) -> Option<MovedValues<'a>> {
+        let files = &*self.plan.moved;
+        let family = (self.family, &*self.options);
+        let mover = context.mover.filter(|_| !files.is_empty())?;
+        Some(MovedValues { files, family, mover })
+    }
+
     /// All entries of the inputs in order.
     fn merge(&self) -> Result<Merge<SourceCursor<ScanCursor>>> {
         let mut sources = Vec::new();
@@ -224,7 +234,7 @@ impl JobPart for Subjob {
             &compaction.kept,
             self.borders.clone(),
             copies,
-            compaction.shared,
+            (compaction.shared, compaction.moving(context)),
         )?;
         let destination = Destination {
             family: compaction.family,

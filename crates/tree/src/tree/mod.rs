@@ -3,12 +3,17 @@
 //! It starts no thread, and writes no log and no manifest. The engine fills memtables; jobs return
 //! changes, and the engine installs them here once they are durable.
 
+mod held;
+
+pub use held::{KeptNumbers, Pause};
+
 use crate::{
     files::open_files::{OpenFiles, OpenReference, TableId},
     files::version::Version,
     memory::{Generation, Holders, Memtables},
     options::TreeOptions,
     planning::garbage_watch::GarbageWatch,
+    planning::pick_blobs::pick_blobs,
     planning::pick_garbage::{Moment, is_worth_flush},
     planning::pick_leveled::{WriteLoad, is_quiet, pick, pick_small},
     planning::pick_range::{Request, Step, plan_request},
@@ -25,7 +30,7 @@ use crate::{
 use arc_swap::{ArcSwap, Guard};
 use siltdb_base::{
     error::Result,
-    id::{FamilyId, SequenceNumber},
+    id::{FamilyId, FileNumber, SequenceNumber},
     sync::lock,
 };
 use siltdb_disk::{
@@ -33,9 +38,12 @@ use siltdb_disk::{
     table_meta::KeySpan,
 };
 use siltdb_memtable::{arena::ArenaPool, memtable::Memtable};
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 /// One family's ordered map across memory and disk.
@@ -57,6 +65,8 @@ pub struct Tree {
     id: FamilyId,
     files: Arc<OpenFiles>,
     options: ArcSwap<TreeOptions>,
+    /// [`TreeOptions::separated_from`], for writers to look at.
+    separated_from: AtomicU64,
     view: ArcSwap<View>,
     changes: AtomicU64,
     change: Mutex<Flushed>,
@@ -98,6 +108,7 @@ impl Tree {
         Self {
             id,
             files,
+            separated_from: AtomicU64::new(options.separated_from()),
             options: ArcSwap::from_pointee(options),
             view: ArcSwap::from_pointee(view),
             changes: AtomicU64::new(0),
@@ -151,7 +162,16 @@ impl Tree {
 
     /// Changes the options for whatever begins from now on.
     pub fn set_options(&self, options: TreeOptions) {
+        self.separated_from.store(options.separated_from(), Ordering::Relaxed);
         self.options.store(Arc::new(options));
+    }
+
+    /// [`TreeOptions::separated_from`] of the options as they are now.
+    #[inline]
+    #[must_use]
+    pub fn separated_from(&self) -> u64 {
+        // Relaxed: a write beside a change of options follows either.
+        self.separated_from.load(Ordering::Relaxed)
     }
 
     /// The hook that is told of commits. Every writer runs it once its entries are in the
@@ -401,6 +421,18 @@ impl Tree {
         self.garbage.begin_rewrite(|| self.version(), &self.busy, moment, &self.options.load())
     }
 
+    /// The rewrite of a table that refers to any of these blob files, which moves their values;
+    /// noted as running: [`Tree::end_plan`] must follow.
+    pub fn begin_moving(&self, files: &Arc<BTreeSet<FileNumber>>) -> Option<Plan> {
+        let mut busy = lock(&self.busy);
+        if busy.is_paused() {
+            return None;
+        }
+        let plan = pick_blobs(&self.version(), &busy, files)?;
+        busy.begin(&plan);
+        Some(plan)
+    }
+
     /// Finds out more about what can be removed or rewritten; says whether there was any to find
     /// out. Costs as [`GarbageWatch::scan`].
     pub fn scan_garbage(&self) -> bool {
@@ -551,30 +583,6 @@ impl Tree {
     /// If it is not running.
     pub fn end_plan(&self, plan: &Plan) {
         lock(&self.busy).end(plan);
-    }
-}
-
-/// While it lives no compaction of the tree begins by itself.
-#[derive(Debug)]
-pub struct Pause<'a> {
-    busy: &'a Mutex<Busy>,
-}
-
-impl Drop for Pause<'_> {
-    fn drop(&mut self) {
-        lock(self.busy).resume();
-    }
-}
-
-/// While it lives no table of the tree gets another file number by a move.
-#[derive(Debug)]
-pub struct KeptNumbers<'a> {
-    busy: &'a Mutex<Busy>,
-}
-
-impl Drop for KeptNumbers<'_> {
-    fn drop(&mut self) {
-        lock(self.busy).release_numbers();
     }
 }
 

@@ -10,6 +10,7 @@ use crate::table::read::readahead::{Readahead, WINDOW_BYTES_OF_MANY};
 use crate::table::read::source::{FilterFrame, check_stats};
 use crate::table::scan::table_scan::TableScan;
 use crate::{
+    blob::BlobReferences,
     block::Block,
     garbage::{Garbage, GarbageBuilder, Repeats},
     key_sketch::{KeySketch, SketchBuilder},
@@ -78,16 +79,16 @@ impl TableScan {
             last: Slice::from(last),
             end: RangeEnd::Inclusive,
         });
-        self.check_total(total, points, &sample.finish(), &garbage.finish())
+        let blobs = garbage.take_blobs();
+        self.check_total((total, points), &sample.finish(), (&garbage.finish(), &blobs))
     }
 
     /// Compares the summary with what was found.
     fn check_total(
         &self,
-        mut total: BlockStats,
-        points: Option<KeySpan>,
+        (mut total, points): (BlockStats, Option<KeySpan>),
         sample: &KeySketch,
-        garbage: &Garbage,
+        (garbage, blobs): (&Garbage, &BlobReferences),
     ) -> Result<()> {
         let meta = self.meta();
         for tombstone in self.tombstones().tombstones() {
@@ -105,7 +106,8 @@ impl TableScan {
             && self.tombstones().count() as u64 == meta.range_tombstones
             && range.as_ref() == Some(&meta.range)
             && *sample == meta.key_sketch
-            && *garbage == meta.garbage;
+            && *garbage == meta.garbage
+            && *blobs == meta.blobs;
         if agrees {
             Ok(())
         } else {

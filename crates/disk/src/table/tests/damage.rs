@@ -433,6 +433,7 @@ impl Forgery {
             index: IndexKind::Blocks,
             created_ms: 0,
             garbage: self.garbage(),
+            blobs: Default::default(),
             unknown: UnknownFields::default(),
         }
     }

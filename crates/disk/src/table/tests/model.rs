@@ -335,6 +335,8 @@ fn blob_pointers_expire_too() {
         file: siltdb_base::id::FileNumber(3),
         offset: 9,
         length: 100,
+        stored_bytes: 5,
+        codec: 1,
         checksum: 7,
         expiry_ms: Some(77),
     };

@@ -51,6 +51,7 @@ fn reference() -> TableReference {
             index: IndexKind::Blocks,
             created_ms: 77,
             garbage: Garbage::default(),
+            blobs: Default::default(),
             unknown: UnknownFields::default(),
         },
         visible_to: Some(SequenceNumber(8)),
