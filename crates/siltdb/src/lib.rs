@@ -207,4 +207,6 @@ pub use typed::{TypedBatch, TypedCursor, TypedFamily, TypedIter, TypedSource};
 pub use update::UpdateOptions;
 pub use upgrade::{DatabaseFormat, upgrade};
 pub use value::Value;
+#[cfg(feature = "serde")]
+pub use value::postcard::Postcard;
 pub use write_options::WriteOptions;

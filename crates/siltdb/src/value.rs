@@ -3,6 +3,9 @@
 //! They carry no name of their type: a program has to know what it stored. The encodings of the
 //! library's types never change, because databases keep them.
 
+#[cfg(feature = "serde")]
+pub(crate) mod postcard;
+
 use siltdb_base::error::{Error, Result};
 
 /// A type whose values are stored as values.
@@ -21,7 +24,8 @@ use siltdb_base::error::{Error, Result};
 /// | tuples of 2 to 6 fields | one field after the other |
 ///
 /// A type of a program composes these, as a [`Key`](crate::Key) does. It can also wrap the codec of
-/// another library in [`pack`](Value::pack) and [`unpack`](Value::unpack).
+/// another library in [`pack`](Value::pack) and [`unpack`](Value::unpack): with the feature
+/// `serde`, `Postcard<T>` does so for types that serde serializes.
 ///
 /// ```
 /// use siltdb::{Result, Value};
