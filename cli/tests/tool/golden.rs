@@ -52,7 +52,7 @@ fn stored_databases_are_read_checked_and_looked_into() {
         let mut compared = 0;
         for family in readable.iter().filter(|name| families.lines().any(|line| line == **name)) {
             let mut entries = expected(&text, family);
-            let scan = ["scan", "db", "--hex", "--family", family];
+            let scan = ["scan", "db", "--hex", "--branch", "main", "--family", family];
             assert!(place.ok(&scan).lines().eq(&entries), "{family} of {}", path.display());
             entries.reverse();
             let backwards = place.ok(&[&scan[..], &["--reverse"]].concat());
