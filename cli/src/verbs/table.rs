@@ -3,12 +3,13 @@
 //! It opens no database.
 
 use crate::failure::Result;
+use crate::key_form::KeyForm;
 use crate::output::Output;
 use crate::text::counted;
 use crate::verbs::import::{InputArguments, Job};
 use clap::Args;
 use serde_json::json;
-use siltdb::{FamilyOptions, TableFileInfo, TableFileWriter};
+use siltdb::{FamilyOptions, KeyOrder, TableFileInfo, TableFileWriter};
 use std::path::PathBuf;
 
 /// Text at the end of `silt table --help`.
@@ -45,7 +46,9 @@ pub fn run(output: &mut Output, arguments: &Arguments) -> Result<()> {
 
 fn write(mut job: Job, output: &Output, arguments: &Arguments) -> Result<TableFileInfo> {
     let mut table = TableFileWriter::create(&arguments.table, &FamilyOptions::new())?;
-    job.each_sorted(&mut |key, value| table.put(key, value))?;
+    // No family, and so no order, is known.
+    let keys = KeyForm::new(output.settings().form, KeyOrder::bytewise());
+    job.each_sorted(&keys, &mut |key, value| table.put(key, value))?;
     job.tell_bad(output.settings().style);
     Ok(table.finish()?)
 }

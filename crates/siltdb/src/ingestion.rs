@@ -28,14 +28,22 @@ impl fmt::Debug for Ingestion {
 }
 
 impl Ingestion {
-    /// Adds a key and its value. The key must be greater than the one before.
+    /// Adds a key and its value, with the expiry of a [`Family::put`]. The key must be greater than
+    /// the one before.
     ///
     /// # Errors
     /// - `InvalidArgument`, if the key is not greater than the one before, with both keys; if key
     ///   or value are too long. The entry is left out, and the stream can go on.
     /// - `NoSpace`, `Poisoned`, `Closed`, `Io`. Every later call then fails.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.add(EntryKind::Put, key.as_ref(), value.as_ref())
+        let (key, value) = (key.as_ref(), value.as_ref());
+        match self.place.ttl_expiry_ms() {
+            None => self.add(EntryKind::Put, key, value),
+            Some(expiry_ms) => {
+                let payload = [&expiry_ms.to_le_bytes()[..], value].concat();
+                self.add(EntryKind::PutExpiring, key, &payload)
+            }
+        }
     }
 
     /// Adds the deletion of a key, which must be greater than the one before.
