@@ -33,6 +33,41 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use tally::Tally;
 
+/// Text at the end of `silt import --help`.
+pub const HELP: &str = "\
+Formats (also compressed by gzip; lines only if the name of the file ends in .gz):
+  csv, tsv  A header, then records, with quotes as in RFC 4180. The key is a
+            column, the value the whole record as a JSON object of strings.
+            The delimiter of csv is detected: the one of comma, tab, semicolon
+            and | that splits the first ten records into the most fields, and
+            into the same number each.
+  jsonl     One JSON object a line. The value is its text. The key is the text
+            of a field that is a string or a number.
+  json      An array or a sequence of such objects. The value is the object
+            without white space between its tokens.
+  lines     Key, tab, value, split at the first tab. With --escape or --hex they
+            can hold any bytes.
+
+Keys: a record replaces the value of its key. The result counts new keys and overwritten values, \
+with a warning if more than 1 % of the records overwrote one. --key A,B makes a key of several \
+fields (\\, is a comma in a name). --key-line makes it of the line number; in lines the whole line \
+is then the value.
+
+--sorted loads records whose keys ascend into tables directly, all or none, past the log. A record \
+out of order ends the import with its line, and nothing is imported. It does not count which keys \
+are new.
+
+A bad record is reported with line and column (a field in csv and tsv, a byte in the others). It \
+ends the import with exit code 2, unless --skip-bad leaves it out. Chunks committed before it \
+stay. The message says how many records they have, and which --skip continues after them. The same \
+applies to Ctrl-C and a full disk. A bad record in the first chunk creates no database. A missing \
+family is created. A record has at most 256 MiB. A chunk is committed at 64 MiB at the latest.
+
+Example:
+  silt import demo.db examples/data/airports.csv
+  silt import demo.db flights.csv.gz --key year,month,day,carrier,flight
+  curl -s https://example.org/events.json | silt import demo.db - --format json --key id";
+
 /// Largest chunk, in bytes: it is committed at this size, however few its records.
 const CHUNK_BYTES_MAX: usize = 64 << 20;
 

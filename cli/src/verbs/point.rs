@@ -20,6 +20,32 @@ use std::io::Read;
 use std::ops::Bound;
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
+/// Text at the end of `silt get --help`.
+pub const GET_HELP: &str = "\
+Ends with exit code 1 if there is no such key.
+
+Example:
+  silt get demo.db SFO
+  silt get demo.db photo:17 --raw > photo.jpg
+  silt get demo.db SFO --next";
+
+/// Text at the end of `silt put --help`.
+pub const PUT_HELP: &str = "\
+A family other than default must exist. A value is smaller than 4 GiB - 1 MiB.
+
+Example:
+  silt put demo.db user:1 Ada
+  silt put demo.db photo:17 --file photo.jpg
+  silt put demo.db --hex 00ff 2a";
+
+/// Text at the end of `silt delete --help`.
+pub const DELETE_HELP: &str = "\
+A missing key is no error. --prefix, --from and --to delete all keys of a range in one write.
+
+Example:
+  silt delete demo.db user:1
+  silt delete demo.db --prefix user:";
+
 #[cfg(test)]
 mod tests;
 

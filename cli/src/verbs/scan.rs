@@ -12,6 +12,19 @@ use clap::Args;
 use serde_json::json;
 use std::ops::ControlFlow;
 
+/// Text at the end of `silt scan --help`.
+pub const SCAN_HELP: &str = "\
+Example:
+  silt scan demo.db --prefix SE --limit 10
+  silt scan demo.db --from A --to B --reverse --keys-only";
+
+/// Text at the end of `silt count --help`.
+pub const COUNT_HELP: &str = "\
+Example:
+  silt count demo.db
+  silt count demo.db --prefix user:
+  silt count demo.db --prefix user: --estimate";
+
 /// Entries between two updates of the progress bar.
 const PROGRESS_ENTRIES: u64 = 4096;
 

@@ -24,6 +24,20 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
+/// Text at the end of `silt stats --help`.
+pub const STATS_HELP: &str = "\
+Example:
+  silt stats demo.db
+  silt stats demo.db --family users --json";
+
+/// Text at the end of `silt upgrade --help`.
+pub const UPGRADE_HELP: &str = "\
+A database keeps the format version of its creation until it is upgraded. There is one version so \
+far, so this changes nothing, and refuses any other version. The database must not be open.
+
+Example:
+  silt upgrade demo.db";
+
 /// Interval at which a verb that waits checks for Ctrl-C.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
