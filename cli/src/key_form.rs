@@ -71,6 +71,26 @@ impl KeyForm {
         Ok(Cow::Owned(text.into_bytes()))
     }
 
+    /// Returns the key as [`KeyForm::shown`] does, or its bytes if they are not a key of the order,
+    /// as the bound of a deleted range.
+    pub fn shown_or_bytes<'a>(&self, key: &'a [u8]) -> Cow<'a, [u8]> {
+        self.shown(key).unwrap_or(Cow::Borrowed(key))
+    }
+
+    /// Parses the beginning of keys.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] where the text of a key does not begin as its bytes do, and for a text
+    /// that is not in the form.
+    pub fn prefix(&self, text: &OsStr) -> Result<Vec<u8>> {
+        let is_plain = |order: &KeyOrder| order.name() == String::order_name();
+        if self.order.as_ref().is_none_or(is_plain) {
+            return bytes(text, self.form);
+        }
+        let reason = "--prefix takes bytes in a family with a key order: add --escape or --hex";
+        Err(Failure::Usage(reason.to_owned()))
+    }
+
     /// Returns the range of keys between `bounds`; `None` if it is empty.
     ///
     /// # Errors
@@ -78,12 +98,7 @@ impl KeyForm {
     /// key does not begin as its bytes do.
     pub fn range(&self, bounds: &BoundsArguments) -> Result<Option<KeyRange>> {
         let (prefix, from, to) = bounds.texts();
-        let is_plain = |order: &KeyOrder| order.name() == String::order_name();
-        if prefix.is_some() && !self.order.as_ref().is_none_or(is_plain) {
-            let reason = "--prefix takes bytes in a family with a key order: add --escape or --hex";
-            return Err(Failure::Usage(reason.to_owned()));
-        }
-        let prefix = prefix.map(|text| bytes(text, self.form)).transpose()?;
+        let prefix = prefix.map(|text| self.prefix(text)).transpose()?;
         let parse = |text: Option<&OsStr>| text.map(|text| self.parse(text)).transpose();
         Ok(key_range(prefix, parse(from)?, parse(to)?))
     }

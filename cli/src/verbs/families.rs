@@ -90,7 +90,10 @@ pub fn options(session: &mut Session, arguments: &OptionsArguments) -> Result<()
 }
 
 /// Sets options by name.
-fn change(options: &mut FamilyOptions, changes: &[Setting]) -> Result<()> {
+///
+/// # Errors
+/// [`Failure::Usage`] for an unknown name or a bad value.
+pub fn change(options: &mut FamilyOptions, changes: &[Setting]) -> Result<()> {
     changes.iter().try_for_each(|(name, value)| {
         options.set(name, value).map_err(|error| Failure::Usage(error.to_string()))
     })

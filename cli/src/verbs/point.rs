@@ -3,7 +3,8 @@
 //! They do not open the database.
 
 use crate::argument::{
-    self, AtArguments, BoundsArguments, BucketArguments, DurabilityArguments, FamilyArguments, a_ttl,
+    self, AtArguments, BoundsArguments, BucketArguments, DurabilityArguments, FamilyArguments,
+    a_ttl,
 };
 use crate::failure::{Failure, Result};
 use crate::key_form::KeyForm;

@@ -118,6 +118,98 @@ fn exports_hold_the_text_of_keys_and_imports_take_it() {
 }
 
 #[test]
+fn the_log_shows_keys_as_text_of_the_order() {
+    let place = filled();
+    place.ok(&["delete", "db", "--from", r#"(3,"")"#, "--to", r#"(20,"x")"#, "--family", "events"]);
+    // The end of such a range is no key.
+    place.ok(&["delete", "db", "--hex", "--prefix", "80", "--family", "events"]);
+    let all = "1\tput\tdefault\tk\tv\n\
+        2\tput\tevents\t(20,\"warm\")\t1\n\
+        3\tput\tevents\t(-5,\"cold\\x00\")\t2\n\
+        4\tput\tevents\t(3,\"\")\t3\n\
+        5\tdelete-range\tevents\t(3,\"\")\t(20,\"x\")\n\
+        6\tdelete-range\tevents\t\\x80\t\\x81\n";
+    let changes = |words: &[&str]| {
+        let run = place.run(&[&["watch", "db"], words].concat(), 0);
+        let lines = run.stdout.lines().filter(|line| !line.contains("\tcreate-family\t"));
+        lines.map(|line| format!("{line}\n")).collect::<String>()
+    };
+    assert_eq!(changes(&[]), all);
+    let bytes = changes(&["--family", "events", "--hex", "--prefix", "7f"]);
+    assert_eq!(bytes, "3\tput\tevents\t7ffffffffffffffb636f6c6400\t32\n");
+    let run = place.run(&["watch", "db", "--json", "--from", "5"], 0);
+    let operation = &run.json()[0]["operations"][0];
+    assert_eq!(
+        (&operation["key"], &operation["end"]),
+        (&json!(r#"(3,"")"#), &json!(r#"(20,"x")"#))
+    );
+    let prefix = ["watch", "db", "--family", "events", "--prefix", "(3"];
+    place.run(&prefix, 2).says(&["--prefix", "--hex"]);
+    place.run(&["follow", "db", "--family", "events", "--prefix", "(3"], 2).says(&["--hex"]);
+}
+
+#[test]
+fn batches_scripts_and_atomic_steps_take_text_of_the_order() {
+    let place = filled();
+    place.ok(&["families", "create", "db", "counters", "key_order=i8"]);
+    let batch = ["batch", "db", "-", "--family", "counters"];
+    place.run_with(&batch, b"put -3 5\nput 4 1\ndelete 4\n", 0);
+    place.run_with(&batch, b"put 1 1\nput 200 1\n", 2).says(&["line 2", "i8", "nothing was"]);
+    place.run_with(&[&batch[..], &["--hex"]].concat(), b"put 82 37\n", 0);
+    assert_eq!(place.ok(&["scan", "db", "--family", "counters"]), "-3\t5\n2\t7\n");
+    assert_eq!(place.ok(&["incr", "db", "-3", "2", "--family", "counters"]), "7\n");
+    place.ok(&["cas", "db", "2", "--expect", "7", "--new", "8", "--family", "counters"]);
+    let cas = ["cas", "db", "2", "--expect", "7", "--new", "8", "--family", "counters"];
+    place.run(&cas, 6).says(&["the key `2` has the value `8`"]);
+    let script = b"check -3 = 7\nincr -3\nput 100 x\ndelete-range --from 50\n\
+        put '(3,\"\")' changed --family events\ncheck 100 absent\n";
+    place.run_with(&["txn", "db", "-", "--family", "counters"], script, 0);
+    assert_eq!(place.ok(&["scan", "db", "--family", "counters"]), "-3\t8\n2\t8\n");
+    assert_eq!(on_events(&place, &["get", "db", r#"(3,"")"#]), "changed\n");
+    let script = b"put 1 x\ncheck -3 = 1\n";
+    let run = place.run_with(&["txn", "db", "-", "--family", "counters"], script, 6);
+    run.says(&["line 2", "`-3` is `8`"]);
+    let run = place.run_with(&["txn", "db", "-", "--family", "counters"], b"put x 1\n", 2);
+    run.says(&["line 1", "i8"]);
+    assert_eq!(place.ok(&["count", "db", "--family", "counters"]), "2\n");
+}
+
+#[test]
+fn branches_archives_and_table_files_have_the_order() {
+    let place = filled();
+    let to_branch = ["--family", "events", "--branch", "fix"];
+    place.ok(&["branch", "create", "db", "fix"]);
+    place.ok(&[&["put", "db", r#"(3,"")"#, "fixed"], &to_branch[..]].concat());
+    let diff = place.ok(&["branch", "diff", "db", "main", "fix"]);
+    assert_eq!(diff, "-\tevents\t(3,\"\")\t3\n+\tevents\t(3,\"\")\tfixed\n");
+    let json = place.run(&["branch", "diff", "db", "main", "fix", "--json"], 0).json();
+    assert_eq!(json[0]["key"], r#"(3,"")"#);
+    on_events(&place, &["put", "db", r#"(3,"")"#, "main"]);
+    let conflict = place.run(&["branch", "merge", "db", "fix"], 5);
+    assert_eq!(conflict.stdout, "conflict\tevents\t(3,\"\")\n");
+    place.run(&["branch", "merge", "db", "fix", "--take", "theirs"], 0);
+
+    place.ok(&["archive", "create", "db", "a.siltar"]);
+    let scan = ["archive", "scan", "a.siltar", "--family", "events", "--from", r#"(3,"")"#];
+    let shown = "(3,\"\")\tfixed\n(20,\"warm\")\t1\n";
+    assert_eq!(place.ok(&scan), shown);
+    place.run(&["archive", "import", "new", "a.siltar"], 0);
+    let from = ["scan", "new", "--family", "events", "--from", r#"(3,"")"#];
+    assert_eq!(place.ok(&from), shown);
+
+    // Sorted as numbers, not as text.
+    place.write("in.csv", "n,word\n2,two\n9,nine\n10,ten\n");
+    place.run(&["table", "in.csv", "plain.table"], 2).says(&["line 4", "nothing was written"]);
+    place.ok(&["table", "in.csv", "n.table", "key_order=u8", "ttl=7d", "compression=none"]);
+    place.run(&["table", "in.csv", "x.table", "key_order=u46"], 2).says(&["name of an order"]);
+    place.run(&["ingest", "db", "n.table"], 2).says(&["another key order", "u8"]);
+    place.ok(&["families", "create", "db", "numbers", "key_order=u8"]);
+    place.ok(&["ingest", "db", "n.table", "--family", "numbers"]);
+    let keys = place.ok(&["scan", "db", "--keys-only", "--family", "numbers"]);
+    assert_eq!(keys, "2\n9\n10\n");
+}
+
+#[test]
 fn a_put_with_a_ttl_expires() {
     let place = Place::new();
     place.ok(&["put", "db", "gone", "v", "--ttl", "0s"]);

@@ -164,7 +164,8 @@ impl Db {
     /// into the family beside it: all of them in one edit, or none. Durable on return.
     ///
     /// The files are copied, and stay as they are. Every block is read and verified. All entries
-    /// are newer than every commit published before, and have one sequence number. Otherwise as
+    /// are newer than every commit published before, and have one sequence number. Values keep the
+    /// expiries that the files give them, whatever the TTL of the family. Otherwise as
     /// [`Family::ingest`].
     ///
     /// ```
@@ -184,9 +185,10 @@ impl Db {
     ///
     /// # Errors
     /// - `NotFound`, if a file is missing or a family was dropped.
-    /// - `InvalidArgument`, if a file was not written to be ingested, two files of one family
+    /// - `InvalidArgument`, if a file was not written to be ingested, has another
+    ///   [key order](crate::FamilyOptions::key_order) than the family, two files of one family
     ///   overlap, or a family is of another database.
-    /// - `Unsupported`, if a file has another order of keys, or a later version wrote it.
+    /// - `Unsupported`, if a later version wrote a file.
     /// - `Corruption`, with file and offset.
     /// - As [`Ingestion::finish`].
     ///

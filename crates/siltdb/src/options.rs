@@ -405,8 +405,12 @@ impl FamilyOptions {
     /// A put then does what [`put_for`](crate::Family::put_for) with this time does: in the family,
     /// a [`WriteBatch`](crate::WriteBatch), a transaction, or a bucket. The time counts from the
     /// call, so a value in a batch expires as if it had been written at once. A write that gives an
-    /// expiry keeps it. Counters of [`next_id`](crate::Family::next_id) and entries of buckets do
-    /// not expire. Batches from bytes and table files carry what they carry.
+    /// expiry keeps it. Counters of [`next_id`](crate::Family::next_id) and the entries that name
+    /// buckets do not expire.
+    ///
+    /// Values that come from elsewhere keep the expiries that they have: by
+    /// [`Db::batch_from_bytes`](crate::Db::batch_from_bytes), [`Db::ingest`](crate::Db::ingest), an
+    /// import of an archive, or a merge of branches.
     ///
     /// A changed TTL holds for later writes: the expiry lies with each value. A family with a merge
     /// operator has no TTL, because operands do not expire.

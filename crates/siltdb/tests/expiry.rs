@@ -228,6 +228,75 @@ fn counters_and_buckets_do_not_expire() {
     assert_eq!(family.bucket([""; 0]).unwrap().children().unwrap(), [b"a", b"d"]);
 }
 
+#[test]
+fn values_from_elsewhere_keep_the_expiry_that_they_have() {
+    let world = World::new();
+    let db = world.open();
+    let family = db.create_family("f", expiring()).unwrap();
+    let branch = db.create_branch("work").unwrap().family("f").unwrap();
+    assert_eq!(branch.options().get("ttl").unwrap(), "1000ms");
+    branch.put("branch: default", "1").unwrap();
+    branch.put_for("branch: long", "1", Duration::from_millis(5000)).unwrap();
+    let mut table = world.options().table_file("timed.table", &expiring()).unwrap();
+    table.put("file: default", "1").unwrap();
+    table.finish().unwrap();
+    let mut table = world.options().table_file("lasting.table", &FamilyOptions::new()).unwrap();
+    table.put("lasting", "1").unwrap();
+    table.finish().unwrap();
+    world.pass(600);
+    assert!(db.merge_branch("work").unwrap().is_applied);
+    db.ingest(&[(family.clone(), "timed.table"), (family.clone(), "lasting.table")]).unwrap();
+    family.put("put", "1").unwrap();
+    db.archive("f.siltar").unwrap();
+    let other = world.options().open("other").unwrap();
+    other.import_archive("f.siltar").unwrap();
+    let imported = other.family("f").unwrap();
+    assert_eq!(imported.options().get("ttl").unwrap(), "1000ms");
+    let all = ["branch: default", "branch: long", "file: default", "lasting", "put"];
+    for family in [&family, &imported] {
+        assert_eq!(keys(family), all);
+    }
+    world.pass(400);
+    for family in [&family, &imported] {
+        assert_eq!(keys(family), ["branch: long", "lasting", "put"]);
+    }
+    world.pass(600);
+    for family in [&family, &imported] {
+        assert_eq!(keys(family), ["branch: long", "lasting"]);
+    }
+}
+
+#[test]
+fn the_time_of_a_transaction_counts_from_the_put() {
+    let world = World::new();
+    let db = world.open();
+    let family = db.create_family("f", expiring()).unwrap();
+    let transaction = db.begin(Isolation::Serializable).family(&family).unwrap();
+    transaction.put("early", "1").unwrap();
+    world.pass(600);
+    transaction.put("late", "1").unwrap();
+    transaction.savepoint("s").unwrap();
+    transaction.put("late", "2").unwrap();
+    transaction.rollback_to("s").unwrap();
+    assert_eq!(transaction.get("early").unwrap().as_deref(), Some(&b"1"[..]));
+    world.pass(400);
+    // Its own writes expire before it commits, as those of others do.
+    assert_eq!(transaction.get("early").unwrap(), None);
+    assert_eq!(transaction.get("late").unwrap().as_deref(), Some(&b"1"[..]));
+    let prepared = db.begin(Isolation::Snapshot).family(&family).unwrap();
+    prepared.put("prepared", "1").unwrap();
+    let prepared = prepared.prepare("id").unwrap();
+    transaction.commit().unwrap();
+    assert_eq!(keys(&family), ["late"]);
+    world.pass(599);
+    prepared.commit().unwrap();
+    assert_eq!(keys(&family), ["late", "prepared"]);
+    world.pass(1);
+    assert_eq!(keys(&family), ["prepared"]);
+    world.pass(400);
+    assert!(keys(&family).is_empty());
+}
+
 /// Concatenates operands.
 #[derive(Debug)]
 struct Append;

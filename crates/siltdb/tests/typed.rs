@@ -3,7 +3,9 @@
 
 use siltdb::{
     Action, Caseless, Db, ErrorKind, Event, Family, FamilyOptions, Isolation, Key, KeyOrder,
-    Options, Result, SubscribeOptions, TypedFamily, Value, WriteBatch, WriteOptions,
+    Options, Read, Result, RetentionFloor, SubscribeOptions, TypedFamily, Value, WriteBatch,
+    WriteOptions,
+    archive::{Archive, ImportOptions},
     testing::{Crash, MemFs},
 };
 use std::{
@@ -436,4 +438,91 @@ fn a_name_that_is_none_is_refused_before_anything_is_written() {
     assert_eq!(db.families(), ["default"]);
     let refused = FamilyOptions::new().set("key_order", "u46").unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn an_ingest_takes_files_of_the_order_of_the_family() {
+    let fs = MemFs::new();
+    let db = on(&fs).open(DIR).unwrap();
+    let family = db.create_family("f", ordered::<Reverse<u64>>()).unwrap();
+    let write = |name: &str, options: &FamilyOptions| {
+        let mut table = on(&fs).table_file(name, options).unwrap();
+        for number in [9_u64, 7] {
+            table.put(Reverse(number).to_key(), number.to_value().unwrap()).unwrap();
+        }
+        table.finish().unwrap();
+    };
+    write("ordered.table", &ordered::<Reverse<u64>>());
+    write("plain.table", &FamilyOptions::new());
+    let default = db.default_family();
+    for (to, name) in [(&family, "plain.table"), (&default, "ordered.table")] {
+        let error = db.ingest(&[(to.clone(), name)]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        let text = error.to_string();
+        assert!(text.contains("reverse(u64)") && text.contains(name), "{text}");
+    }
+    assert!(family.is_empty().unwrap() && default.is_empty().unwrap());
+    db.ingest(&[(family.clone(), "ordered.table"), (default.clone(), "plain.table")]).unwrap();
+    assert_eq!(default.count(..).unwrap(), 2);
+    family.ingest_sorted([(Reverse(5_u64).to_key(), 5_u64.to_value().unwrap())]).unwrap();
+    let typed = family.typed::<Reverse<u64>, u64>().unwrap();
+    let expected = [9, 7, 5].map(|number| (Reverse(number), number));
+    assert_eq!(all(typed.iter().unwrap()), expected);
+}
+
+#[test]
+fn branches_archives_and_followers_keep_the_order() {
+    // Keys that begin as those of buckets do.
+    let key = |last: u128| 0x00ff_6200_0000_0000_0000_0709 << 32 | last;
+    let fs = MemFs::new();
+    let db = on(&fs).open(DIR).unwrap();
+    let typed = |family: &Family| family.typed::<u128, String>().unwrap();
+    let family = db.create_family("f", ordered::<u128>()).unwrap();
+    typed(&family).put(&key(1), &"old".to_owned()).unwrap();
+    let there = db.create_branch("work").unwrap().family("f").unwrap();
+    assert_eq!(there.key_order(), KeyOrder::of::<u128>());
+    typed(&there).put(&key(2), &"branch".to_owned()).unwrap();
+    typed(&family).put(&key(3), &"main".to_owned()).unwrap();
+    typed(&family).delete(&key(1)).unwrap();
+    // Not taken for buckets that both have changed.
+    assert!(db.merge_branch("work").unwrap().is_applied);
+    let expected = [(key(2), "branch".to_owned()), (key(3), "main".to_owned())];
+    assert_eq!(all(typed(&family).iter().unwrap()), expected);
+
+    db.archive("f.siltar").unwrap();
+    let archived = Archive::open_with("f.siltar", &on(&fs)).unwrap().family("f").unwrap();
+    assert_eq!(archived.key_order(), KeyOrder::of::<u128>());
+    let other = on(&fs).open("other").unwrap();
+    let as_default = ImportOptions::new().family("f", "default");
+    let refused = other
+        .import_archive_with("f.siltar", &as_default, &mut |_| std::ops::ControlFlow::Continue(()));
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+    assert!(refused.to_string().contains("u128"), "{refused}");
+    assert!(other.is_empty().unwrap());
+    other.import_archive("f.siltar").unwrap();
+    assert_eq!(all(typed(&other.family("f").unwrap()).iter().unwrap()), expected);
+
+    db.sync_wal().unwrap();
+    let follower = on(&fs).open_follower(DIR).unwrap();
+    assert_eq!(all(typed(&follower.db().family("f").unwrap()).iter().unwrap()), expected);
+    let refused = on(&fs).default_family(ordered::<u128>()).open_follower(DIR).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn a_snapshot_of_the_past_is_typed() {
+    let fs = MemFs::new();
+    let db = on(&fs).open(DIR).unwrap();
+    db.set_retention_floor(RetentionFloor::Now).unwrap();
+    let family = db.create_family("f", ordered::<Reverse<i32>>()).unwrap();
+    let typed = family.typed::<Reverse<i32>, u8>().unwrap();
+    typed.put(&Reverse(-1), &1).unwrap();
+    let then = db.snapshot().sequence();
+    typed.put(&Reverse(1), &2).unwrap();
+    typed.delete(&Reverse(-1)).unwrap();
+    db.compact().unwrap();
+    let past = typed.in_snapshot(&db.snapshot_at(then).unwrap()).unwrap();
+    assert_eq!(all(past.iter().unwrap()), [(Reverse(-1), 1)]);
+    assert_eq!(all(typed.iter().unwrap()), [(Reverse(1), 2)]);
 }

@@ -139,7 +139,10 @@ pub fn inspect(
 }
 
 /// Checks that the default family has the key order given at open, if one is given.
-fn check_key_order(database: &Database) -> Result<()> {
+///
+/// # Errors
+/// `InvalidArgument`, with both names.
+pub fn check_key_order(database: &Database) -> Result<()> {
     let Some(given) = &database.options.tree.key_order else { return Ok(()) };
     // A new database gets the order with its default family.
     let Ok(family) = database.catalog.families.named(DEFAULT_FAMILY) else { return Ok(()) };
