@@ -1,8 +1,8 @@
 //! The verb import: writes the records of a file as entries, chunk by chunk.
 //!
-//! Memory is bounded by one chunk, or a few small ones of sorted records, whatever the length of the
-//! input. The verb reads the first chunk before a database is created, so that bad input creates
-//! none. It does not open the database.
+//! Memory is bounded by one chunk, or a few small ones of sorted records, whatever the length of
+//! the input. The verb reads the first chunk before a database is created, so that bad input
+//! creates none. It does not open the database.
 
 mod tally;
 mod known;
@@ -28,7 +28,7 @@ use crate::text::{Form, counted, shortened_bytes};
 use chunk::{Chunk, Placed, Presence};
 use clap::{Args, ValueEnum};
 use known::Known;
-use load::Loader;
+use load::{Loader, OnRecord};
 use siltdb::{Durability, Family, FamilyOptions, Ingested, WriteBatch};
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -81,9 +81,6 @@ const CHUNK_RECORDS: usize = 1000;
 
 /// Default separator between the parts of a key.
 const KEY_SEPARATOR: &str = "/";
-
-/// A callback for the key and value of a record.
-pub type OnRecord<'a> = dyn FnMut(&[u8], &[u8]) -> siltdb::Result<()> + Send + 'a;
 
 /// The treatment of a record whose key exists already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

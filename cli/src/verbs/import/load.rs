@@ -2,7 +2,6 @@
 //!
 //! It reads no input, and knows nothing of the database but the function it calls.
 
-use super::OnRecord;
 use super::chunk::{Chunk, Placed};
 use crate::failure::{Failure, Result};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -14,6 +13,9 @@ mod tests;
 /// Chunks that are read and not loaded. More than one, because the last record of a table takes
 /// longer than the others: the table is read back.
 const CHUNKS_AHEAD_MAX: usize = 8;
+
+/// A callback for the key and value of a record.
+pub type OnRecord<'a> = dyn FnMut(&[u8], &[u8]) -> siltdb::Result<()> + Send + 'a;
 
 /// An error of the function that loads a record.
 #[derive(Debug)]
@@ -49,7 +51,7 @@ pub fn while_reading<T>(
     read: impl FnOnce(&Loader) -> T,
 ) -> Result<(T, std::result::Result<(), Refused>)> {
     let (filled, to_load) = sync_channel(CHUNKS_AHEAD_MAX);
-    // It never fills: no more chunks exist than are on their way to the loader, and one at each end.
+    // It never fills: the chunks are those on their way to the loader, and one at each end.
     let (to_fill, emptied) = sync_channel(CHUNKS_AHEAD_MAX + 2);
     let loader = Loader { filled, emptied };
     thread::scope(|scope| {
