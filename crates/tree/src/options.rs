@@ -16,9 +16,10 @@
 //! 7    table bytes target varint
 //! 8    base level bytes varint
 //! 9    tombstone percent trigger varint
-//! 10   key order: `bytewise`
+//! 10   key order, a name; `bytewise` without one
 //! 12   value threshold varint; absent: no value is separated
 //! 17   cold from level varint; absent: all tables are hot
+//! 19   TTL in ms varint; absent without one
 //! 21   blob files: | bytes of a file varint | garbage percent trigger varint |
 //! ```
 
@@ -45,6 +46,9 @@ pub const TABLE_BYTES_TARGET: RangeInclusive<u64> = 1 << 10..=1 << 32;
 
 /// Base level sizes that are permitted, in bytes.
 pub const BASE_LEVEL_BYTES: RangeInclusive<u64> = 1 << 10..=1 << 48;
+
+/// Longest name of a key order, in bytes: as much as a family's own name.
+pub const KEY_ORDER_BYTES_MAX: usize = 255;
 
 /// Tombstone triggers that are permitted, in percent; one above 100 never triggers.
 pub const TOMBSTONE_PERCENT_TRIGGER: RangeInclusive<u32> = 1..=101;
@@ -74,8 +78,8 @@ const FIELDS: FieldList = FieldList {
     ],
 };
 
-/// The one order of keys, by name: that of their bytes. Others would be encodings of keys.
-const KEY_ORDER: &[u8] = b"bytewise";
+/// The name of the order of keys without an encoding: that of their bytes.
+pub const BYTEWISE: &str = "bytewise";
 
 /// The default size of a blob file, in bytes: what an opening verifies of them after a crash is
 /// about twice as much.
@@ -112,6 +116,11 @@ pub struct TreeOptions {
     /// The part of a blob file that is garbage from which on its other values are moved to another
     /// file, in percent, in [`BLOB_GARBAGE_PERCENT_TRIGGER`].
     pub blob_garbage_percent_trigger: u32,
+    /// The name of the encoding that orders keys; `None` for their bytes. The tree does not use it:
+    /// it compares encoded keys.
+    pub key_order: Option<Arc<str>>,
+    /// Time from a write without an expiry to the expiry of its value, in ms; 0 for no expiry.
+    pub ttl_ms: u64,
     /// What later versions chose.
     pub unknown: UnknownFields,
 }
@@ -130,6 +139,8 @@ impl Default for TreeOptions {
             value_threshold: 0,
             blob_file_bytes: BLOB_FILE_BYTES_DEFAULT,
             blob_garbage_percent_trigger: BLOB_GARBAGE_PERCENT_DEFAULT,
+            key_order: None,
+            ttl_ms: 0,
             unknown: UnknownFields::default(),
         }
     }
@@ -154,7 +165,15 @@ impl TreeOptions {
         }
         in_range("blob_file_bytes", self.blob_file_bytes, &BLOB_FILE_BYTES)?;
         let percent = self.blob_garbage_percent_trigger;
-        in_range("blob_garbage_percent_trigger", percent, &BLOB_GARBAGE_PERCENT_TRIGGER)
+        in_range("blob_garbage_percent_trigger", percent, &BLOB_GARBAGE_PERCENT_TRIGGER)?;
+        if let Some(name) = &self.key_order {
+            check_key_order(name)?;
+        }
+        if self.ttl_ms > 0 && self.merge_operator.is_some() {
+            return Err(Error::invalid("a family with a merge operator has no TTL")
+                .with_hint("operands do not expire, so its values would outlive their time"));
+        }
+        Ok(())
     }
 
     /// The shortest value that is separated, in bytes; more than any value has if none is.
@@ -178,12 +197,14 @@ impl TreeOptions {
         fields.put_number(7, self.table_bytes_target);
         fields.put_number(8, self.base_level_bytes);
         fields.put_number(9, u64::from(self.tombstone_percent_trigger));
-        fields.put(10, |value| value.extend_from_slice(KEY_ORDER));
+        let order = self.key_order.as_deref().unwrap_or(BYTEWISE);
+        fields.put(10, |value| value.extend_from_slice(order.as_bytes()));
         fields.put_count(12, self.value_threshold);
         // Absent by default, so that versions without tiers can open a database without them.
         if self.cold_from_level != *COLD_FROM_LEVEL.end() {
             fields.put_number(17, u64::from(self.cold_from_level));
         }
+        fields.put_count(19, self.ttl_ms);
         let blobs = (self.blob_file_bytes, self.blob_garbage_percent_trigger);
         if blobs != (BLOB_FILE_BYTES_DEFAULT, BLOB_GARBAGE_PERCENT_DEFAULT) {
             fields.put(21, |value| {
@@ -241,9 +262,14 @@ impl TreeOptions {
             7 => self.table_bytes_target = value.varint()?,
             8 => self.base_level_bytes = value.varint()?,
             9 => self.tombstone_percent_trigger = value.varint_u32()?,
-            10 => check_key_order(value.take_all())?,
+            10 => {
+                let name = std::str::from_utf8(value.take_all())
+                    .map_err(|_| Error::corruption("the name of a key order is not UTF-8"))?;
+                self.key_order = (name != BYTEWISE).then(|| name.into());
+            }
             12 => self.value_threshold = value.varint()?,
             17 => self.cold_from_level = value.varint_u32()?,
+            19 => self.ttl_ms = value.varint()?,
             21 => {
                 self.blob_file_bytes = value.varint()?;
                 self.blob_garbage_percent_trigger = value.varint_u32()?;
@@ -254,12 +280,14 @@ impl TreeOptions {
     }
 }
 
-fn check_key_order(name: &[u8]) -> Result<()> {
-    if name == KEY_ORDER {
+fn check_key_order(name: &str) -> Result<()> {
+    let is_name = (1..=KEY_ORDER_BYTES_MAX).contains(&name.len());
+    if is_name && name.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Unsupported, "unknown key order of a family")
-        .with_mismatch(KEY_ORDER.escape_ascii(), name.escape_ascii()))
+    let permitted = format!("1 to {KEY_ORDER_BYTES_MAX} printable ASCII characters, no space");
+    Err(Error::invalid("bad name of a key order")
+        .with_mismatch(permitted, name.escape_default().to_string()))
 }
 
 fn in_range<T: PartialOrd + std::fmt::Display>(

@@ -3,7 +3,7 @@
 //! They decide the conditions of a run, not its operations.
 
 use crate::{draw::Draw, keys::KeyShape, operator::Operator};
-use siltdb::{Compression, Durability, FamilyOptions, Options, ReadIo};
+use siltdb::{Compression, Durability, FamilyOptions, KeyOrder, Options, ReadIo};
 use siltdb_base::{clock::ManualClock, fs::mem::MemFs};
 use std::{sync::Arc, time::Duration};
 
@@ -104,10 +104,19 @@ pub struct FamilySettings {
     value_threshold: u64,
     blob_file_bytes: u64,
     blob_garbage_percent: u32,
+    /// The name of the key order; `None` leaves a family the one that it has.
+    pub key_order: Option<&'static str>,
 }
 
 impl FamilySettings {
-    /// Draws the settings of a family.
+    /// Draws the settings of a new family. Its keys lie in the order of their bytes, whatever its
+    /// key order.
+    pub fn new_family(draw: &mut Draw) -> Self {
+        let orders = [None, None, None, Some("u64"), Some("(string,reverse(i32))"), Some("sim.x")];
+        Self { key_order: draw.pick(&orders), ..Self::new(draw) }
+    }
+
+    /// Draws the settings of a family, without a key order.
     pub fn new(draw: &mut Draw) -> Self {
         Self {
             block_bytes: draw.pick(&[1 << 10, 1 << 10, 4 << 10, 16 << 10]),
@@ -123,13 +132,21 @@ impl FamilySettings {
             value_threshold: draw.pick(&[0, 0, 32, 32, 100]),
             blob_file_bytes: draw.pick(&[4 << 10, 16 << 10, 256 << 20]),
             blob_garbage_percent: draw.pick(&[1, 20, 50]),
+            key_order: None,
         }
     }
 
     /// The options of a family with these settings and the merge operator `operator`.
+    ///
+    /// # Panics
+    /// If the key order has no such name.
     #[must_use]
     pub fn options(self, operator: Operator) -> FamilyOptions {
+        let order = self.key_order.map_or_else(KeyOrder::bytewise, |name| {
+            KeyOrder::named(name).expect("it is drawn from names")
+        });
         FamilyOptions::new()
+            .key_order(order)
             .block_bytes(self.block_bytes)
             .compression(self.compression)
             .filter_bits_per_key(self.filter_bits_per_key)

@@ -6,21 +6,16 @@
 use crate::{
     files::open_files::OpenReference,
     files::version::Version,
-    planning::plan::{Busy, Plan, PlanInput, PlanKind, Reason},
+    planning::plan::{Busy, MovedBlobs, Plan, PlanInput, PlanKind, Reason},
 };
-use siltdb_base::id::FileNumber;
-use std::{collections::BTreeSet, sync::Arc};
+use std::sync::Arc;
 
 /// The rewrite of a table that refers to any of `files`, in its level, which moves these values.
 /// `None` if there is none, or all are taken by running plans.
 ///
 /// Cost: a look at each table; no IO.
 #[must_use]
-pub fn pick_blobs(
-    version: &Version,
-    busy: &Busy,
-    files: &Arc<BTreeSet<FileNumber>>,
-) -> Option<Plan> {
+pub fn pick_blobs(version: &Version, busy: &Busy, files: &Arc<MovedBlobs>) -> Option<Plan> {
     let refers = |table: &Arc<OpenReference>| {
         let references = table.meta().blobs.files();
         references.iter().any(|reference| files.contains(&reference.file))

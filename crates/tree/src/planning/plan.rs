@@ -51,6 +51,9 @@ pub enum PlanKind {
     DeleteOnly,
 }
 
+/// Blob files whose values a plan moves.
+pub type MovedBlobs = BTreeSet<FileNumber>;
+
 /// Why a plan was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
@@ -108,7 +111,7 @@ pub struct Plan {
     /// Holds every key of the inputs.
     pub range: KeySpan,
     /// The blob files whose values are moved to another one; mostly none.
-    pub moved: Arc<BTreeSet<FileNumber>>,
+    pub moved: Arc<MovedBlobs>,
     /// Cancels the plan while it runs; clones share it.
     pub given_up: CancelToken,
 }

@@ -18,7 +18,7 @@ use crate::{
     planning::pick_leveled::{WriteLoad, is_quiet, pick, pick_small},
     planning::pick_range::{Request, Step, plan_request},
     planning::pick_tier::{misplaced, pick_tier, wanted_tier},
-    planning::plan::{Busy, Placed, Plan, PlanInput, PlanKind, Reason},
+    planning::plan::{Busy, MovedBlobs, Placed, Plan, PlanInput, PlanKind, Reason},
     read::commit_hook::CommitHook,
     read::empty_ranges::EmptyRanges,
     read::folds::Folds,
@@ -30,7 +30,7 @@ use crate::{
 use arc_swap::{ArcSwap, Guard};
 use siltdb_base::{
     error::Result,
-    id::{FamilyId, FileNumber, SequenceNumber},
+    id::{FamilyId, SequenceNumber},
     sync::lock,
 };
 use siltdb_disk::{
@@ -38,12 +38,9 @@ use siltdb_disk::{
     table_meta::KeySpan,
 };
 use siltdb_memtable::{arena::ArenaPool, memtable::Memtable};
-use std::{
-    collections::BTreeSet,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicU64, Ordering},
 };
 
 /// One family's ordered map across memory and disk.
@@ -67,6 +64,8 @@ pub struct Tree {
     options: ArcSwap<TreeOptions>,
     /// [`TreeOptions::separated_from`], for writers to look at.
     separated_from: AtomicU64,
+    /// That of the options, at hand for each write.
+    ttl_ms: AtomicU64,
     view: ArcSwap<View>,
     changes: AtomicU64,
     change: Mutex<Flushed>,
@@ -109,6 +108,7 @@ impl Tree {
             id,
             files,
             separated_from: AtomicU64::new(options.separated_from()),
+            ttl_ms: AtomicU64::new(options.ttl_ms),
             options: ArcSwap::from_pointee(options),
             view: ArcSwap::from_pointee(view),
             changes: AtomicU64::new(0),
@@ -160,9 +160,19 @@ impl Tree {
         self.options.load()
     }
 
+    /// The time from a write without an expiry to the expiry of its value, in ms; 0 for none.
+    #[inline]
+    #[must_use]
+    pub fn ttl_ms(&self) -> u64 {
+        // Relaxed: a write that races with a change of the options follows either.
+        self.ttl_ms.load(Ordering::Relaxed)
+    }
+
     /// Changes the options for whatever begins from now on.
     pub fn set_options(&self, options: TreeOptions) {
         self.separated_from.store(options.separated_from(), Ordering::Relaxed);
+        // Relaxed: as in `ttl_ms`.
+        self.ttl_ms.store(options.ttl_ms, Ordering::Relaxed);
         self.options.store(Arc::new(options));
     }
 
@@ -423,7 +433,7 @@ impl Tree {
 
     /// The rewrite of a table that refers to any of these blob files, which moves their values;
     /// noted as running: [`Tree::end_plan`] must follow.
-    pub fn begin_moving(&self, files: &Arc<BTreeSet<FileNumber>>) -> Option<Plan> {
+    pub fn begin_moving(&self, files: &Arc<MovedBlobs>) -> Option<Plan> {
         let mut busy = lock(&self.busy);
         if busy.is_paused() {
             return None;
