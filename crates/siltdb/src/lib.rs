@@ -168,7 +168,7 @@ pub use key_range::KeyRange;
 pub use operation::{Action, Operation, Operations};
 pub use options::{
     Compression, Create, Durability, FamilyOptions, LogIo, MergeOperator, Options, ReadIo,
-    RecoveryMode,
+    RecoveryMode, TableKind,
 };
 pub use read::Read;
 pub use read_options::ReadOptions;

@@ -55,7 +55,7 @@ impl fmt::Debug for TableFileWriter {
 }
 
 impl TableFileWriter {
-    /// Creates the file `path`. Of `options`, compression, block size and filter count.
+    /// Creates the file `path`. Of `options`, table kind, compression, block size and filter count.
     ///
     /// # Errors
     /// As [`Options::table_file`].

@@ -17,6 +17,7 @@
 //! 8    base level bytes varint
 //! 9    tombstone percent trigger varint
 //! 10   key order: `bytewise`
+//! 13   table kind varint: 2 B+tree; absent: block
 //! 17   cold from level varint; absent: all tables are hot
 //! ```
 
@@ -28,7 +29,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     fields::{FieldList, FieldsWriter, StoredField, UnknownFields, read_fields},
-    options::{Compression, TableOptions},
+    options::{Compression, TableKind, TableOptions},
 };
 use std::{ops::RangeInclusive, sync::Arc};
 
@@ -55,7 +56,6 @@ const FIELDS: FieldList = FieldList {
     reserved: &[
         (11, "prefix extractor"),
         (12, "blob threshold"),
-        (13, "index kind"),
         (14, "compaction strategy"),
         (15, "compaction filter"),
         (16, "compression dictionary"),
@@ -138,6 +138,10 @@ impl TreeOptions {
         fields.put_number(8, self.base_level_bytes);
         fields.put_number(9, u64::from(self.tombstone_percent_trigger));
         fields.put(10, |value| value.extend_from_slice(KEY_ORDER));
+        // Absent by default, so that versions that know one kind can open databases without others.
+        if self.table.kind != TableKind::Block {
+            fields.put_number(13, self.table.kind.to_number());
+        }
         // Absent by default, so that versions without tiers can open a database without them.
         if self.cold_from_level != *COLD_FROM_LEVEL.end() {
             fields.put_number(17, u64::from(self.cold_from_level));
@@ -193,6 +197,10 @@ impl TreeOptions {
             8 => self.base_level_bytes = value.varint()?,
             9 => self.tombstone_percent_trigger = value.varint_u32()?,
             10 => check_key_order(value.take_all())?,
+            13 => {
+                self.table.kind = TableKind::from_number(value.varint()?)
+                    .ok_or_else(|| Error::new(ErrorKind::Unsupported, "unknown table kind"))?;
+            }
             17 => self.cold_from_level = value.varint_u32()?,
             _ => return Ok(StoredField::Unknown),
         }
