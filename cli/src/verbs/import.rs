@@ -1,11 +1,13 @@
 //! The verb import: writes the records of a file as entries, chunk by chunk.
 //!
-//! Memory is bounded by one chunk, whatever the length of the input. The verb reads the first chunk
-//! before a database is created, so that bad input creates none. It does not open the database.
+//! Memory is bounded by one chunk, or a few small ones of sorted records, whatever the length of
+//! the input. The verb reads the first chunk before a database is created, so that bad input
+//! creates none. It does not open the database.
 
 mod tally;
 mod known;
 mod chunk;
+mod load;
 
 use crate::argument::{FamilyArguments, parse_durability};
 use crate::destination;
@@ -26,6 +28,7 @@ use crate::text::{Form, counted, shortened_bytes};
 use chunk::{Chunk, Placed, Presence};
 use clap::{Args, ValueEnum};
 use known::Known;
+use load::{Loader, OnRecord};
 use siltdb::{Durability, Family, FamilyOptions, Ingested, WriteBatch};
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -70,14 +73,14 @@ Example:
 /// Largest chunk, in bytes: it is committed at this size, however few its records.
 const CHUNK_BYTES_MAX: usize = 64 << 20;
 
+/// Largest chunk of sorted records, in bytes: several are in memory at once.
+const SORTED_BYTES_MAX: usize = 1 << 20;
+
 /// Default number of records of a chunk.
 const CHUNK_RECORDS: usize = 1000;
 
 /// Default separator between the parts of a key.
 const KEY_SEPARATOR: &str = "/";
-
-/// A callback for the key and value of a record.
-pub type OnRecord<'a> = dyn FnMut(&[u8], &[u8]) -> siltdb::Result<()> + 'a;
 
 /// The treatment of a record whose key exists already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -379,9 +382,11 @@ impl Job {
     /// Reads the records of the next commit.
     fn fill(&mut self) -> Result<()> {
         self.chunk.clear();
-        while self.chunk.records().len() < self.chunk_records
-            && self.chunk.bytes() < CHUNK_BYTES_MAX
-        {
+        let bytes_max = match self.order {
+            Order::Any => CHUNK_BYTES_MAX,
+            Order::Sorted => SORTED_BYTES_MAX,
+        };
+        while self.chunk.records().len() < self.chunk_records && self.chunk.bytes() < bytes_max {
             interrupt::check().map_err(|failure| self.stopped(failure))?;
             let slot = self.chunk.next_slot();
             let read = self.reader.read(&mut slot.record);
@@ -452,24 +457,32 @@ impl Job {
         }
     }
 
-    /// Calls `put` with each record, in the order of the input.
+    /// Calls `put` with each record, in the order of the input, on another thread: it loads a chunk
+    /// while this one reads the next.
     ///
     /// # Errors
     /// [`Failure::Usage`] with the line of a bad record, and of one that `put` refuses as invalid;
     /// [`Failure::Interrupted`]; errors of the input and of `put`.
     pub fn each_sorted(&mut self, put: &mut OnRecord<'_>) -> Result<()> {
-        loop {
-            for Placed { record, line, .. } in self.chunk.records() {
-                put(&record.key, &record.value).map_err(|error| match error.kind() {
-                    siltdb::ErrorKind::InvalidArgument => {
-                        let reason = format!("{}: line {line}: {error}", self.name);
-                        self.stopped(Failure::Usage(reason))
-                    }
-                    _ => self.stopped(error.into()),
-                })?;
+        let (read, loaded) = load::while_reading(put, |loader| self.read_for(loader))?;
+        loaded.map_err(|load::Refused { line, error }| match error.kind() {
+            siltdb::ErrorKind::InvalidArgument => {
+                let reason = format!("{}: line {line}: {error}", self.name);
+                self.stopped(Failure::Usage(reason))
             }
+            _ => self.stopped(error.into()),
+        })?;
+        read
+    }
+
+    fn read_for(&mut self, loader: &Loader) -> Result<()> {
+        loop {
             self.tally.done = self.taken;
             self.progress.set(self.bytes_read.get());
+            let Some(next) = loader.exchange(std::mem::take(&mut self.chunk)) else {
+                return Ok(());
+            };
+            self.chunk = next;
             if self.has_ended {
                 return Ok(());
             }

@@ -8,8 +8,7 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     key::EntryKind,
 };
-use siltdb_engine::ingest::Ingested;
-use siltdb_tree::rewrite::ingest::IngestWriter;
+use siltdb_engine::ingest::{IngestStream, Ingested};
 use std::{fmt, path::Path};
 
 /// A stream of sorted entries into a family; see [`Family::ingest`].
@@ -18,12 +17,12 @@ use std::{fmt, path::Path};
 pub struct Ingestion {
     place: ReadPlace,
     /// `None` after a failure.
-    writer: Option<IngestWriter>,
+    stream: Option<IngestStream>,
 }
 
 impl fmt::Debug for Ingestion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Ingestion").field(&self.place).field(&self.writer).finish()
+        f.debug_tuple("Ingestion").field(&self.place).field(&self.stream).finish()
     }
 }
 
@@ -47,8 +46,8 @@ impl Ingestion {
     }
 
     fn add(&mut self, kind: EntryKind, key: &[u8], value: &[u8]) -> Result<()> {
-        let writer = self.writer.as_mut().ok_or_else(failed_before)?;
-        let added = self.place.engine.add_to_ingest(writer, kind, (key, value));
+        let stream = self.stream.as_mut().ok_or_else(failed_before)?;
+        let added = self.place.engine.add_to_ingest(stream, kind, (key, value));
         if let Err(error) = &added
             && error.kind() != ErrorKind::InvalidArgument
         {
@@ -60,7 +59,7 @@ impl Ingestion {
     /// The number of entries added so far.
     #[must_use]
     pub fn entries(&self) -> u64 {
-        self.writer.as_ref().map_or(0, IngestWriter::entries)
+        self.stream.as_ref().map_or(0, IngestStream::entries)
     }
 
     /// Makes all entries visible at once, durably on return. They are newer than every commit
@@ -78,13 +77,13 @@ impl Ingestion {
     /// After an error nothing is ingested, except after `Poisoned`: a reopen may then find all of
     /// it or nothing.
     pub fn finish(mut self) -> Result<Ingested> {
-        let writer = self.writer.take().ok_or_else(failed_before)?;
-        self.place.engine.end_ingest(&self.place.family, writer)
+        let stream = self.stream.take().ok_or_else(failed_before)?;
+        self.place.engine.end_ingest(&self.place.family, stream)
     }
 
     fn cancel(&mut self) {
-        if let Some(writer) = self.writer.take() {
-            self.place.engine.cancel_ingest(writer);
+        if let Some(stream) = self.stream.take() {
+            self.place.engine.cancel_ingest(stream);
         }
     }
 }
@@ -130,8 +129,8 @@ impl Family {
     /// # Errors
     /// `NotFound`, if the family was dropped; `ReadOnly`, `Poisoned`, `Closed`.
     pub fn ingest(&self) -> Result<Ingestion> {
-        let writer = self.place.engine.begin_ingest(&self.place.family)?;
-        Ok(Ingestion { place: self.place.clone(), writer: Some(writer) })
+        let stream = self.place.engine.begin_ingest(&self.place.family)?;
+        Ok(Ingestion { place: self.place.clone(), stream: Some(stream) })
     }
 
     /// Ingests keys and values, which `entries` must give in the order of their keys, as

@@ -23,7 +23,8 @@ fn writer() -> IngestWriter {
 fn add(writer: &mut IngestWriter, context: &JobContext<'_>, numbers: std::ops::Range<u32>) {
     for number in numbers {
         if writer.is_turn_due() {
-            writer.turn(context).unwrap();
+            let written = writer.turn(context).unwrap();
+            written.into_iter().for_each(|table| writer.add_verified(table.run(context).unwrap()));
         }
         writer.add(EntryKind::Put, &key(number), &[b'v'; 40]).unwrap();
     }
