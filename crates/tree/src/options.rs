@@ -17,6 +17,7 @@
 //! 8    base level bytes varint
 //! 9    tombstone percent trigger varint
 //! 10   key order, a name; `bytewise` without one
+//! 13   table kind varint: 2 B+tree; absent: block
 //! 17   cold from level varint; absent: all tables are hot
 //! 19   TTL in ms varint; absent without one
 //! ```
@@ -29,7 +30,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     fields::{FieldList, FieldsWriter, StoredField, UnknownFields, read_fields},
-    options::{Compression, TableOptions},
+    options::{Compression, TableKind, TableOptions},
 };
 use std::{ops::RangeInclusive, sync::Arc};
 
@@ -59,7 +60,6 @@ const FIELDS: FieldList = FieldList {
     reserved: &[
         (11, "prefix extractor"),
         (12, "blob threshold"),
-        (13, "index kind"),
         (14, "compaction strategy"),
         (15, "compaction filter"),
         (16, "compression dictionary"),
@@ -158,6 +158,10 @@ impl TreeOptions {
         fields.put_number(9, u64::from(self.tombstone_percent_trigger));
         let order = self.key_order.as_deref().unwrap_or(BYTEWISE);
         fields.put(10, |value| value.extend_from_slice(order.as_bytes()));
+        // Absent by default, so that versions that know one kind can open databases without others.
+        if self.table.kind != TableKind::Block {
+            fields.put_number(13, self.table.kind.to_number());
+        }
         // Absent by default, so that versions without tiers can open a database without them.
         if self.cold_from_level != *COLD_FROM_LEVEL.end() {
             fields.put_number(17, u64::from(self.cold_from_level));
@@ -217,6 +221,10 @@ impl TreeOptions {
                 let name = std::str::from_utf8(value.take_all())
                     .map_err(|_| Error::corruption("the name of a key order is not UTF-8"))?;
                 self.key_order = (name != BYTEWISE).then(|| name.into());
+            }
+            13 => {
+                self.table.kind = TableKind::from_number(value.varint()?)
+                    .ok_or_else(|| Error::new(ErrorKind::Unsupported, "unknown table kind"))?;
             }
             17 => self.cold_from_level = value.varint_u32()?,
             19 => self.ttl_ms = value.varint()?,
