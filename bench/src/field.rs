@@ -16,6 +16,7 @@ use std::str::FromStr;
 pub const KNOWN: [&str; 23] = [
     "siltdb",
     "siltdb-btree",
+    "siltdb-btree-map",
     "siltdb-map",
     "siltdb-locks",
     "siltdb-blobs",

@@ -97,6 +97,7 @@ pub fn entries() -> Vec<Entry> {
         siltdb,
         siltdb.with_tables(TableKind::Btree, "siltdb-btree"),
         siltdb.with_tables(TableKind::Mapped, "siltdb-map"),
+        siltdb.with_tables(TableKind::MappedBtree, "siltdb-btree-map"),
         siltdb.with_locks("siltdb-locks"),
         siltdb.with_separation("siltdb-blobs"),
     ];

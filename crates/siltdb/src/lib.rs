@@ -182,7 +182,7 @@ pub use key_types::{Caseless, KeyForm, KeyPrefix, LittleEndian};
 pub use operation::{Action, Operation, Operations};
 pub use options::{
     Compression, Create, Durability, FamilyOptions, LogIo, MergeOperator, Options, ReadIo,
-    RecoveryMode,
+    RecoveryMode, TableKind,
 };
 pub use read::Read;
 pub use read_options::ReadOptions;

@@ -9,7 +9,10 @@ use siltdb_tree::options::TreeOptions;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 pub use siltdb_base::fs::{LogIo, ReadIo};
-pub use siltdb_disk::{log::recover::RecoveryMode, options::Compression};
+pub use siltdb_disk::{
+    log::recover::RecoveryMode,
+    options::{Compression, TableKind},
+};
 pub use siltdb_engine::options::{Create, Durability};
 pub use siltdb_tree::merge_operator::MergeOperator;
 
@@ -322,7 +325,7 @@ pub struct FamilyOptions {
 }
 
 impl FamilyOptions {
-    /// The defaults: 4 KiB blocks, LZ4, 10 filter bits a key.
+    /// The defaults: block tables, 4 KiB blocks, LZ4, 10 filter bits a key.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -333,6 +336,21 @@ impl FamilyOptions {
     #[must_use]
     pub fn compression(mut self, compression: Compression) -> Self {
         self.tree.table.compression = compression;
+        self
+    }
+
+    /// How tables lead from a key to a block. Default: [`TableKind::Block`].
+    ///
+    /// A table of [`TableKind::BTree`] is opened by its root alone. What else is read of its index
+    /// goes through the cache, so that the memory of indexes is bounded whatever the size of the
+    /// data. With [`Compression::None`] and [`ReadIo::Map`] nodes and blocks are searched where
+    /// they are mapped, and take none of the cache.
+    ///
+    /// Tables of both kinds are always readable. Flushes and compactions write the chosen kind; a
+    /// compaction that copies blocks without reading their entries makes a new index for them.
+    #[must_use]
+    pub fn table_kind(mut self, kind: TableKind) -> Self {
+        self.tree.table.kind = kind;
         self
     }
 

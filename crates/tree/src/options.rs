@@ -18,6 +18,7 @@
 //! 9    tombstone percent trigger varint
 //! 10   key order, a name; `bytewise` without one
 //! 12   value threshold varint; absent: no value is separated
+//! 13   table kind varint: 2 B+tree; absent: block
 //! 17   cold from level varint; absent: all tables are hot
 //! 19   TTL in ms varint; absent without one
 //! 21   blob files: | bytes of a file varint | garbage percent trigger varint |
@@ -31,7 +32,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     fields::{FieldList, FieldsWriter, StoredField, UnknownFields, read_fields},
-    options::{Compression, TableOptions},
+    options::{Compression, TableKind, TableOptions},
 };
 use std::{ops::RangeInclusive, sync::Arc};
 
@@ -70,7 +71,6 @@ const FIELDS: FieldList = FieldList {
     of: "family options",
     reserved: &[
         (11, "prefix extractor"),
-        (13, "index kind"),
         (14, "compaction strategy"),
         (15, "compaction filter"),
         (16, "compression dictionary"),
@@ -200,6 +200,10 @@ impl TreeOptions {
         let order = self.key_order.as_deref().unwrap_or(BYTEWISE);
         fields.put(10, |value| value.extend_from_slice(order.as_bytes()));
         fields.put_count(12, self.value_threshold);
+        // Absent by default, so that versions that know one kind can open databases without others.
+        if self.table.kind != TableKind::Block {
+            fields.put_number(13, self.table.kind.to_number());
+        }
         // Absent by default, so that versions without tiers can open a database without them.
         if self.cold_from_level != *COLD_FROM_LEVEL.end() {
             fields.put_number(17, u64::from(self.cold_from_level));
@@ -268,6 +272,10 @@ impl TreeOptions {
                 self.key_order = (name != BYTEWISE).then(|| name.into());
             }
             12 => self.value_threshold = value.varint()?,
+            13 => {
+                self.table.kind = TableKind::from_number(value.varint()?)
+                    .ok_or_else(|| Error::new(ErrorKind::Unsupported, "unknown table kind"))?;
+            }
             17 => self.cold_from_level = value.varint_u32()?,
             19 => self.ttl_ms = value.varint()?,
             21 => {

@@ -3,7 +3,7 @@
 //! They decide the conditions of a run, not its operations.
 
 use crate::{draw::Draw, keys::KeyShape, operator::Operator};
-use siltdb::{Compression, Durability, FamilyOptions, KeyOrder, Options, ReadIo};
+use siltdb::{Compression, Durability, FamilyOptions, KeyOrder, Options, ReadIo, TableKind};
 use siltdb_base::{clock::ManualClock, fs::mem::MemFs};
 use std::{sync::Arc, time::Duration};
 
@@ -93,6 +93,7 @@ pub struct Settings {
 /// The options of one family.
 #[derive(Clone, Copy, Debug)]
 pub struct FamilySettings {
+    table_kind: TableKind,
     block_bytes: usize,
     compression: Compression,
     filter_bits_per_key: u32,
@@ -119,6 +120,7 @@ impl FamilySettings {
     /// Draws the settings of a family, without a key order.
     pub fn new(draw: &mut Draw) -> Self {
         Self {
+            table_kind: draw.pick(&[TableKind::Block, TableKind::BTree]),
             block_bytes: draw.pick(&[1 << 10, 1 << 10, 4 << 10, 16 << 10]),
             compression: draw.pick(&[Compression::None, Compression::Lz4]),
             filter_bits_per_key: draw.pick(&[0, 10]),
@@ -147,6 +149,7 @@ impl FamilySettings {
         });
         FamilyOptions::new()
             .key_order(order)
+            .table_kind(self.table_kind)
             .block_bytes(self.block_bytes)
             .compression(self.compression)
             .filter_bits_per_key(self.filter_bits_per_key)

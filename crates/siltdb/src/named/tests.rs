@@ -46,6 +46,7 @@ fn every_value_that_differs_from_the_default_is_read_back() {
         ("recovery", "point_in_time"),
         ("seed", "7"),
         ("default_family.compression", "none"),
+        ("default_family.table_kind", "btree"),
         ("default_family.block_bytes", "16384"),
         ("default_family.filter_bits_per_key", "0"),
         ("default_family.table_bytes", "1048576"),

@@ -29,6 +29,7 @@ fn unusual() -> TreeOptions {
             block_bytes: 8192,
             compression: Compression::None,
             filter_bits_per_key: 0,
+            kind: TableKind::BTree,
         },
         merge_operator: find("append"),
         level_size_ratio: 7,
@@ -65,7 +66,7 @@ fn every_truncation_and_flipped_bit_is_refused_or_read_without_panic() {
         refused += usize::from(TreeOptions::decode(&bytes[..end], &find).is_err());
     }
     // A cut between two fields leaves absent fields; all other cuts are seen.
-    assert_eq!(refused, bytes.len() - 13);
+    assert_eq!(refused, bytes.len() - 14);
     for bit in 0..bytes.len() * 8 {
         let mut flipped = bytes.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
@@ -96,8 +97,8 @@ fn options_of_later_versions_are_kept_or_refused_by_name() {
     let mut again = Vec::new();
     read.encode(&mut again);
     assert_eq!(again, later);
-    let error = TreeOptions::decode(&[13, 1, 0], &find).unwrap_err();
-    assert!(error.to_string().contains("family options: index kind"), "{error}");
+    let error = TreeOptions::decode(&[14, 1, 0], &find).unwrap_err();
+    assert!(error.to_string().contains("family options: compaction strategy"), "{error}");
 }
 
 #[test]
