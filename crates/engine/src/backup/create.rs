@@ -18,7 +18,7 @@ use crate::{
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::Fs,
-    id::{FileNumber, TableUid},
+    id::{FileNumber, SequenceNumber, TableUid},
 };
 use siltdb_disk::{
     backup_list::{BackupFileName, BackupList, BackupObject, ObjectName, references},
@@ -56,10 +56,11 @@ pub struct Backup {
 /// durable.
 ///
 /// # Errors
-/// `InvalidArgument`, if `dir` belongs to a database, or holds other files and no backup; `Locked`,
-/// while another process writes or reads there; `Corruption`, if a table is damaged; `NoSpace`;
-/// `Cancelled`; `Closed`, if the database is closed meanwhile; what a flush fails with; the
-/// system's. Earlier backups are as before. Whole files stay for the next backup.
+/// `InvalidArgument`, if `dir` belongs to a database, holds other files and no backup, or backups
+/// that can only be those of another database; `Locked`, while another process writes or reads
+/// there; `Corruption`, if a table is damaged; `NoSpace`; `Cancelled`; `Closed`, if the database is
+/// closed meanwhile; what a flush fails with; the system's. Earlier backups are as before. Whole
+/// files stay for the next backup.
 pub fn create_backup(
     database: &Database,
     dir: &Path,
@@ -91,6 +92,7 @@ fn add_backup(
     let contents = flushed(database, None)?;
     let source = &*database.catalog.files;
     let files = source_files(source, &contents)?;
+    held.check_source(&database.dir, contents.last, &files)?;
     copying.begin(files.iter().map(|file| file.bytes).sum())?;
     let (mut objects, mut copied_files, mut copied_bytes) = (Vec::new(), 0, 0);
     for file in &files {
@@ -158,15 +160,22 @@ struct HeldObjects {
     listed: BTreeMap<(TableUid, u64), (ObjectName, TableMeta)>,
     /// The others, by the uid in their names.
     unlisted: BTreeMap<(TableUid, u64), ObjectName>,
+    /// The directories of the databases that the lists name.
+    sources: BTreeSet<String>,
+    /// The last commit in any of the lists.
+    last: SequenceNumber,
 }
 
 impl HeldObjects {
     fn find(directory: &BackupDirectory) -> Result<Self> {
         let found = directory.objects()?;
         let (mut listed, mut names) = (BTreeMap::new(), BTreeSet::new());
+        let (mut sources, mut last) = (BTreeSet::new(), SequenceNumber::ZERO);
         for number in directory.numbers()? {
             match directory.list(number) {
                 Ok(list) => {
+                    sources.insert(list.source.clone());
+                    last = last.max(list.sequence);
                     for (BackupObject { name, bytes, .. }, table) in list.tables() {
                         if found.get(name) == Some(bytes) {
                             listed.insert((table.meta.uid, *bytes), (*name, table.meta.clone()));
@@ -183,7 +192,43 @@ impl HeldObjects {
         }
         let others = found.into_iter().filter(|(name, _)| !names.contains(name));
         let unlisted = others.map(|(name, bytes)| ((name.uid, bytes), name)).collect();
-        Ok(Self { listed, unlisted })
+        Ok(Self { listed, unlisted, sources, last })
+    }
+
+    /// Refuses a database whose backups these cannot be: it has another path, its last commit is
+    /// older than theirs, and none of its tables is in them. A database has no id, and a path may
+    /// be a link, so that a database with more commits counts as the one of the backups.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    fn check_source(
+        &self,
+        dir: &Path,
+        last: SequenceNumber,
+        files: &[SourceFile<'_>],
+    ) -> Result<()> {
+        // Relative paths depend on the working directory, so one may be the end of the other.
+        let is_it = |source: &String| {
+            let source = Path::new(source);
+            source.ends_with(dir) || dir.ends_with(source)
+        };
+        let is_listed = |table: &&TableReference| {
+            let uid = table.meta.uid;
+            self.listed.range((uid, 0)..=(uid, u64::MAX)).next().is_some()
+        };
+        let mut tables = files.iter().flat_map(|file| &file.tables);
+        match self.sources.last() {
+            Some(other)
+                if last < self.last
+                    && !self.sources.iter().any(is_it)
+                    && !tables.any(|table| is_listed(table)) =>
+            {
+                Err(Error::invalid("the directory holds foreign backups, of another database")
+                    .with_mismatch(other, dir.display())
+                    .with_hint("give each database a directory of its own"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The name of the file that holds what `file` does, if the directory has it.
