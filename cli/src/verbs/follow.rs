@@ -6,7 +6,7 @@ use crate::argument::bytes;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::output::{Output, Style};
-use crate::session::{Start, exists};
+use crate::session::{Start, exists, family_on};
 use crate::verbs::watch::{object, print};
 use clap::Args;
 use siltdb::{Event, Follower, Options, SubscribeOptions};
@@ -33,6 +33,9 @@ pub struct Arguments {
     /// Only changes of this family [default: of all]
     #[arg(long, value_name = "NAME")]
     family: Option<String>,
+    /// The branch of that family [default: the one that is checked out]
+    #[arg(long, value_name = "NAME", requires = "family")]
+    branch: Option<String>,
     /// Only changes of keys that begin with this.
     #[arg(long, value_name = "KEY")]
     prefix: Option<OsString>,
@@ -47,8 +50,8 @@ pub struct Arguments {
 /// Prints commits until Ctrl-C.
 ///
 /// # Errors
-/// [`Failure::Missing`] if there is no such database or family; [`Failure::Interrupted`]; those of
-/// the database and of stdout.
+/// [`Failure::Missing`] if there is no such database, branch or family; [`Failure::Interrupted`];
+/// those of the database and of stdout.
 pub fn run(start: Start, path: &Path, arguments: &Arguments) -> Result<()> {
     let _watched = interrupt::watch()?;
     let Start { mut output, options } = start;
@@ -103,11 +106,10 @@ impl Arguments {
             None => wanted.from_oldest(),
         };
         if let Some(name) = &self.family {
-            let family = follower.db().family(name).map_err(|_| {
-                let hint = "`silt families` lists them";
-                Failure::Missing(format!("no family `{name}`; {hint}"))
-            })?;
-            wanted = wanted.family(&family);
+            let db = follower.db();
+            let checked_out = db.checked_out();
+            let branch = self.branch.as_deref().unwrap_or(&checked_out);
+            wanted = wanted.family(&family_on(&db, branch, name)?);
         }
         if let Some(prefix) = &self.prefix {
             wanted = wanted.prefix(bytes(prefix, output.settings().form)?);
