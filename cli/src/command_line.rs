@@ -215,7 +215,7 @@ enum FamiliesVerb {
     List(On<Nothing>),
     /// Create a family
     #[command(after_help = families::HELP)]
-    Create(On<families::NameArguments>),
+    Create(On<families::CreateArguments>),
     /// Drop a family with everything in it
     #[command(after_help = families::HELP)]
     Drop(On<families::NameArguments>),

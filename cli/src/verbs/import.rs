@@ -18,6 +18,7 @@ use crate::formats::key::{KeyFields, KeyRule};
 use crate::formats::record::{BadRecord, ReadError};
 use crate::formats::{Format, Reader, ReaderOptions};
 use crate::interrupt;
+use crate::key_form::KeyForm;
 use crate::limits::check_entry;
 use crate::output::{Settings, Style, message};
 use crate::progress::Progress;
@@ -320,12 +321,13 @@ impl InputArguments {
 /// database. Earlier commits stay, and the failure says how to continue.
 pub fn run(session: &mut Session, mut job: Job) -> Result<()> {
     let family = open_family(session, job.family.name())?;
+    let keys = KeyForm::new(session.output.settings().form, family.key_order());
     if job.order == Order::Sorted {
-        return run_sorted(session, job, &family);
+        return run_sorted(session, job, (&family, &keys));
     }
     let mut known = Known::of(&family)?;
     let before = known.before();
-    let outcome = job.transfer(session, &family, &mut known);
+    let outcome = job.transfer(session, (&family, &keys), &mut known);
     // After a bad record, earlier commits are made as safe as at a regular end.
     let synced = match job.durability {
         Durability::Volatile => session.db().flush(),
@@ -347,9 +349,13 @@ pub fn run(session: &mut Session, mut job: Job) -> Result<()> {
 }
 
 /// Loads the records of `job`, whose keys ascend, at once or not at all.
-fn run_sorted(session: &mut Session, mut job: Job, family: &Family) -> Result<()> {
+fn run_sorted(
+    session: &mut Session,
+    mut job: Job,
+    (family, keys): (&Family, &KeyForm),
+) -> Result<()> {
     let mut ingestion = family.ingest()?;
-    job.each_sorted(&mut |key, value| ingestion.put(key, value))?;
+    job.each_sorted(keys, &mut |key, value| ingestion.put(key, value))?;
     job.tally.new = ingestion.entries();
     let ingested = ingestion.finish()?;
     job.tell_bad(session.output.settings().style);
@@ -415,9 +421,29 @@ impl Job {
         Ok(())
     }
 
-    fn transfer(&mut self, session: &Session, family: &Family, known: &mut Known) -> Result<()> {
+    /// Converts the keys of the next commit from the text of the family's order.
+    fn encode(&mut self, keys: &KeyForm) -> Result<()> {
+        if !keys.has_text() {
+            return Ok(());
+        }
+        for bad in self.chunk.encode(keys) {
+            match self.bad {
+                OnBad::LeaveOut => self.tally.leave_out(&bad),
+                OnBad::Stop => return Err(self.bad_record(&bad)),
+            }
+        }
+        Ok(())
+    }
+
+    fn transfer(
+        &mut self,
+        session: &Session,
+        (family, keys): (&Family, &KeyForm),
+        known: &mut Known,
+    ) -> Result<()> {
         let mut batch = WriteBatch::new();
         loop {
+            self.encode(keys)?;
             let looked_up = self.chunk.look_up(family, known);
             looked_up.map_err(|error| self.stopped(error.into()))?;
             if self.on_duplicate == OnDuplicate::Fail {
@@ -463,8 +489,8 @@ impl Job {
     /// # Errors
     /// [`Failure::Usage`] with the line of a bad record, and of one that `put` refuses as invalid;
     /// [`Failure::Interrupted`]; errors of the input and of `put`.
-    pub fn each_sorted(&mut self, put: &mut OnRecord<'_>) -> Result<()> {
-        let (read, loaded) = load::while_reading(put, |loader| self.read_for(loader))?;
+    pub fn each_sorted(&mut self, keys: &KeyForm, put: &mut OnRecord<'_>) -> Result<()> {
+        let (read, loaded) = load::while_reading(put, |loader| self.read_for(keys, loader))?;
         loaded.map_err(|load::Refused { line, error }| match error.kind() {
             siltdb::ErrorKind::InvalidArgument => {
                 let reason = format!("{}: line {line}: {error}", self.name);
@@ -475,8 +501,9 @@ impl Job {
         read
     }
 
-    fn read_for(&mut self, loader: &Loader) -> Result<()> {
+    fn read_for(&mut self, keys: &KeyForm, loader: &Loader) -> Result<()> {
         loop {
+            self.encode(keys)?;
             self.tally.done = self.taken;
             self.progress.set(self.bytes_read.get());
             let Some(next) = loader.exchange(std::mem::take(&mut self.chunk)) else {

@@ -5,6 +5,7 @@
 use crate::argument::{BoundsArguments, FamilyArguments};
 use crate::failure::{Failure, Result};
 use crate::interrupt;
+use crate::key_form::KeyForm;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::session::{Session, exists, follow};
@@ -136,7 +137,8 @@ pub fn compact(session: &mut Session, arguments: &CompactArguments) -> Result<()
         move |progress: CompactProgress| done.store(progress.bytes_done, Ordering::Relaxed);
     let work: Box<dyn FnOnce() -> siltdb::Result<()> + Send> = if arguments.bounds.is_given() {
         let family = session.family(name)?;
-        match arguments.bounds.range(session.output.settings().form)? {
+        let keys = KeyForm::new(session.output.settings().form, family.key_order());
+        match keys.range(&arguments.bounds)? {
             Some(range) => {
                 Box::new(move || family.compact_range_with(range, &options, &mut on_progress))
             }

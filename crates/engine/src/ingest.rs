@@ -192,9 +192,9 @@ pub fn finish(
 /// The files stay as they are. Durable on return.
 ///
 /// # Errors
-/// `NotFound`, if a file is missing; `InvalidArgument`, if it was not written to be ingested, or
-/// two files of a family overlap; `Unsupported`, for another order of keys or a later version;
-/// `Corruption`, naming file and offset; otherwise as [`finish`].
+/// `NotFound`, if a file is missing; `InvalidArgument`, if it was not written to be ingested, its
+/// keys have another order than the family, or two files of a family overlap; `Unsupported`, for a
+/// later version; `Corruption`, naming file and offset; otherwise as [`finish`].
 pub fn ingest_files(database: &Database, files: &[(Arc<FamilyData>, PathBuf)]) -> Result<Ingested> {
     let mut families: Vec<&Arc<FamilyData>> = files.iter().map(|(family, _)| family).collect();
     families.sort_by_key(|family| family.id);

@@ -27,14 +27,22 @@ impl fmt::Debug for Ingestion {
 }
 
 impl Ingestion {
-    /// Adds a key and its value. The key must be greater than the one before.
+    /// Adds a key and its value, with the expiry of a [`Family::put`]. The key must be greater than
+    /// the one before.
     ///
     /// # Errors
     /// - `InvalidArgument`, if the key is not greater than the one before, with both keys; if key
     ///   or value are too long. The entry is left out, and the stream can go on.
     /// - `NoSpace`, `Poisoned`, `Closed`, `Io`. Every later call then fails.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.add(EntryKind::Put, key.as_ref(), value.as_ref())
+        let (key, value) = (key.as_ref(), value.as_ref());
+        match self.place.ttl_expiry_ms() {
+            None => self.add(EntryKind::Put, key, value),
+            Some(expiry_ms) => {
+                let payload = [&expiry_ms.to_le_bytes()[..], value].concat();
+                self.add(EntryKind::PutExpiring, key, &payload)
+            }
+        }
     }
 
     /// Adds the deletion of a key, which must be greater than the one before.
@@ -155,7 +163,8 @@ impl Db {
     /// into the family beside it: all of them in one edit, or none. Durable on return.
     ///
     /// The files are copied, and stay as they are. Every block is read and verified. All entries
-    /// are newer than every commit published before, and have one sequence number. Otherwise as
+    /// are newer than every commit published before, and have one sequence number. Values keep the
+    /// expiries that the files give them, whatever the TTL of the family. Otherwise as
     /// [`Family::ingest`].
     ///
     /// ```
@@ -175,9 +184,10 @@ impl Db {
     ///
     /// # Errors
     /// - `NotFound`, if a file is missing or a family was dropped.
-    /// - `InvalidArgument`, if a file was not written to be ingested, two files of one family
+    /// - `InvalidArgument`, if a file was not written to be ingested, has another
+    ///   [key order](crate::FamilyOptions::key_order) than the family, two files of one family
     ///   overlap, or a family is of another database.
-    /// - `Unsupported`, if a file has another order of keys, or a later version wrote it.
+    /// - `Unsupported`, if a later version wrote a file.
     /// - `Corruption`, with file and offset.
     /// - As [`Ingestion::finish`].
     ///

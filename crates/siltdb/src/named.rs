@@ -3,12 +3,14 @@
 //! An option has the name of its method. Options that are code (merge operators, file system,
 //! clock) have no name.
 
+use crate::key_order::KeyOrder;
 use crate::options::{
     Compression, Create, Durability, FamilyOptions, LogIo, Options, ReadIo, RecoveryMode, TableKind,
 };
 use siltdb_base::error::{Error, Result};
 use siltdb_engine::options::Access;
-use std::{path::PathBuf, str::FromStr, time::Duration};
+use siltdb_tree::options::BYTEWISE;
+use std::{path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
 /// Prefix of the names of the default family's options.
 const DEFAULT_FAMILY: &str = "default_family.";
@@ -75,6 +77,9 @@ const FAMILY_OPTIONS: &[Named<FamilyOptions>] = options! {
     "level_size_ratio", NUMBER, tree.level_size_ratio, number, u32::to_string;
     "level0_runs", NUMBER, tree.level0_runs_trigger, number, u32::to_string;
     "cold_from_level", NUMBER, tree.cold_from_level, number, u32::to_string;
+    "ttl", "a time, as 200ms, 5s, 30m or 7d; 0s for none", tree.ttl_ms, ttl, ttl_text;
+    "key_order", "bytewise or the name of an order, as u64",
+        tree.key_order, key_order, key_order_text;
 };
 
 const CREATES: &[(&str, Create)] =
@@ -273,6 +278,28 @@ fn time(text: &str) -> Option<Duration> {
         None => (text.strip_suffix('s')?, 1000),
     };
     Some(Duration::from_millis(digits.trim_end().parse::<u64>().ok()?.checked_mul(unit_ms)?))
+}
+
+fn ttl(text: &str) -> Option<u64> {
+    let units = [("m", 60), ("h", 3600), ("d", 86_400)];
+    let Some((digits, unit_s)) =
+        units.iter().find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)))
+    else {
+        return u64::try_from(time(text)?.as_millis()).ok();
+    };
+    digits.trim_end().parse::<u64>().ok()?.checked_mul(unit_s * 1000)
+}
+
+fn ttl_text(ttl_ms: &u64) -> String {
+    format!("{ttl_ms}ms")
+}
+
+fn key_order(text: &str) -> Option<Option<Arc<str>>> {
+    KeyOrder::named(text).ok().map(KeyOrder::into_stored)
+}
+
+fn key_order_text(name: &Option<Arc<str>>) -> String {
+    name.as_deref().unwrap_or(BYTEWISE).to_owned()
 }
 
 fn durability(text: &str) -> Option<Durability> {

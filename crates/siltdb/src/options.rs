@@ -2,6 +2,7 @@
 //!
 //! These are builders only: the calls that use them check the ranges.
 
+use crate::{key_order::KeyOrder, source::whole_ms};
 use siltdb_base::{clock::Clock, fs::Fs};
 use siltdb_engine::options::{Access, EngineOptions};
 use siltdb_tree::options::TreeOptions;
@@ -413,6 +414,50 @@ impl FamilyOptions {
     #[must_use]
     pub fn cold_from_level(mut self, level: u32) -> Self {
         self.tree.cold_from_level = level;
+        self
+    }
+
+    /// Time after which values expire whose write gives no expiry, in whole ms, rounded up; zero
+    /// for none. Default: none.
+    ///
+    /// A put then does what [`put_for`](crate::Family::put_for) with this time does: in the family,
+    /// a [`WriteBatch`](crate::WriteBatch), a transaction, or a bucket. The time counts from the
+    /// call, so a value in a batch expires as if it had been written at once. A write that gives an
+    /// expiry keeps it. Counters of [`next_id`](crate::Family::next_id) and the entries that name
+    /// buckets do not expire.
+    ///
+    /// Values that come from elsewhere keep the expiries that they have: by
+    /// [`Db::batch_from_bytes`](crate::Db::batch_from_bytes), [`Db::ingest`](crate::Db::ingest), an
+    /// import of an archive, or a merge of branches.
+    ///
+    /// A changed TTL holds for later writes: the expiry lies with each value. A family with a merge
+    /// operator has no TTL, because operands do not expire.
+    ///
+    /// ```
+    /// use siltdb::{FamilyOptions, Options, Read, testing::{ManualClock, MemFs}};
+    /// use std::{sync::Arc, time::Duration};
+    ///
+    /// let clock = Arc::new(ManualClock::new(0));
+    /// let db = Options::new().fs(Arc::new(MemFs::new())).clock(clock.clone()).open("data")?;
+    /// let sessions = FamilyOptions::new().ttl(Duration::from_secs(60));
+    /// let sessions = db.create_family("sessions", sessions)?;
+    /// sessions.put("token", "alice")?;
+    /// clock.advance(Duration::from_secs(60));
+    /// assert!(!sessions.contains("token")?);
+    /// # Ok::<(), siltdb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.tree.ttl_ms = whole_ms(ttl);
+        self
+    }
+
+    /// The order of keys: a named encoding that [`Family::typed`](crate::Family::typed) applies to
+    /// them. The name is stored, and a family keeps its order. Default: [`KeyOrder::bytewise`].
+    /// Options without an order fit every family.
+    #[must_use]
+    pub fn key_order(mut self, order: KeyOrder) -> Self {
+        self.tree.key_order = order.into_stored();
         self
     }
 

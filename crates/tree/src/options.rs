@@ -16,9 +16,10 @@
 //! 7    table bytes target varint
 //! 8    base level bytes varint
 //! 9    tombstone percent trigger varint
-//! 10   key order: `bytewise`
+//! 10   key order, a name; `bytewise` without one
 //! 13   table kind varint: 2 B+tree; absent: block
 //! 17   cold from level varint; absent: all tables are hot
+//! 19   TTL in ms varint; absent without one
 //! ```
 
 use crate::merge_operator::{MergeOperator, not_given};
@@ -45,6 +46,9 @@ pub const TABLE_BYTES_TARGET: RangeInclusive<u64> = 1 << 10..=1 << 32;
 /// Base level sizes that are permitted, in bytes.
 pub const BASE_LEVEL_BYTES: RangeInclusive<u64> = 1 << 10..=1 << 48;
 
+/// Longest name of a key order, in bytes: as much as a family's own name.
+pub const KEY_ORDER_BYTES_MAX: usize = 255;
+
 /// Tombstone triggers that are permitted, in percent; one above 100 never triggers.
 pub const TOMBSTONE_PERCENT_TRIGGER: RangeInclusive<u32> = 1..=101;
 
@@ -63,8 +67,8 @@ const FIELDS: FieldList = FieldList {
     ],
 };
 
-/// The one order of keys, by name: that of their bytes. Others would be encodings of keys.
-const KEY_ORDER: &[u8] = b"bytewise";
+/// The name of the order of keys without an encoding: that of their bytes.
+pub const BYTEWISE: &str = "bytewise";
 
 /// What can be chosen about one tree.
 #[derive(Clone, Debug)]
@@ -87,6 +91,11 @@ pub struct TreeOptions {
     pub tombstone_percent_trigger: u32,
     /// Tables from this level on belong to the cold tier, in [`COLD_FROM_LEVEL`].
     pub cold_from_level: u32,
+    /// The name of the encoding that orders keys; `None` for their bytes. The tree does not use it:
+    /// it compares encoded keys.
+    pub key_order: Option<Arc<str>>,
+    /// Time from a write without an expiry to the expiry of its value, in ms; 0 for no expiry.
+    pub ttl_ms: u64,
     /// What later versions chose.
     pub unknown: UnknownFields,
 }
@@ -102,6 +111,8 @@ impl Default for TreeOptions {
             base_level_bytes: 256 << 20,
             tombstone_percent_trigger: 50,
             cold_from_level: *COLD_FROM_LEVEL.end(),
+            key_order: None,
+            ttl_ms: 0,
             unknown: UnknownFields::default(),
         }
     }
@@ -120,7 +131,15 @@ impl TreeOptions {
         in_range("base_level_bytes", self.base_level_bytes, &BASE_LEVEL_BYTES)?;
         let percent = self.tombstone_percent_trigger;
         in_range("tombstone_percent_trigger", percent, &TOMBSTONE_PERCENT_TRIGGER)?;
-        in_range("cold_from_level", self.cold_from_level, &COLD_FROM_LEVEL)
+        in_range("cold_from_level", self.cold_from_level, &COLD_FROM_LEVEL)?;
+        if let Some(name) = &self.key_order {
+            check_key_order(name)?;
+        }
+        if self.ttl_ms > 0 && self.merge_operator.is_some() {
+            return Err(Error::invalid("a family with a merge operator has no TTL")
+                .with_hint("operands do not expire, so its values would outlive their time"));
+        }
+        Ok(())
     }
 
     /// Appends the encoding to `out`. Of the merge operator only the name is stored.
@@ -137,7 +156,8 @@ impl TreeOptions {
         fields.put_number(7, self.table_bytes_target);
         fields.put_number(8, self.base_level_bytes);
         fields.put_number(9, u64::from(self.tombstone_percent_trigger));
-        fields.put(10, |value| value.extend_from_slice(KEY_ORDER));
+        let order = self.key_order.as_deref().unwrap_or(BYTEWISE);
+        fields.put(10, |value| value.extend_from_slice(order.as_bytes()));
         // Absent by default, so that versions that know one kind can open databases without others.
         if self.table.kind != TableKind::Block {
             fields.put_number(13, self.table.kind.to_number());
@@ -146,6 +166,7 @@ impl TreeOptions {
         if self.cold_from_level != *COLD_FROM_LEVEL.end() {
             fields.put_number(17, u64::from(self.cold_from_level));
         }
+        fields.put_count(19, self.ttl_ms);
         fields.finish();
     }
 
@@ -196,24 +217,31 @@ impl TreeOptions {
             7 => self.table_bytes_target = value.varint()?,
             8 => self.base_level_bytes = value.varint()?,
             9 => self.tombstone_percent_trigger = value.varint_u32()?,
-            10 => check_key_order(value.take_all())?,
+            10 => {
+                let name = std::str::from_utf8(value.take_all())
+                    .map_err(|_| Error::corruption("the name of a key order is not UTF-8"))?;
+                self.key_order = (name != BYTEWISE).then(|| name.into());
+            }
             13 => {
                 self.table.kind = TableKind::from_number(value.varint()?)
                     .ok_or_else(|| Error::new(ErrorKind::Unsupported, "unknown table kind"))?;
             }
             17 => self.cold_from_level = value.varint_u32()?,
+            19 => self.ttl_ms = value.varint()?,
             _ => return Ok(StoredField::Unknown),
         }
         Ok(StoredField::Known)
     }
 }
 
-fn check_key_order(name: &[u8]) -> Result<()> {
-    if name == KEY_ORDER {
+fn check_key_order(name: &str) -> Result<()> {
+    let is_name = (1..=KEY_ORDER_BYTES_MAX).contains(&name.len());
+    if is_name && name.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Unsupported, "unknown key order of a family")
-        .with_mismatch(KEY_ORDER.escape_ascii(), name.escape_ascii()))
+    let permitted = format!("1 to {KEY_ORDER_BYTES_MAX} printable ASCII characters, no space");
+    Err(Error::invalid("bad name of a key order")
+        .with_mismatch(permitted, name.escape_default().to_string()))
 }
 
 fn in_range<T: PartialOrd + std::fmt::Display>(

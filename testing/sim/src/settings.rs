@@ -3,7 +3,7 @@
 //! They decide the conditions of a run, not its operations.
 
 use crate::{draw::Draw, keys::KeyShape, operator::Operator};
-use siltdb::{Compression, Durability, FamilyOptions, Options, ReadIo, TableKind};
+use siltdb::{Compression, Durability, FamilyOptions, KeyOrder, Options, ReadIo, TableKind};
 use siltdb_base::{clock::ManualClock, fs::mem::MemFs};
 use std::{sync::Arc, time::Duration};
 
@@ -102,10 +102,19 @@ pub struct FamilySettings {
     level_size_ratio: u32,
     level0_runs: u32,
     cold_from_level: u32,
+    /// The name of the key order; `None` leaves a family the one that it has.
+    pub key_order: Option<&'static str>,
 }
 
 impl FamilySettings {
-    /// Draws the settings of a family.
+    /// Draws the settings of a new family. Its keys lie in the order of their bytes, whatever its
+    /// key order.
+    pub fn new_family(draw: &mut Draw) -> Self {
+        let orders = [None, None, None, Some("u64"), Some("(string,reverse(i32))"), Some("sim.x")];
+        Self { key_order: draw.pick(&orders), ..Self::new(draw) }
+    }
+
+    /// Draws the settings of a family, without a key order.
     pub fn new(draw: &mut Draw) -> Self {
         Self {
             table_kind: draw.pick(&[TableKind::Block, TableKind::BTree]),
@@ -118,13 +127,21 @@ impl FamilySettings {
             level_size_ratio: draw.pick(&[2, 4, 10]),
             level0_runs: draw.pick(&[1, 2, 4]),
             cold_from_level: draw.pick(&[7, 7, 6, 2, 1, 0]),
+            key_order: None,
         }
     }
 
     /// The options of a family with these settings and the merge operator `operator`.
+    ///
+    /// # Panics
+    /// If the key order has no such name.
     #[must_use]
     pub fn options(self, operator: Operator) -> FamilyOptions {
+        let order = self.key_order.map_or_else(KeyOrder::bytewise, |name| {
+            KeyOrder::named(name).expect("it is drawn from names")
+        });
         FamilyOptions::new()
+            .key_order(order)
             .table_kind(self.table_kind)
             .block_bytes(self.block_bytes)
             .compression(self.compression)

@@ -8,7 +8,8 @@
 
 use siltdb::{
     BranchOptions, Compression, Db, Durability, ErrorKind, Family, FamilyOptions, Isolation,
-    MergeOptions, OnConflict, Options, Read, RetentionFloor, TableKind, WriteBatch, WriteOptions,
+    KeyOrder, MergeOptions, OnConflict, Options, Read, RetentionFloor, TableKind, WriteBatch,
+    WriteOptions,
     inspect::{self, Detail, Line},
 };
 use siltdb_base::{
@@ -36,6 +37,19 @@ const PREPARED: &str = "0.1-prepared";
 
 /// A family and clones of it, with references that hide newer entries.
 const CLONES: &str = "0.1-clones";
+
+/// Families with key orders, and one with a TTL.
+const ORDERS: &str = "0.1-orders";
+
+/// Key orders, each with keys in that order.
+const ORDERED: [(&str, &[&str]); 6] = [
+    ("u64", &["1", "255", "256", "18446744073709551615"]),
+    ("(i64,string)", &[r#"(-300,"b")"#, r#"(-1,"")"#, r#"(-1,"a\x00b")"#, r#"(7,"a")"#]),
+    ("reverse((string,u8))", &[r#"("b",0)"#, r#"("a\x00",1)"#, r#"("a",2)"#, r#"("a",1)"#]),
+    ("caseless", &["", "apple", "README", "readme", "Zebra"]),
+    ("(option(f64),bool,le[4])", &["(none,true,256)", "(some(-0.5),false,1)"]),
+    ("golden.order", &[r#""any bytes""#, r#""any\xff""#]),
+];
 
 /// Tables that were ingested, each reference with a global sequence.
 const INGESTED: &str = "0.1-ingested";
@@ -351,6 +365,33 @@ fn write_clones(writer: &mut Writer) {
     writer.crash(db, Crash::Kill);
 }
 
+/// A family of each order with keys in a table and in the log, and one whose values expire.
+fn write_orders(writer: &mut Writer) {
+    let db = writer.open();
+    let ordered = ORDERED.map(|(name, keys)| {
+        let order = KeyOrder::named(name).unwrap();
+        let options = small(Compression::Lz4).key_order(order.clone());
+        let keys: Vec<_> = keys.iter().map(|key| order.key_of(key).unwrap()).collect();
+        (db.create_family(name, options).unwrap(), keys)
+    });
+    let ttl = Duration::from_millis(LATE_MS - WRITTEN_MS);
+    let expiring = db.create_family("expiring", small(Compression::Lz4).ttl(ttl)).unwrap();
+    let default = db.default_family();
+    for number in 0..120 {
+        writer.put(&default, format!("row:{number:05}").as_bytes(), &value(number, 10));
+    }
+    for (family, keys) in &ordered {
+        writer.put(family, &keys[0], b"in a table");
+    }
+    writer.put(&expiring, b"early", b"in a table");
+    db.flush().unwrap();
+    for (family, keys) in &ordered {
+        keys[1..].iter().for_each(|key| writer.put(family, key, b"in the log"));
+    }
+    writer.put(&expiring, b"late", b"in the log");
+    writer.crash(db, Crash::Kill);
+}
+
 /// A stream and table files, ingested over older entries and under later ones.
 fn write_ingested(writer: &mut Writer) {
     let db = writer.open();
@@ -553,6 +594,8 @@ fn written(name: &str) -> (Files, Files, Contents) {
     let mut writer = Writer::new();
     if name == CLONES {
         write_clones(&mut writer);
+    } else if name == ORDERS {
+        write_orders(&mut writer);
     } else if name == INGESTED {
         write_ingested(&mut writer);
     } else if name == BRANCHES {
@@ -838,6 +881,29 @@ fn a_stored_clone_has_references_that_hide_what_is_newer() {
 }
 
 #[test]
+fn stored_families_keep_their_key_orders_and_their_ttl() {
+    let place = tempfile::tempdir().unwrap();
+    for (name, bytes) in files_of(&Path::new(STORED).join(ORDERS)) {
+        fs::write(place.path().join(name), bytes).unwrap();
+    }
+    let db = options().open(place.path()).unwrap();
+    for (name, texts) in ORDERED {
+        let family = db.family(name).unwrap();
+        let order = family.key_order();
+        assert_eq!(order.name(), name);
+        let keys = family.iter().unwrap().keys();
+        let keys: Vec<_> = keys.map(|key| order.text_of(&key.unwrap()).unwrap()).collect();
+        assert_eq!(keys, texts, "{name}");
+    }
+    let typed = db.family("u64").unwrap().typed::<u64, String>().unwrap();
+    assert_eq!(typed.last().unwrap(), Some((u64::MAX, "in the log".to_owned())));
+    let refused = db.family("u64").unwrap().typed::<i64, String>().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    let ttl = db.family("expiring").unwrap().options().get("ttl").unwrap();
+    assert_eq!(ttl, format!("{}ms", LATE_MS - WRITTEN_MS));
+}
+
+#[test]
 fn a_stored_ingest_has_one_sequence_number_in_all_its_families() {
     let mut tables = BTreeMap::<String, BTreeSet<String>>::new();
     let dir = Path::new(STORED).join(INGESTED);
@@ -950,7 +1016,7 @@ fn a_stored_database_of_trees_has_tables_of_both_kinds_and_inner_nodes() {
 
 #[test]
 fn todays_code_writes_the_newest_stored_databases_byte_by_byte() {
-    [NEWEST, PREPARED, CLONES, INGESTED, BRANCHES, TIERS, HISTORY, BTREE]
+    [NEWEST, PREPARED, CLONES, ORDERS, INGESTED, BRANCHES, TIERS, HISTORY, BTREE]
         .into_iter()
         .for_each(compare_written);
 }

@@ -54,6 +54,8 @@ fn every_value_that_differs_from_the_default_is_read_back() {
         ("default_family.level_size_ratio", "4"),
         ("default_family.level0_runs", "2"),
         ("default_family.cold_from_level", "3"),
+        ("default_family.ttl", "60000ms"),
+        ("default_family.key_order", "(u64,reverse(string))"),
     ];
     let mut options = Options::new();
     let defaults = options.entries();
@@ -85,6 +87,14 @@ fn bytes_and_times_have_units() {
     for text in ["", "s", "2", "2m", "-1s"] {
         assert_eq!(time(text), None, "{text}");
     }
+    let ttls =
+        [("0s", 0), ("1500ms", 1500), ("30m", 1_800_000), ("2h", 7_200_000), ("1d", 86_400_000)];
+    for (text, expected) in ttls {
+        assert_eq!(ttl(text), Some(expected), "{text}");
+    }
+    for text in ["", "d", "7", "-1d", "99999999999999999d"] {
+        assert_eq!(ttl(text), None, "{text}");
+    }
 }
 
 #[test]
@@ -106,6 +116,8 @@ fn an_unknown_name_lists_the_names_and_a_bad_value_what_is_permitted() {
         ("create", "maybe", "if_missing"),
         ("default_family.block_bytes", "1", "1024..=1048576"),
         ("default_family.level0_runs", "0", "1..=1000"),
+        ("default_family.ttl", "1y", "30m or 7d"),
+        ("default_family.key_order", "u63", "name of an order"),
     ] {
         let before = options.get(name).unwrap();
         let error = options.set(name, value).unwrap_err();

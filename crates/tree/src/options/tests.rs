@@ -38,6 +38,8 @@ fn unusual() -> TreeOptions {
         base_level_bytes: 5 << 20,
         tombstone_percent_trigger: 101,
         cold_from_level: 5,
+        key_order: Some("reverse(u64)".into()),
+        ttl_ms: 0,
         unknown: UnknownFields::default(),
     }
 }
@@ -75,7 +77,9 @@ fn every_truncation_and_flipped_bit_is_refused_or_read_without_panic() {
 fn unknown_fields_and_operators_are_refused_by_their_kind() {
     let decode = |bytes: &[u8]| TreeOptions::decode(bytes, &|_| None).unwrap_err().kind();
     assert_eq!(decode(&[11, 0]), ErrorKind::Unsupported);
-    assert_eq!(decode(&[10, 1, b'x']), ErrorKind::Unsupported);
+    assert_eq!(decode(&[10, 1, 0xff]), ErrorKind::Corruption);
+    assert_eq!(decode(&[10, 1, b' ']), ErrorKind::InvalidArgument);
+    assert_eq!(decode(&[10, 0]), ErrorKind::InvalidArgument);
     assert_eq!(decode(&[4, 1, b'x']), ErrorKind::InvalidArgument);
     assert_eq!(decode(&[5, 1, 4, 5, 1, 4]), ErrorKind::Corruption);
     assert_eq!(decode(&[5, 1, 1]), ErrorKind::InvalidArgument);
@@ -112,4 +116,25 @@ fn limits_are_accepted_and_one_past_them_is_not() {
     assert!(!check(&|options| options.tombstone_percent_trigger = 0));
     assert!(check(&|options| options.cold_from_level = 7));
     assert!(!check(&|options| options.cold_from_level = 8));
+    let name = |bytes: usize| Some("n".repeat(bytes).into());
+    assert!(check(&|options| options.key_order = name(KEY_ORDER_BYTES_MAX)));
+    assert!(!check(&|options| options.key_order = name(KEY_ORDER_BYTES_MAX + 1)));
+    assert!(!check(&|options| options.key_order = name(0)));
+    assert!(check(&|options| options.ttl_ms = u64::MAX));
+    assert!(!check(&|options| *options = TreeOptions { ttl_ms: 1, ..unusual() }));
+}
+
+#[test]
+fn a_ttl_round_trips_and_none_is_not_stored() {
+    let encoded = |ttl_ms| {
+        let mut bytes = Vec::new();
+        TreeOptions { ttl_ms, ..TreeOptions::default() }.encode(&mut bytes);
+        bytes
+    };
+    for ttl_ms in [1, 60_000, u64::MAX] {
+        let read = TreeOptions::decode(&encoded(ttl_ms), &|_| None).unwrap();
+        assert_eq!(read.ttl_ms, ttl_ms);
+        assert!(encoded(ttl_ms).len() > encoded(0).len());
+    }
+    assert_eq!(TreeOptions::decode(&encoded(0), &|_| None).unwrap().ttl_ms, 0);
 }

@@ -4,7 +4,7 @@
 //! sequence number when it is installed, so each key has one entry at most.
 
 use crate::{
-    options::TreeOptions,
+    options::{BYTEWISE, TreeOptions},
     rewrite::job::{JobContext, JobOutput, JobPart, NewFile, NewTable, NewTables, Opening},
     rewrite::output::origin_of,
 };
@@ -215,9 +215,9 @@ fn new_table(family: FamilyId, file: &NewFile, meta: TableMeta) -> NewTable {
 /// database. It is durable once the output that `tables` gives is.
 ///
 /// # Errors
-/// `InvalidArgument`, if it was not written to be ingested; `Unsupported`, if another order of keys
-/// or a later version is; `Corruption`, naming file and offset; what reading and writing fail with.
-/// No file is left then.
+/// `InvalidArgument`, if it was not written to be ingested, or its keys have another order than the
+/// family; `Unsupported`, if a later version wrote it; `Corruption`, naming file and offset; what
+/// reading and writing fail with. No file is left then.
 pub fn copy_external(
     (family, options): (FamilyId, &TreeOptions),
     (source, path): (&Arc<dyn File>, &Path),
@@ -225,7 +225,7 @@ pub fn copy_external(
     context: &JobContext<'_>,
 ) -> Result<()> {
     let table = TableScan::open_file(Arc::clone(source), path)?;
-    check_external(&table, path)?;
+    check_external(&table, options, path)?;
     let (file, mut writer) = NewFile::create(context)?;
     let origin = origin_of(family, options, context);
     let named = ((context.uids)(), origin);
@@ -240,13 +240,20 @@ pub fn copy_external(
     })
 }
 
-fn check_external(table: &Arc<TableScan>, path: &Path) -> Result<()> {
+fn check_external(table: &Arc<TableScan>, options: &TreeOptions, path: &Path) -> Result<()> {
     let Some(external) = table.external() else {
         return Err(Error::invalid("the table was not written to be ingested")
             .with_file(path)
             .with_hint("write one with a TableWriter or `silt table`"));
     };
     external.check().map_err(|error| error.or_file(path))?;
+    let order = options.key_order.as_deref().unwrap_or(BYTEWISE);
+    if external.key_order != order {
+        return Err(Error::invalid("the table has another key order than the family")
+            .with_file(path)
+            .with_mismatch(order, external.key_order.escape_debug())
+            .with_hint("write it with the key order of the family in its options"));
+    }
     let meta = table.meta();
     let mut is_fit = meta.sequence_max == SequenceNumber::ZERO && meta.range_tombstones == 0;
     let mut blocks = table.blocks()?;

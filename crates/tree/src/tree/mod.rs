@@ -57,6 +57,8 @@ pub struct Tree {
     id: FamilyId,
     files: Arc<OpenFiles>,
     options: ArcSwap<TreeOptions>,
+    /// That of the options, at hand for each write.
+    ttl_ms: AtomicU64,
     view: ArcSwap<View>,
     changes: AtomicU64,
     change: Mutex<Flushed>,
@@ -98,6 +100,7 @@ impl Tree {
         Self {
             id,
             files,
+            ttl_ms: AtomicU64::new(options.ttl_ms),
             options: ArcSwap::from_pointee(options),
             view: ArcSwap::from_pointee(view),
             changes: AtomicU64::new(0),
@@ -149,8 +152,18 @@ impl Tree {
         self.options.load()
     }
 
+    /// The time from a write without an expiry to the expiry of its value, in ms; 0 for none.
+    #[inline]
+    #[must_use]
+    pub fn ttl_ms(&self) -> u64 {
+        // Relaxed: a write that races with a change of the options follows either.
+        self.ttl_ms.load(Ordering::Relaxed)
+    }
+
     /// Changes the options for whatever begins from now on.
     pub fn set_options(&self, options: TreeOptions) {
+        // Relaxed: as in `ttl_ms`.
+        self.ttl_ms.store(options.ttl_ms, Ordering::Relaxed);
         self.options.store(Arc::new(options));
     }
 
