@@ -173,9 +173,16 @@ impl Hand {
 
     fn add(&mut self, array: Weak<dyn Sweep>) {
         if self.arrays.len() >= self.arrays_max {
-            self.arrays.retain(|array| array.strong_count() > 0);
+            let is_there = |array: &Weak<dyn Sweep>| array.strong_count() > 0;
+            let before =
+                self.arrays.iter().take(self.array).filter(|array| is_there(array)).count();
+            if !self.arrays.get(self.array).is_some_and(is_there) {
+                self.slot = 0;
+            }
+            self.arrays.retain(is_there);
+            // Behind the last one, the first is next.
+            self.array = if before < self.arrays.len() { before } else { 0 };
             self.arrays_max = (2 * self.arrays.len()).max(ARRAYS_MIN);
-            (self.array, self.slot) = (0, 0);
         }
         self.arrays.push(array);
     }

@@ -550,7 +550,12 @@ fn write_trees(writer: &mut Writer) {
             changed.set_options(&changed.options().table_kind(TableKind::BTree)).unwrap();
         }
     }
-    db.close().unwrap();
+    for family in [&plain, &packed, &changed] {
+        for number in 0..4_u8 {
+            writer.put(family, &[b'l', number], b"in the log");
+        }
+    }
+    writer.crash(db, Crash::Kill);
 }
 
 /// A key of the history, and what it holds in one version.

@@ -311,7 +311,7 @@ impl<'f> TableWriter<'f> {
         let data_frames = self.index.blocks();
         let kind = self.options.kind;
         let index = std::mem::replace(&mut self.index, IndexWriter::new(kind));
-        let frames = index.finish(&mut |kind, raw| {
+        let frames = index.finish(|kind, raw| {
             let start = self.written;
             self.write_frame(kind, raw)?;
             Ok(start..self.written)

@@ -5,7 +5,7 @@
 
 use crate::table::format::block_info::BlockInfo;
 use crate::table::format::index::Index;
-use crate::table::format::node::Node;
+use crate::table::format::node::NodeView;
 use crate::table::read::contents::{TableContents, TableIndex};
 use crate::table::read::mapped::Mapped;
 use crate::table::read::readahead::Readahead;
@@ -209,7 +209,7 @@ impl Table {
     pub(in crate::table) fn descend(
         &self,
         tree: &TreeIndex,
-        choose: impl Fn(&Node<'_>) -> usize,
+        choose: impl Fn(&NodeView<'_>) -> usize,
     ) -> Result<Option<(NodeHold, usize)>> {
         tree.descend(&self.source, &self.cache, choose)
     }
@@ -251,7 +251,7 @@ impl Table {
             TableIndex::Whole(whole) => self.keep_at(&self.site(whole, index), block),
             TableIndex::Tree(TreeIndex::Mapped(_)) => {}
             TableIndex::Tree(TreeIndex::Cached(tree)) => {
-                let choose = |node: &Node<'_>| node.position_of(index as u64);
+                let choose = |node: &NodeView<'_>| node.position_of(index as u64);
                 // A node that cannot be read is found by the next reader.
                 if let Ok(Some((node, at))) = tree.descend(&self.source, &self.cache, choose)
                     && let Some(site) = node.site(at)
