@@ -536,7 +536,7 @@ fn write_trees(writer: &mut Writer) {
     let changed = db.create_family("changed", small(Compression::None)).unwrap();
     for round in 0..3 {
         for number in (round..90).step_by(3) {
-            let key = format!("row:{number:05}:{}", "long".repeat(120));
+            let key = format!("row:{number:05}:{}", "long".repeat(60));
             writer.put(&plain, key.as_bytes(), &value(number, 24 + number as usize % 400));
             let key = format!("row:{number:05}");
             writer.put(&packed, key.as_bytes(), &[number as u8; 90]);
