@@ -151,6 +151,9 @@ pub enum TableKind {
     Btree,
     /// Uncompressed, and read through a mapping.
     Mapped,
+    /// B+trees, uncompressed, and read through a mapping.
+    #[serde(rename = "btree-mapped")]
+    MappedBtree,
 }
 
 /// The isolation level that a row asks for.
@@ -175,6 +178,17 @@ pub enum Concurrency {
     Locks,
 }
 
+/// Where long values lie, at an engine that offers both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Values {
+    /// In the tables.
+    #[default]
+    Inline,
+    /// In files of their own.
+    Separated,
+}
+
 /// The configuration of a database.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -195,6 +209,8 @@ pub struct Config {
     pub table: TableKind,
     /// How transactions avoid lost updates.
     pub concurrency: Concurrency,
+    /// Where long values lie.
+    pub values: Values,
     /// Number of families, at least one.
     pub families: u32,
     /// Number of runs in level 0 that starts a compaction; `None` for the engine's own.
@@ -261,6 +277,7 @@ impl Default for Config {
             arm: Arm::Equal,
             table: TableKind::Block,
             concurrency: Concurrency::Optimistic,
+            values: Values::Inline,
             families: 1,
             level0_runs: None,
             entries_max: 1 << 20,

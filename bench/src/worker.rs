@@ -9,7 +9,7 @@ use crate::{
         null::Null,
         siltdb::Siltdb,
     },
-    engine::{Concurrency, Config, Engine, Failure, Result, TableKind},
+    engine::{Concurrency, Config, Engine, Failure, Result, TableKind, Values},
     job::{
         CrashStep, CrashTest, EngineInfo, Hello, Job, Left, Line, PROTOCOL, Progress, Report,
         Request, Survived,
@@ -38,6 +38,8 @@ pub struct Entry {
     pub table: TableKind,
     /// How its transactions avoid lost updates.
     pub concurrency: Concurrency,
+    /// Where long values lie.
+    pub values: Values,
     /// Its version.
     pub version: fn() -> String,
     /// Runs a row on it.
@@ -64,7 +66,8 @@ impl Entry {
         let (commit, count) = (crash::commit::<E>, crash::count::<E>);
         let (run, leave) = (pass::run::<E>, killed::leave::<E>);
         let (table, concurrency) = (TableKind::Block, Concurrency::Optimistic);
-        Self { id, table, concurrency, version, run, commit, count, leave }
+        let values = Values::Inline;
+        Self { id, table, concurrency, values, version, run, commit, count, leave }
     }
 
     /// The same with tables of another kind.
@@ -78,6 +81,12 @@ impl Entry {
     pub fn with_locks(self, id: &'static str) -> Self {
         Self { id, concurrency: Concurrency::Locks, ..self }
     }
+
+    /// The same engine under another id, with long values in files of their own.
+    #[must_use]
+    pub fn with_separation(self, id: &'static str) -> Self {
+        Self { id, values: Values::Separated, ..self }
+    }
 }
 
 /// The engines of this binary.
@@ -88,7 +97,9 @@ pub fn entries() -> Vec<Entry> {
         siltdb,
         siltdb.with_tables(TableKind::Btree, "siltdb-btree"),
         siltdb.with_tables(TableKind::Mapped, "siltdb-map"),
+        siltdb.with_tables(TableKind::MappedBtree, "siltdb-btree-map"),
         siltdb.with_locks("siltdb-locks"),
+        siltdb.with_separation("siltdb-blobs"),
     ];
     ours.into_iter().chain([Entry::of::<Btreemap>()]).chain(peers()).chain(trials()).collect()
 }
@@ -183,6 +194,7 @@ fn entry<'a>(entries: &'a [Entry], engine: &str, config: &mut Config) -> Result<
         config.table = entry.table;
     }
     config.concurrency = entry.concurrency;
+    config.values = entry.values;
     Ok(entry)
 }
 

@@ -2,7 +2,7 @@
 
 use crate::engine::{
     Arm, Batch, Body, Class, Codec, Concurrency, Config, Direction, Durability, Engine, Facts,
-    Failure, FailureKind, Isolation, Result, Session, TableKind, Transaction, Write,
+    Failure, FailureKind, Isolation, Result, Session, TableKind, Transaction, Values, Write,
 };
 use siltdb::{
     Compression, Cursor, Db, ErrorKind, Family, FamilyOptions, LockMode, Options, Read, ReadIo,
@@ -20,6 +20,10 @@ const MEMTABLES: u64 = 4;
 /// A write buffer is divided into this many memtables, as by the engine's defaults: while one is
 /// filled, the other is flushed.
 const MEMTABLES_OF_BUFFER: u64 = 2;
+
+/// The shortest value that the variant with separation separates, in bytes: what the values of its
+/// rows reach, and short ones do not.
+const SEPARATED_FROM: u64 = 1 << 10;
 
 /// An open database and its families.
 #[derive(Debug)]
@@ -50,11 +54,17 @@ pub struct SiltdbTransaction<'a> {
 
 /// Mapped tables are not compressed.
 fn codec(config: &Config) -> Codec {
-    if config.table == TableKind::Mapped { Codec::None } else { config.codec }
+    match config.table {
+        TableKind::Block | TableKind::Btree => config.codec,
+        TableKind::Mapped | TableKind::MappedBtree => Codec::None,
+    }
 }
 
 fn read_io(config: &Config) -> ReadIo {
-    if config.table == TableKind::Mapped { ReadIo::Map } else { ReadIo::Read }
+    match config.table {
+        TableKind::Block | TableKind::Btree => ReadIo::Read,
+        TableKind::Mapped | TableKind::MappedBtree => ReadIo::Map,
+    }
 }
 
 fn family_options(config: &Config) -> FamilyOptions {
@@ -62,9 +72,16 @@ fn family_options(config: &Config) -> FamilyOptions {
         Codec::None => Compression::None,
         Codec::Lz4 => Compression::Lz4,
     };
-    let mut options = FamilyOptions::new().compression(compression);
+    let kind = match config.table {
+        TableKind::Block | TableKind::Mapped => siltdb::TableKind::Block,
+        TableKind::Btree | TableKind::MappedBtree => siltdb::TableKind::BTree,
+    };
+    let mut options = FamilyOptions::new().compression(compression).table_kind(kind);
     if config.arm == Arm::Equal {
         options = options.filter_bits_per_key(config.bloom_bits_per_key);
+    }
+    if config.values == Values::Separated {
+        options = options.value_threshold(SEPARATED_FROM);
     }
     match config.level0_runs {
         Some(runs) => options.level0_runs(runs),
@@ -115,7 +132,11 @@ impl Engine for Siltdb {
         };
         let (knobs, codec, read_io) = (config.knobs(), codec(config), read_io(config));
         let knobs = format!("{knobs}, the memtable in {MEMTABLES_OF_BUFFER} halves");
-        let options = format!("{knobs}, {codec:?}, read_io {read_io:?}; {why}");
+        let values = match config.values {
+            Values::Inline => String::new(),
+            Values::Separated => format!(", values from {SEPARATED_FROM} bytes on separated"),
+        };
+        let options = format!("{knobs}, {codec:?}, read_io {read_io:?}{values}; {why}");
         Facts { version: env!("CARGO_PKG_VERSION").to_owned(), class, options }
     }
 
@@ -128,9 +149,6 @@ impl Engine for Siltdb {
     }
 
     fn open(dir: &Path, config: &Config) -> Result<Self> {
-        if config.table == TableKind::Btree {
-            return Err(Failure::unsupported("no B+tree tables yet"));
-        }
         let db = options(config).open(dir.join("data"))?;
         let mut families = vec![db.default_family()];
         for index in 1..config.families {

@@ -1,4 +1,5 @@
-//! The verb inspect: prints the contents of a log, a manifest or a table, line by line.
+//! The verb inspect: prints the contents of a log, a manifest, a table or a blob file, line by
+//! line.
 //!
 //! It reads files in place, and opens no database.
 
@@ -25,6 +26,8 @@ pub enum Part {
     Manifest,
     /// The blocks and properties of a table.
     Table,
+    /// The records of a blob file.
+    Blob,
 }
 
 /// Text at the end of `silt inspect --help`.
@@ -37,28 +40,34 @@ prints one inside as \\x22.
 Example:
   silt inspect wal demo.db | head
   silt inspect manifest demo.db --json
-  silt inspect table demo.db/000012.table";
+  silt inspect table demo.db/000012.table
+  silt inspect blob demo.db/000013.blob";
 
 /// Arguments of `inspect`.
 #[derive(Args, Debug)]
 pub struct Arguments {
-    /// What to look into: `wal`, `manifest` or `table`.
+    /// What to look into: `wal`, `manifest`, `table` or `blob`.
     part: OsString,
-    /// The database; for a table, its file, as in `demo.db/000012.table`.
+    /// The database; for a table or blob file, the file, as in `demo.db/000012.table`.
     path: Option<OsString>,
-    /// Show every operation of a record and every entry of a table as well.
+    /// Show every operation of a record and every entry of a table as well, and verify each blob.
     #[arg(long)]
     operations: bool,
 }
 
 impl Arguments {
-    /// Returns the part and its path, given in either order. For a table, its file alone is enough.
+    /// Returns the part and its path, given in either order. For a table or blob file, the file
+    /// alone is enough.
     fn subject(&self) -> Result<(Part, &Path)> {
         let part = |text: &OsStr| Part::from_str(text.to_str()?, true).ok();
         let first = Path::new(&self.part);
         let Some(second) = &self.path else {
-            let is_table = first.extension().is_some_and(|extension| extension == "table");
-            return if is_table { Ok((Part::Table, first)) } else { Err(no_subject(first)) };
+            let has = |kind: &str| first.extension().is_some_and(|extension| extension == kind);
+            return match (has("table"), has("blob")) {
+                (true, _) => Ok((Part::Table, first)),
+                (_, true) => Ok((Part::Blob, first)),
+                _ => Err(no_subject(first)),
+            };
         };
         match (part(&self.part), part(second)) {
             (Some(part), _) => Ok((part, Path::new(second))),
@@ -70,8 +79,8 @@ impl Arguments {
 
 fn no_subject(found: &Path) -> Failure {
     Failure::Usage(format!(
-        "`{}` is no part; expected `silt inspect wal DB`, `silt inspect manifest DB` or `silt \
-         inspect table FILE`",
+        "`{}` is no part; expected `silt inspect wal DB`, `silt inspect manifest DB`, `silt \
+         inspect table FILE` or `silt inspect blob FILE`",
         found.display()
     ))
 }
@@ -85,6 +94,7 @@ pub fn run(output: &mut Output, arguments: &Arguments) -> Result<()> {
     if !exists(path)? {
         return Err(match part {
             Part::Table => Failure::Missing(format!("no table file. path={}", path.display())),
+            Part::Blob => Failure::Missing(format!("no blob file. path={}", path.display())),
             Part::Wal | Part::Manifest => Failure::no_database(path),
         });
     }
@@ -93,11 +103,15 @@ pub fn run(output: &mut Output, arguments: &Arguments) -> Result<()> {
             let hint = "give the file of a table, as in demo.db/000012.table";
             return Err(Failure::Usage(format!("{} is a directory; {hint}", path.display())));
         }
+        (Part::Blob, true) => {
+            let hint = "give the file of blobs, as in demo.db/000013.blob";
+            return Err(Failure::Usage(format!("{} is a directory; {hint}", path.display())));
+        }
         (Part::Wal | Part::Manifest, false) => {
             let hint = "give the directory of the database";
             return Err(Failure::Usage(format!("{} is a file; {hint}", path.display())));
         }
-        (Part::Table, false) | (Part::Wal | Part::Manifest, true) => {}
+        (Part::Table | Part::Blob, false) | (Part::Wal | Part::Manifest, true) => {}
     }
     // A failure of stdout has its own kind: it ends the report and becomes the result.
     let mut outcome = Ok(());
@@ -113,6 +127,7 @@ pub fn run(output: &mut Output, arguments: &Arguments) -> Result<()> {
         Part::Wal => inspect::wal(path, detail, &mut on_line),
         Part::Manifest => inspect::manifest(path, detail, &mut on_line),
         Part::Table => inspect::table(path, detail, &mut on_line),
+        Part::Blob => inspect::blob(path, detail, &mut on_line),
     };
     outcome?;
     Ok(inspected?)

@@ -139,8 +139,8 @@ fn log_and_manifest_can_be_looked_into() {
     place.write("x.table", "no table");
     place.run(&["inspect", "table", "x.table"], 3).says(&["corruption", "x.table"]);
     assert_eq!(place.ok(&["inspect", "db", "WAL"]), place.ok(&["inspect", "wal", "db"]));
-    let forms = "expected `silt inspect wal DB`, `silt inspect manifest DB` or";
-    for arguments in [&["inspect", "blob", "db"][..], &["inspect", "db"], &["inspect", "wal"]] {
+    let forms = "expected `silt inspect wal DB`, `silt inspect manifest DB`";
+    for arguments in [&["inspect", "page", "db"][..], &["inspect", "db"], &["inspect", "wal"]] {
         place.run(arguments, 2).says(&[forms]);
     }
     place.ok(&["flush", "db"]);
@@ -155,6 +155,34 @@ fn log_and_manifest_can_be_looked_into() {
     assert_eq!(place.ok(&["inspect", table, "table"]), lines);
     place.run(&["inspect", "table", "db"], 2).says(&["give the file of a table"]);
     place.run(&["inspect", "wal", table], 2).says(&["give the directory of the database"]);
+}
+
+#[test]
+fn a_blob_file_is_shown_and_its_damage_named() {
+    let place = Place::new();
+    place.ok(&["families", "create", "db", "long", "--option", "value_threshold=100"]);
+    let value = "v".repeat(500);
+    place.ok(&["put", "db", "key", &value, "--family", "long"]);
+    assert_eq!(place.ok(&["get", "db", "key", "--family", "long"]).trim_end(), value);
+    let blob = std::fs::read_dir(place.path("db"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.extension().is_some_and(|extension| extension == "blob"))
+        .expect("a long value makes a blob file");
+    let text = blob.to_str().unwrap();
+    let lines = place.ok(&["inspect", "blob", text, "--operations"]);
+    assert!(lines.contains("length=500") && lines.contains("verified=yes"), "{lines}");
+    assert_eq!(place.ok(&["inspect", text, "--operations"]), lines);
+    place.run(&["inspect", "blob", "db"], 2).says(&["give the file of blobs"]);
+    place.run(&["inspect", "blob", "db/absent.blob"], 1).says(&["no blob file"]);
+    let stats = place.ok(&["stats", "db"]);
+    assert!(stats.contains("blob_files") && stats.contains("blob_garbage_bytes"), "{stats}");
+    let mut bytes = std::fs::read(&blob).unwrap();
+    bytes[70] ^= 1;
+    std::fs::write(&blob, bytes).unwrap();
+    place.run(&["inspect", "blob", text, "--operations"], 3).says(&["corruption", ".blob"]);
+    place.run(&["get", "db", "key", "--family", "long"], 3).says(&["corruption", ".blob"]);
+    place.run(&["check", "db"], 3).says(&[".blob"]);
 }
 
 #[test]

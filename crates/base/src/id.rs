@@ -38,6 +38,10 @@ id!(
     /// The random name written into a table and into the edit that adds it.
     TableUid(u64)
 );
+id!(
+    /// The random name written into a blob file and into the edit that adds it.
+    BlobUid(u64)
+);
 
 impl BranchId {
     /// `main`: the families of the database itself.

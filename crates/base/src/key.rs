@@ -174,16 +174,23 @@ pub fn split_expiring(payload: &[u8]) -> Result<(u64, &[u8])> {
 
 /// Where a separated value lies: the payload of [`EntryKind::BlobPointer`].
 ///
-/// `| file varint | offset varint | length varint | checksum u32 le | expiry_ms varint (0: none) |`
+/// ```text
+/// | file varint | offset varint | length varint | stored length varint | codec u8
+/// | checksum u32 le | expiry_ms varint (0: none) |
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlobPointer {
     /// The blob file.
     pub file: FileNumber,
-    /// Offset of the value in it, in bytes.
+    /// Offset of the stored bytes in it, in bytes.
     pub offset: u64,
     /// Length of the value, in bytes.
     pub length: u32,
-    /// CRC-32C of the value.
+    /// Length of the stored bytes, which may be compressed, in bytes.
+    pub stored_bytes: u32,
+    /// The codec of the stored bytes, by its number.
+    pub codec: u8,
+    /// CRC-32C of the stored bytes, bound to their place.
     pub checksum: u32,
     /// Absolute expiry in ms since 1970, if any.
     pub expiry_ms: Option<u64>,
@@ -195,6 +202,8 @@ impl BlobPointer {
         put_varint(out, self.file.0);
         put_varint(out, self.offset);
         put_varint(out, u64::from(self.length));
+        put_varint(out, u64::from(self.stored_bytes));
+        out.push(self.codec);
         out.extend_from_slice(&self.checksum.to_le_bytes());
         put_varint(out, self.expiry_ms.unwrap_or(0));
     }
@@ -209,6 +218,8 @@ impl BlobPointer {
             file: FileNumber(reader.varint()?),
             offset: reader.varint()?,
             length: reader.varint_u32()?,
+            stored_bytes: reader.varint_u32()?,
+            codec: reader.u8()?,
             checksum: reader.u32()?,
             expiry_ms: match reader.varint()? {
                 0 => None,

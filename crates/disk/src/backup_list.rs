@@ -31,7 +31,7 @@ use siltdb_base::{
     checksum::crc32c,
     codec::{ByteReader, put_varint},
     error::{Error, ErrorKind, Result},
-    id::{FileNumber, SequenceNumber, TableUid},
+    id::{BlobUid, FileNumber, SequenceNumber, TableUid},
     limits::{FILE_NUMBER_MAX, TABLE_END_MAX},
 };
 use std::{fmt, path::PathBuf};
@@ -57,14 +57,25 @@ const CHECKSUM_DIGITS: usize = 8;
 /// The extension of a file that is being written.
 const PARTIAL: &str = ".partial";
 
-const FIELDS: FieldList =
-    FieldList { of: "list of a backup", reserved: &[(6, "log segments"), (7, "blob files")] };
+const FIELDS: FieldList = FieldList { of: "list of a backup", reserved: &[(6, "log segments")] };
 
-/// The name of a table file in a directory of backups. A file is immutable and its name says what
-/// it holds, so backups share it.
+/// What a file in a directory of backups holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ObjectKind {
+    /// Tables.
+    Tables,
+    /// Separated values: it is a blob file.
+    Blobs,
+}
+
+/// The name of a file of tables or blobs in a directory of backups. A file is immutable and its
+/// name says what it holds, so backups share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectName {
-    /// The uid of a table in the file: the first one that the backup refers to which copied it.
+    /// What the file holds.
+    pub kind: ObjectKind,
+    /// The uid of the blob file, or of a table in the file: the first one that the backup refers to
+    /// which copied it.
     pub uid: TableUid,
     /// The CRC-32C of the whole file.
     pub checksum: u32,
@@ -72,7 +83,11 @@ pub struct ObjectName {
 
 impl fmt::Display for ObjectName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}-{:08x}.table", self.uid.0, self.checksum)
+        let extension = match self.kind {
+            ObjectKind::Tables => "table",
+            ObjectKind::Blobs => "blob",
+        };
+        write!(f, "{:016x}-{:08x}.{extension}", self.uid.0, self.checksum)
     }
 }
 
@@ -81,7 +96,7 @@ impl fmt::Display for ObjectName {
 pub enum BackupFileName {
     /// `000012.backup`: the list of a backup.
     List(u64),
-    /// `UID-CHECKSUM.table`: a file of tables.
+    /// `UID-CHECKSUM.table`: a file of tables. `UID-CHECKSUM.blob`: a blob file.
     Object(ObjectName),
     /// `000012.backup.partial`: a list that is being written.
     PartialList(u64),
@@ -107,10 +122,14 @@ impl BackupFileName {
         if let Some(digits) = name.strip_suffix(".backup") {
             return parse_number(digits).map(Self::List);
         }
-        let (uid, checksum) = name.strip_suffix(".table")?.split_once('-')?;
+        let (name, kind) = match name.strip_suffix(".blob") {
+            Some(name) => (name, ObjectKind::Blobs),
+            None => (name.strip_suffix(".table")?, ObjectKind::Tables),
+        };
+        let (uid, checksum) = name.split_once('-')?;
         let uid = TableUid(parse_hex(uid, UID_DIGITS)?);
         let checksum = u32::try_from(parse_hex(checksum, CHECKSUM_DIGITS)?).ok()?;
-        Some(Self::Object(ObjectName { uid, checksum }))
+        Some(Self::Object(ObjectName { kind, uid, checksum }))
     }
 
     /// The name as a path: relative to the directory of backups.
@@ -165,6 +184,8 @@ pub struct BackupList {
     pub state: Edit,
     /// The files that the edit names, ascending.
     pub objects: Vec<BackupObject>,
+    /// The blob files that the edit names, ascending.
+    pub blobs: Vec<BackupObject>,
     /// When it was made, in ms since 1970.
     pub created_ms: u64,
     /// The directory of the database, for people.
@@ -184,6 +205,9 @@ impl BackupList {
         fields.put_number(3, self.manifest.0);
         fields.put(4, |value| self.state.encode(value));
         fields.put(5, |value| self.objects.iter().for_each(|object| object.encode(value)));
+        if !self.blobs.is_empty() {
+            fields.put(7, |value| self.blobs.iter().for_each(|object| object.encode(value)));
+        }
         fields.put_count(64, self.created_ms);
         fields.put(65, |value| value.extend_from_slice(self.source.as_bytes()));
         fields.finish();
@@ -205,7 +229,7 @@ impl BackupList {
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let body = unsealed(bytes)?;
         let (mut number, mut sequence, mut manifest) = (None, None, None);
-        let (mut state, mut objects) = (None, Vec::new());
+        let (mut state, mut objects, mut blobs) = (None, Vec::new(), Vec::new());
         let (mut created_ms, mut source) = (0, String::new());
         let unknown = read_fields(&FIELDS, body, |tag, value| {
             match tag {
@@ -213,7 +237,8 @@ impl BackupList {
                 2 => sequence = Some(value.varint()?),
                 3 => manifest = Some(numbered(value.varint()?)?),
                 4 => state = Some(Edit::decode_snapshot(value.take_all())?),
-                5 => objects = decode_objects(value)?,
+                5 => objects = decode_objects(value, ObjectKind::Tables)?,
+                7 => blobs = decode_objects(value, ObjectKind::Blobs)?,
                 64 => created_ms = value.varint()?,
                 65 => source = String::from_utf8_lossy(value.take_all()).into_owned(),
                 _ => return Ok(StoredField::Unknown),
@@ -231,6 +256,7 @@ impl BackupList {
             manifest: FileNumber(manifest.ok_or_else(missing)?),
             state: state.ok_or_else(missing)?,
             objects,
+            blobs,
             created_ms,
             source,
             unknown,
@@ -254,7 +280,12 @@ impl BackupList {
     /// The bytes of all its files.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.objects.iter().map(|object| object.bytes).sum()
+        self.all_objects().map(|object| object.bytes).sum()
+    }
+
+    /// All its files.
+    pub fn all_objects(&self) -> impl Iterator<Item = &BackupObject> {
+        self.objects.iter().chain(&self.blobs)
     }
 
     /// Checks that the edit names just the files that there are, and nothing behind their ends.
@@ -274,6 +305,14 @@ impl BackupList {
         if is_named.contains(&false) {
             return Err(Error::corruption("list of a backup: a file has no table"));
         }
+        let mut named: Vec<(FileNumber, BlobUid)> = blob_files(&self.state).collect();
+        named.sort_unstable();
+        let listed = self.blobs.iter().map(|blob| (blob.file, BlobUid(blob.name.uid.0)));
+        if !named.into_iter().eq(listed) {
+            return Err(Error::corruption(
+                "list of a backup: other blob files than the edit names",
+            ));
+        }
         Ok(())
     }
 }
@@ -286,6 +325,14 @@ pub fn references(edit: &Edit) -> impl Iterator<Item = &TableReference> {
     })
 }
 
+/// The blob files that an edit adds.
+pub fn blob_files(edit: &Edit) -> impl Iterator<Item = (FileNumber, BlobUid)> {
+    edit.changes.iter().filter_map(|change| match change {
+        Change::BlobFile { file, uid } => Some((*file, *uid)),
+        _ => None,
+    })
+}
+
 impl BackupObject {
     fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.file.0);
@@ -294,10 +341,10 @@ impl BackupObject {
         put_varint(out, self.bytes);
     }
 
-    fn decode(reader: &mut ByteReader<'_>) -> Result<Self> {
+    fn decode(reader: &mut ByteReader<'_>, kind: ObjectKind) -> Result<Self> {
         let file = FileNumber(numbered(reader.varint()?)?);
         let uid = TableUid(reader.u64()?);
-        let name = ObjectName { uid, checksum: reader.u32()? };
+        let name = ObjectName { kind, uid, checksum: reader.u32()? };
         let bytes = reader.varint()?;
         if bytes > TABLE_END_MAX {
             return Err(Error::corruption("list of a backup: a file is too long")
@@ -307,10 +354,10 @@ impl BackupObject {
     }
 }
 
-fn decode_objects(reader: &mut ByteReader<'_>) -> Result<Vec<BackupObject>> {
+fn decode_objects(reader: &mut ByteReader<'_>, kind: ObjectKind) -> Result<Vec<BackupObject>> {
     let mut objects: Vec<BackupObject> = Vec::new();
     while !reader.is_empty() {
-        let object = BackupObject::decode(reader)?;
+        let object = BackupObject::decode(reader, kind)?;
         if objects.last().is_some_and(|last| last.file >= object.file) {
             return Err(Error::corruption("list of a backup: files out of order"));
         }

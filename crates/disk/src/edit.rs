@@ -31,6 +31,7 @@
 //!  12  LastSequence  | sequence |
 //!  13  LogSynced     | segment | offset | slot |
 //!  14  LatestTime    | ms | jump ms |
+//!  15  BlobFile      | file | state u8: 1 added, 2 removed | if added: uid u64 le |
 //!  16  Branch        | kind u8 | of a [branch](crate::branch_record) |
 //!  17  Prepared      | number | state u8: 1 undecided, 2 decided | if undecided: bytes |
 //!  18  FamiliesLogged | segment | offset |
@@ -55,7 +56,7 @@ use siltdb_base::{
     clock::StoredTime,
     codec::{ByteReader, put_bytes, put_varint},
     error::{Error, ErrorKind, Result},
-    id::{FamilyId, FileNumber, SegmentId, SequenceNumber},
+    id::{BlobUid, FamilyId, FileNumber, SegmentId, SequenceNumber},
     limits::{FAMILY_NAME_BYTES_MAX, FILE_NUMBER_MAX, FILES_BETWEEN_EDITS_MAX, LEVELS},
 };
 use std::sync::Arc;
@@ -79,8 +80,14 @@ const UNDECIDED: u8 = 1;
 /// It waits no more.
 const DECIDED: u8 = 2;
 
+/// The state of a blob file in a change: it belongs to the database.
+const ADDED: u8 = 1;
+
+/// It belongs to it no more.
+const REMOVED: u8 = 2;
+
 /// Changes have the tags of fields, and so the same rule for those that are not known.
-const CHANGES: FieldList = FieldList { of: "manifest", reserved: &[(15, "blob file")] };
+const CHANGES: FieldList = FieldList { of: "manifest", reserved: &[] };
 
 /// What later versions say in a change that this one knows.
 const CHANGE_FIELDS: FieldList = FieldList { of: "change in the manifest", reserved: &[] };
@@ -181,6 +188,18 @@ pub enum Change {
     },
     /// From this sequence number on every version is kept; `None`: there is no retention floor.
     RetentionFloor(Option<SequenceNumber>),
+    /// A blob file, durable with its name, belongs to the database.
+    BlobFile {
+        /// The file.
+        file: FileNumber,
+        /// The uid that its header has.
+        uid: BlobUid,
+    },
+    /// Nothing refers to a blob file any more.
+    BlobFileRemoved {
+        /// The file.
+        file: FileNumber,
+    },
     /// The branches change.
     Branch(BranchChange),
     /// This is the cold directory, whether or not a table lies there.
@@ -223,6 +242,7 @@ impl Change {
             Self::LastSequence(_) => 12,
             Self::LogSynced { .. } => 13,
             Self::LatestTime(_) => 14,
+            Self::BlobFile { .. } | Self::BlobFileRemoved { .. } => 15,
             Self::Branch(_) => 16,
             Self::Prepared { .. } | Self::PreparedDecided { .. } => 17,
             Self::FamiliesLogged { .. } => 18,
@@ -276,6 +296,15 @@ impl Change {
                 put_numbers(out, &[position.segment.0, position.offset]);
             }
             Self::RetentionFloor(floor) => put_numbers(out, &[floor.map_or(0, |at| at.0 + 1)]),
+            Self::BlobFile { file, uid } => {
+                put_numbers(out, &[file.0]);
+                out.push(ADDED);
+                out.extend_from_slice(&uid.0.to_le_bytes());
+            }
+            Self::BlobFileRemoved { file } => {
+                put_numbers(out, &[file.0]);
+                out.push(REMOVED);
+            }
             Self::Branch(change) => change.encode(out),
             Self::ColdDirectory(place) => place.encode(out),
             Self::Prepared { number, transaction } => {
@@ -330,6 +359,7 @@ impl Change {
                 latest_ms: reader.varint()?,
                 jump_ms: reader.varint()?,
             }),
+            15 => blob_file(reader)?,
             16 => Self::Branch(BranchChange::decode(reader)?),
             17 => prepared(reader)?,
             18 => Self::FamiliesLogged { position: position(reader)? },
@@ -374,6 +404,18 @@ fn format(reader: &mut ByteReader<'_>) -> Result<Change> {
             .with_hint("used by a later version: open it with that"));
     }
     Ok(Change::Format { version, features })
+}
+
+fn blob_file(reader: &mut ByteReader<'_>) -> Result<Change> {
+    let file = FileNumber(reader.varint()?);
+    match reader.u8()? {
+        ADDED => Ok(Change::BlobFile { file, uid: BlobUid(reader.u64()?) }),
+        REMOVED => Ok(Change::BlobFileRemoved { file }),
+        state => {
+            Err(Error::corruption("a blob file has an unknown state")
+                .with_mismatch("1 or 2", state))
+        }
+    }
 }
 
 fn prepared(reader: &mut ByteReader<'_>) -> Result<Change> {

@@ -12,7 +12,7 @@
 //!             | to - from varint | bytes varint | ...
 //! ```
 
-use crate::fields::FieldsWriter;
+use crate::{blob::BlobReferences, fields::FieldsWriter};
 use siltdb_base::{
     codec::{ByteReader, put_varint},
     error::{Error, Result},
@@ -221,6 +221,8 @@ pub struct GarbageBuilder {
     superseded: Vec<Superseded>,
     /// The oldest value or deletion so far of the key at hand: it hides what is older.
     hider: Option<SequenceNumber>,
+    /// What the entries refer to in blob files, where garbage is what nothing refers to.
+    blobs: BlobReferences,
 }
 
 impl GarbageBuilder {
@@ -245,7 +247,11 @@ impl GarbageBuilder {
         }
         let expiry_ms = match kind {
             EntryKind::PutExpiring => Some(split_expiring(value)?.0),
-            EntryKind::BlobPointer => BlobPointer::decode(value)?.expiry_ms,
+            EntryKind::BlobPointer => {
+                let pointer = BlobPointer::decode(value)?;
+                self.blobs.note(&pointer);
+                pointer.expiry_ms
+            }
             _ => None,
         };
         if let Some(expiry_ms) = expiry_ms {
@@ -290,6 +296,12 @@ impl GarbageBuilder {
         if self.expiring.len() >= GATHERED_FACTOR * EXPIRING_MAX {
             condense_expiring(&mut self.expiring, GATHERED_FACTOR / 2 * EXPIRING_MAX);
         }
+    }
+
+    /// Takes out what the entries refer to in blob files.
+    #[must_use]
+    pub fn take_blobs(&mut self) -> BlobReferences {
+        std::mem::take(&mut self.blobs)
     }
 
     /// What was gathered.

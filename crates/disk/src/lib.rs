@@ -7,6 +7,7 @@ pub mod options;
 pub mod fields;
 pub mod file_name;
 pub mod compress;
+pub mod blob;
 pub mod frame;
 pub mod cache;
 pub mod filter;

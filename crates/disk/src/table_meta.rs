@@ -18,7 +18,8 @@
 //!   9  earliest expiry, ms since 1970, varint; absent: nothing expires
 //!  10  logical bytes varint
 //!  11  length of the table varint
-//!  12  index kind varint: 1 blocks
+//!  12  index kind varint: 1 block table, 2 B+tree table
+//!  14  references to blob files, see [`BlobReferences`]; absent: there are none
 //!  64  creation time, ms since 1970, varint
 //!  65  key sketch
 //!  66  garbage: expiring entries
@@ -26,9 +27,11 @@
 //! ```
 
 use crate::{
+    blob::BlobReferences,
     fields::{FieldList, FieldsWriter, StoredField, UnknownFields, read_fields},
     garbage::Garbage,
     key_sketch::KeySketch,
+    options::TableKind,
 };
 use siltdb_base::{
     codec::{ByteReader, put_bytes},
@@ -132,29 +135,12 @@ impl KeySpan {
     }
 }
 
-/// How the blocks of a table are found by a key. The numbers lie on disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum IndexKind {
-    /// By one list of the first and last keys of all blocks.
-    Blocks = 1,
-}
-
-impl IndexKind {
-    /// The kind as a word, as it appears in reports.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Blocks => "blocks",
-        }
-    }
-
-    fn decode(value: &mut ByteReader<'_>) -> Result<Self> {
-        match value.varint()? {
-            1 => Ok(Self::Blocks),
-            other => Err(Error::new(ErrorKind::Unsupported, "unknown index kind of a table")
-                .with_mismatch(1, other)),
-        }
-    }
+fn decode_kind(value: &mut ByteReader<'_>) -> Result<TableKind> {
+    let number = value.varint()?;
+    TableKind::from_number(number).ok_or_else(|| {
+        Error::new(ErrorKind::Unsupported, "unknown index kind of a table")
+            .with_mismatch(TableKind::BTree.to_number(), number)
+    })
 }
 
 /// What is known of a table without opening it.
@@ -183,20 +169,22 @@ pub struct TableMeta {
     /// What the table takes in its file, in bytes.
     pub file_bytes: u64,
     /// How its blocks are found.
-    pub index: IndexKind,
+    pub kind: TableKind,
     /// When it was written, in ms since 1970; 0 if that is not known.
     pub created_ms: u64,
     /// Drawn from the keys of the point entries.
     pub key_sketch: KeySketch,
     /// What becomes garbage later.
     pub garbage: Garbage,
+    /// The separated values of its entries.
+    pub blobs: BlobReferences,
     /// What later versions say of it.
     pub unknown: UnknownFields,
 }
 
 const FIELDS: FieldList = FieldList {
     of: "summary of a table",
-    reserved: &[(13, "prefix extractor"), (14, "blob references"), (15, "compression dictionary")],
+    reserved: &[(13, "prefix extractor"), (15, "compression dictionary")],
 };
 
 impl TableMeta {
@@ -216,7 +204,10 @@ impl TableMeta {
         }
         fields.put_count(10, self.logical_bytes);
         fields.put_count(11, self.file_bytes);
-        fields.put_number(12, self.index as u64);
+        fields.put_number(12, self.kind.to_number());
+        if !self.blobs.is_empty() {
+            fields.put(14, |value| self.blobs.encode(value));
+        }
         fields.put_count(64, self.created_ms);
         if self.key_sketch.keys() > 0 {
             fields.put(65, |value| self.key_sketch.encode(value));
@@ -233,15 +224,17 @@ impl TableMeta {
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let (mut uid, mut range) = (None, None);
         let mut numbers = [0; 12];
-        let (mut expiry_min_ms, mut index, mut created_ms) = (None, None, 0);
+        let (mut expiry_min_ms, mut kind, mut created_ms) = (None, None, 0);
         let (mut key_sketch, mut garbage) = (KeySketch::default(), Garbage::default());
+        let mut blobs = BlobReferences::default();
         let unknown = read_fields(&FIELDS, bytes, |tag, value| {
             match tag {
                 1 => uid = Some(TableUid(value.u64()?)),
                 2 => range = Some(KeySpan::decode(value)?),
                 3..=8 | 10..=11 => numbers[tag as usize] = value.varint()?,
                 9 => expiry_min_ms = Some(value.varint()?),
-                12 => index = Some(IndexKind::decode(value)?),
+                12 => kind = Some(decode_kind(value)?),
+                14 => blobs = BlobReferences::decode(value)?,
                 64 => created_ms = value.varint()?,
                 65 => key_sketch = KeySketch::decode(value)?,
                 66 => garbage.decode_expiring(value)?,
@@ -263,10 +256,11 @@ impl TableMeta {
             expiry_min_ms,
             logical_bytes: numbers[10],
             file_bytes: numbers[11],
-            index: index.ok_or_else(missing)?,
+            kind: kind.ok_or_else(missing)?,
             created_ms,
             key_sketch,
             garbage,
+            blobs,
             unknown,
         };
         meta.check()?;

@@ -3,7 +3,8 @@
 //! It repairs nothing; the report says what is wrong.
 
 use crate::{
-    catalog::family::Families,
+    blobs::{Blobs, KnownBlobs},
+    catalog::family::{Families, FamilyData},
     catalog::manifest::{LogState, read_current, read_manifest},
     check_report::{CheckProgress, CheckReport},
     database::{Database, Waiting},
@@ -20,17 +21,20 @@ use siltdb_base::{
     budget::Budget,
     error::{Error, ErrorKind, Result},
     fs::{LockKind, ReadIo},
+    key::{BlobPointer, EntryKind},
     sync::lock,
 };
 use siltdb_disk::{
+    block::Block,
     cache::{Cache, TableMemory},
     edit::TableReference,
     log::recover::RecoveryMode,
-    table::{LostEntries, LostList, SalvageCursor, TablePlace, TableSalvage},
+    table::{Contents, LostEntries, LostList, SalvageCursor, TablePlace, TableSalvage},
 };
 use siltdb_tree::{
     files::open_files::{OpenFiles, OpenReference, TableId},
     merge_operator::{AbsentOperator, MergeOperator},
+    read::visible::resolve::BlobSource,
 };
 use std::{collections::HashMap, path::Path, sync::Arc};
 
@@ -46,7 +50,8 @@ impl Database {
         let prepared = self.prepared.undecided().len() as u64;
         let log_records = self.log.replayed_records;
         let mut report = CheckReport { log_records, prepared, ..CheckReport::default() };
-        check_tables(&self.catalog.families, &self.catalog.files, &mut report, on_progress);
+        let found = (&self.catalog.families, &*self.catalog.files, &self.blobs);
+        check_tables(found, &mut report, on_progress);
         Ok(report)
     }
 }
@@ -91,6 +96,7 @@ fn check_without_log(
     let _lock = lock_directory(&*directory, options, LockKind::Shared)?;
     // Each block is read once, past the cache.
     let cache = Cache::new(Arc::new(Budget::new(usize::MAX)), 0, TableMemory::Beside);
+    let blobs = Arc::new(Blobs::new(Arc::clone(&directory), KnownBlobs::Any));
     let files = OpenFiles::new(directory, ReadIo::Read, cache);
     let families = Families::default();
     let read = read_families(&families, &files).and_then(|log| {
@@ -99,7 +105,7 @@ fn check_without_log(
     });
     match read {
         // It is locked meanwhile.
-        Ok(_cold) => check_tables(&families, &files, report, on_progress),
+        Ok(_cold) => check_tables((&families, &files, &blobs), report, on_progress),
         // The load failed with this error, which is in the report.
         Err(error) if error.kind() == ErrorKind::Corruption => report.not_verified.push("tables"),
         Err(error) => return Err(error),
@@ -129,14 +135,17 @@ fn read_families(families: &Families, files: &Arc<OpenFiles>) -> Result<LogState
 }
 
 fn check_tables(
-    families: &Families,
-    files: &OpenFiles,
+    (families, files, blobs): (&Families, &OpenFiles, &Arc<Blobs>),
     report: &mut CheckReport,
     on_progress: &mut dyn FnMut(CheckProgress),
 ) {
-    let families = families.load();
-    let views: Vec<_> =
-        families.iter().map(|family| (families.label(family), family.tree.view())).collect();
+    let pinned = blobs.pin_with(|| {
+        let families = families.load();
+        let view = |family: &Arc<FamilyData>| (families.label(family), family.tree.view());
+        Ok(families.iter().map(view).collect::<Vec<_>>())
+    });
+    let Ok((views, source)) = pinned else { return };
+    let source = source.as_deref();
     let named = views
         .iter()
         .flat_map(|(name, view)| view.version.tables().map(move |(_, table)| (&**name, table)));
@@ -148,7 +157,7 @@ fn check_tables(
     }
     for shared in tables {
         let Some((_, table)) = shared.first() else { continue };
-        let verified = check_table(table, &mut |bytes| {
+        let verified = check_table(table, source, &mut |bytes| {
             progress.bytes_done += bytes;
             on_progress(progress);
             Ok(())
@@ -157,18 +166,41 @@ fn check_tables(
     }
 }
 
-/// Verifies every block of a table, its order, index, filter and counts. Calls `on_block` with the
-/// size of each block; an error of that ends the check. Returns the number of blocks.
+/// Verifies every block of a table, its order, index, filter and counts, and the separated values
+/// that it points to. Calls `on_block` with the size of each block; an error of that ends the
+/// check. Returns the number of blocks.
 ///
 /// # Errors
 /// The damage; failures of reading; the errors of `on_block`.
 pub fn check_table(
     table: &OpenReference,
+    blobs: Option<&dyn BlobSource>,
     on_block: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<u64> {
     let passing = table.pass()?;
-    passing.verify(&mut |_, info, _| on_block(info.bytes))?;
+    passing.verify(&mut |_, info, block| {
+        if info.contents.has(Contents::BLOB_POINTERS) {
+            check_values(block, blobs)?;
+        }
+        on_block(info.bytes)
+    })?;
     Ok(passing.block_count())
+}
+
+/// Reads the separated values that the entries of a block point to.
+fn check_values(block: &Block, blobs: Option<&dyn BlobSource>) -> Result<()> {
+    for index in 0..block.count() {
+        let entry = block.entry(index);
+        if entry.kind != EntryKind::BlobPointer {
+            continue;
+        }
+        let pointer = BlobPointer::decode(entry.value)?;
+        match blobs {
+            Some(blobs) => drop(blobs.read(&pointer)?),
+            None => return Err(Error::corruption("a separated value without blob files")),
+        }
+    }
+    Ok(())
 }
 
 /// Adds the result for a table to a report: the number of its blocks, or its damage for each family

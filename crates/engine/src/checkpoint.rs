@@ -11,21 +11,22 @@
 //!    manifest is begun. The directory is then renamed: a directory of the final name is whole.
 
 use crate::{
-    contents::{CopyContents, LogContents, flushed, with_log},
-    copying::{FileCopy, OnProgress, file_bytes},
+    blobs::blob_file::BlobFile,
+    contents::{CopyChoice, CopyContents, LogContents, check_choice, flushed, with_log},
+    copying::{FileCopy, FilePart, OnProgress, file_bytes},
     database::Database,
     jobs::flush::flush_all,
     log_sync::sync_to,
-    staging::{begin_manifest, check_free, fill_directory},
+    staging::{begin_manifest, check_free, check_outside_databases, fill_directory},
 };
 use siltdb_base::{
-    error::Result,
+    error::{Error, Result},
     fs::{File, Fs},
     id::FileNumber,
     sync::lock,
 };
-use siltdb_disk::{edit::tier::Tier, file_name::FileName};
-use std::path::Path;
+use siltdb_disk::{backup_list::blob_files, edit::tier::Tier, file_name::FileName};
+use std::{path::Path, sync::Arc};
 
 /// The size of one copy of a log file, in bytes.
 const COPY_BYTES: usize = 128 << 10;
@@ -35,10 +36,22 @@ const COPY_BYTES: usize = 128 << 10;
 pub struct CheckpointRequest {
     /// The names of the families that it holds; `None`: all of them.
     pub families: Option<Vec<String>>,
+    /// The branch whose families it holds, as its own; `None`: those of the database itself, and
+    /// unless families are named, the branches.
+    pub branch: Option<String>,
     /// How it comes to its table files.
     pub sharing: Sharing,
     /// Bytes of table files copied a second, at most.
     pub rate: Option<u64>,
+}
+
+impl CheckpointRequest {
+    /// The families, if the checkpoint is not to hold everything.
+    fn choice(&self) -> Option<CopyChoice<'_>> {
+        let choice =
+            CopyChoice { branch: self.branch.as_deref(), families: self.families.as_deref() };
+        (choice.branch.is_some() || choice.families.is_some()).then_some(choice)
+    }
 }
 
 /// How a checkpoint comes to its table files.
@@ -57,7 +70,7 @@ pub enum Sharing {
 pub struct Checkpoint {
     /// The last sequence number in the checkpoint. It has every commit up to it and none after it.
     pub sequence: u64,
-    /// The number of table files that it shares with the database.
+    /// The number of table and blob files that it shares with the database.
     pub linked_files: u64,
     /// The number of table files that could not be linked, and of log files.
     pub copied_files: u64,
@@ -68,7 +81,8 @@ pub struct Checkpoint {
 /// Makes a checkpoint in `dir`, which must not exist or be empty. Durable on return.
 ///
 /// # Errors
-/// `AlreadyExists`, if `dir` is a file or not empty; `NotFound`, if there is no such family;
+/// `AlreadyExists`, if `dir` is a file or not empty; `InvalidArgument`, if it lies in the directory
+/// of a database, or in a cold one; `NotFound`, if there is no such family or branch;
 /// `NoSpace`; `Poisoned`; `Cancelled`; the system's. The database is unchanged. `dir` does not
 /// exist, or is whole if only the sync of its name failed. A `DIR.partial` beside it may remain;
 /// the next checkpoint of that name replaces it.
@@ -82,12 +96,13 @@ pub fn checkpoint(
     let fs = &*database.options.fs;
     let mut copying = FileCopy::new(&*database.options.clock, request.rate, on_progress)?;
     check_free(fs, dir)?;
-    for name in request.families.iter().flatten() {
-        database.catalog.families.named(name)?;
+    check_outside_databases(fs, dir)?;
+    if let Some(choice) = request.choice() {
+        check_choice(database, choice)?;
     }
     // A commit that is in no log must be in a table.
     let flushed = lock(&database.catalog.manifest_io).state.last_sequence;
-    if request.families.is_none() && database.log.unlogged_last() > flushed {
+    if request.choice().is_none() && database.log.unlogged_last() > flushed {
         flush_all(database)?;
     }
     fill_directory(fs, dir, |target| {
@@ -105,9 +120,9 @@ fn write(
     request: &CheckpointRequest,
     copying: &mut FileCopy<'_>,
 ) -> Result<(CopyContents, Checkpoint)> {
-    let contents = match &request.families {
+    let contents = match request.choice() {
         None => with_log(database)?,
-        Some(families) => flushed(database, Some(families))?,
+        Some(choice) => flushed(database, Some(choice))?,
     };
     if let Some(log) = &contents.log {
         database.log.publisher.wait(contents.last);
@@ -119,7 +134,9 @@ fn write(
     let files = &*database.catalog.files;
     let length = |number: &FileNumber| file_bytes(files, *number);
     let lengths = contents.tables.iter().map(length).collect::<Result<Vec<_>>>()?;
-    copying.begin(lengths.iter().sum())?;
+    let blobs = blobs_of(&contents)?;
+    copying
+        .begin(lengths.iter().sum::<u64>() + blobs.iter().map(|(_, bytes)| bytes).sum::<u64>())?;
     for (number, length) in contents.tables.iter().zip(lengths) {
         let name = FileName::Table(*number).to_path();
         let may_link = request.sharing == Sharing::Links && files.tier_of(*number) == Tier::Hot;
@@ -133,11 +150,35 @@ fn write(
             checkpoint.copied_files += 1;
         }
     }
+    for (blob, bytes) in blobs {
+        let name = FileName::Blob(blob.number()).to_path();
+        // One that still grows is not shared.
+        let may_link = request.sharing == Sharing::Links && blob.is_sealed();
+        if may_link && source.hard_link_into(&name, target, &name).is_ok() {
+            checkpoint.linked_files += 1;
+            copying.pass(bytes)?;
+        } else {
+            let file = FilePart::new(Arc::clone(blob.open()?), 0, bytes);
+            checkpoint.copied_bytes += copy_table(&file, target, &name, copying)?;
+            checkpoint.copied_files += 1;
+        }
+    }
     for (name, end) in contents.log.iter().flat_map(parts) {
         checkpoint.copied_bytes += copy_filled(source, target, &name.to_path(), end)?;
         checkpoint.copied_files += 1;
     }
     Ok((contents, checkpoint))
+}
+
+/// The blob files of the contents, and how much of them a copy takes, in bytes: all that the log
+/// refers to is published, and so written.
+fn blobs_of(contents: &CopyContents) -> Result<Vec<(&Arc<BlobFile>, u64)>> {
+    let file = |(number, _)| {
+        let file = contents.blobs.get(number);
+        let file = file.ok_or_else(|| Error::corruption("a blob file is missing"))?;
+        Ok((file, file.written_bytes()?))
+    };
+    blob_files(&contents.state).map(file).collect()
 }
 
 /// The files of a log, and where each ends for the checkpoint.

@@ -2,14 +2,15 @@
 //! to.
 //!
 //! 1. Check that the families exist and the database may be written; wait for the back-pressure.
-//! 2. Reserve sequence numbers and log space: one short lock.
-//! 3. Fill the record, in parallel with other commits.
-//! 4. Insert into the memtables, in parallel with other commits.
-//! 5. Run the commit hook of each family: its observers learn of the entries before readers do.
-//! 6. Publish in order. This returns once every earlier commit is published too.
-//! 7. Wait for a sync, if the durability asks for one.
+//! 2. Write long values to a blob file (`separation`); the commit goes on with pointers to them.
+//! 3. Reserve sequence numbers and log space: one short lock.
+//! 4. Fill the record, in parallel with other commits.
+//! 5. Insert into the memtables, in parallel with other commits.
+//! 6. Run the commit hook of each family: its observers learn of the entries before readers do.
+//! 7. Publish in order. This returns once every earlier commit is published too.
+//! 8. Wait for a sync, if the durability asks for one.
 //!
-//! A commit that fails at 3 leaves a hole in the log, and recovery would find nothing behind it. So
+//! A commit that fails at 4 leaves a hole in the log, and recovery would find nothing behind it. So
 //! the commit poisons the log before it is published. Every later commit sees that and fails.
 
 use crate::{
@@ -19,11 +20,12 @@ use crate::{
     log::sequencer::{CommitSize, Counts, GenerationPlace, NotReady, Reservation},
     log_sync::{sync_to, sync_wal, sync_within},
     options::Durability,
+    separation::{Separated, separate_batch, separate_one, stored_batch},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     id::{FamilyId, SequenceNumber},
-    key::{Entry, EntryKind},
+    key::{BlobPointer, Entry, EntryKind},
     sync::lock,
 };
 use siltdb_disk::{
@@ -94,6 +96,46 @@ fn commit_one(
     if operation.kind == EntryKind::Merge {
         family.check_operator()?;
     }
+    if operation.payload.len() as u64 >= family.tree.separated_from()
+        && let Some((payload, separated)) = separate_one(database, family, operation)?
+    {
+        let (kind, payload) = (EntryKind::BlobPointer, &payload[..]);
+        let pointer = BatchOperation { kind, payload, ..*operation };
+        let note = |at: LogPosition| separated.note(at.segment);
+        return commit_stored(database, family, &pointer, durability, note);
+    }
+    commit_stored(database, family, operation, durability, |_| ())
+}
+
+/// Commits the pointer to a value of `key` that was written to a blob file.
+///
+/// # Errors
+/// As [`commit`].
+pub(crate) fn commit_pointer(
+    database: &Database,
+    family: &FamilyData,
+    (key, pointer): (&[u8], &BlobPointer),
+    separated: &Separated,
+    durability: Durability,
+) -> Result<()> {
+    let mut payload = Vec::new();
+    pointer.encode(&mut payload);
+    let kind = EntryKind::BlobPointer;
+    let operation = BatchOperation { kind, family: family.id, key, payload: &payload };
+    let note = |at: LogPosition| separated.note(at.segment);
+    commit_stored(database, family, &operation, durability, note)
+}
+
+/// Commits one operation as the log stores it. `note` is told of the place of its record, before it
+/// is published.
+#[inline]
+fn commit_stored(
+    database: &Database,
+    family: &FamilyData,
+    operation: &BatchOperation<'_>,
+    durability: Durability,
+    note: impl Fn(LogPosition),
+) -> Result<()> {
     let mut head = [0; HEAD_BYTES_MAX];
     let head_bytes = OperationHead {
         kind: operation.kind,
@@ -106,6 +148,7 @@ fn commit_one(
     let range_deletes = u32::from(operation.kind == EntryKind::RangeDelete);
     let (counts, kind) = (Counts { all: 1, range_deletes }, kind_of(durability));
     let insert = |reservation: &Reservation| {
+        note(reservation.at());
         let entry = operation.entry(reservation.first);
         family.tree.with_memtable(reservation.generation(), &database.memory.arenas, |memtable| {
             memtable.insert(entry);
@@ -142,8 +185,11 @@ pub(crate) fn commit_nothing(database: &Database, durability: Durability) -> Res
 
 fn commit_batch(database: &Database, batch: &BatchBytes, durability: Durability) -> Result<()> {
     let (families, counts) = check_families(database, batch, &[])?;
+    let separated = separate_batch(database, batch, &families)?;
+    let (batch, separated) = stored_batch(batch, separated.as_ref());
     let record = (kind_of(durability), &[batch.as_bytes()][..]);
     let insert = |reservation: &Reservation| {
+        separated.note(reservation.at().segment);
         insert_batch(database, batch, (reservation, reservation.first), &families);
     };
     let commit = |owner| {

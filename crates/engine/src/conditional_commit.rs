@@ -21,6 +21,7 @@ use crate::{
     locks::{Writer, admit_batch, writes_of},
     log::sequencer::Reservation,
     options::Durability,
+    separation::{separate_batch, stored_batch},
 };
 use siltdb_base::{error::Result, id::SequenceNumber, key::EntryKind, slice::Slice};
 use siltdb_disk::batch::{BatchBytes, BatchOperation};
@@ -142,6 +143,8 @@ pub fn commit_if(
         return Ok(conditions.snapshot.unwrap_or(published));
     }
     let (families, counts) = check_families(database, batch, &[])?;
+    let separated = separate_batch(database, batch, &families)?;
+    let (batch, separated) = stored_batch(batch, separated.as_ref());
     let record = (kind_of(durability), &[batch.as_bytes()][..]);
     let commit = |owner| {
         let published = conditions.check_published(database, batch, &families)?;
@@ -151,6 +154,7 @@ pub fn commit_if(
             conditions.check_between(database, batch, &families, (published, before))
         };
         commit_parts_if(database, record, counts, admit, |reservation| {
+            separated.note(reservation.at().segment);
             insert_batch(database, batch, (reservation, reservation.first), &families);
         })
     };

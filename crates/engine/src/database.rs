@@ -1,12 +1,14 @@
 //! The state of an open database: a struct of the rooms below, and what connects them.
 //!
 //! It decides nothing. Locks are taken in this order, each optional: `closing_io` of the engine,
-//! locks of the catalog, locks of the log, `jobs`, locks inside the rooms. Only a lock with `_io`
+//! `creating_io` of the blob files, locks of the
+//! catalog, locks of the log, `jobs`, locks inside the rooms. Only a lock with `_io`
 //! in its name is held during IO.
 
 use crate::{
     background::{Background, JobOf},
     backpressure::Backpressure,
+    blobs::Blobs,
     catalog::{Catalog, branches::FamilyRole, family::FamilyData},
     counters::Counters,
     health::Health,
@@ -67,6 +69,8 @@ pub struct Database {
     pub log: Log,
     /// Families, files and manifest.
     pub catalog: Catalog,
+    /// The blob files.
+    pub blobs: Arc<Blobs>,
     /// The delay of writers because of debt.
     pub backpressure: Backpressure,
     /// The state of the background work.
@@ -98,6 +102,8 @@ pub struct Parts {
     pub log: Log,
     /// Families, files and manifest.
     pub catalog: Catalog,
+    /// The blob files.
+    pub blobs: Arc<Blobs>,
     /// Which thread runs the jobs that a writer waits for.
     pub waiting: Waiting,
 }
@@ -106,7 +112,7 @@ impl Database {
     /// A database of these parts.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { options, time, dir, memory, log, catalog, waiting } = parts;
+        let Parts { options, time, dir, memory, log, catalog, blobs, waiting } = parts;
         let (open_id, health) = (OpenId::next(), Health::new(options.access));
         let clock = match waiting {
             Waiting::ForWorkers => Some(Arc::clone(&options.clock)),
@@ -129,6 +135,7 @@ impl Database {
             memory,
             log,
             catalog,
+            blobs,
             backpressure,
             background,
             scrubs,

@@ -6,6 +6,7 @@
 mod branching;
 mod copies;
 mod ingests;
+mod streaming;
 mod upkeep;
 
 use crate::{

@@ -31,6 +31,8 @@ use crate::{
     lock_table::LockOwner,
     locks::{Writer, admit_batch, writes_of},
     log::sequencer::{Counts, Reservation},
+    log_sync::sync_unnoted,
+    separation::{separate_batch, stored_batch},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -121,6 +123,8 @@ pub(crate) fn commit_changing(
 ) -> Result<()> {
     let (map, dropped) = changed(database, changes)?;
     let (families, counts) = check_families(database, batch, &changes.created)?;
+    let separated = separate_batch(database, batch, &families)?;
+    let (batch, separated) = stored_batch(batch, separated.as_ref());
     let edit = edit(changes);
     let mut head = Vec::new();
     encode_changes(&edit, &mut head);
@@ -134,6 +138,7 @@ pub(crate) fn commit_changing(
         check(reservation)
     };
     let Committed { end, .. } = commit_parts_if(database, record, counts, admit, |reservation| {
+        separated.note(reservation.at().segment);
         insert_batch(database, batch, (reservation, reservation.first.next()), &families);
         let mut owing = lock(&database.catalog.manifest_io);
         let position = behind(reservation.at());
@@ -212,8 +217,7 @@ fn files_of(dropped: &[Arc<FamilyData>]) -> Vec<FileNumber> {
 /// durably.
 fn say(database: &Database, manifest: MutexGuard<'_, Manifest>, end: LogPosition) -> Result<()> {
     if !cfg!(seeded_fault = "families_ahead_of_the_log") {
-        let synced = database.log.wal.sync_to(end, &database.health)?;
-        lock(&database.log.sequencer).synced(synced);
+        sync_unnoted(database, end)?;
     }
     match install_with(database, manifest, (Vec::new(), None), &[]) {
         Err(error) if error.kind() == ErrorKind::Poisoned => Err(error),

@@ -11,6 +11,7 @@
 //! `feed_skips_a_commit`: a feed skips the first record of each segment.
 
 use crate::{
+    blobs::{Blobs, with_values},
     database::Database,
     log::pins::{FeedPin, Found, KnownSegment, Origin},
 };
@@ -182,7 +183,8 @@ impl Place {
                 return Ok((Some(unlogged(next, end)), end.next()));
             }
             if after > next {
-                let item = item(&record).map_err(|error| error.or_offset(record.at.offset));
+                let item = item(&record, &database.blobs)
+                    .map_err(|error| error.or_offset(record.at.offset));
                 return Ok((item?, after));
             }
         }
@@ -252,7 +254,7 @@ pub(crate) fn unlogged(first: SequenceNumber, last: SequenceNumber) -> FeedItem 
 ///
 /// # Errors
 /// `Corruption` and `Unsupported`, for changes of families that cannot be read.
-pub(crate) fn item(record: &Record<'_>) -> Result<Option<FeedItem>> {
+pub(crate) fn item(record: &Record<'_>, blobs: &Blobs) -> Result<Option<FeedItem>> {
     let header = &record.header;
     let first = header.first_sequence;
     let last = before(header.next_sequence());
@@ -274,7 +276,13 @@ pub(crate) fn item(record: &Record<'_>) -> Result<Option<FeedItem>> {
         // A feed reports everything that it cannot read.
         _ => return Ok(Some(unlogged(first, last))),
     };
-    let operations = operations.to_vec();
+    let operations = match with_values(operations, count, blobs) {
+        // The log is released, and with it the files that it refers to.
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            return Ok(Some(unlogged(first, last)));
+        }
+        operations => operations?,
+    };
     let commit = Some(FeedCommit { families, operations, count });
     Ok(Some(FeedItem { first, last, commit }))
 }

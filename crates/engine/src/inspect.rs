@@ -7,3 +7,4 @@ pub mod line;
 pub mod manifest;
 pub mod wal;
 pub mod table;
+pub mod blob;

@@ -364,6 +364,8 @@ fn check_known(change: &Change) -> Result<()> {
         | Change::ColdDirectory(_)
         | Change::Prepared { .. }
         | Change::PreparedDecided { .. }
+        | Change::BlobFile { .. }
+        | Change::BlobFileRemoved { .. }
         | Change::Unknown { .. } => Ok(()),
         _ => Err(Error::new(ErrorKind::Unsupported, "an edit has an unknown change")),
     }

@@ -6,6 +6,7 @@
 pub mod context;
 pub mod shared;
 pub mod space;
+pub mod blobs;
 pub mod flush;
 pub mod compact;
 pub mod tiers;

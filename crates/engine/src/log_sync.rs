@@ -55,9 +55,29 @@ fn published_end(database: &Database) -> Result<LogPosition> {
 /// # Errors
 /// `Poisoned`, if this sync or an earlier one fails.
 pub fn sync_unnoted(database: &Database, end: LogPosition) -> Result<()> {
+    let is_late = cfg!(seeded_fault = "blob_synced_after_the_log");
+    if !is_late {
+        sync_blobs(database)?;
+    }
     let synced = database.log.wal.sync_to(end, &database.health)?;
+    if is_late {
+        sync_blobs(database)?;
+    }
     lock(&database.log.sequencer).synced(synced);
     Ok(())
+}
+
+/// Makes all separated values of published commits durable. A sync of the log comes after it, so
+/// that no record before the synced position points to a value that a power failure takes. So does
+/// an edit with tables that point to them.
+///
+/// # Errors
+/// `Poisoned`, if this sync fails.
+pub fn sync_blobs(database: &Database) -> Result<()> {
+    if !database.blobs.is_used() {
+        return Ok(());
+    }
+    database.blobs.sync().map_err(|error| database.health.poison(error))
 }
 
 /// Notes once in the manifest that a segment has durable records. If there is no space, or the edit

@@ -9,7 +9,7 @@ use arc_swap::Guard;
 use siltdb_base::{
     clock::Clock,
     cursor::Fetch,
-    error::Result,
+    error::{Error, ErrorKind, Result},
     id::SequenceNumber,
     key::successor,
     slice::{Pinnable, Slice},
@@ -106,12 +106,13 @@ impl PinnedReader {
         family: &FamilyData,
         sequence: Option<SequenceNumber>,
     ) -> Result<Self> {
-        let (view, snapshot) = pin(database, family, sequence)?;
+        let pinned = database.blobs.pin_with(|| pin(database, family, sequence))?;
+        let ((view, snapshot), blobs) = pinned;
         let reader = TreeReader {
             snapshot,
             clock: Arc::clone(&database.options.clock),
             operator: family.tree.options().merge_operator.clone(),
-            blobs: None,
+            blobs,
             fetch: Fetch::Values,
             empty_ranges: Some(Arc::clone(family.tree.empty_ranges())),
             sequence_lock: Some(database.log.sequencer.sequence_lock()),
@@ -189,6 +190,19 @@ impl PinnedReader {
     }
 }
 
+/// How often a read pins a newer view because the blob file of its value was removed between the
+/// two. Each needs a removal just then.
+const PINS_MAX: u32 = 16;
+
+/// What is not found behind a pointer of the newest view is damage.
+#[cold]
+fn absent_as_damage(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::NotFound => Error::corruption("a separated value is missing").with_source(error),
+        _ => error,
+    }
+}
+
 /// Calls `look` with the value of a key, if it has one. The moment is now, or `sequence`, which a
 /// live snapshot must hold.
 ///
@@ -202,19 +216,27 @@ pub fn get<R>(
     sequence: Option<SequenceNumber>,
     look: impl FnOnce(Pinnable<'_>) -> R,
 ) -> Result<Option<R>> {
-    let (view, snapshot) = pin(database, family, sequence)?;
-    let options = OnceCell::new();
-    let resolver = || Resolver {
-        now_ms: database.options.clock.wall_ms(),
-        operator: options.get_or_init(|| family.tree.peek_options()).merge_operator.as_deref(),
-        blobs: None,
-        folds: Some(family.tree.folds()),
-    };
-    view.get(key, snapshot, resolver, look)
+    let (mut look, mut tries) = (Some(look), 0);
+    loop {
+        let (view, snapshot) = pin(database, family, sequence)?;
+        let options = OnceCell::new();
+        let resolver = || Resolver {
+            now_ms: database.options.clock.wall_ms(),
+            operator: options.get_or_init(|| family.tree.peek_options()).merge_operator.as_deref(),
+            blobs: Some(&*database.blobs),
+            folds: Some(family.tree.folds()),
+        };
+        let look = |value: Pinnable<'_>| look.take().expect("a value is found once")(value);
+        match view.get(key, snapshot, resolver, look) {
+            // Since the view was pinned, the value was moved, and its blob file was removed.
+            Err(error) if error.kind() == ErrorKind::NotFound && tries < PINS_MAX => tries += 1,
+            result => return result.map_err(absent_as_damage),
+        }
+    }
 }
 
 #[inline]
-fn pin(
+pub(crate) fn pin(
     database: &Database,
     family: &FamilyData,
     sequence: Option<SequenceNumber>,

@@ -83,12 +83,13 @@ fn run(
 ) -> Result<SalvageReport> {
     let fs = options.fs.clone();
     // The lock keeps other processes from writing to the old database. It writes nothing.
-    let _lock = lock_directory(&*fs.open_dir(old)?, &options, LockKind::Shared)?;
+    let directory = fs.open_dir(old)?;
+    let _lock = lock_directory(&*directory, &options, LockKind::Shared)?;
     let mut lost = Vec::new();
     // It is that of the old database: all tables of the new one are hot.
     let cold = options.cold_directory.take();
     let mut found = find(&fs, (old, cold.as_deref()), &options.operators(), &mut lost)?;
-    let database = create(options, &found)?;
+    let database = create(options, &found)?.of_old(directory);
     let mut log = LogSalvage::new(&mut found, &mut scratch, &mut lost);
     let written = log.read(&*fs, old);
     let log_records = log.records();

@@ -242,7 +242,7 @@ impl Scrub<'_> {
         let id = table[0].1.id();
         let (reference, mut held) = (Arc::clone(&table[0].1), table);
         let (mut is_gone, mut stopped) = (false, None);
-        let verified = check_table(&reference, &mut |bytes| {
+        let verified = check_table(&reference, Some(&*database.blobs), &mut |bytes| {
             is_gone = !hold(database, &reference, &mut held);
             let advanced = if is_gone { Err(closing()) } else { self.advance(bytes) };
             advanced.inspect_err(|error| stopped = Some(error.duplicate()))

@@ -2,7 +2,7 @@
 //!
 //! Nothing here runs on a hot path: each counter is kept where its events happen.
 
-use crate::{catalog::family::FamilyData, database::Database};
+use crate::{catalog::family::FamilyData, database::Database, jobs::blobs::referenced_bytes};
 use siltdb_base::{budget::Part, limits::LEVELS, sync::lock};
 use siltdb_disk::edit::tier::Tier;
 use std::{
@@ -48,6 +48,12 @@ pub struct Stats {
     pub cold_tables: u64,
     /// The size of tables in the cold tier, in bytes. A table that families share counts in each.
     pub cold_bytes: u64,
+    /// The number of blob files.
+    pub blob_files: u64,
+    /// Their size, in bytes.
+    pub blob_bytes: u64,
+    /// The part of it that no table refers to, in bytes. What is in memory alone counts as garbage.
+    pub blob_garbage_bytes: u64,
     /// The size of tables in the hot tier, in bytes, likewise.
     pub hot_bytes: u64,
     /// The number of entries in tables, tombstones and old versions included.
@@ -146,10 +152,28 @@ impl Database {
             stats.scrub_bytes = last.bytes;
             stats.scrub_damage = last.found.errors.len() as u64;
         }
+        self.add_blobs(&mut stats);
         for family in self.catalog.families.load().iter() {
             stats.add_family(family);
         }
         stats
+    }
+}
+
+impl Database {
+    fn add_blobs(&self, stats: &mut Stats) {
+        let set = self.blobs.set();
+        if set.is_empty() {
+            return;
+        }
+        let referenced = referenced_bytes(&self.catalog.families.load());
+        for file in set.iter() {
+            let bytes = file.bytes();
+            let live = referenced.get(&file.number()).copied().unwrap_or(0);
+            stats.blob_files += 1;
+            stats.blob_bytes += bytes;
+            stats.blob_garbage_bytes += bytes.saturating_sub(live);
+        }
     }
 }
 
@@ -206,6 +230,9 @@ impl Stats {
             ("hot_bytes", self.hot_bytes),
             ("cold_tables", self.cold_tables),
             ("cold_bytes", self.cold_bytes),
+            ("blob_files", self.blob_files),
+            ("blob_bytes", self.blob_bytes),
+            ("blob_garbage_bytes", self.blob_garbage_bytes),
             ("cache_bytes", self.cache_bytes),
             ("cache_bytes_max", self.cache_bytes_max),
             ("cache_hits", self.cache_hits),

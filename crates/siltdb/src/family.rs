@@ -21,6 +21,7 @@ use siltdb_engine::{
     jobs::request::CompactControl,
     options::Durability,
     stats::{Stats, family_stats},
+    streams::{ValueStream, get_stream},
 };
 use siltdb_tree::{options::TreeOptions, read::range_size::RangeSize};
 use std::{fmt, time::Duration};
@@ -119,6 +120,49 @@ impl Family {
             None => self.apply_with(EntryKind::Put, key, value, durability),
             Some(expiry_ms) => self.apply_expiring(key, value, expiry_ms, durability),
         }
+    }
+
+    /// Sets the value of a key to `bytes` bytes that `value` gives, which need not be in memory as
+    /// a whole. The value goes to a blob file, not compressed, whatever
+    /// [`FamilyOptions::value_threshold`](crate::FamilyOptions::value_threshold) is. It is
+    /// committed, and visible, once the stream has ended.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use std::io::Read;
+    /// let family = db.default_family();
+    /// family.put_reader(b"film", 3 << 20, std::io::repeat(7).take(3 << 20))?;
+    /// let mut stream = family.get_reader(b"film")?.expect("it was put");
+    /// assert_eq!(std::io::copy(&mut stream, &mut std::io::sink())?, 3 << 20);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Family::put`]; `InvalidArgument`, if the stream has fewer bytes or more; `Io`, if
+    /// reading it fails.
+    pub fn put_reader(
+        &self,
+        key: impl AsRef<[u8]>,
+        bytes: u64,
+        mut value: impl std::io::Read,
+    ) -> Result<()> {
+        let value = &mut value;
+        self.place.engine.put_stream(&self.place.family, (key.as_ref(), bytes), value, None)
+    }
+
+    /// The value of a key as a stream, if it has one. A value that lies in a blob file, not
+    /// compressed, is read piece by piece; others are in memory as a whole. It is the value of now:
+    /// later writes do not change it.
+    ///
+    /// The bytes of a blob are verified as they are read. If they are damaged, the read that would
+    /// return the last ones fails with an error that has one of [`Error`](crate::Error) as its
+    /// inner error.
+    ///
+    /// # Errors
+    /// As [`Read::get`](crate::Read::get).
+    pub fn get_reader(&self, key: impl AsRef<[u8]>) -> Result<Option<ValueStream>> {
+        get_stream(&self.place.engine, &self.place.family, key.as_ref(), None)
     }
 
     /// Sets the value of a key, which expires after `time`; see

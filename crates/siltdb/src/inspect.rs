@@ -19,7 +19,9 @@
 //! ```
 
 use siltdb_base::{error::Result, fs::os::OsFs};
-use siltdb_engine::inspect::{manifest::inspect_manifest, table::inspect_table, wal::inspect_wal};
+use siltdb_engine::inspect::{
+    blob::inspect_blob, manifest::inspect_manifest, table::inspect_table, wal::inspect_wal,
+};
 use std::path::Path;
 
 pub use siltdb_engine::inspect::line::{Detail, Field, Line, quoted};
@@ -65,6 +67,20 @@ pub fn table(
     on_line: &mut dyn FnMut(Line) -> Result<()>,
 ) -> Result<()> {
     inspect_table(&OsFs, path.as_ref(), detail, on_line)
+}
+
+/// Reports the records of the blob file `path`, and what lies between them.
+///
+/// With [`Detail::Operations`], the stored bytes of every record are read and verified.
+///
+/// # Errors
+/// As [`wal`]. Damage to stored bytes is returned after the report of all records.
+pub fn blob(
+    path: impl AsRef<Path>,
+    detail: Detail,
+    on_line: &mut dyn FnMut(Line) -> Result<()>,
+) -> Result<()> {
+    inspect_blob(&OsFs, path.as_ref(), detail, on_line)
 }
 
 #[cfg(test)]

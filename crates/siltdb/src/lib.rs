@@ -72,6 +72,7 @@
 //! | *a copy* `checkpoint` `backup`, `_with`; of them [`backup::Backups`] | all | | | |
 //! | *one file* `archive` `import_archive`, `_with`; to read it [`archive::Archive`] | all | | | |
 //! | *beside a writer* `open_follower`, of a [`Follower`] `catch_up` `wait_for` `db` | all | | | |
+//! | *values as streams* `put_reader` `get_reader` | | ✓ | | |
 //! | *tiers* `freeze` `thaw`, `_with` | | ✓ | | |
 //! | *places* `open` `temporary` `destroy` `list_families` `path` | all | | | |
 //!
@@ -181,7 +182,7 @@ pub use key_types::{Caseless, KeyForm, KeyPrefix, LittleEndian};
 pub use operation::{Action, Operation, Operations};
 pub use options::{
     Compression, Create, Durability, FamilyOptions, LogIo, MergeOperator, Options, ReadIo,
-    RecoveryMode,
+    RecoveryMode, TableKind,
 };
 pub use read::Read;
 pub use read_options::ReadOptions;
@@ -203,6 +204,7 @@ pub use siltdb_engine::{
     pause::BackgroundPause,
     scrub_report::ScrubReport,
     stats::Stats,
+    streams::ValueStream,
 };
 pub use siltdb_tree::read::range_size::RangeSize;
 pub use single_key::Swap;

@@ -5,7 +5,7 @@
 
 use crate::key_order::KeyOrder;
 use crate::options::{
-    Compression, Create, Durability, FamilyOptions, LogIo, Options, ReadIo, RecoveryMode,
+    Compression, Create, Durability, FamilyOptions, LogIo, Options, ReadIo, RecoveryMode, TableKind,
 };
 use siltdb_base::error::{Error, Result};
 use siltdb_engine::options::Access;
@@ -69,6 +69,7 @@ const OPTIONS: &[Named<Options>] = options! {
 const FAMILY_OPTIONS: &[Named<FamilyOptions>] = options! {
     "compression", "none or lz4",
         tree.table.compression, word(COMPRESSIONS), word_of(COMPRESSIONS);
+    "table_kind", "block or btree", tree.table.kind, word(TABLE_KINDS), word_of(TABLE_KINDS);
     "block_bytes", BYTES, tree.table.block_bytes, bytes, usize::to_string;
     "filter_bits_per_key", NUMBER, tree.table.filter_bits_per_key, number, u32::to_string;
     "table_bytes", BYTES, tree.table_bytes_target, bytes, u64::to_string;
@@ -76,6 +77,9 @@ const FAMILY_OPTIONS: &[Named<FamilyOptions>] = options! {
     "level_size_ratio", NUMBER, tree.level_size_ratio, number, u32::to_string;
     "level0_runs", NUMBER, tree.level0_runs_trigger, number, u32::to_string;
     "cold_from_level", NUMBER, tree.cold_from_level, number, u32::to_string;
+    "value_threshold", BYTES, tree.value_threshold, bytes, u64::to_string;
+    "blob_file_bytes", BYTES, tree.blob_file_bytes, bytes, u64::to_string;
+    "blob_garbage_percent", NUMBER, tree.blob_garbage_percent_trigger, number, u32::to_string;
     "ttl", "a time, as 200ms, 5s, 30m or 7d; 0s for none", tree.ttl_ms, ttl, ttl_text;
     "key_order", "bytewise or the name of an order, as u64",
         tree.key_order, key_order, key_order_text;
@@ -91,6 +95,8 @@ const RECOVERIES: &[(&str, RecoveryMode)] =
     &[("strict", RecoveryMode::Strict), ("point_in_time", RecoveryMode::PointInTime)];
 const COMPRESSIONS: &[(&str, Compression)] =
     &[("none", Compression::None), ("lz4", Compression::Lz4)];
+const TABLE_KINDS: &[(&str, TableKind)] =
+    &[("block", TableKind::Block), ("btree", TableKind::BTree)];
 
 impl Options {
     /// Sets an option by its name from a text, for a command line or a configuration file. Names

@@ -9,7 +9,10 @@ use siltdb_tree::options::TreeOptions;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 pub use siltdb_base::fs::{LogIo, ReadIo};
-pub use siltdb_disk::{log::recover::RecoveryMode, options::Compression};
+pub use siltdb_disk::{
+    log::recover::RecoveryMode,
+    options::{Compression, TableKind},
+};
 pub use siltdb_engine::options::{Create, Durability};
 pub use siltdb_tree::merge_operator::MergeOperator;
 
@@ -322,7 +325,7 @@ pub struct FamilyOptions {
 }
 
 impl FamilyOptions {
-    /// The defaults: 4 KiB blocks, LZ4, 10 filter bits a key.
+    /// The defaults: block tables, 4 KiB blocks, LZ4, 10 filter bits a key.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -333,6 +336,21 @@ impl FamilyOptions {
     #[must_use]
     pub fn compression(mut self, compression: Compression) -> Self {
         self.tree.table.compression = compression;
+        self
+    }
+
+    /// How tables lead from a key to a block. Default: [`TableKind::Block`].
+    ///
+    /// A table of [`TableKind::BTree`] is opened by its root alone. What else is read of its index
+    /// goes through the cache, so that the memory of indexes is bounded whatever the size of the
+    /// data. With [`Compression::None`] and [`ReadIo::Map`] nodes and blocks are searched where
+    /// they are mapped, and take none of the cache.
+    ///
+    /// Tables of both kinds are always readable. Flushes and compactions write the chosen kind; a
+    /// compaction that copies blocks without reading their entries makes a new index for them.
+    #[must_use]
+    pub fn table_kind(mut self, kind: TableKind) -> Self {
+        self.tree.table.kind = kind;
         self
     }
 
@@ -396,6 +414,41 @@ impl FamilyOptions {
     #[must_use]
     pub fn cold_from_level(mut self, level: u32) -> Self {
         self.tree.cold_from_level = level;
+        self
+    }
+
+    /// Values of this length or more go to blob files when they are committed, and the tables keep
+    /// pointers: 32 bytes or more; 0: never. Default: 0.
+    ///
+    /// A separated value is written once, whatever compactions do, so that writing long values
+    /// costs little more than their bytes. Reading one costs a read of its file, past the block
+    /// cache. It suits values from about 4 KiB on. Space of values that were overwritten or deleted
+    /// comes back late, as [`FamilyOptions::blob_garbage_percent`] says. A change holds for values
+    /// that are written from then on.
+    #[must_use]
+    pub fn value_threshold(mut self, bytes: u64) -> Self {
+        self.tree.value_threshold = bytes;
+        self
+    }
+
+    /// Size of a blob file at which the next is begun: 4 KiB to 1 TiB. Default: 256 MiB.
+    ///
+    /// All families share the blob files; the family that writes decides. When the next is begun,
+    /// the memtables are flushed, so that an opening after a crash verifies values of few files.
+    #[must_use]
+    pub fn blob_file_bytes(mut self, bytes: u64) -> Self {
+        self.tree.blob_file_bytes = bytes;
+        self
+    }
+
+    /// The part of a blob file that is garbage, in percent, at which its other values are moved to
+    /// another file: 1 to 101. Default: 50; 101: never.
+    ///
+    /// Garbage is what no table and no memtable points to. A lower number means less space and more
+    /// writing. The tables that point to the file are rewritten in the background.
+    #[must_use]
+    pub fn blob_garbage_percent(mut self, percent: u32) -> Self {
+        self.tree.blob_garbage_percent_trigger = percent;
         self
     }
 

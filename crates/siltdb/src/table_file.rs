@@ -59,9 +59,9 @@ impl fmt::Debug for TableFileWriter {
 }
 
 impl TableFileWriter {
-    /// Creates the file `path`. Of `options`, compression, block size, filter, key order and TTL
-    /// count. Only families of that [key order](FamilyOptions::key_order) take the file. Keys are
-    /// given encoded: [`Key::to_key`](crate::Key::to_key) does that.
+    /// Creates the file `path`. Of `options`, table kind, compression, block size, filter, key
+    /// order and TTL count. Only families of that [key order](FamilyOptions::key_order) take the
+    /// file. Keys are given encoded: [`Key::to_key`](crate::Key::to_key) does that.
     ///
     /// # Errors
     /// As [`Options::table_file`].

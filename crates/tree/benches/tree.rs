@@ -140,6 +140,7 @@ impl Bench {
             cancelled: &AtomicBool::new(false),
             given_up: None,
             should_yield: &AtomicBool::new(false),
+            mover: None,
             progress: None,
         })
     }

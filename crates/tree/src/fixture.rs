@@ -20,7 +20,8 @@ use siltdb_disk::{
     fields::UnknownFields,
     garbage::Garbage,
     key_sketch::{KeySketch, SketchBuilder},
-    table_meta::{IndexKind, KeySpan, RangeEnd, TableMeta},
+    options::TableKind,
+    table_meta::{KeySpan, RangeEnd, TableMeta},
 };
 use std::{path::Path, sync::Arc};
 
@@ -74,9 +75,10 @@ pub fn reference(
         logical_bytes: bytes,
         file_bytes: bytes,
         key_sketch: KeySketch::default(),
-        index: IndexKind::Blocks,
+        kind: TableKind::Block,
         created_ms: 0,
         garbage: Garbage::default(),
+        blobs: Default::default(),
         unknown: UnknownFields::default(),
     };
     TableReference::whole(FileNumber(file), 0, meta)

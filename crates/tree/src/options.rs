@@ -17,19 +17,22 @@
 //! 8    base level bytes varint
 //! 9    tombstone percent trigger varint
 //! 10   key order, a name; `bytewise` without one
+//! 12   value threshold varint; absent: no value is separated
+//! 13   table kind varint: 2 B+tree; absent: block
 //! 17   cold from level varint; absent: all tables are hot
 //! 19   TTL in ms varint; absent without one
+//! 21   blob files: | bytes of a file varint | garbage percent trigger varint |
 //! ```
 
 use crate::merge_operator::{MergeOperator, not_given};
 use siltdb_base::{
-    codec::ByteReader,
+    codec::{ByteReader, put_varint},
     error::{Error, ErrorKind, Result},
-    limits::LEVELS,
+    limits::{LEVELS, VALUE_BYTES_MAX},
 };
 use siltdb_disk::{
     fields::{FieldList, FieldsWriter, StoredField, UnknownFields, read_fields},
-    options::{Compression, TableOptions},
+    options::{Compression, TableKind, TableOptions},
 };
 use std::{ops::RangeInclusive, sync::Arc};
 
@@ -54,12 +57,20 @@ pub const TOMBSTONE_PERCENT_TRIGGER: RangeInclusive<u32> = 1..=101;
 /// Levels from which on tables may be cold: 0 is all of them, and one past the last is none.
 pub const COLD_FROM_LEVEL: RangeInclusive<u32> = 0..=LEVELS as u32;
 
+/// Value thresholds that are permitted, in bytes, besides 0, which separates nothing. A pointer
+/// takes about 20 bytes.
+pub const VALUE_THRESHOLD: RangeInclusive<u64> = 32..=VALUE_BYTES_MAX as u64;
+
+/// Sizes of a blob file at which the next is begun, in bytes.
+pub const BLOB_FILE_BYTES: RangeInclusive<u64> = 4 << 10..=1 << 40;
+
+/// Garbage triggers of blob files that are permitted, in percent; one above 100 never triggers.
+pub const BLOB_GARBAGE_PERCENT_TRIGGER: RangeInclusive<u32> = 1..=101;
+
 const FIELDS: FieldList = FieldList {
     of: "family options",
     reserved: &[
         (11, "prefix extractor"),
-        (12, "blob threshold"),
-        (13, "index kind"),
         (14, "compaction strategy"),
         (15, "compaction filter"),
         (16, "compression dictionary"),
@@ -69,6 +80,13 @@ const FIELDS: FieldList = FieldList {
 
 /// The name of the order of keys without an encoding: that of their bytes.
 pub const BYTEWISE: &str = "bytewise";
+
+/// The default size of a blob file, in bytes: what an opening verifies of them after a crash is
+/// about twice as much.
+const BLOB_FILE_BYTES_DEFAULT: u64 = 256 << 20;
+
+/// The default garbage trigger of blob files: their space is at most about twice what is live.
+const BLOB_GARBAGE_PERCENT_DEFAULT: u32 = 50;
 
 /// What can be chosen about one tree.
 #[derive(Clone, Debug)]
@@ -91,6 +109,13 @@ pub struct TreeOptions {
     pub tombstone_percent_trigger: u32,
     /// Tables from this level on belong to the cold tier, in [`COLD_FROM_LEVEL`].
     pub cold_from_level: u32,
+    /// Values of this length or more go to blob files, in bytes, in [`VALUE_THRESHOLD`]; 0: none.
+    pub value_threshold: u64,
+    /// Size of a blob file at which the next is begun, in bytes, in [`BLOB_FILE_BYTES`].
+    pub blob_file_bytes: u64,
+    /// The part of a blob file that is garbage from which on its other values are moved to another
+    /// file, in percent, in [`BLOB_GARBAGE_PERCENT_TRIGGER`].
+    pub blob_garbage_percent_trigger: u32,
     /// The name of the encoding that orders keys; `None` for their bytes. The tree does not use it:
     /// it compares encoded keys.
     pub key_order: Option<Arc<str>>,
@@ -111,6 +136,9 @@ impl Default for TreeOptions {
             base_level_bytes: 256 << 20,
             tombstone_percent_trigger: 50,
             cold_from_level: *COLD_FROM_LEVEL.end(),
+            value_threshold: 0,
+            blob_file_bytes: BLOB_FILE_BYTES_DEFAULT,
+            blob_garbage_percent_trigger: BLOB_GARBAGE_PERCENT_DEFAULT,
             key_order: None,
             ttl_ms: 0,
             unknown: UnknownFields::default(),
@@ -132,6 +160,12 @@ impl TreeOptions {
         let percent = self.tombstone_percent_trigger;
         in_range("tombstone_percent_trigger", percent, &TOMBSTONE_PERCENT_TRIGGER)?;
         in_range("cold_from_level", self.cold_from_level, &COLD_FROM_LEVEL)?;
+        if self.value_threshold != 0 {
+            in_range("value_threshold", self.value_threshold, &VALUE_THRESHOLD)?;
+        }
+        in_range("blob_file_bytes", self.blob_file_bytes, &BLOB_FILE_BYTES)?;
+        let percent = self.blob_garbage_percent_trigger;
+        in_range("blob_garbage_percent_trigger", percent, &BLOB_GARBAGE_PERCENT_TRIGGER)?;
         if let Some(name) = &self.key_order {
             check_key_order(name)?;
         }
@@ -140,6 +174,13 @@ impl TreeOptions {
                 .with_hint("operands do not expire, so its values would outlive their time"));
         }
         Ok(())
+    }
+
+    /// The shortest value that is separated, in bytes; more than any value has if none is.
+    #[inline]
+    #[must_use]
+    pub fn separated_from(&self) -> u64 {
+        self.value_threshold.checked_sub(1).map_or(u64::MAX, |below| below + 1)
     }
 
     /// Appends the encoding to `out`. Of the merge operator only the name is stored.
@@ -158,11 +199,23 @@ impl TreeOptions {
         fields.put_number(9, u64::from(self.tombstone_percent_trigger));
         let order = self.key_order.as_deref().unwrap_or(BYTEWISE);
         fields.put(10, |value| value.extend_from_slice(order.as_bytes()));
+        fields.put_count(12, self.value_threshold);
+        // Absent by default, so that versions that know one kind can open databases without others.
+        if self.table.kind != TableKind::Block {
+            fields.put_number(13, self.table.kind.to_number());
+        }
         // Absent by default, so that versions without tiers can open a database without them.
         if self.cold_from_level != *COLD_FROM_LEVEL.end() {
             fields.put_number(17, u64::from(self.cold_from_level));
         }
         fields.put_count(19, self.ttl_ms);
+        let blobs = (self.blob_file_bytes, self.blob_garbage_percent_trigger);
+        if blobs != (BLOB_FILE_BYTES_DEFAULT, BLOB_GARBAGE_PERCENT_DEFAULT) {
+            fields.put(21, |value| {
+                put_varint(value, blobs.0);
+                put_varint(value, u64::from(blobs.1));
+            });
+        }
         fields.finish();
     }
 
@@ -218,8 +271,17 @@ impl TreeOptions {
                     .map_err(|_| Error::corruption("the name of a key order is not UTF-8"))?;
                 self.key_order = (name != BYTEWISE).then(|| name.into());
             }
+            12 => self.value_threshold = value.varint()?,
+            13 => {
+                self.table.kind = TableKind::from_number(value.varint()?)
+                    .ok_or_else(|| Error::new(ErrorKind::Unsupported, "unknown table kind"))?;
+            }
             17 => self.cold_from_level = value.varint_u32()?,
             19 => self.ttl_ms = value.varint()?,
+            21 => {
+                self.blob_file_bytes = value.varint()?;
+                self.blob_garbage_percent_trigger = value.varint_u32()?;
+            }
             _ => return Ok(StoredField::Unknown),
         }
         Ok(StoredField::Known)

@@ -7,3 +7,4 @@ pub mod pick_garbage;
 pub mod garbage_watch;
 pub mod pick_range;
 pub mod pick_tier;
+pub mod pick_blobs;

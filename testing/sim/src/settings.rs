@@ -3,7 +3,7 @@
 //! They decide the conditions of a run, not its operations.
 
 use crate::{draw::Draw, keys::KeyShape, operator::Operator};
-use siltdb::{Compression, Durability, FamilyOptions, KeyOrder, Options, ReadIo};
+use siltdb::{Compression, Durability, FamilyOptions, KeyOrder, Options, ReadIo, TableKind};
 use siltdb_base::{clock::ManualClock, fs::mem::MemFs};
 use std::{sync::Arc, time::Duration};
 
@@ -93,6 +93,7 @@ pub struct Settings {
 /// The options of one family.
 #[derive(Clone, Copy, Debug)]
 pub struct FamilySettings {
+    table_kind: TableKind,
     block_bytes: usize,
     compression: Compression,
     filter_bits_per_key: u32,
@@ -101,6 +102,9 @@ pub struct FamilySettings {
     level_size_ratio: u32,
     level0_runs: u32,
     cold_from_level: u32,
+    value_threshold: u64,
+    blob_file_bytes: u64,
+    blob_garbage_percent: u32,
     /// The name of the key order; `None` leaves a family the one that it has.
     pub key_order: Option<&'static str>,
 }
@@ -116,6 +120,7 @@ impl FamilySettings {
     /// Draws the settings of a family, without a key order.
     pub fn new(draw: &mut Draw) -> Self {
         Self {
+            table_kind: draw.pick(&[TableKind::Block, TableKind::BTree]),
             block_bytes: draw.pick(&[1 << 10, 1 << 10, 4 << 10, 16 << 10]),
             compression: draw.pick(&[Compression::None, Compression::Lz4]),
             filter_bits_per_key: draw.pick(&[0, 10]),
@@ -125,6 +130,10 @@ impl FamilySettings {
             level_size_ratio: draw.pick(&[2, 4, 10]),
             level0_runs: draw.pick(&[1, 2, 4]),
             cold_from_level: draw.pick(&[7, 7, 6, 2, 1, 0]),
+            // Most values are short; many reach the smallest threshold.
+            value_threshold: draw.pick(&[0, 0, 32, 32, 100]),
+            blob_file_bytes: draw.pick(&[4 << 10, 16 << 10, 256 << 20]),
+            blob_garbage_percent: draw.pick(&[1, 20, 50]),
             key_order: None,
         }
     }
@@ -140,6 +149,7 @@ impl FamilySettings {
         });
         FamilyOptions::new()
             .key_order(order)
+            .table_kind(self.table_kind)
             .block_bytes(self.block_bytes)
             .compression(self.compression)
             .filter_bits_per_key(self.filter_bits_per_key)
@@ -148,6 +158,9 @@ impl FamilySettings {
             .level_size_ratio(self.level_size_ratio)
             .level0_runs(self.level0_runs)
             .cold_from_level(self.cold_from_level)
+            .value_threshold(self.value_threshold)
+            .blob_file_bytes(self.blob_file_bytes)
+            .blob_garbage_percent(self.blob_garbage_percent)
             .merge_operator(Arc::new(operator))
     }
 }

@@ -8,7 +8,8 @@
 
 use siltdb::{
     BranchOptions, Compression, Db, Durability, ErrorKind, Family, FamilyOptions, Isolation,
-    KeyOrder, MergeOptions, OnConflict, Options, Read, RetentionFloor, WriteBatch, WriteOptions,
+    KeyOrder, MergeOptions, OnConflict, Options, Read, RetentionFloor, TableKind, WriteBatch,
+    WriteOptions,
     inspect::{self, Detail, Line},
 };
 use siltdb_base::{
@@ -61,8 +62,14 @@ const TIERS: &str = "0.1-tiers";
 /// The cold directory of a database, by the extension of its stored name.
 const COLD: &str = "cold";
 
+/// B+tree tables of several levels of nodes, compressed and not.
+const BTREE: &str = "0.1-btree";
+
 /// Versions of keys from a retention floor on.
 const HISTORY: &str = "0.1-history";
+
+/// Separated values in tables and in the log, raw and compressed, some of them moved.
+const BLOBS: &str = "0.1-blobs";
 
 /// How many versions of how many keys; the first is below the floor, the last in the log.
 const VERSIONS: (u64, u64) = (5, 120);
@@ -519,6 +526,38 @@ fn write_tiers(writer: &mut Writer) {
     writer.crash(db, Crash::Kill);
 }
 
+/// Families of B+tree tables, with large keys so that one node is not enough, and one that has
+/// tables of both kinds.
+fn write_trees(writer: &mut Writer) {
+    let db = writer.open();
+    let trees = |compression| small(compression).table_kind(TableKind::BTree);
+    let plain = db.create_family("plain", trees(Compression::None).table_bytes(64 << 10)).unwrap();
+    let packed = db.create_family("packed", trees(Compression::Lz4)).unwrap();
+    let changed = db.create_family("changed", small(Compression::None)).unwrap();
+    for round in 0..3 {
+        for number in (round..90).step_by(3) {
+            let key = format!("row:{number:05}:{}", "long".repeat(120));
+            writer.put(&plain, key.as_bytes(), &value(number, 24 + number as usize % 400));
+            let key = format!("row:{number:05}");
+            writer.put(&packed, key.as_bytes(), &[number as u8; 90]);
+            writer.put(&changed, key.as_bytes(), &value(number, 60));
+        }
+        writer.put(&plain, b"large", &value(9, 3000 + round as usize));
+        writer.delete_range(&packed, b"row:00050", b"row:00060");
+        db.flush().unwrap();
+        db.settle().unwrap();
+        if round == 1 {
+            changed.set_options(&changed.options().table_kind(TableKind::BTree)).unwrap();
+        }
+    }
+    for family in [&plain, &packed, &changed] {
+        for number in 0..4_u8 {
+            writer.put(family, &[b'l', number], b"in the log");
+        }
+    }
+    writer.crash(db, Crash::Kill);
+}
+
 /// A key of the history, and what it holds in one version.
 fn version_of(number: u64, version: u64) -> (Vec<u8>, Vec<u8>) {
     (format!("row:{number:05}").into_bytes(), value(version * 1000 + number, 25))
@@ -551,6 +590,38 @@ fn write_history(writer: &mut Writer) {
     writer.crash(db, Crash::Kill);
 }
 
+/// Separated values, most of which are replaced, so that those that are left move to another file.
+fn write_blobs(writer: &mut Writer) {
+    let db = writer.open();
+    let options = |compression| {
+        let options = small(compression).value_threshold(64).blob_file_bytes(16 << 10);
+        options.blob_garbage_percent(40)
+    };
+    let raw = db.create_family("raw", options(Compression::None)).unwrap();
+    let packed = db.create_family("packed", options(Compression::Lz4)).unwrap();
+    for round in 0..3 {
+        for number in 0..120 {
+            let key = format!("row:{number:05}");
+            if round == 0 || number % 3 > 0 {
+                writer.put(&raw, key.as_bytes(), &value(round * 1000 + number, 150));
+            }
+            let repeated = vec![round as u8 + number as u8; 200];
+            writer.put(&packed, key.as_bytes(), &repeated);
+            let short = value(number, 20);
+            writer.put(&packed, format!("short:{number:05}").as_bytes(), &short);
+        }
+        db.flush().unwrap();
+    }
+    db.compact().unwrap();
+    while db.run_job().unwrap() {}
+    for number in 0..6 {
+        let key = format!("log:{number:05}");
+        writer.put(&raw, key.as_bytes(), &value(number, 150));
+    }
+    assert!(db.stats().blob_files > 1);
+    writer.crash(db, Crash::Kill);
+}
+
 /// The files that the present code writes as `name`, and their contents once the short-lived
 /// entries have expired. Zeros after the last record of a log or manifest have no meaning and are
 /// left out.
@@ -568,6 +639,10 @@ fn written(name: &str) -> (Files, Files, Contents) {
         write_tiers(&mut writer);
     } else if name == HISTORY {
         write_history(&mut writer);
+    } else if name == BLOBS {
+        write_blobs(&mut writer);
+    } else if name == BTREE {
+        write_trees(&mut writer);
     } else {
         fill_tables(&mut writer);
         lose_tail(&mut writer);
@@ -587,7 +662,7 @@ fn files_in(fs: &MemFs, dir: &str) -> Files {
     let list = fs.list(Path::new(dir)).unwrap();
     let files = list.into_iter().map(|entry| {
         let mut bytes = fs.read_all(&Path::new(dir).join(&entry.name)).unwrap();
-        if entry.name.ends_with(".log") || entry.name.ends_with(".manifest") {
+        if [".log", ".manifest", ".blob"].iter().any(|end| entry.name.ends_with(end)) {
             let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
             bytes.truncate(end.next_multiple_of(8).min(bytes.len()));
         }
@@ -956,8 +1031,29 @@ fn a_stored_history_shows_each_version_from_its_floor_on() {
 }
 
 #[test]
+fn a_stored_database_of_trees_has_tables_of_both_kinds_and_inner_nodes() {
+    let dir = Path::new(STORED).join(BTREE);
+    let (mut kinds, mut leaves, mut tall) = (BTreeSet::new(), BTreeSet::new(), 0);
+    for name in files_of(&dir).into_keys().filter(|name| name.ends_with(".table")) {
+        let mut index_frames = 0;
+        inspect::table(&dir.join(name), Detail::Summary, &mut |line| {
+            kinds.extend(line.field("index").map(str::to_owned));
+            leaves.extend(line.field("leaves").map(str::to_owned));
+            let number = |name| line.field(name).and_then(|text| text.parse::<u64>().ok());
+            index_frames = number("index_frames").unwrap_or(index_frames);
+            tall += u32::from(number("lowest_nodes").is_some_and(|lowest| lowest < index_frames));
+            Ok(())
+        })
+        .unwrap();
+    }
+    assert_eq!(kinds.into_iter().collect::<Vec<_>>(), ["blocks", "tree"]);
+    assert_eq!(leaves.into_iter().collect::<Vec<_>>(), ["entries", "searchable"]);
+    assert!(tall > 0, "no table has more than one node");
+}
+
+#[test]
 fn todays_code_writes_the_newest_stored_databases_byte_by_byte() {
-    [NEWEST, PREPARED, CLONES, ORDERS, INGESTED, BRANCHES, TIERS, HISTORY]
+    [NEWEST, PREPARED, CLONES, ORDERS, INGESTED, BRANCHES, TIERS, HISTORY, BTREE, BLOBS]
         .into_iter()
         .for_each(compare_written);
 }

@@ -26,6 +26,8 @@ fn a_blob_pointer_round_trips_and_refuses_every_truncation() {
         file: FileNumber(300),
         offset: 1 << 40,
         length: u32::MAX,
+        stored_bytes: 5,
+        codec: 1,
         checksum: 7,
         expiry_ms: Some(1),
     };

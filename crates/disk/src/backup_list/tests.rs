@@ -5,7 +5,8 @@ use crate::{
     edit::{FEATURES_KNOWN, FORMAT_VERSION},
     garbage::Garbage,
     key_sketch::KeySketch,
-    table_meta::{IndexKind, KeySpan, RangeEnd, TableMeta},
+    options::TableKind,
+    table_meta::{KeySpan, RangeEnd, TableMeta},
 };
 use siltdb_base::{id::FamilyId, slice::Slice};
 
@@ -25,9 +26,10 @@ fn table(file: u64, bytes: u64) -> Change {
         logical_bytes: 8,
         file_bytes: bytes,
         key_sketch: KeySketch::default(),
-        index: IndexKind::Blocks,
+        kind: TableKind::Block,
         created_ms: 9,
         garbage: Garbage::default(),
+        blobs: Default::default(),
         unknown: UnknownFields::default(),
     };
     let table = TableReference::whole(FileNumber(file), 0, meta);
@@ -35,18 +37,23 @@ fn table(file: u64, bytes: u64) -> Change {
 }
 
 fn object(file: u64, bytes: u64) -> BackupObject {
-    let name = ObjectName { uid: TableUid(file * 7), checksum: u32::MAX };
+    let kind = ObjectKind::Tables;
+    let name = ObjectName { kind, uid: TableUid(file * 7), checksum: u32::MAX };
     BackupObject { file: FileNumber(file), name, bytes }
 }
 
 fn list() -> BackupList {
     let format = Change::Format { version: FORMAT_VERSION, features: FEATURES_KNOWN };
+    let blob = Change::BlobFile { file: FileNumber(5), uid: BlobUid(35) };
+    let kind = ObjectKind::Blobs;
+    let blob_name = ObjectName { kind, ..object(5, 77).name };
     BackupList {
         number: FILE_NUMBER_MAX,
         sequence: SequenceNumber::MAX,
         manifest: FileNumber(12),
-        state: Edit { changes: vec![format, table(3, 4096), table(8, 100)] },
+        state: Edit { changes: vec![format, table(3, 4096), blob, table(8, 100)] },
         objects: vec![object(3, 4096), object(8, TABLE_END_MAX)],
+        blobs: vec![BackupObject { name: blob_name, ..object(5, 77) }],
         created_ms: u64::MAX,
         source: "/data/ä".to_owned(),
         unknown: UnknownFields::default(),
@@ -58,7 +65,7 @@ fn a_list_is_read_as_it_was_written() {
     let list = list();
     assert_eq!(BackupList::decode(&list.encode()).unwrap(), list);
     assert_eq!(list.references().count(), 2);
-    assert_eq!(list.bytes(), 4096 + TABLE_END_MAX);
+    assert_eq!(list.bytes(), 4096 + 77 + TABLE_END_MAX);
 }
 
 #[test]
@@ -105,12 +112,15 @@ fn a_later_version_and_a_critical_field_are_unsupported() {
 #[test]
 fn files_and_tables_must_fit_each_other() {
     let kind = |list: &BackupList| BackupList::decode(&list.encode()).unwrap_err().kind();
-    let mut lists = vec![list(); 5];
+    let mut lists = vec![list(); 8];
     lists[0].objects.pop();
     lists[1].state.changes.pop();
     lists[2].objects[0].bytes = 4095;
     lists[3].objects.swap(0, 1);
     lists[4].objects[1].bytes = TABLE_END_MAX + 1;
+    lists[5].blobs.clear();
+    lists[6].blobs[0].name.uid = TableUid(36);
+    lists[7].state.changes.remove(2);
     for list in &lists {
         assert_eq!(kind(list), ErrorKind::Corruption, "{list:?}");
     }
@@ -123,8 +133,12 @@ fn names_are_read_as_they_are_printed() {
         (BackupFileName::List(12), "000012.backup"),
         (BackupFileName::PartialList(1_234_567), "1234567.backup.partial"),
         (
-            BackupFileName::Object(ObjectName { uid, checksum: 0xf }),
+            BackupFileName::Object(ObjectName { kind: ObjectKind::Tables, uid, checksum: 0xf }),
             "00000000000000ab-0000000f.table",
+        ),
+        (
+            BackupFileName::Object(ObjectName { kind: ObjectKind::Blobs, uid, checksum: 0xf }),
+            "00000000000000ab-0000000f.blob",
         ),
         (BackupFileName::PartialObject(uid), "00000000000000ab.partial"),
         (BackupFileName::Lock, "LOCK"),

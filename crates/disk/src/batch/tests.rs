@@ -19,6 +19,8 @@ fn sample() -> BatchBytes {
         file: FileNumber(9),
         offset: 1 << 33,
         length: u32::MAX,
+        stored_bytes: 5,
+        codec: 1,
         checksum: 77,
         expiry_ms: Some(5),
     };

@@ -45,6 +45,8 @@ pub enum Stop {
     BadPayload,
     /// A record is sound, but does not continue the sequence numbers of the one before it.
     SequenceGap,
+    /// A record is sound, but bytes in other files that it refers to are lost.
+    NotWhole,
 }
 
 impl fmt::Display for Stop {
@@ -56,6 +58,7 @@ impl fmt::Display for Stop {
             Self::PastEnd => "a record beyond the end of the segment",
             Self::BadPayload => "a record with a bad checksum",
             Self::SequenceGap => "a gap in the sequence numbers",
+            Self::NotWhole => "a record whose separated values are lost",
         })
     }
 }

@@ -156,13 +156,35 @@ pub fn recover(
     options: &RecoveryOptions,
     deliver: &mut dyn FnMut(Record<'_>) -> Result<()>,
 ) -> Result<Recovered> {
+    recover_whole(files, options, &mut |_| Ok(None), deliver)
+}
+
+/// As [`recover`], for records that refer to bytes in other files. `find_loss` says what of these
+/// is lost or damaged: the log then ends before the record, as if its own bytes were lost.
+///
+/// # Errors
+/// As [`recover`]; below the synced position, the loss itself; errors of `find_loss`.
+pub fn recover_whole(
+    files: &[SegmentFile],
+    options: &RecoveryOptions,
+    find_loss: &mut dyn FnMut(&Record<'_>) -> Result<Option<Error>>,
+    deliver: &mut dyn FnMut(Record<'_>) -> Result<()>,
+) -> Result<Recovered> {
     let inventory = Inventory::take(files, options)?;
     let mut evidence = Evidence::new(&inventory, options);
-    let walk = walk(files, options, &inventory, &mut evidence, deliver)?;
+    let mut loss = None;
+    let mut deliver_whole = |record: Record<'_>| {
+        loss = find_loss(&record)?;
+        if loss.is_some() {
+            return Ok(Delivered::NotWhole);
+        }
+        deliver(record).map(|()| Delivered::Whole)
+    };
+    let walk = walk(files, options, &inventory, &mut evidence, &mut deliver_whole)?;
     look_behind(files, options, &inventory, &walk, &mut evidence)?;
     let damaged = evidence.synced > walk.end;
     if damaged && options.mode == RecoveryMode::Strict {
-        return Err(damage(files, options, &walk, &evidence));
+        return Err(loss.unwrap_or_else(|| damage(files, options, &walk, &evidence)));
     }
     let (mut segments, mut end) = (walk.segments, walk.end);
     let is_marked = walk.stop == Stop::Closed;
@@ -189,6 +211,14 @@ pub fn recover(
         ending: if closed { Ending::Closed } else { Ending::Open },
         cut,
     })
+}
+
+/// What became of a record that was delivered.
+enum Delivered {
+    /// It counts.
+    Whole,
+    /// Bytes that it refers to are lost: the log ends before it.
+    NotWhole,
 }
 
 /// Which file holds what.
@@ -297,7 +327,7 @@ fn walk(
     options: &RecoveryOptions,
     inventory: &Inventory,
     evidence: &mut Evidence,
-    deliver: &mut dyn FnMut(Record<'_>) -> Result<()>,
+    deliver: &mut dyn FnMut(Record<'_>) -> Result<Delivered>,
 ) -> Result<Walk> {
     let mut walk = Walk {
         segments: Vec::new(),
@@ -319,9 +349,16 @@ fn walk(
         }
         while let Some(record) = reader.next()? {
             evidence.claim_of_record(record.header.synced, header.id, file_index);
-            if record.header.kind != RecordKind::End {
-                let offset = record.at.offset;
-                deliver(record).map_err(|error| error.or_file(path).or_offset(offset))?;
+            if record.header.kind == RecordKind::End {
+                continue;
+            }
+            let (at, first) = (record.at, record.header.first_sequence);
+            let delivered = deliver(record);
+            let delivered = delivered.map_err(|error| error.or_file(path).or_offset(at.offset))?;
+            if let Delivered::NotWhole = delivered {
+                (walk.end, walk.next_sequence, walk.stop) = (at, Some(first), Stop::NotWhole);
+                walk.segments.push(RecoveredSegment { file_index, header, end: at.offset });
+                return Ok(walk);
             }
         }
         walk.end = reader.position();

@@ -49,9 +49,10 @@ fn meta() -> TableMeta {
         logical_bytes: 7,
         file_bytes: 1 << 40,
         key_sketch: sample.finish(),
-        index: IndexKind::Blocks,
+        kind: TableKind::Block,
         created_ms: 8,
         garbage: garbage(),
+        blobs: Default::default(),
         unknown: UnknownFields::default(),
     }
 }
@@ -95,7 +96,7 @@ fn a_summary_round_trips_and_a_cut_is_refused_or_leaves_a_shorter_one() {
     assert_eq!(read.len(), 4);
     for (end, read) in read {
         assert_eq!(encoded(&read), bytes[..end].to_vec());
-        assert!(read != meta && read.index == IndexKind::Blocks);
+        assert!(read != meta && read.kind == TableKind::Block);
     }
 }
 
@@ -110,17 +111,17 @@ fn what_a_later_version_says_of_a_table_is_kept_or_refused_by_name() {
     assert_ne!(read, meta());
     let mut critical = Vec::new();
     let mut fields = FieldsWriter::new(&mut critical, &read.unknown);
-    fields.put_number(14, 5);
+    fields.put_number(15, 5);
     fields.finish();
     let error = TableMeta::decode(&critical).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
-    assert!(error.to_string().contains("summary of a table: blob references"), "{error}");
+    assert!(error.to_string().contains("summary of a table: compression dictionary"), "{error}");
 }
 
 #[test]
 fn an_unknown_index_kind_is_unsupported() {
     let mut bytes = encoded(&meta());
     let at = bytes.windows(3).position(|field| field == [12, 1, 1]).unwrap();
-    bytes[at + 2] = 2;
+    bytes[at + 2] = 3;
     assert_eq!(TableMeta::decode(&bytes).unwrap_err().kind(), ErrorKind::Unsupported);
 }

@@ -11,17 +11,20 @@
 
 use crate::{
     backup::directory::BackupDirectory,
+    blobs::blob_file::BlobFile,
     contents::{CopyContents, flushed},
-    copying::{CopyProgress, FileCopy, OnProgress, file_bytes},
+    copying::{CopyProgress, FileCopy, FilePart, OnProgress, file_bytes},
     database::Database,
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::Fs,
-    id::{FileNumber, TableUid},
+    id::{BlobUid, FileNumber, SequenceNumber, TableUid},
 };
 use siltdb_disk::{
-    backup_list::{BackupFileName, BackupList, BackupObject, ObjectName, references},
+    backup_list::{
+        BackupFileName, BackupList, BackupObject, ObjectKind, ObjectName, blob_files, references,
+    },
     edit::TableReference,
     fields::UnknownFields,
     table::TableScan,
@@ -32,7 +35,12 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     ops::ControlFlow,
     path::Path,
+    sync::Arc,
+    time::Duration,
 };
+
+/// How long a backup waits before it looks again whether commits write to a blob file.
+const WRITERS_PAUSE: Duration = Duration::from_millis(1);
 
 /// The result of a backup.
 #[non_exhaustive]
@@ -56,10 +64,11 @@ pub struct Backup {
 /// durable.
 ///
 /// # Errors
-/// `InvalidArgument`, if `dir` belongs to a database, or holds other files and no backup; `Locked`,
-/// while another process writes or reads there; `Corruption`, if a table is damaged; `NoSpace`;
-/// `Cancelled`; `Closed`, if the database is closed meanwhile; what a flush fails with; the
-/// system's. Earlier backups are as before. Whole files stay for the next backup.
+/// `InvalidArgument`, if `dir` belongs to a database, holds other files and no backup, or backups
+/// that can only be those of another database; `Locked`, while another process writes or reads
+/// there; `Corruption`, if a table is damaged; `NoSpace`; `Cancelled`; `Closed`, if the database is
+/// closed meanwhile; what a flush fails with; the system's. Earlier backups are as before. Whole
+/// files stay for the next backup.
 pub fn create_backup(
     database: &Database,
     dir: &Path,
@@ -91,7 +100,10 @@ fn add_backup(
     let contents = flushed(database, None)?;
     let source = &*database.catalog.files;
     let files = source_files(source, &contents)?;
-    copying.begin(files.iter().map(|file| file.bytes).sum())?;
+    held.check_source(&database.dir, contents.last, &files)?;
+    let blobs = source_blobs(database, &contents)?;
+    let blob_bytes = blobs.iter().map(|(_, bytes)| bytes);
+    copying.begin(files.iter().map(|file| &file.bytes).chain(blob_bytes).sum())?;
     let (mut objects, mut copied_files, mut copied_bytes) = (Vec::new(), 0, 0);
     for file in &files {
         let name = match held.reuse(directory, file, copying)? {
@@ -105,6 +117,18 @@ fn add_backup(
         objects.push(BackupObject { file: file.number, name, bytes: file.bytes });
     }
     drop(files);
+    let mut blob_objects = Vec::new();
+    for (blob, bytes) in blobs {
+        let name = match held.reuse_blob(directory, blob.uid(), bytes, copying)? {
+            Some(name) => name,
+            None => {
+                copied_files += 1;
+                copied_bytes += bytes;
+                copy_blob(blob, bytes, directory, copying)?
+            }
+        };
+        blob_objects.push(BackupObject { file: blob.number(), name, bytes });
+    }
     let CopyContents { state, manifest, last, .. } = contents;
     let list = BackupList {
         number,
@@ -112,13 +136,62 @@ fn add_backup(
         manifest,
         state,
         objects,
+        blobs: blob_objects,
         created_ms: database.options.clock.wall_ms(),
         source: database.dir.to_string_lossy().into_owned(),
         unknown: UnknownFields::default(),
     };
     directory.add(&list)?;
-    let (sequence, files, bytes) = (list.sequence.0, list.objects.len() as u64, list.bytes());
+    let (sequence, files, bytes) =
+        (list.sequence.0, list.all_objects().count() as u64, list.bytes());
     Ok(Backup { number, sequence, files, bytes, copied_files, copied_bytes })
+}
+
+/// The blob files of the contents, ascending, and their lengths in bytes. No value is written to
+/// any of them any more.
+fn source_blobs<'a>(
+    database: &Database,
+    contents: &'a CopyContents,
+) -> Result<Vec<(&'a Arc<BlobFile>, u64)>> {
+    let mut blobs = Vec::new();
+    for (number, _) in blob_files(&contents.state) {
+        let file = contents.blobs.get(number);
+        let file = file.ok_or_else(|| Error::corruption("a blob file is missing"))?;
+        // It is sealed, and commits that got a place before end soon.
+        while file.is_written() {
+            database.health.check_open()?;
+            database.options.clock.sleep(WRITERS_PAUSE);
+        }
+        blobs.push((file, file.written_bytes()?));
+    }
+    blobs.sort_by_key(|(file, _)| file.number());
+    Ok(blobs)
+}
+
+/// Copies a blob file into the directory, as [`copy_object`] does.
+fn copy_blob(
+    blob: &BlobFile,
+    bytes: u64,
+    directory: &BackupDirectory,
+    copying: &mut FileCopy<'_>,
+) -> Result<ObjectName> {
+    let uid = TableUid(blob.uid().0);
+    let partial = BackupFileName::PartialObject(uid).to_path();
+    let target = directory.fs();
+    let source = FilePart::new(Arc::clone(blob.open()?), 0, bytes);
+    let copy = |copying: &mut FileCopy<'_>| {
+        let mut written = target.create(&partial)?;
+        let checksum = copying.copy(&source, &mut *written)?;
+        written.sync()?;
+        Ok(checksum)
+    };
+    let checksum = copy(copying).inspect_err(|_| {
+        // The next backup removes it otherwise.
+        let _ = target.remove(&partial);
+    })?;
+    let name = ObjectName { kind: ObjectKind::Blobs, uid, checksum };
+    target.rename(&partial, &BackupFileName::Object(name).to_path())?;
+    Ok(name)
 }
 
 /// A table file of the database.
@@ -158,15 +231,32 @@ struct HeldObjects {
     listed: BTreeMap<(TableUid, u64), (ObjectName, TableMeta)>,
     /// The others, by the uid in their names.
     unlisted: BTreeMap<(TableUid, u64), ObjectName>,
+    /// The blob files that the directory has, and their lengths.
+    blobs: BTreeMap<ObjectName, u64>,
+    /// Those that a list names with the length that they have.
+    listed_blobs: BTreeSet<ObjectName>,
+    /// The directories of the databases that the lists name.
+    sources: BTreeSet<String>,
+    /// The last commit in any of the lists.
+    last: SequenceNumber,
 }
 
 impl HeldObjects {
     fn find(directory: &BackupDirectory) -> Result<Self> {
         let found = directory.objects()?;
+        let (blobs, found): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            found.into_iter().partition(|(name, _)| name.kind == ObjectKind::Blobs);
         let (mut listed, mut names) = (BTreeMap::new(), BTreeSet::new());
+        let (mut sources, mut last) = (BTreeSet::new(), SequenceNumber::ZERO);
+        let mut listed_blobs = BTreeSet::new();
         for number in directory.numbers()? {
             match directory.list(number) {
                 Ok(list) => {
+                    let is_whole =
+                        |blob: &&BackupObject| blobs.get(&blob.name) == Some(&blob.bytes);
+                    listed_blobs.extend(list.blobs.iter().filter(is_whole).map(|blob| blob.name));
+                    sources.insert(list.source.clone());
+                    last = last.max(list.sequence);
                     for (BackupObject { name, bytes, .. }, table) in list.tables() {
                         if found.get(name) == Some(bytes) {
                             listed.insert((table.meta.uid, *bytes), (*name, table.meta.clone()));
@@ -183,7 +273,63 @@ impl HeldObjects {
         }
         let others = found.into_iter().filter(|(name, _)| !names.contains(name));
         let unlisted = others.map(|(name, bytes)| ((name.uid, bytes), name)).collect();
-        Ok(Self { listed, unlisted })
+        Ok(Self { listed, unlisted, blobs, listed_blobs, sources, last })
+    }
+
+    /// The name of the copy of a blob file, if the directory has it. One that no list names is read
+    /// again.
+    fn reuse_blob(
+        &self,
+        directory: &BackupDirectory,
+        uid: BlobUid,
+        bytes: u64,
+        copying: &mut FileCopy<'_>,
+    ) -> Result<Option<ObjectName>> {
+        let copies = self.blobs.iter().filter(|(_, length)| **length == bytes);
+        let found = copies.map(|(name, _)| name).find(|name| name.uid.0 == uid.0);
+        let Some(name) = found else { return Ok(None) };
+        if self.listed_blobs.contains(name) {
+            copying.pass(bytes)?;
+            return Ok(Some(*name));
+        }
+        let object = directory.fs().open(&BackupFileName::Object(*name).to_path())?;
+        Ok((copying.checksum(&*object)? == name.checksum).then_some(*name))
+    }
+
+    /// Refuses a database whose backups these cannot be: it has another path, its last commit is
+    /// older than theirs, and none of its tables is in them. A database has no id, and a path may
+    /// be a link, so that a database with more commits counts as the one of the backups.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    fn check_source(
+        &self,
+        dir: &Path,
+        last: SequenceNumber,
+        files: &[SourceFile<'_>],
+    ) -> Result<()> {
+        // Relative paths depend on the working directory, so one may be the end of the other.
+        let is_it = |source: &String| {
+            let source = Path::new(source);
+            source.ends_with(dir) || dir.ends_with(source)
+        };
+        let is_listed = |table: &&TableReference| {
+            let uid = table.meta.uid;
+            self.listed.range((uid, 0)..=(uid, u64::MAX)).next().is_some()
+        };
+        let mut tables = files.iter().flat_map(|file| &file.tables);
+        match self.sources.last() {
+            Some(other)
+                if last < self.last
+                    && !self.sources.iter().any(is_it)
+                    && !tables.any(|table| is_listed(table)) =>
+            {
+                Err(Error::invalid("the directory holds foreign backups, of another database")
+                    .with_mismatch(other, dir.display())
+                    .with_hint("give each database a directory of its own"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The name of the file that holds what `file` does, if the directory has it.
@@ -231,7 +377,7 @@ fn copy_object(
         // The next backup removes it otherwise.
         let _ = target.remove(&partial);
     })?;
-    let name = ObjectName { uid: file.uid(), checksum };
+    let name = ObjectName { kind: ObjectKind::Tables, uid: file.uid(), checksum };
     target.rename(&partial, &BackupFileName::Object(name).to_path())?;
     Ok(name)
 }

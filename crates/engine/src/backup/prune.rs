@@ -39,7 +39,7 @@ pub fn prune_backups(dir: &Path, keep: u64, options: &EngineOptions) -> Result<P
     let stay = old.split_off(old.len().saturating_sub(usize::try_from(keep).unwrap_or(usize::MAX)));
     let mut needed: BTreeSet<ObjectName> = BTreeSet::new();
     for number in stay {
-        needed.extend(directory.list(number)?.objects.iter().map(|object| object.name));
+        needed.extend(directory.list(number)?.all_objects().map(|object| object.name));
     }
     let fs = directory.fs();
     let mut pruned = PruneReport::default();

@@ -15,7 +15,7 @@ use siltdb_base::{
     fs::{File, Fs, LockKind},
 };
 use siltdb_disk::{
-    backup_list::{BackupFileName, BackupObject},
+    backup_list::{BackupFileName, BackupObject, ObjectKind},
     file_name::FileName,
 };
 use std::{path::Path, sync::Arc};
@@ -28,7 +28,7 @@ pub struct RestoreReport {
     pub number: u64,
     /// The database holds every commit up to this sequence number, and none after it.
     pub sequence: u64,
-    /// Its table files.
+    /// Its table and blob files.
     pub files: u64,
     /// The bytes of these files.
     pub bytes: u64,
@@ -69,13 +69,13 @@ pub fn restore(
     check_outside_databases(fs, target)?;
     copying.begin(list.bytes())?;
     fill_directory(fs, target, |target| {
-        for object in &list.objects {
+        for object in list.all_objects() {
             restore_object(directory.fs(), target, object, &mut copying)?;
         }
         let random = Random::new(options.seed).next_u64() as u32;
         begin_manifest(target, (list.manifest, &list.state), random)
     })?;
-    let (files, bytes) = (list.objects.len() as u64, list.bytes());
+    let (files, bytes) = (list.all_objects().count() as u64, list.bytes());
     Ok(RestoreReport { number: list.number, sequence: list.sequence.0, files, bytes })
 }
 
@@ -89,7 +89,11 @@ fn restore_object(
         Err(_) if cfg!(seeded_fault = "restore_of_an_incomplete_backup") => return Ok(()),
         file => file?,
     };
-    let mut written = target.create(&FileName::Table(object.file).to_path())?;
+    let name = match object.name.kind {
+        ObjectKind::Tables => FileName::Table(object.file),
+        ObjectKind::Blobs => FileName::Blob(object.file),
+    };
+    let mut written = target.create(&name.to_path())?;
     let checksum = copying.copy(&*file, &mut *written)?;
     check_checksum(source, object, checksum)?;
     written.sync()

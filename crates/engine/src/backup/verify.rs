@@ -97,7 +97,7 @@ pub fn verify_backups(
         }
     }
     let is_bad = |object: &BackupObject| bad.contains(&(object.name, object.bytes));
-    let damaged = lists.iter().filter(|list| list.objects.iter().any(is_bad));
+    let damaged = lists.iter().filter(|list| list.all_objects().any(is_bad));
     report.damaged.extend(damaged.map(|list| list.number));
     report.damaged.sort_unstable();
     Ok(report)
@@ -113,6 +113,9 @@ fn objects(lists: &[BackupList]) -> BTreeMap<(ObjectName, u64), Listed<'_>> {
         let entry = objects.entry((object.name, object.bytes));
         let (_, tables) = entry.or_insert_with(|| (object, BTreeMap::new()));
         tables.insert(table.offset, table);
+    }
+    for blob in lists.iter().flat_map(|list| &list.blobs) {
+        objects.entry((blob.name, blob.bytes)).or_insert_with(|| (blob, BTreeMap::new()));
     }
     objects
 }

@@ -20,7 +20,7 @@ use siltdb_base::{
     clock::StoredTime,
     error::{Error, ErrorKind, Result},
     fs::{File, Fs, LogFile, LogFileOptions, LogIo},
-    id::{FileNumber, SegmentId, SequenceNumber},
+    id::{BlobUid, FileNumber, SegmentId, SequenceNumber},
 };
 use siltdb_disk::{
     edit::{
@@ -127,6 +127,8 @@ pub struct LogState {
     pub cold: Option<ColdPlace>,
     /// Prepared transactions by number; the log may have decisions about them.
     pub prepared: BTreeMap<SequenceNumber, Arc<PreparedBatch>>,
+    /// The blob files.
+    pub blob_files: BTreeMap<FileNumber, BlobUid>,
 }
 
 impl LogState {
@@ -160,6 +162,12 @@ impl LogState {
                 Change::PreparedDecided { number } => {
                     self.prepared.remove(number);
                 }
+                Change::BlobFile { file, uid } => {
+                    self.blob_files.insert(*file, *uid);
+                }
+                Change::BlobFileRemoved { file } => {
+                    self.blob_files.remove(file);
+                }
                 _ => {}
             }
         }
@@ -186,11 +194,14 @@ impl LogState {
             number: *number,
             transaction: Arc::clone(transaction),
         });
+        let blob_files = self.blob_files.iter();
+        let blob_files = blob_files.map(|(file, uid)| Change::BlobFile { file: *file, uid: *uid });
         cuts.chain([start, last, synced, Change::LatestTime(self.time)])
             .chain(families)
             .chain(floor)
             .chain(cold)
             .chain(prepared)
+            .chain(blob_files)
     }
 }
 

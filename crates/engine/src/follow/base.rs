@@ -3,6 +3,7 @@
 //! It does not know what of the log was read.
 
 use crate::{
+    blobs::Blobs,
     catalog::family::{Families, FamilyMap},
     catalog::manifest::{LogState, ManifestEnd, read_edits},
     install::{ManifestReplay, Target},
@@ -39,6 +40,8 @@ pub(super) struct Base {
 pub(super) struct Given<'a> {
     /// The table files.
     pub files: &'a Arc<OpenFiles>,
+    /// The blob files.
+    pub blobs: &'a Arc<Blobs>,
     /// The merge operators that were given.
     pub operators: &'a [Arc<dyn MergeOperator>],
 }
@@ -46,7 +49,7 @@ pub(super) struct Given<'a> {
 impl<'a> Given<'a> {
     /// The target of changes of `families`. A substitute stands for an operator that is not given.
     pub(super) fn target(self, families: &'a Families) -> Target<'a> {
-        let Self { files, operators } = self;
+        let Self { files, operators, .. } = self;
         let absent = |name: &str| -> Option<Arc<dyn MergeOperator>> {
             Some(Arc::new(AbsentOperator::new(name)))
         };

@@ -27,6 +27,7 @@
 //! others. `vanished_file_is_damage`: a table that the writer has removed is damage at once.
 
 use crate::{
+    blobs::{Blobs, KnownBlobs},
     catalog::family::FamilyMap,
     database::Database,
     engine::Engine,
@@ -93,6 +94,7 @@ struct Core {
     operators: Vec<Arc<dyn MergeOperator>>,
     memory: Memory,
     files: Arc<OpenFiles>,
+    blobs: Arc<Blobs>,
     watch: ManifestWatch,
     tail: LogTail,
     log: LogMemory,
@@ -226,6 +228,7 @@ impl Core {
             operators: options.operators(),
             files,
             watch: ManifestWatch::new(Arc::clone(&directory)),
+            blobs: Arc::new(Blobs::new(Arc::clone(&directory), KnownBlobs::Any)),
             tail: LogTail::new(directory),
             log: LogMemory::new(Arc::clone(&memory.arenas)),
             memory,
@@ -285,7 +288,11 @@ impl Core {
             TailEnd::Reached | TailEnd::Stopped => None,
         };
         if !self.is_held {
-            match self.base.hold_files() {
+            let held = self.base.hold_files().and_then(|()| {
+                self.blobs = Arc::new(self.blobs.following(&self.base.log.blob_files)?);
+                Ok(())
+            });
+            match held {
                 Err(error) if error.kind() == ErrorKind::Busy => {
                     return Ok(Reading::Again(Some(error)));
                 }
@@ -325,7 +332,7 @@ impl Core {
     }
 
     fn read_manifest(&mut self) -> Result<()> {
-        let given = Given { files: &self.files, operators: &self.operators };
+        let given = Given { files: &self.files, blobs: &self.blobs, operators: &self.operators };
         let read = &mut |path, file| Base::read(given, path, file);
         let Some(base) = self.watch.refresh(read)? else { return Ok(()) };
         if base.is_before(&self.base) {
@@ -355,7 +362,7 @@ impl Core {
 
     /// Makes the families of the next state.
     fn make_families(&mut self) -> Result<()> {
-        let given = Given { files: &self.files, operators: &self.operators };
+        let given = Given { files: &self.files, blobs: &self.blobs, operators: &self.operators };
         if self.is_rebuilt {
             self.families = families_of(&self.base, &self.log, given)?;
             self.is_rebuilt = false;
@@ -392,7 +399,7 @@ impl Core {
             options: &self.options,
             time: &self.time,
             memory: &self.memory,
-            given: Given { files: &self.files, operators: &self.operators },
+            given: Given { files: &self.files, blobs: &self.blobs, operators: &self.operators },
             base: &self.base,
             families: self.families.clone(),
             undecided: self.log.undecided(&self.base.log.prepared),

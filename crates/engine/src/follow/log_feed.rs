@@ -4,6 +4,7 @@
 //! range of sequence numbers.
 
 use crate::{
+    blobs::{Blobs, KnownBlobs},
     catalog::manifest::{LogState, ManifestEnd, read_edits},
     feed::{FeedItem, item, not_retained, unlogged},
     follow::{
@@ -32,6 +33,7 @@ pub struct LogFeed {
     clock: Arc<dyn Clock>,
     watch: ManifestWatch,
     log: LogState,
+    blobs: Blobs,
     tail: LogTail,
     doubts: Doubts,
     ahead: VecDeque<FeedItem>,
@@ -53,6 +55,7 @@ impl LogFeed {
             clock,
             watch: ManifestWatch::new(Arc::clone(&directory)),
             log: LogState::default(),
+            blobs: Blobs::new(Arc::clone(&directory), KnownBlobs::Any),
             tail: LogTail::new(directory),
             doubts: Doubts::default(),
             ahead: VecDeque::new(),
@@ -106,12 +109,12 @@ impl LogFeed {
 
     /// Reads ahead, up to [`AHEAD_BYTES`].
     fn read_log(&mut self) -> Result<()> {
-        let (ahead, next) = (&mut self.ahead, &mut self.next);
+        let (ahead, next, blobs) = (&mut self.ahead, &mut self.next, &self.blobs);
         let mut bytes = 0;
         let end = self.tail.advance(&self.log, &mut |record| {
             let (first, after) = (record.header.first_sequence, record.header.next_sequence());
             if after > *next {
-                let item = item(record)?;
+                let item = item(record, blobs)?;
                 if first > *next {
                     ahead.push_back(unlogged(*next, SequenceNumber(first.0 - 1)));
                 }

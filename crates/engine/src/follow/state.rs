@@ -147,6 +147,7 @@ impl StateParts<'_> {
             memory: memory.clone(),
             log: log.with_replayed(records, VecDeque::new()),
             catalog: Catalog::new(all, files, given.operators.to_vec(), (ids, manifest)),
+            blobs: Arc::clone(given.blobs),
             options,
             time: Arc::clone(time),
             waiting: Waiting::RunJob(|_| Ok(false)),

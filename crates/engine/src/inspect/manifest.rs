@@ -19,6 +19,7 @@ use siltdb_disk::{
         record::RecordKind,
         segment::SegmentHeader,
     },
+    options::TableKind,
     prepared::PreparedBatch,
     table_meta::{KeySpan, RangeEnd, TableMeta},
 };
@@ -151,6 +152,12 @@ pub(super) fn change_line(change: &Change) -> Line {
         Change::ColdDirectory(place) => line("cold-directory")
             .with("id", format_args!("{:016x}", place.id))
             .with_bytes("path", place.path.as_bytes()),
+        Change::BlobFile { file, uid } => line("blob-file")
+            .with("file", FileName::Blob(*file))
+            .with("uid", format_args!("{:016x}", uid.0)),
+        Change::BlobFileRemoved { file } => {
+            line("blob-file-removed").with("file", FileName::Blob(*file))
+        }
         Change::Prepared { number, transaction } => {
             let line = line("prepared").with_number("number", number.0);
             with_prepared(line, transaction)
@@ -234,7 +241,7 @@ pub(super) fn with_summary(line: Line, meta: &TableMeta) -> Line {
         .with_number("sequence_max", meta.sequence_max.0)
         .with_number("logical_bytes", meta.logical_bytes)
         .with_number("table_bytes", meta.file_bytes)
-        .with("index", meta.index.as_str())
+        .with("index", index_word(meta.kind))
         .with_number("sampled_keys", meta.key_sketch.keys() as u64);
     let mut line = with_unknown(line, &meta.unknown);
     if meta.created_ms > 0 {
@@ -247,6 +254,12 @@ pub(super) fn with_summary(line: Line, meta: &TableMeta) -> Line {
         line = line.with_number("expiry_max_ms", expiry_ms);
         line = line.with_number("expiring_entries", meta.garbage.expiring_entries());
     }
+    for reference in meta.blobs.files() {
+        line = line
+            .with("blob", FileName::Blob(reference.file))
+            .with_number("blob_values", reference.count)
+            .with_number("blob_bytes", reference.bytes);
+    }
     let superseded: u64 = meta.garbage.superseded().iter().map(|bucket| bucket.bytes).sum();
     if superseded > 0 { line.with_number("superseded_bytes", superseded) } else { line }
 }
@@ -257,6 +270,13 @@ fn with_range(line: Line, [first, last]: [&'static str; 2], range: &KeySpan) -> 
     match range.end {
         RangeEnd::Inclusive => line,
         RangeEnd::Exclusive => line.with("range_end", "exclusive"),
+    }
+}
+
+fn index_word(kind: TableKind) -> &'static str {
+    match kind {
+        TableKind::BTree => "tree",
+        _ => "blocks",
     }
 }
 

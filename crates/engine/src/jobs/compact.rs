@@ -10,11 +10,13 @@ use crate::{
     database::Database,
     install::install,
     jobs::{
+        blobs::{begin_moving, remove_unreferenced},
         context::{ended, install_output, purge, with_context},
         flush::has_flush_due,
         shared::run_shared,
         space::{freeze_what_covers, moment, stripes},
     },
+    log_sync::sync_blobs,
     pause::holds_compactions,
 };
 use siltdb_base::{
@@ -94,10 +96,29 @@ pub fn compact_next(database: &Database) -> Result<bool> {
     if failure.is_none() && (is_scanned || is_frozen) {
         return Ok(true);
     }
+    if failure.is_none() && writers != WriteLoad::Throttled && collect_blobs(database)? {
+        return Ok(true);
+    }
     due.iter().for_each(|family| pass_quiet(database, family));
     // Files that a reader held, or that a dropped family had, are purged without waiting for a job.
     purge(database);
     failure.map_or(Ok(false), Err)
+}
+
+/// Removes blob files without references, or moves the values of one table that lie in blob files
+/// that are mostly garbage. Returns whether it did.
+fn collect_blobs(database: &Database) -> Result<bool> {
+    if !database.blobs.is_used() {
+        return Ok(false);
+    }
+    if remove_unreferenced(database)? {
+        return Ok(true);
+    }
+    // No file that it writes to is removed before its edit refers to it.
+    let _moving = database.blobs.begin_moving();
+    let Some((family, plan)) = begin_moving(database) else { return Ok(false) };
+    run_plan(database, &family, plan)?;
+    Ok(true)
 }
 
 /// Marks a family as quiet until its tables change or all families are examined again, if nothing
@@ -180,7 +201,7 @@ fn count_plan(database: &Database, plan: &Plan) {
     Counters::add(&database.counters.compactions, 1);
     if plan.kind == PlanKind::DeleteOnly {
         Counters::add(&database.counters.dropped_tables, plan.tables().count() as u64);
-    } else if plan.reason == Reason::Garbage {
+    } else if matches!(plan.reason, Reason::Garbage | Reason::Blobs) {
         Counters::add(&database.counters.space_compactions, 1);
     }
 }
@@ -191,6 +212,9 @@ fn merge(database: &Database, family: &FamilyData, plan: &Plan) -> Result<()> {
     let mut output = run_shared(database, compaction.subjobs(), |outputs, context| {
         compaction.finish(outputs, context)
     })?;
+    if !plan.moved.is_empty() {
+        sync_blobs(database)?;
+    }
     install_output(database, std::mem::take(&mut output.changes), None)?;
     Counters::add(&database.counters.compacted_bytes, output.bytes_written);
     Ok(())

@@ -4,14 +4,20 @@ use crate::{
     background::{JobOf, JobState},
     database::Database,
     install::install,
+    separation::relocate,
 };
 use siltdb_base::{
     error::{ErrorKind, Result},
-    id::{FileNumber, TableUid},
+    id::{FamilyId, FileNumber, TableUid},
+    key::BlobPointer,
     sync::lock,
 };
 use siltdb_disk::edit::Change;
-use siltdb_tree::{memory::Generation, rewrite::job::JobContext};
+use siltdb_tree::{
+    memory::Generation,
+    options::TreeOptions,
+    rewrite::job::{BlobMover, JobContext},
+};
 
 /// Calls `work` with what a job needs of the database.
 pub fn with_context<T>(
@@ -32,8 +38,26 @@ pub fn with_context<T>(
         cancelled: &database.background.ending,
         given_up: None,
         should_yield: database.backpressure.should_yield(),
+        mover: Some(&Mover { database }),
         progress: None,
     })
+}
+
+/// Copies separated values to the current blob file.
+struct Mover<'a> {
+    database: &'a Database,
+}
+
+impl BlobMover for Mover<'_> {
+    fn copy(
+        &self,
+        options: &TreeOptions,
+        home: (FamilyId, &[u8]),
+        pointer: &BlobPointer,
+    ) -> Result<BlobPointer> {
+        let stored = self.database.blobs.read_stored(pointer)?;
+        relocate(self.database, options, home, (pointer, &stored))
+    }
 }
 
 /// Notes how a job ended, and wakes threads that wait for room or for files.
@@ -92,5 +116,8 @@ pub fn purge(database: &Database) {
         if removed.is_err_and(|error| error.kind() != ErrorKind::NotFound) {
             database.catalog.forget([number]);
         }
+    }
+    if database.blobs.is_used() {
+        database.blobs.purge();
     }
 }

@@ -10,7 +10,7 @@ use crate::{
         space::stripes,
     },
     log::generation::{Flushed, Frozen},
-    log_sync::sync_wal,
+    log_sync::{sync_blobs, sync_wal},
     options::FROZEN_MAX,
     prepared::carry_forward,
 };
@@ -103,6 +103,8 @@ fn flush_generation(database: &Database, frozen: &Frozen) -> Result<Flushed> {
     changes.extend(carry_forward(database, frozen.last)?);
     changes.push(Change::LogStart { segment: segment_after(database) });
     changes.push(Change::LastSequence(frozen.last));
+    // The tables are durable without the log, so what they point to must be, too.
+    sync_blobs(database)?;
     install_output(database, changes, Some(frozen.number))?;
     Counters::add(&database.counters.flushes, 1);
     Counters::add(&database.counters.flushed_bytes, output.bytes_written);

@@ -20,6 +20,7 @@ pub fn close_log(database: &Database) -> Result<()> {
     sync_for_close(database)?;
     // This comes first, because the mark needs space.
     database.log.wal.give_back_unused();
+    database.blobs.seal_current();
     let active = lock(&database.log.sequencer).active();
     let end = mark_end(database)?;
     let is_due = {

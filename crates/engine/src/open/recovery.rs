@@ -15,6 +15,7 @@
 //! 7. Files without references are removed.
 
 use crate::{
+    blobs::Blobs,
     catalog::Catalog,
     catalog::family::{DEFAULT_FAMILY, Families},
     catalog::id_allocator::IdAllocator,
@@ -28,6 +29,7 @@ use crate::{
     log::sequencer::Sequencer,
     log::wal::{LogStart, Wal},
     memory::Memory,
+    open::blob_loss::BlobLoss,
     open::cold::{
         BothLocks, ColdContents, ColdLocking, ColdState, FoundCold, adopt_cold, find_cold,
     },
@@ -53,8 +55,9 @@ use siltdb_disk::{
     edit::{Change, Edit, tier::Tier},
     file_name::FileName,
     log::{
+        read::Record,
         record::LogPosition,
-        recover::{Recovered, RecoveryOptions, SegmentFile, recover},
+        recover::{Recovered, RecoveryOptions, SegmentFile, recover_whole},
         segment::{SEGMENT_HEADER_BYTES, segments_end},
     },
 };
@@ -63,7 +66,7 @@ use siltdb_tree::{
     merge_operator::{AbsentOperator, not_given},
     options::BYTEWISE,
 };
-use std::{cmp::Ordering, ops::Range, path::Path, sync::Arc};
+use std::{cmp::Ordering, collections::BTreeMap, ops::Range, path::Path, sync::Arc};
 
 /// The size of one rewrite, in bytes.
 const REWRITE_BYTES: usize = 1 << 20;
@@ -171,6 +174,8 @@ struct LoadedDatabase {
     /// The slots of the log files that were found.
     slots: Vec<u64>,
     recovered: Recovered,
+    /// Parts of blob files that may not be durable.
+    unsynced_blobs: BTreeMap<FileNumber, Range<u64>>,
     /// The end of the manifest; `None` without a manifest.
     manifest_end: Option<ManifestEnd>,
     /// The cold directory, if there is one.
@@ -252,28 +257,21 @@ fn load(
     let cold = OpenCold::find(dir, &options, (&files, &families), &known.log)?;
     let slots = known.note_files(&*directory, cold.as_ref())?;
     slots.check_tables((&files, cold.as_ref()), &known.log)?;
-    let stored = match cfg!(seeded_fault = "undo_time") {
-        true => StoredTime::default(),
-        false => known.log.time,
-    };
-    let time = Arc::new(ForwardClock::new(options.clock.clone(), stored));
+    let time = Arc::new(forward_clock(&options, known.log.time));
     options.clock = Arc::clone(&time) as Arc<dyn Clock>;
     let families_known = (known.next_family, known.log.families);
     let mut replay = Replay::new(target, &memory.arenas, families_known, options.memtable_bytes)
         .with_prepared(known.log.prepared.clone());
-    let recovered = recover_log(&*directory, &slots.files, &known.log, &options, &mut replay)?;
+    let blobs = Arc::new(Blobs::open(Arc::clone(&directory), &known.log.blob_files)?);
+    let mut loss = BlobLoss::new(&blobs, known.log.synced);
+    let replayed = (&mut replay, &mut loss);
+    let recovered = recover_log(&*directory, &slots.files, &known.log, &options, replayed)?;
+    let unsynced_blobs = loss.unsynced(recovered.synced);
+    blobs.note_segments(recovered.highest_segment);
     let Replayed { frozen, last, records, owed, next_family, prepared } =
         replay.finish(&recovered, &slots.files);
     let (last, start) = (last.max(known.log.last_sequence), log_start(&recovered, &slots));
-    let usual = options.memtable_bytes as u64 * SEGMENT_SLACK + SEGMENT_HEADER_BYTES as u64;
-    let wal = Wal::new(
-        Arc::clone(&directory),
-        options.log_io,
-        usual.next_multiple_of(8),
-        &start,
-        Random::new(Some(random.next_u64())),
-    )
-    .with_pins(Pins::new(retention(&options)));
+    let wal = new_wal(&directory, &options, &start, random.next_u64());
     note_segments(&wal, (&*directory, &options), &slots.files, (&recovered, last))?;
     let mut manifest = Manifest::new(directory, current, manifest_end.clone(), known.log);
     manifest.owe(owed, Vec::new());
@@ -290,13 +288,33 @@ fn load(
         memory,
         log: log.with_replayed(records, frozen.into()),
         catalog: Catalog::new(families, files, options.operators(), (ids, manifest)),
+        blobs,
         options,
         time,
         waiting,
     });
     prepared::restore(&database, prepared);
     let (is_new, slots) = (current.is_none(), slots.files);
-    Ok(LoadedDatabase { database, slots, recovered, manifest_end, cold, is_new })
+    let loaded =
+        LoadedDatabase { database, slots, recovered, manifest_end, cold, is_new, unsynced_blobs };
+    Ok(loaded)
+}
+
+/// The clock of expiry, which goes on from the time that the manifest has.
+fn forward_clock(options: &EngineOptions, stored: StoredTime) -> ForwardClock {
+    let stored = match cfg!(seeded_fault = "undo_time") {
+        true => StoredTime::default(),
+        false => stored,
+    };
+    ForwardClock::new(options.clock.clone(), stored)
+}
+
+/// The log that continues at `start`.
+fn new_wal(directory: &Arc<dyn Fs>, options: &EngineOptions, start: &LogStart, seed: u64) -> Wal {
+    let usual = options.memtable_bytes as u64 * SEGMENT_SLACK + SEGMENT_HEADER_BYTES as u64;
+    let (usual, random) = (usual.next_multiple_of(8), Random::new(Some(seed)));
+    Wal::new(Arc::clone(directory), options.log_io, usual, start, random)
+        .with_pins(Pins::new(retention(options)))
 }
 
 /// Notes all edits of the manifest `number` in `replay`. Returns as [`read_manifest`].
@@ -408,7 +426,7 @@ fn recover_log(
     slots: &[u64],
     known: &LogState,
     options: &EngineOptions,
-    replay: &mut Replay<'_>,
+    (replay, loss): (&mut Replay<'_>, &mut BlobLoss<'_>),
 ) -> Result<Recovered> {
     let open = |&slot: &u64| {
         let name = FileName::Segment(slot).to_path();
@@ -423,7 +441,9 @@ fn recover_log(
             .then(|| directory.full_path(&FileName::Segment(known.synced_slot).to_path())),
         known_cuts: known.cuts.clone(),
     };
-    let recovered = recover(&files, &options, &mut |record| replay.record(&record))?;
+    let find_loss = &mut |record: &Record<'_>| loss.of(record);
+    let recovered =
+        recover_whole(&files, &options, find_loss, &mut |record| replay.record(&record))?;
     if let Some(begin) = recovered.segments.first() {
         check_log_begin(&begin.header, &files[begin.file_index].path, known)?;
     }
@@ -441,6 +461,7 @@ fn log_start(recovered: &Recovered, slots: &Slots) -> LogStart {
 /// Makes durable what this recovery shows, so that the next one shows the same.
 fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
     let LoadedDatabase { database, slots, recovered, manifest_end, is_new, .. } = loaded;
+    let blobs = loaded.unsynced_blobs.iter();
     let directory = &**database.catalog.files.directory();
     if *is_new {
         let id = database.catalog.ids.family();
@@ -451,7 +472,8 @@ fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
         return install::install(database, vec![Change::CreateFamily { id, name, options }], None);
     }
     let manifest = lock(&database.catalog.manifest_io).number();
-    let mut parts = Vec::new();
+    let mut parts: Vec<_> =
+        blobs.map(|(file, part)| (FileName::Blob(*file), part.clone())).collect();
     if let (Some(number), Some(end)) = (manifest, manifest_end) {
         parts.push((FileName::Manifest(number), end.unsynced.clone()));
     }
@@ -512,7 +534,10 @@ fn write_again(directory: &dyn Fs, name: FileName, part: Range<u64>) -> Result<(
 
 /// Removes files without references: those of unfinished jobs and creations, and retired ones.
 fn remove_orphans(database: &Database) -> Result<()> {
-    let manifest = lock(&database.catalog.manifest_io).number();
+    let (manifest, blob_files) = {
+        let manifest = lock(&database.catalog.manifest_io);
+        (manifest.number(), manifest.state.blob_files.clone())
+    };
     let live: Vec<SegmentSlot> = {
         let frozen = lock(&database.log.frozen);
         frozen.iter().flat_map(|frozen| frozen.segments.clone()).collect()
@@ -527,7 +552,8 @@ fn remove_orphans(database: &Database) -> Result<()> {
                 !live.iter().any(|segment| segment.slot == slot) && !is_retained()
             }
             Some(FileName::Temporary(_)) => true,
-            Some(FileName::Current | FileName::Lock | FileName::Blob(_)) | None => false,
+            Some(FileName::Blob(number)) => !blob_files.contains_key(&number),
+            Some(FileName::Current | FileName::Lock) | None => false,
         };
         if is_orphan {
             directory.remove(Path::new(&entry.name))?;

@@ -7,6 +7,7 @@ use super::{
     scratch::ScratchTables,
 };
 use crate::{
+    blobs::{Blobs, KnownBlobs, with_value},
     branch::create_empty_branch,
     catalog::family::{DEFAULT_FAMILY, DEFAULT_FAMILY_ID, FamilyData},
     commit::Payload,
@@ -16,10 +17,10 @@ use crate::{
 };
 use siltdb_base::{
     cursor::EntryCursor,
-    error::{Error, ErrorKind, Result},
-    fs::mem::MemFs,
+    error::{Error, Result},
+    fs::{Fs, mem::MemFs},
     id::{BranchId, FamilyId, SequenceNumber},
-    key::{Entry, EntryKind},
+    key::{BlobPointer, Entry, EntryKind},
     slice::Slice,
     sync::lock,
     tombstone::{Fragments, RangeTombstone},
@@ -31,6 +32,7 @@ use siltdb_disk::{
 };
 use siltdb_tree::{
     read::merge::{Merge, MergeSource},
+    read::visible::resolve::BlobSource,
     retain::{
         entries::{CompactionIter, Rules},
         stripes::{OlderEntries, Stripes},
@@ -45,6 +47,8 @@ const BATCH_BYTES: usize = 1 << 20;
 pub struct NewDatabase {
     engine: Engine,
     keeps: Keeps,
+    /// The blob files of the old database.
+    old_blobs: Option<Blobs>,
 }
 
 /// What a new database gets of what was found.
@@ -66,7 +70,7 @@ impl NewDatabase {
         if let Some(default) = found.families.get(&DEFAULT_FAMILY_ID) {
             options.tree = default.options.clone();
         }
-        Ok(Self { engine: Engine::open(dir, options)?, keeps: Keeps::All })
+        Ok(Self { engine: Engine::open(dir, options)?, keeps: Keeps::All, old_blobs: None })
     }
 
     /// Creates one for a dry run. It lies in memory, and refuses what one on disk would refuse.
@@ -77,6 +81,21 @@ impl NewDatabase {
         let options = EngineOptions { fs: Arc::new(MemFs::new()), workers: 0, ..options };
         let database = Self::create(Path::new("dry-run"), options, found)?;
         Ok(Self { keeps: Keeps::NoEntries, ..database })
+    }
+
+    /// The same for an old database in `directory`, whose separated values are read there.
+    #[must_use]
+    pub fn of_old(self, directory: Arc<dyn Fs>) -> Self {
+        Self { old_blobs: Some(Blobs::new(directory, KnownBlobs::Any)), ..self }
+    }
+
+    /// The kind and the payload of an entry with its value in place of a pointer.
+    fn with_value(&self, kind: EntryKind, payload: Vec<u8>) -> Result<(EntryKind, Vec<u8>)> {
+        let (EntryKind::BlobPointer, Some(blobs)) = (kind, &self.old_blobs) else {
+            return Ok((kind, payload));
+        };
+        let pointer = BlobPointer::decode(&payload)?;
+        blobs.read(&pointer).map(|value| with_value(&pointer, &value))
     }
 
     /// Creates the families that were `found`. Returns each with its tables and the new family.
@@ -328,12 +347,17 @@ impl<'a> FamilyWriter<'a> {
     fn finish_key(&mut self) -> Result<()> {
         let mut has_value = false;
         for (kind, payload) in std::mem::take(&mut self.versions).into_iter().rev() {
-            if let Some(reason) = self.cannot_hold(kind) {
-                let key = Some(Slice::copy_from(&self.key));
-                let (first, last, entries_max) = (key.clone(), key, Some(1));
-                lock(self.lost).push(LostEntries { first, last, entries_max, error: reason });
-                continue;
-            }
+            let writable = self.cannot_hold(kind).map_or(Ok(()), Err);
+            let writable = writable.and_then(|()| self.database.with_value(kind, payload));
+            let (kind, payload) = match writable {
+                Ok(writable) => writable,
+                Err(error) => {
+                    let key = Some(Slice::copy_from(&self.key));
+                    let (first, last, entries_max) = (key.clone(), key, Some(1));
+                    lock(self.lost).push(LostEntries { first, last, entries_max, error });
+                    continue;
+                }
+            };
             has_value = !kind.is_point_tombstone();
             let bytes = self.key.len() + payload.len();
             if self.batch_bytes > 0 && self.batch_bytes + bytes > BATCH_BYTES {
@@ -353,10 +377,6 @@ impl<'a> FamilyWriter<'a> {
             EntryKind::Merge => {
                 let error = self.target.check_operator().err()?;
                 Some(error.with_hint("the name of the family's merge operator is lost"))
-            }
-            EntryKind::BlobPointer => {
-                let message = "a separated value, which this version does not read";
-                Some(Error::new(ErrorKind::Unsupported, message))
             }
             _ => None,
         }

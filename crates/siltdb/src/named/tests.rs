@@ -46,6 +46,7 @@ fn every_value_that_differs_from_the_default_is_read_back() {
         ("recovery", "point_in_time"),
         ("seed", "7"),
         ("default_family.compression", "none"),
+        ("default_family.table_kind", "btree"),
         ("default_family.block_bytes", "16384"),
         ("default_family.filter_bits_per_key", "0"),
         ("default_family.table_bytes", "1048576"),
@@ -53,6 +54,9 @@ fn every_value_that_differs_from_the_default_is_read_back() {
         ("default_family.level_size_ratio", "4"),
         ("default_family.level0_runs", "2"),
         ("default_family.cold_from_level", "3"),
+        ("default_family.value_threshold", "4096"),
+        ("default_family.blob_file_bytes", "65536"),
+        ("default_family.blob_garbage_percent", "30"),
         ("default_family.ttl", "60000ms"),
         ("default_family.key_order", "(u64,reverse(string))"),
     ];

@@ -29,6 +29,7 @@ fn unusual() -> TreeOptions {
             block_bytes: 8192,
             compression: Compression::None,
             filter_bits_per_key: 0,
+            kind: TableKind::BTree,
         },
         merge_operator: find("append"),
         level_size_ratio: 7,
@@ -37,6 +38,9 @@ fn unusual() -> TreeOptions {
         base_level_bytes: 5 << 20,
         tombstone_percent_trigger: 101,
         cold_from_level: 5,
+        value_threshold: 4096,
+        blob_file_bytes: 1 << 20,
+        blob_garbage_percent_trigger: 30,
         key_order: Some("reverse(u64)".into()),
         ttl_ms: 0,
         unknown: UnknownFields::default(),
@@ -62,7 +66,7 @@ fn every_truncation_and_flipped_bit_is_refused_or_read_without_panic() {
         refused += usize::from(TreeOptions::decode(&bytes[..end], &find).is_err());
     }
     // A cut between two fields leaves absent fields; all other cuts are seen.
-    assert_eq!(refused, bytes.len() - 11);
+    assert_eq!(refused, bytes.len() - 14);
     for bit in 0..bytes.len() * 8 {
         let mut flipped = bytes.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
@@ -93,8 +97,8 @@ fn options_of_later_versions_are_kept_or_refused_by_name() {
     let mut again = Vec::new();
     read.encode(&mut again);
     assert_eq!(again, later);
-    let error = TreeOptions::decode(&[12, 1, 0], &find).unwrap_err();
-    assert!(error.to_string().contains("family options: blob threshold"), "{error}");
+    let error = TreeOptions::decode(&[14, 1, 0], &find).unwrap_err();
+    assert!(error.to_string().contains("family options: compaction strategy"), "{error}");
 }
 
 #[test]
@@ -112,6 +116,17 @@ fn limits_are_accepted_and_one_past_them_is_not() {
     assert!(!check(&|options| options.table_bytes_target = (1 << 10) - 1));
     assert!(check(&|options| options.base_level_bytes = 1 << 48));
     assert!(!check(&|options| options.base_level_bytes = (1 << 48) + 1));
+    assert!(check(&|options| options.value_threshold = 0));
+    assert!(!check(&|options| options.value_threshold = 31));
+    assert!(check(&|options| options.value_threshold = 32));
+    assert!(check(&|options| options.value_threshold = VALUE_BYTES_MAX as u64));
+    assert!(!check(&|options| options.value_threshold = VALUE_BYTES_MAX as u64 + 1));
+    assert!(!check(&|options| options.blob_file_bytes = (4 << 10) - 1));
+    assert!(check(&|options| options.blob_file_bytes = 4 << 10));
+    assert!(!check(&|options| options.blob_file_bytes = (1 << 40) + 1));
+    assert!(!check(&|options| options.blob_garbage_percent_trigger = 0));
+    assert!(check(&|options| options.blob_garbage_percent_trigger = 101));
+    assert!(!check(&|options| options.blob_garbage_percent_trigger = 102));
     assert!(!check(&|options| options.tombstone_percent_trigger = 0));
     assert!(check(&|options| options.cold_from_level = 7));
     assert!(!check(&|options| options.cold_from_level = 8));

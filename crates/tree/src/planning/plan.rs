@@ -7,9 +7,17 @@ use crate::{
     files::open_files::{OpenReference, TableId},
     files::version::Version,
 };
-use siltdb_base::{cancel::CancelToken, id::FamilyId, limits::LEVELS, slice::Slice};
+use siltdb_base::{
+    cancel::CancelToken,
+    id::{FamilyId, FileNumber},
+    limits::LEVELS,
+    slice::Slice,
+};
 use siltdb_disk::{edit::Change, table_meta::KeySpan};
-use std::{collections::HashSet, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::Arc,
+};
 
 /// Keys from `lower` on and before `upper`; a missing border is none.
 #[derive(Clone, Debug, Default)]
@@ -43,6 +51,9 @@ pub enum PlanKind {
     DeleteOnly,
 }
 
+/// Blob files whose values a plan moves.
+pub type MovedBlobs = BTreeSet<FileNumber>;
+
 /// Why a plan was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
@@ -64,6 +75,8 @@ pub enum Reason {
     Garbage,
     /// The user asked for it.
     Request,
+    /// The table refers to blob files that are mostly garbage.
+    Blobs,
     /// The table was copied to the other tier, and the copy takes its place.
     Tier,
 }
@@ -97,6 +110,8 @@ pub struct Plan {
     pub output_level: usize,
     /// Holds every key of the inputs.
     pub range: KeySpan,
+    /// The blob files whose values are moved to another one; mostly none.
+    pub moved: Arc<MovedBlobs>,
     /// Cancels the plan while it runs; clones share it.
     pub given_up: CancelToken,
 }
@@ -117,7 +132,8 @@ impl Plan {
         assert!(output_level < LEVELS && inputs.iter().all(|input| input.level <= output_level));
         let ranges = inputs.iter().flat_map(|input| &input.tables).map(|table| table.range());
         let range = ranges.cloned().reduce(|a, b| a.union(&b)).expect("a plan has tables");
-        Self { kind, reason, inputs, output_level, range, given_up: CancelToken::new() }
+        let (moved, given_up) = (Arc::default(), CancelToken::new());
+        Self { kind, reason, inputs, output_level, range, moved, given_up }
     }
 
     /// All tables the plan takes.

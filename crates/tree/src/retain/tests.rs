@@ -551,6 +551,8 @@ fn what_an_operator_makes_too_long_to_be_stored_is_not_made() {
                 file: FileNumber(1),
                 offset: 1,
                 length: 9,
+                stored_bytes: 5,
+                codec: 1,
                 checksum: 7,
                 expiry_ms: None,
             };

@@ -20,7 +20,9 @@ use crate::{
     rewrite::block_copy::{BlockCopies, BlockRun, CopyInput, is_untouched, untouched_blocks},
     rewrite::job::{JobContext, JobOutput, JobPart, NewTables, Opening, parts_of},
     rewrite::job_cursor::JobCursor,
-    rewrite::output::{Destination, Merged, OutputIter, OutputPlace, SharedSequence, write_tables},
+    rewrite::output::{
+        Destination, Merged, MovedValues, OutputIter, OutputPlace, SharedSequence, write_tables,
+    },
 };
 use siltdb_base::{
     cursor::EntryCursor,
@@ -171,6 +173,14 @@ impl Compaction {
         self.finish(outputs, context)
     }
 
+    /// The separated values that the plan moves, if it does.
+    fn moving<'a>(&'a self, context: &JobContext<'a>) -> Option<MovedValues<'a>> {
+        let files = &*self.plan.moved;
+        let family = (self.family, &*self.options);
+        let mover = context.mover.filter(|_| !files.is_empty())?;
+        Some(MovedValues { files, family, mover })
+    }
+
     /// All entries of the inputs in order.
     fn merge(&self) -> Result<Merge<SourceCursor<ScanCursor>>> {
         let mut sources = Vec::new();
@@ -224,7 +234,7 @@ impl JobPart for Subjob {
             &compaction.kept,
             self.borders.clone(),
             copies,
-            compaction.shared,
+            (compaction.shared, compaction.moving(context)),
         )?;
         let destination = Destination {
             family: compaction.family,
@@ -242,8 +252,8 @@ impl JobPart for Subjob {
 }
 
 /// Whether carrying out `plan`, in at most `parallelism` parts, would write the same entries again,
-/// into hardly fewer tables. That is so if it takes tables of one level that stay there, and all of
-/// their blocks are untouched.
+/// into hardly fewer tables. That is so if it takes tables of one level that stay there, all of
+/// their blocks are untouched, and they are of the kind that is chosen.
 ///
 /// A table whose index cannot be read counts as one that changes: what is wrong with it is for the
 /// job to say.
@@ -257,7 +267,9 @@ pub fn would_change_nothing(plan: &Plan, options: &TreeOptions, parallelism: usi
     input.level == plan.output_level
         && input.level > 0
         && input.tables.len() as u64 <= tables_max
-        && input.tables.iter().all(|table| is_untouched(table).unwrap_or(false))
+        && input.tables.iter().all(|table| {
+            table.meta().kind == options.table.kind && is_untouched(table).unwrap_or(false)
+        })
 }
 
 /// What lies deeper than the output of `plan`: the levels below it, and if it stays in level 0, the

@@ -276,8 +276,13 @@ impl Flush {
         };
         let cursor = JobCursor::new(cursor, context);
         let mut retain = CompactionIter::new(cursor, rules, |key: &[u8]| below.may_contain(key));
-        let stream =
-            OutputIter::new(&mut retain, &kept, borders.clone(), BlockCopies::default(), shared)?;
+        let stream = OutputIter::new(
+            &mut retain,
+            &kept,
+            borders.clone(),
+            BlockCopies::default(),
+            (shared, None),
+        )?;
         let destination = Destination {
             family: input.family,
             level: 0,

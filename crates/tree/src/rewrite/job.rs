@@ -5,6 +5,7 @@
 
 use crate::{
     files::open_files::{OpenFiles, OpenReference, SharedFile},
+    options::TreeOptions,
     rewrite::progress::PartProgress,
 };
 use siltdb_base::{
@@ -13,6 +14,7 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::WriteFile,
     id::{FamilyId, FileNumber, SegmentId, TableUid},
+    key::BlobPointer,
 };
 use siltdb_disk::{
     edit::{Change, TableReference},
@@ -51,8 +53,25 @@ pub struct JobContext<'a> {
     pub given_up: Option<&'a CancelToken>,
     /// Set while jobs are to yield the processor.
     pub should_yield: &'a AtomicBool,
+    /// Moves separated values to other blob files.
+    pub mover: Option<&'a (dyn BlobMover + Sync)>,
     /// Is told what this part of the job reads and verifies.
     pub progress: Option<&'a PartProgress<'a>>,
+}
+
+/// Moves separated values.
+pub trait BlobMover {
+    /// Copies the value that `pointer` leads to, one of `key` in a family with these options, to
+    /// the current blob file. Returns the pointer to the copy.
+    ///
+    /// # Errors
+    /// Corruption, if the value is damaged; `NoSpace`; the system's.
+    fn copy(
+        &self,
+        options: &TreeOptions,
+        home: (FamilyId, &[u8]),
+        pointer: &BlobPointer,
+    ) -> Result<BlobPointer>;
 }
 
 /// How long a job that yields keeps its processor, in nanoseconds: some schedulers take it away

@@ -16,14 +16,14 @@ use crate::{
     planning::plan::Borders,
     retain::{entries::CompactionIter, stripes::OlderEntries},
     rewrite::block_copy::BlockCopies,
-    rewrite::job::{JobContext, NewFile, NewTable, NewTables, Opening},
+    rewrite::job::{BlobMover, JobContext, NewFile, NewTable, NewTables, Opening},
 };
 use siltdb_base::{
     cursor::EntryCursor,
     error::Result,
     fs::WriteFile,
-    id::{FamilyId, SequenceNumber},
-    key::{Entry, EntryKind},
+    id::{FamilyId, FileNumber, SequenceNumber},
+    key::{BlobPointer, Entry, EntryKind},
     limits::REPLACED_TABLES_MAX,
     slice::Slice,
     tombstone::{Fragments, RangeTombstone},
@@ -33,7 +33,7 @@ use siltdb_disk::{
     table::{ReplacedTable, TableOrigin, TableScan, TableWriter},
     table_meta::TableMeta,
 };
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 /// How many times its own target size a table may overlap under it.
 const UNDER_TARGETS_MAX: u64 = 10;
@@ -159,6 +159,38 @@ pub struct OutputIter<'s, C, D> {
     /// Blocks that are copied between the entries.
     copies: BlockCopies,
     shared: Option<SharedSequence>,
+    moving: Option<MovedValues<'s>>,
+    /// The payload of the last entry whose value was moved.
+    payload: Vec<u8>,
+}
+
+/// The separated values that a job moves to another blob file.
+#[derive(Clone, Copy)]
+pub struct MovedValues<'a> {
+    /// The blob files that they lie in.
+    pub files: &'a BTreeSet<FileNumber>,
+    /// The family, and its options.
+    pub family: (FamilyId, &'a TreeOptions),
+    /// Moves them.
+    pub mover: &'a (dyn BlobMover + Sync),
+}
+
+impl MovedValues<'_> {
+    /// The payload of the pointer that takes the place of this one; `None` if its value stays.
+    fn moved(&self, entry: &Entry<'_>) -> Result<Option<Vec<u8>>> {
+        if entry.kind != EntryKind::BlobPointer {
+            return Ok(None);
+        }
+        let pointer = BlobPointer::decode(entry.value)?;
+        if !self.files.contains(&pointer.file) {
+            return Ok(None);
+        }
+        let (family, options) = self.family;
+        let moved = self.mover.copy(options, (family, entry.key), &pointer)?;
+        let mut payload = Vec::new();
+        moved.encode(&mut payload);
+        Ok(Some(payload))
+    }
 }
 
 /// An entry that no cursor holds.
@@ -190,7 +222,7 @@ impl<'s, C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> OutputIter<'s, C, D> {
     /// The entries of `retain` up to the upper border, and the parts of `tombstones` within the
     /// borders. The cursor of `retain` stands at the lower border. The blocks of `copies` go
     /// between the entries: `retain` yields none of theirs. If there is a `shared` sequence number,
-    /// nothing deeper has any of the keys.
+    /// nothing deeper has any of the keys. Values that are `moving` get new pointers.
     ///
     /// # Errors
     /// What reading the first entry fails with.
@@ -199,10 +231,19 @@ impl<'s, C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> OutputIter<'s, C, D> {
         tombstones: &'s Fragments,
         borders: Borders,
         copies: BlockCopies,
-        shared: Option<SharedSequence>,
+        (shared, moving): (Option<SharedSequence>, Option<MovedValues<'s>>),
     ) -> Result<Self> {
-        let mut stream =
-            Self { retain, tombstones, first_fragment: 0, borders, ahead: None, copies, shared };
+        let mut stream = Self {
+            retain,
+            tombstones,
+            first_fragment: 0,
+            borders,
+            ahead: None,
+            copies,
+            shared,
+            moving,
+            payload: Vec::new(),
+        };
         stream.drop_passed_tombstones();
         stream.read_ahead()?;
         Ok(stream)
@@ -234,10 +275,14 @@ impl<'s, C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> OutputIter<'s, C, D> {
         let upper = self.borders.upper.as_ref();
         let entry = self.retain.next()?;
         let entry = entry.filter(|entry| upper.is_none_or(|upper| entry.key < upper.as_bytes()));
-        Ok(match (entry, self.shared) {
+        let entry = match (entry, self.shared) {
             (Some(entry), Some(shared)) => Some(shared.give_to(entry)),
             (entry, _) => entry,
-        })
+        };
+        let (Some(entry), Some(moving)) = (entry, self.moving) else { return Ok(entry) };
+        let Some(payload) = moving.moved(&entry)? else { return Ok(Some(entry)) };
+        self.payload = payload;
+        Ok(Some(Entry { value: &self.payload, ..entry }))
     }
 
     /// The parts of the tombstones from the lower border up to `border`.

@@ -3,17 +3,22 @@
 //! It starts no thread, and writes no log and no manifest. The engine fills memtables; jobs return
 //! changes, and the engine installs them here once they are durable.
 
+mod held;
+
+pub use held::{KeptNumbers, Pause};
+
 use crate::{
     files::open_files::{OpenFiles, OpenReference, TableId},
     files::version::Version,
     memory::{Generation, Holders, Memtables},
     options::TreeOptions,
     planning::garbage_watch::GarbageWatch,
+    planning::pick_blobs::pick_blobs,
     planning::pick_garbage::{Moment, is_worth_flush},
     planning::pick_leveled::{WriteLoad, is_quiet, pick, pick_small},
     planning::pick_range::{Request, Step, plan_request},
     planning::pick_tier::{misplaced, pick_tier, wanted_tier},
-    planning::plan::{Busy, Placed, Plan, PlanInput, PlanKind, Reason},
+    planning::plan::{Busy, MovedBlobs, Placed, Plan, PlanInput, PlanKind, Reason},
     read::commit_hook::CommitHook,
     read::empty_ranges::EmptyRanges,
     read::folds::Folds,
@@ -57,6 +62,8 @@ pub struct Tree {
     id: FamilyId,
     files: Arc<OpenFiles>,
     options: ArcSwap<TreeOptions>,
+    /// [`TreeOptions::separated_from`], for writers to look at.
+    separated_from: AtomicU64,
     /// That of the options, at hand for each write.
     ttl_ms: AtomicU64,
     view: ArcSwap<View>,
@@ -100,6 +107,7 @@ impl Tree {
         Self {
             id,
             files,
+            separated_from: AtomicU64::new(options.separated_from()),
             ttl_ms: AtomicU64::new(options.ttl_ms),
             options: ArcSwap::from_pointee(options),
             view: ArcSwap::from_pointee(view),
@@ -162,9 +170,18 @@ impl Tree {
 
     /// Changes the options for whatever begins from now on.
     pub fn set_options(&self, options: TreeOptions) {
+        self.separated_from.store(options.separated_from(), Ordering::Relaxed);
         // Relaxed: as in `ttl_ms`.
         self.ttl_ms.store(options.ttl_ms, Ordering::Relaxed);
         self.options.store(Arc::new(options));
+    }
+
+    /// [`TreeOptions::separated_from`] of the options as they are now.
+    #[inline]
+    #[must_use]
+    pub fn separated_from(&self) -> u64 {
+        // Relaxed: a write beside a change of options follows either.
+        self.separated_from.load(Ordering::Relaxed)
     }
 
     /// The hook that is told of commits. Every writer runs it once its entries are in the
@@ -414,6 +431,18 @@ impl Tree {
         self.garbage.begin_rewrite(|| self.version(), &self.busy, moment, &self.options.load())
     }
 
+    /// The rewrite of a table that refers to any of these blob files, which moves their values;
+    /// noted as running: [`Tree::end_plan`] must follow.
+    pub fn begin_moving(&self, files: &Arc<MovedBlobs>) -> Option<Plan> {
+        let mut busy = lock(&self.busy);
+        if busy.is_paused() {
+            return None;
+        }
+        let plan = pick_blobs(&self.version(), &busy, files)?;
+        busy.begin(&plan);
+        Some(plan)
+    }
+
     /// Finds out more about what can be removed or rewritten; says whether there was any to find
     /// out. Costs as [`GarbageWatch::scan`].
     pub fn scan_garbage(&self) -> bool {
@@ -564,30 +593,6 @@ impl Tree {
     /// If it is not running.
     pub fn end_plan(&self, plan: &Plan) {
         lock(&self.busy).end(plan);
-    }
-}
-
-/// While it lives no compaction of the tree begins by itself.
-#[derive(Debug)]
-pub struct Pause<'a> {
-    busy: &'a Mutex<Busy>,
-}
-
-impl Drop for Pause<'_> {
-    fn drop(&mut self) {
-        lock(self.busy).resume();
-    }
-}
-
-/// While it lives no table of the tree gets another file number by a move.
-#[derive(Debug)]
-pub struct KeptNumbers<'a> {
-    busy: &'a Mutex<Busy>,
-}
-
-impl Drop for KeptNumbers<'_> {
-    fn drop(&mut self) {
-        lock(self.busy).release_numbers();
     }
 }
 

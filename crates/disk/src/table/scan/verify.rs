@@ -3,13 +3,14 @@
 //! It looks at the file, not at the cache. It is run on every new table before it is installed, and
 //! by a check of the database.
 
+use crate::table::format::block_info::BlockInfo;
 use crate::table::format::block_stats::{BlockStats, Contents};
-use crate::table::format::index::BlockInfo;
 use crate::table::format::tombstones;
 use crate::table::read::readahead::{Readahead, WINDOW_BYTES_OF_MANY};
 use crate::table::read::source::{FilterFrame, check_stats};
 use crate::table::scan::table_scan::TableScan;
 use crate::{
+    blob::BlobReferences,
     block::Block,
     garbage::{Garbage, GarbageBuilder, Repeats},
     key_sketch::{KeySketch, SketchBuilder},
@@ -35,6 +36,7 @@ impl TableScan {
         self: &Arc<Self>,
         on_block: &mut dyn FnMut(usize, &BlockInfo<'_>, &Block) -> Result<()>,
     ) -> Result<()> {
+        self.verify_tree()?;
         let filter = self.source.read_filter(FilterFrame::of(&self.properties))?;
         let mut total = BlockStats::default();
         let mut first_key = None;
@@ -78,16 +80,16 @@ impl TableScan {
             last: Slice::from(last),
             end: RangeEnd::Inclusive,
         });
-        self.check_total(total, points, &sample.finish(), &garbage.finish())
+        let blobs = garbage.take_blobs();
+        self.check_total((total, points), &sample.finish(), (&garbage.finish(), &blobs))
     }
 
     /// Compares the summary with what was found.
     fn check_total(
         &self,
-        mut total: BlockStats,
-        points: Option<KeySpan>,
+        (mut total, points): (BlockStats, Option<KeySpan>),
         sample: &KeySketch,
-        garbage: &Garbage,
+        (garbage, blobs): (&Garbage, &BlobReferences),
     ) -> Result<()> {
         let meta = self.meta();
         for tombstone in self.tombstones().tombstones() {
@@ -105,7 +107,8 @@ impl TableScan {
             && self.tombstones().count() as u64 == meta.range_tombstones
             && range.as_ref() == Some(&meta.range)
             && *sample == meta.key_sketch
-            && *garbage == meta.garbage;
+            && *garbage == meta.garbage
+            && *blobs == meta.blobs;
         if agrees {
             Ok(())
         } else {

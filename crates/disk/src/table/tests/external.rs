@@ -33,7 +33,7 @@ fn adopted(file: &Bytes) -> Result<(Bytes, TableMeta)> {
 }
 
 #[test]
-fn a_copy_has_the_entries_under_its_own_uid_and_names_its_family() {
+pub(super) fn a_copy_has_the_entries_under_its_own_uid_and_names_its_family() {
     for compression in [Compression::Lz4, Compression::None] {
         let file = external(&entries(), compression);
         let source = scan_of(&file);
@@ -56,7 +56,7 @@ fn a_copy_has_the_entries_under_its_own_uid_and_names_its_family() {
 }
 
 #[test]
-fn a_damaged_table_has_no_copy_that_verifies() {
+pub(super) fn a_damaged_table_has_no_copy_that_verifies() {
     let file = external(&entries()[..200], Compression::None);
     let mut seen = 0;
     for at in 0..file.0.len() {
@@ -75,7 +75,7 @@ fn a_damaged_table_has_no_copy_that_verifies() {
 }
 
 #[test]
-fn a_copy_that_is_cancelled_ends() {
+pub(super) fn a_copy_that_is_cancelled_ends() {
     let mut left = 3;
     let mut go_on = || {
         left -= 1;

@@ -72,6 +72,7 @@ impl Work {
             cancelled: &AtomicBool::new(false),
             given_up: None,
             should_yield: &AtomicBool::new(false),
+            mover: None,
             progress: None,
         });
     }

@@ -47,6 +47,7 @@ fn write(files: &Arc<OpenFiles>, number: u64, places: &Places) -> TableReference
         cancelled: &AtomicBool::new(false),
         given_up: None,
         should_yield: &AtomicBool::new(false),
+        mover: None,
         progress: None,
     };
     let (file, mut writer) = NewFile::create(&context).unwrap();

@@ -241,7 +241,9 @@ impl History {
 }
 
 fn pointer(sequence: u64, expiry_ms: Option<u64>) -> BlobPointer {
-    BlobPointer { file: FileNumber(1), offset: sequence, length: 9, checksum: 7, expiry_ms }
+    let (length, stored_bytes, codec, checksum) = (9, 5, 1, 7);
+    let (file, offset) = (FileNumber(1), sequence);
+    BlobPointer { file, offset, length, stored_bytes, codec, checksum, expiry_ms }
 }
 
 fn blob(offset: u64) -> Vec<u8> {

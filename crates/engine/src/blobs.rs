@@ -1,0 +1,487 @@
+//! The blob files of a database: which there are, where the next value goes, and what was synced.
+//!
+//! It writes no value, creates no file and decides about none: `separation` and `jobs::blobs` do.
+
+pub mod blob_file;
+
+use crate::blobs::blob_file::{BlobFile, Writing};
+use arc_swap::ArcSwap;
+use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    fs::{Fs, Metadata},
+    id::{BlobUid, FileNumber, SegmentId},
+    key::{BlobPointer, EntryKind},
+    limits::TABLE_END_MAX,
+    slice::Slice,
+    sync::lock,
+};
+use siltdb_disk::{
+    batch::{self, BatchBytes, BatchOperation},
+    blob::{BLOB_FILE_HEADER_BYTES, record_bytes},
+    file_name::FileName,
+};
+use siltdb_tree::read::visible::resolve::BlobSource;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+};
+
+/// Which files may be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KnownBlobs {
+    /// Those that the manifest names.
+    Named,
+    /// Any that is there: the manifest of another process may name more than was read of it.
+    Any,
+}
+
+/// The blob files of a database.
+///
+/// # Thread safety
+/// Everything may be called from any thread. `creating_io` is held while a file is created; the
+/// other locks never during IO. Lock order: `creating_io`, `current`, then any one of the others.
+///
+/// # Invariants
+/// 1. A file is in the manifest, and durable with its name, before a value gets a place in it.
+/// 2. A value is written before the record of its commit gets a place in the log. So a sync of the
+///    log that follows a sync of the blob files leaves no pointer to bytes that are not durable.
+/// 3. A file leaves `set` once no table refers to it, no log segment that is kept may refer to it,
+///    and no commit that wrote to it is unfinished. It is removed once no reader holds a set with
+///    it.
+#[derive(Debug)]
+pub struct Blobs {
+    directory: Arc<dyn Fs>,
+    known: KnownBlobs,
+    /// Held while a file is created.
+    pub creating_io: Mutex<()>,
+    current: Mutex<Option<Current>>,
+    set: ArcSwap<BlobSet>,
+    /// Whether there was ever a file.
+    is_used: AtomicBool,
+    /// How often files have left `set`.
+    removals: AtomicU64,
+    /// Files with writes that may not be synced.
+    unsynced: Mutex<Vec<Arc<BlobFile>>>,
+    /// Files that have left `set` and were not removed.
+    removed: Mutex<Vec<Arc<BlobFile>>>,
+    /// Running jobs that move values; no file leaves `set` meanwhile.
+    movers: AtomicU64,
+}
+
+/// The file that values are appended to.
+#[derive(Debug)]
+struct Current {
+    file: Arc<BlobFile>,
+    /// Where the next record begins.
+    end: u64,
+}
+
+/// The blob files at one moment.
+#[derive(Debug, Default)]
+pub struct BlobSet {
+    files: BTreeMap<FileNumber, Arc<BlobFile>>,
+}
+
+impl BlobSet {
+    /// All files, ascending by number.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<BlobFile>> {
+        self.files.values()
+    }
+
+    /// The file with this number.
+    #[must_use]
+    pub fn get(&self, number: FileNumber) -> Option<&Arc<BlobFile>> {
+        self.files.get(&number)
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.files.is_empty()
+    }
+}
+
+impl BlobSource for BlobSet {
+    fn read(&self, pointer: &BlobPointer) -> Result<Slice> {
+        self.get(pointer.file).ok_or_else(|| unknown(pointer))?.read(pointer)
+    }
+}
+
+/// A set is pinned with the tables that refer to it, so it has all their files.
+#[cold]
+fn unknown(pointer: &BlobPointer) -> Error {
+    Error::corruption("a separated value is missing").with_source(absent(pointer))
+}
+
+/// The writer may have removed the file since its manifest was read.
+#[cold]
+fn is_gone(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::NotFound => {
+            Error::new(ErrorKind::Busy, "a blob file is missing").with_source(error)
+        }
+        _ => error,
+    }
+}
+
+#[cold]
+fn absent(pointer: &BlobPointer) -> Error {
+    Error::new(ErrorKind::NotFound, "a blob file is not one of the database")
+        .with_offset(pointer.offset)
+        .with_mismatch("a file that the manifest names", FileName::Blob(pointer.file))
+}
+
+/// Where a reader reads separated values; `None` if there are none.
+pub type SourceOfPinned = Option<Arc<dyn BlobSource>>;
+
+/// A place for one record, and the hold of a commit on its file. Dropping it says that the commit
+/// is published or failed.
+#[derive(Debug)]
+pub struct BlobPlace {
+    /// Where the record begins.
+    pub offset: u64,
+    writing: Writing,
+}
+
+impl BlobPlace {
+    /// The file.
+    #[must_use]
+    pub fn file(&self) -> &Arc<BlobFile> {
+        self.writing.file()
+    }
+
+    /// Notes that a record of `segment` refers to the place.
+    pub fn note(&self, segment: SegmentId) {
+        self.writing.note(segment);
+    }
+}
+
+impl Blobs {
+    /// The files that the manifest names.
+    ///
+    /// # Errors
+    /// Corruption, if a file is missing; the system's.
+    pub fn open(directory: Arc<dyn Fs>, named: &BTreeMap<FileNumber, BlobUid>) -> Result<Self> {
+        let mut files = BTreeMap::new();
+        for (number, uid) in named {
+            let name = FileName::Blob(*number).to_path();
+            let end = match directory.metadata(&name)? {
+                Some(Metadata::File { len }) => len,
+                _ => {
+                    return Err(Error::corruption("a blob file is missing")
+                        .with_file(&directory.full_path(&name)));
+                }
+            };
+            let file = BlobFile::found(&directory, (*number, *uid), end);
+            files.insert(*number, Arc::new(file));
+        }
+        let blobs = Self::new(directory, KnownBlobs::Named);
+        blobs.is_used.store(!files.is_empty(), Ordering::Relaxed);
+        blobs.set.store(Arc::new(BlobSet { files }));
+        Ok(blobs)
+    }
+
+    /// No files.
+    #[must_use]
+    pub fn new(directory: Arc<dyn Fs>, known: KnownBlobs) -> Self {
+        Self {
+            directory,
+            known,
+            creating_io: Mutex::default(),
+            current: Mutex::default(),
+            set: ArcSwap::default(),
+            is_used: AtomicBool::new(known == KnownBlobs::Any),
+            removals: AtomicU64::new(0),
+            unsynced: Mutex::default(),
+            removed: Mutex::default(),
+            movers: AtomicU64::new(0),
+        }
+    }
+
+    /// These files as a later manifest of another process names them, all of them open, so that
+    /// they can be read after that process has removed them.
+    ///
+    /// # Errors
+    /// `Busy`, if a file is missing; corruption; the system's.
+    pub fn following(&self, named: &BTreeMap<FileNumber, BlobUid>) -> Result<Self> {
+        let (before, mut files) = (self.set(), BTreeMap::new());
+        for number in named.keys() {
+            let file = match before.get(*number) {
+                Some(file) => Arc::clone(file),
+                None => Arc::new(BlobFile::unnamed(&self.directory, *number).map_err(is_gone)?),
+            };
+            files.insert(*number, file);
+        }
+        let blobs = Self::new(Arc::clone(&self.directory), KnownBlobs::Any);
+        blobs.set.store(Arc::new(BlobSet { files }));
+        Ok(blobs)
+    }
+
+    /// The directory that they lie in.
+    #[must_use]
+    pub fn directory(&self) -> &Arc<dyn Fs> {
+        &self.directory
+    }
+
+    /// The files now.
+    #[must_use]
+    pub fn set(&self) -> Arc<BlobSet> {
+        self.set.load_full()
+    }
+
+    /// Whether there was ever a file. A reader that sees an entry sees that its file was there.
+    #[inline]
+    #[must_use]
+    pub fn is_used(&self) -> bool {
+        // Relaxed: set before the value is written, and the reader has waited for its publication.
+        self.is_used.load(Ordering::Relaxed)
+    }
+
+    /// What `pin` pins, and where the values are read that it refers to, if there are any.
+    ///
+    /// # Errors
+    /// Those of `pin`.
+    pub fn pin_with<T>(
+        self: &Arc<Self>,
+        pin: impl Fn() -> Result<T>,
+    ) -> Result<(T, SourceOfPinned)> {
+        loop {
+            let removals = self.removals.load(Ordering::Acquire);
+            let pinned = pin()?;
+            if !self.is_used() {
+                return Ok((pinned, None));
+            }
+            if self.known == KnownBlobs::Any {
+                return Ok((pinned, Some(Arc::clone(self) as Arc<dyn BlobSource>)));
+            }
+            let set = self.set();
+            // A file that has left meanwhile may be one that the pinned tables refer to.
+            if self.removals.load(Ordering::Acquire) == removals {
+                return Ok((pinned, Some(set as Arc<dyn BlobSource>)));
+            }
+        }
+    }
+
+    /// A place for a record with `stored_bytes`, in a file of less than `file_bytes`; `None` if a
+    /// new file must be created.
+    #[must_use]
+    pub fn reserve(&self, stored_bytes: u32, file_bytes: u64) -> Option<BlobPlace> {
+        let bytes = record_bytes(stored_bytes);
+        let mut current = lock(&self.current);
+        let Current { file, end } = current.as_mut()?;
+        if *end >= file_bytes.min(TABLE_END_MAX - bytes) {
+            return None;
+        }
+        let offset = *end;
+        *end += bytes;
+        Some(BlobPlace { offset, writing: Writing::begin(file, *end) })
+    }
+
+    /// Whether a value has room in a file of less than `file_bytes`.
+    #[must_use]
+    pub fn has_room(&self, file_bytes: u64) -> bool {
+        lock(&self.current).as_ref().is_some_and(|current| current.end < file_bytes)
+    }
+
+    /// Adds a file that is in the manifest, and appends to it from now on. Returns whether it takes
+    /// the place of another.
+    pub fn begin(&self, file: Arc<BlobFile>) -> bool {
+        self.is_used.store(true, Ordering::Relaxed);
+        self.set.rcu(|set| {
+            let mut files = set.files.clone();
+            files.insert(file.number(), Arc::clone(&file));
+            BlobSet { files }
+        });
+        lock(&self.unsynced).push(Arc::clone(&file));
+        let next = Current { file, end: BLOB_FILE_HEADER_BYTES };
+        let before = lock(&self.current).replace(next);
+        let is_full = before.is_some();
+        if let Some(before) = before {
+            before.file.seal();
+        }
+        is_full
+    }
+
+    /// Appends to no file that is there now.
+    pub fn seal_current(&self) {
+        let before = lock(&self.current).take();
+        if let Some(before) = before {
+            before.file.seal();
+        }
+    }
+
+    /// Makes durable what was written before this call.
+    ///
+    /// # Errors
+    /// The system's; never to be tried again.
+    pub fn sync(&self) -> Result<()> {
+        let files = lock(&self.unsynced).clone();
+        for file in &files {
+            file.sync()?;
+        }
+        if files.iter().any(|file| file.is_finished()) {
+            lock(&self.unsynced).retain(|file| !file.is_finished());
+        }
+        Ok(())
+    }
+
+    /// Takes `number`, which the manifest names no more, out of the set.
+    pub fn forget(&self, number: FileNumber) {
+        let gone = self.set().get(number).cloned();
+        // Before the set changes: see `pin_with`.
+        self.removals.fetch_add(1, Ordering::AcqRel);
+        self.set.rcu(|set| {
+            let mut files = set.files.clone();
+            files.remove(&number);
+            BlobSet { files }
+        });
+        lock(&self.unsynced).retain(|file| file.number() != number);
+        lock(&self.removed).extend(gone);
+    }
+
+    /// Removes the files that have left the set and that no reader needs any more.
+    pub fn purge(&self) {
+        let mut removed = std::mem::take(&mut *lock(&self.removed));
+        // One count is that of the list.
+        removed.retain(|file| {
+            let is_read = Arc::strong_count(file) > 1;
+            let is_gone = || match self.directory.remove(&FileName::Blob(file.number()).to_path()) {
+                Ok(()) => true,
+                // It is tried again, by the next opening at the latest.
+                Err(error) => error.kind() == ErrorKind::NotFound,
+            };
+            is_read || !is_gone()
+        });
+        lock(&self.removed).extend(removed);
+    }
+
+    /// Says that a job moves values to other files, until the result is dropped.
+    #[must_use]
+    pub fn begin_moving(&self) -> Moving<'_> {
+        self.movers.fetch_add(1, Ordering::AcqRel);
+        Moving { blobs: self }
+    }
+
+    /// Whether a job moves values.
+    #[must_use]
+    pub fn is_moving(&self) -> bool {
+        self.movers.load(Ordering::Acquire) > 0
+    }
+
+    /// The file that `pointer` leads to.
+    fn find(&self, pointer: &BlobPointer) -> Result<Arc<BlobFile>> {
+        if let Some(file) = self.set.load().get(pointer.file) {
+            return Ok(Arc::clone(file));
+        }
+        if self.known == KnownBlobs::Named {
+            return Err(absent(pointer));
+        }
+        let file = Arc::new(BlobFile::unnamed(&self.directory, pointer.file)?);
+        self.set.rcu(|set| {
+            let mut files = set.files.clone();
+            files.entry(pointer.file).or_insert_with(|| Arc::clone(&file));
+            BlobSet { files }
+        });
+        Ok(file)
+    }
+
+    /// The file that `pointer` leads to, long enough for it. It stays readable while it is held.
+    ///
+    /// # Errors
+    /// Corruption, with file and offset; `NotFound`.
+    pub fn hold(&self, pointer: &BlobPointer) -> Result<Arc<BlobFile>> {
+        let file = self.find(pointer)?;
+        file.check_place(pointer)?;
+        Ok(file)
+    }
+
+    /// The stored bytes of the value that `pointer` leads to, verified.
+    ///
+    /// # Errors
+    /// Corruption, with file and offset; the system's.
+    pub fn read_stored(&self, pointer: &BlobPointer) -> Result<Vec<u8>> {
+        self.find(pointer)?.read_stored(pointer)
+    }
+
+    /// Checks that the file of a value is there and long enough. Cost: no IO.
+    ///
+    /// # Errors
+    /// Corruption, with file and offset; `NotFound`.
+    pub fn check_place(&self, pointer: &BlobPointer) -> Result<()> {
+        self.find(pointer)?.check_place(pointer)
+    }
+
+    /// Says that log segments up to this one may refer to any of the files.
+    pub fn note_segments(&self, last: SegmentId) {
+        self.set().iter().for_each(|file| file.note_segment(last));
+    }
+
+    /// Verifies the value that `pointer` leads to.
+    ///
+    /// # Errors
+    /// Corruption, with file and offset; the system's.
+    pub fn verify(&self, pointer: &BlobPointer) -> Result<()> {
+        self.find(pointer)?.verify(pointer)
+    }
+}
+
+/// The operations of a batch with their values in place of pointers.
+///
+/// # Errors
+/// `NotFound`, if a blob file is not there any more; corruption; the system's.
+pub fn with_values(operations: &[u8], count: u32, blobs: &Blobs) -> Result<Vec<u8>> {
+    let is_pointer = |operation: Result<BatchOperation<'_>>| {
+        operation.map(|operation| operation.kind == EntryKind::BlobPointer)
+    };
+    let mut has_pointers = false;
+    if blobs.is_used() {
+        for operation in batch::operations(operations, count) {
+            has_pointers |= is_pointer(operation)?;
+        }
+    }
+    if !has_pointers {
+        return Ok(operations.to_vec());
+    }
+    let mut whole = BatchBytes::new();
+    for operation in batch::operations(operations, count) {
+        let operation = operation?;
+        if operation.kind != EntryKind::BlobPointer {
+            whole.push(&operation)?;
+            continue;
+        }
+        let pointer = BlobPointer::decode(operation.payload)?;
+        let (kind, payload) = with_value(&pointer, &blobs.read(&pointer)?);
+        whole.push(&BatchOperation { kind, payload: &payload, ..operation })?;
+    }
+    Ok(whole.as_bytes().to_vec())
+}
+
+/// The operation that puts `value` as the pointer to it does.
+#[must_use]
+pub fn with_value(pointer: &BlobPointer, value: &[u8]) -> (EntryKind, Vec<u8>) {
+    match pointer.expiry_ms {
+        None => (EntryKind::Put, value.to_vec()),
+        Some(expiry_ms) => (EntryKind::PutExpiring, [&expiry_ms.to_le_bytes(), value].concat()),
+    }
+}
+
+impl BlobSource for Blobs {
+    fn read(&self, pointer: &BlobPointer) -> Result<Slice> {
+        self.find(pointer)?.read(pointer)
+    }
+}
+
+/// A job moves values while this lives.
+#[derive(Debug)]
+pub struct Moving<'a> {
+    blobs: &'a Blobs,
+}
+
+impl Drop for Moving<'_> {
+    fn drop(&mut self) {
+        self.blobs.movers.fetch_sub(1, Ordering::AcqRel);
+    }
+}

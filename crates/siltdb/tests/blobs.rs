@@ -1,0 +1,15 @@
+//! Separated values: every feature sees through them, crashes lose none, their space comes back.
+#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
+
+#[path = "blobs/copies.rs"]
+mod copies;
+#[path = "blobs/crash.rs"]
+mod crash;
+#[path = "blobs/damage.rs"]
+mod damage;
+#[path = "blobs/reads.rs"]
+mod reads;
+#[path = "blobs/space.rs"]
+mod space;
+#[path = "blobs/world.rs"]
+mod world;

@@ -1,0 +1,125 @@
+//! Damage to blob files: named with file and offset, and nothing else is lost.
+
+use crate::world::{blob_files, contents, fill, filled, key, open, options, value};
+use siltdb::{
+    ErrorKind, Read,
+    testing::{Fs, MemFs},
+};
+use std::path::{Path, PathBuf};
+
+fn path(name: &str) -> PathBuf {
+    Path::new("db").join(name)
+}
+
+/// Shortens a file.
+pub fn cut(fs: &MemFs, name: &str, end: u64) {
+    fs.truncate(&path(name), end).unwrap();
+}
+
+fn flip(fs: &MemFs, name: &str, offset: u64) {
+    fs.bytes_flip(&path(name), offset, 0x20).unwrap();
+}
+
+fn flushed() -> MemFs {
+    let fs = MemFs::new();
+    let db = open(&fs);
+    fill(&db, 0..20, 1);
+    db.flush().unwrap();
+    db.close().unwrap();
+    fs
+}
+
+#[test]
+fn a_flipped_byte_costs_one_value_whose_reads_name_it() {
+    let fs = flushed();
+    let (name, bytes) = blob_files(&fs, "db").remove(0);
+    let (mut harmless, mut harmful) = (0, 0);
+    for offset in (0..bytes).step_by(97) {
+        flip(&fs, &name, offset);
+        let db = match options(&fs).open("db") {
+            Ok(db) => db,
+            Err(error) => panic!("offset {offset}: {error}"),
+        };
+        let mut bad = 0;
+        for number in 0..20 {
+            match db.get(key(number)) {
+                Ok(found) => assert_eq!(found.unwrap(), value(number, 1, 1000).as_slice()),
+                Err(error) => {
+                    assert_eq!(error.kind(), ErrorKind::Corruption, "offset {offset}");
+                    assert!(error.to_string().contains(&name), "{error}");
+                    assert!(error.offset().is_some(), "{error}");
+                    bad += 1;
+                }
+            }
+        }
+        let report = db.check(&mut |_| ()).unwrap();
+        assert_eq!(report.errors.is_empty(), bad == 0, "offset {offset}: {report:?}");
+        if offset >= 32 {
+            assert!(bad <= 1, "offset {offset}: {bad} values");
+        }
+        match bad {
+            0 => harmless += 1,
+            _ => harmful += 1,
+        }
+        db.close().unwrap();
+        flip(&fs, &name, offset);
+    }
+    assert!(harmful > 100 && harmless < 40, "{harmful} and {harmless}");
+    assert_eq!(contents(&open(&fs)), filled(0..20, 1));
+}
+
+#[test]
+fn a_missing_cut_or_exchanged_blob_file_is_an_error_that_names_it() {
+    let fs = flushed();
+    let (name, bytes) = blob_files(&fs, "db").remove(0);
+    let missing = fs.crash_clone(siltdb::testing::Crash::Kill);
+    missing.remove(&path(&name)).unwrap();
+    let error = options(&missing).open("db").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert!(error.to_string().contains(&name), "{error}");
+    let short = fs.crash_clone(siltdb::testing::Crash::Kill);
+    cut(&short, &name, bytes / 2);
+    let db = options(&short).open("db").unwrap();
+    assert_eq!(db.get(key(0)).unwrap().unwrap(), value(0, 1, 1000).as_slice());
+    let error = db.get(key(19)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert!(error.to_string().contains(&name) && error.offset().is_some(), "{error}");
+    // Of another database.
+    let other = flushed();
+    let (other_name, _) = blob_files(&other, "db").remove(0);
+    let mut foreign = other.read_all(&path(&other_name)).unwrap();
+    foreign[17] ^= 1;
+    let swapped = fs.crash_clone(siltdb::testing::Crash::Kill);
+    swapped.remove(&path(&name)).unwrap();
+    swapped.write_all(&path(&name), &foreign).unwrap();
+    let db = options(&swapped).open("db").unwrap();
+    assert_eq!(db.get(key(0)).unwrap_err().kind(), ErrorKind::Corruption);
+}
+
+#[test]
+fn salvage_saves_all_values_but_the_damaged_one() {
+    for with_manifest in [true, false] {
+        let fs = flushed();
+        let (name, _) = blob_files(&fs, "db").remove(0);
+        flip(&fs, &name, 500);
+        if !with_manifest {
+            fs.remove(&path("CURRENT")).unwrap();
+        }
+        let with = siltdb::Options::new().fs(std::sync::Arc::new(fs.clone()));
+        let report = siltdb::salvage::salvage("db", "new", with, &mut |_| ()).unwrap();
+        assert_eq!(report.lost.len(), 1, "{report:?}");
+        let saved = contents(&options(&fs).open("new").unwrap());
+        let mut expected = filled(0..20, 1);
+        expected.remove(&key(0)[..]);
+        assert_eq!(saved, expected);
+    }
+}
+
+#[test]
+fn a_stray_blob_file_is_removed_and_harms_nothing() {
+    let fs = flushed();
+    fs.write_all(&path("000900.blob"), b"stray").unwrap();
+    let db = open(&fs);
+    assert_eq!(contents(&db), filled(0..20, 1));
+    assert!(!blob_files(&fs, "db").iter().any(|(name, _)| name == "000900.blob"));
+}
