@@ -239,14 +239,14 @@ fn load(
     };
     let time = Arc::new(ForwardClock::new(options.clock.clone(), stored));
     options.clock = Arc::clone(&time) as Arc<dyn Clock>;
-    let families_known = (known.next_family, known.log.families);
-    let mut replay = Replay::new(target, &memory.arenas, families_known, options.memtable_bytes)
+    let known_ids = (known.next_family, known.log.families);
+    let mut replay = Replay::new(target, &memory.arenas, known_ids, options.generation_bytes())
         .with_prepared(known.log.prepared.clone());
     let recovered = recover_log(&*directory, &slots.files, &known.log, &options, &mut replay)?;
     let Replayed { frozen, last, records, owed, next_family, prepared } =
         replay.finish(&recovered, &slots.files);
     let (last, start) = (last.max(known.log.last_sequence), log_start(&recovered, &slots));
-    let usual = options.memtable_bytes as u64 * SEGMENT_SLACK + SEGMENT_HEADER_BYTES as u64;
+    let usual = options.generation_bytes() as u64 * SEGMENT_SLACK + SEGMENT_HEADER_BYTES as u64;
     let wal = Wal::new(
         Arc::clone(&directory),
         options.log_io,

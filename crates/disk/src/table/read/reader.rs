@@ -246,7 +246,10 @@ impl Table {
     pub(in crate::table) fn load_if_admitted(&self, index: usize) -> Result<Arc<Cached<Block>>> {
         match self.slots.admit(index) {
             CacheFill::Keep => self.load(index),
-            CacheFill::Pass => self.read_block(index, Buffer::copy_on_heap),
+            CacheFill::Pass => {
+                let region = self.cache.region();
+                self.read_block(index, |raw, margins| region.copy_beside(raw, margins))
+            }
         }
     }
 
@@ -299,14 +302,22 @@ impl Table {
         let (info, data_bytes) = (self.block_info(index), self.contents.index.data_bytes());
         if !self.slots.offer(index) {
             return match &self.mapped {
-                Some(mapped) => self.hold_mapped(mapped, index, Buffer::copy_on_heap),
-                None => ahead.block(&self.source, data_bytes, index, &info).map(hold_verified),
+                Some(mapped) => {
+                    let region = self.cache.region();
+                    self.hold_mapped(mapped, index, |raw, margins| region.copy_beside(raw, margins))
+                }
+                None => {
+                    let block = ahead.block(&self.source, data_bytes, index, &info)?;
+                    ahead.charge_to(self.cache.budget(), block.bytes());
+                    Ok(hold_verified(block))
+                }
             };
         }
         let copy = |raw: &[u8], margins| self.cache.region().copy(raw, margins);
         let held = match &self.mapped {
             Some(mapped) => self.hold_mapped(mapped, index, copy),
             None => {
+                ahead.charge_to(self.cache.budget(), 0);
                 let frame = ahead.frame(&self.source, data_bytes, index, &info)?;
                 self.hold_read(&info, frame, copy)
             }
