@@ -76,6 +76,7 @@ pub fn create_backup(
     on_progress: OnProgress<'_>,
 ) -> Result<Backup> {
     database.health.check()?;
+    let _charge = database.memory.charge_copy();
     // A close waits for this call.
     let mut watched = |progress: CopyProgress| match database.health.check_open() {
         Ok(()) => on_progress(progress),
