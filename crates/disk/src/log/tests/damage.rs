@@ -4,9 +4,7 @@ use super::model::{Writer, from_first, id, recovered, segment_files, small_log};
 use crate::log::{
     read::Stop,
     record::{LogPosition, RECORD_HEADER_BYTES, RecordKind, SEGMENT_ID_MAX},
-    recover::{
-        CutKind, Ending, KnownCut, RecoveryMode, RecoveryOptions, recover, recover_whole,
-    },
+    recover::{CutKind, Ending, KnownCut, RecoveryMode, RecoveryOptions, recover, recover_whole},
     segment::segments_end,
 };
 use crate::log::{record::record_bytes, segment::SEGMENT_HEADER_BYTES};
@@ -44,8 +42,8 @@ fn an_unharmed_log_is_delivered_whole() {
     assert_eq!(payloads, writer.payloads[3..]);
 }
 
-/// A record whose values in other files are lost: behind the synced position the log ends before it;
-/// below it, that is the damage.
+/// A record whose values in other files are lost: behind the synced position the log ends before
+/// it; below it, that is the damage.
 #[test]
 fn a_record_that_is_not_whole_ends_the_log_or_is_damage_below_the_synced_position() {
     let writer = small_log();

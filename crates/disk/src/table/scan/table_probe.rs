@@ -1,7 +1,7 @@
 //! Looks up keys in a table whose index is not in memory: one frame of it at a time.
 //!
-//! It is for tables that there is no memory to hold open. It caches nothing. It keeps where each
-//! frame of the index ends, which takes about a ten-thousandth of the table.
+//! It is for tables that there is no memory to hold open. It caches nothing. It keeps the last key
+//! of each frame of the index, which has about 16 KiB.
 
 use crate::table::format::block_info::BlockInfo;
 use crate::table::format::index::Index;
