@@ -21,5 +21,6 @@ pub mod slice;
 pub mod budget;
 pub mod tombstone;
 pub mod cursor;
+pub mod rate;
 pub mod clock;
 pub mod fs;

@@ -24,7 +24,6 @@ pub fn change_options(
     family: &FamilyData,
     options: TreeOptions,
 ) -> Result<()> {
-    options.check()?;
     database.health.check()?;
     let _changing = lock(&database.catalog.changing_io);
     family.check()?;
@@ -39,6 +38,7 @@ pub fn change_options(
         (None, given) => given,
     };
     let options = TreeOptions { merge_operator: operator.clone(), ..options };
+    options.check()?;
     let manifest = lock(&database.catalog.manifest_io);
     let changes = vec![options_change(family.id, &options)];
     install_with(database, manifest, (changes, None), operator.as_slice())?;

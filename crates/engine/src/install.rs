@@ -527,7 +527,7 @@ pub fn create_family(
 /// Gives the default family the merge operator given at open, if it has none.
 ///
 /// # Errors
-/// `InvalidArgument`, if it has another operator; as [`install`].
+/// `InvalidArgument`, if it has another operator, or a strategy that permits none; as [`install`].
 pub fn adopt_operator(database: &Database) -> Result<()> {
     let Some(given) = &database.options.tree.merge_operator else { return Ok(()) };
     let family = database.catalog.families.named(DEFAULT_FAMILY)?;
@@ -542,6 +542,7 @@ pub fn adopt_operator(database: &Database) -> Result<()> {
     }
     let operator = Some(Arc::clone(given));
     let options = TreeOptions { merge_operator: operator, ..TreeOptions::clone(&options) };
+    options.check()?;
     install(database, vec![options_change(family.id, &options)], None)
 }
 

@@ -167,8 +167,8 @@ pub use iter::{Cursor, Iter, Keys};
 pub use key_range::KeyRange;
 pub use operation::{Action, Operation, Operations};
 pub use options::{
-    Compression, Create, Durability, FamilyOptions, LogIo, MergeOperator, Options, ReadIo,
-    RecoveryMode,
+    CompactionStrategy, Compression, Create, Durability, FamilyOptions, LogIo, MergeOperator,
+    Options, ReadIo, RecoveryMode,
 };
 pub use read::Read;
 pub use read_options::ReadOptions;

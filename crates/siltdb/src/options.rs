@@ -10,7 +10,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 pub use siltdb_base::fs::{LogIo, ReadIo};
 pub use siltdb_disk::{log::recover::RecoveryMode, options::Compression};
 pub use siltdb_engine::options::{Create, Durability};
-pub use siltdb_tree::merge_operator::MergeOperator;
+pub use siltdb_tree::{merge_operator::MergeOperator, strategy::CompactionStrategy};
 
 /// Options for opening a database.
 ///
@@ -207,6 +207,18 @@ impl Options {
         self
     }
 
+    /// The rate at which flushes and compactions write together, in bytes a second, at least 1 MiB;
+    /// 0 for no limit. Default: 0.
+    ///
+    /// Compactions wait for it. Flushes count, but never wait, so that writers do not wait for
+    /// them. While writers are delayed because compactions lag behind, the limit is lifted: a rate
+    /// below what the writers need makes compactions come in bursts, and nothing else.
+    #[must_use]
+    pub fn background_rate(mut self, bytes: u64) -> Self {
+        self.engine.background_rate = bytes;
+        self
+    }
+
     /// Reaction to damage in the log below its synced position. Default: [`RecoveryMode::Strict`],
     /// which refuses to open.
     #[must_use]
@@ -383,6 +395,64 @@ impl FamilyOptions {
     #[must_use]
     pub fn level0_runs(mut self, runs: u32) -> Self {
         self.tree.level0_runs_trigger = runs;
+        self
+    }
+
+    /// How tables are merged, and whether old data leaves by itself. Default:
+    /// [`CompactionStrategy::Leveled`].
+    ///
+    /// [`Family::set_options`](crate::Family::set_options) changes the strategy at any time, without
+    /// a rewrite: the tables stay where they are, and the new strategy goes on from there. From
+    /// then on old data of a FIFO family leaves, that of deep levels first.
+    ///
+    /// Data that leaves a FIFO family is gone for reads at the present. A snapshot that can see a
+    /// table keeps it, and so does the retention floor: while there is one, nothing leaves. The
+    /// change feed tells nothing of it. [`Db::compact`](crate::Db::compact) merges nothing there.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// use siltdb::{CompactionStrategy, Db, FamilyOptions};
+    /// use std::time::Duration;
+    ///
+    /// let db = Db::open(dir.path().join("data"))?;
+    /// let events = FamilyOptions::new().compaction(CompactionStrategy::tiered());
+    /// db.create_family("events", events)?;
+    /// let day = Some(Duration::from_secs(24 * 60 * 60));
+    /// let pages = CompactionStrategy::Fifo { bytes_max: 4 << 30, age_max: day };
+    /// db.create_family("pages", FamilyOptions::new().compaction(pages))?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn compaction(mut self, strategy: CompactionStrategy) -> Self {
+        self.tree.compaction = strategy;
+        self
+    }
+
+    /// The part of a table's entries that are tombstones, range tombstones included, from which on
+    /// it is compacted for their sake, in percent: 1 to 100, or 101 for never. Default: 50.
+    #[must_use]
+    pub fn tombstone_percent(mut self, percent: u32) -> Self {
+        self.tree.tombstone_percent_trigger = percent;
+        self
+    }
+
+    /// The same for range tombstones alone, in percent: 1 to 100, or 101 for never. Default: 101,
+    /// so that only [`FamilyOptions::tombstone_percent`] counts them.
+    #[must_use]
+    pub fn range_tombstone_percent(mut self, percent: u32) -> Self {
+        self.tree.range_tombstone_percent_trigger = percent;
+        self
+    }
+
+    /// The part of a table that is expired, superseded or covered by range tombstones from which on
+    /// it is rewritten without that, in percent: 5 to 100, or 101 for never. Default: 18.
+    ///
+    /// A lower value frees space sooner and writes more: a byte that is freed costs up to
+    /// 100 / `percent` bytes that are written. Tables that nothing sees any more are removed
+    /// without a rewrite in any case.
+    #[must_use]
+    pub fn garbage_percent(mut self, percent: u32) -> Self {
+        self.tree.garbage_percent_trigger = percent;
         self
     }
 

@@ -141,6 +141,7 @@ impl Bench {
             given_up: None,
             should_yield: &AtomicBool::new(false),
             progress: None,
+            rate: None,
         })
     }
 

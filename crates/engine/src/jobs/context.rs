@@ -11,7 +11,10 @@ use siltdb_base::{
     sync::lock,
 };
 use siltdb_disk::edit::Change;
-use siltdb_tree::{memory::Generation, rewrite::job::JobContext};
+use siltdb_tree::{
+    memory::Generation,
+    rewrite::{job::JobContext, write_rate::RateUse},
+};
 
 /// Calls `work` with what a job needs of the database.
 pub fn with_context<T>(
@@ -33,6 +36,7 @@ pub fn with_context<T>(
         given_up: None,
         should_yield: database.backpressure.should_yield(),
         progress: None,
+        rate: database.backpressure.rate.as_ref().map(|rate| (rate, RateUse::Counts)),
     })
 }
 

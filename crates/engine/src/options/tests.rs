@@ -69,3 +69,16 @@ fn a_cache_beyond_the_budget_is_refused() {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("cache_bytes is more than memory_budget"), "{error}");
 }
+
+#[test]
+fn a_background_rate_is_none_or_at_least_the_lowest() {
+    let check =
+        |background_rate| EngineOptions { background_rate, ..EngineOptions::default() }.check();
+    for rate in [0, BACKGROUND_RATE_MIN, u64::MAX] {
+        check(rate).unwrap();
+    }
+    for rate in [1, BACKGROUND_RATE_MIN - 1] {
+        let error = check(rate).unwrap_err();
+        assert!(error.to_string().contains("background_rate is too small"), "{error}");
+    }
+}

@@ -42,6 +42,7 @@ fn every_value_that_differs_from_the_default_is_read_back() {
         ("scrub_bytes_per_second", "1048576"),
         ("cold_directory", "../cold"),
         ("tier_rate", "1048576"),
+        ("background_rate", "1048576"),
         ("workers", "0"),
         ("recovery", "point_in_time"),
         ("seed", "7"),
@@ -52,6 +53,12 @@ fn every_value_that_differs_from_the_default_is_read_back() {
         ("default_family.base_level_bytes", "1048576"),
         ("default_family.level_size_ratio", "4"),
         ("default_family.level0_runs", "2"),
+        ("default_family.compaction", "tiered:3:100"),
+        ("default_family.compaction", "fifo:1048576"),
+        ("default_family.compaction", "fifo:1048576:60000ms"),
+        ("default_family.tombstone_percent", "30"),
+        ("default_family.range_tombstone_percent", "10"),
+        ("default_family.garbage_percent", "40"),
         ("default_family.cold_from_level", "3"),
     ];
     let mut options = Options::new();
@@ -105,6 +112,12 @@ fn an_unknown_name_lists_the_names_and_a_bad_value_what_is_permitted() {
         ("create", "maybe", "if_missing"),
         ("default_family.block_bytes", "1", "1024..=1048576"),
         ("default_family.level0_runs", "0", "1..=1000"),
+        ("default_family.compaction", "tiered:3", "tiered:RUNS:PERCENT"),
+        ("default_family.compaction", "tiered:9:100", "2..=5"),
+        ("default_family.compaction", "fifo", "fifo:BYTES"),
+        ("default_family.compaction", "fifo:1MiB:1s:1", "fifo:BYTES:AGE"),
+        ("default_family.compaction", "leveled:1", "leveled"),
+        ("default_family.garbage_percent", "4", "5..=101"),
     ] {
         let before = options.get(name).unwrap();
         let error = options.set(name, value).unwrap_err();

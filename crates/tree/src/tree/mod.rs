@@ -9,11 +9,13 @@ use crate::{
     memory::{Generation, Holders, Memtables},
     options::TreeOptions,
     planning::garbage_watch::GarbageWatch,
+    planning::pick_fifo::pick_leaving,
     planning::pick_garbage::{Moment, is_worth_flush},
-    planning::pick_leveled::{WriteLoad, is_quiet, pick, pick_small},
+    planning::pick_leveled::WriteLoad,
     planning::pick_range::{Request, Step, plan_request},
     planning::pick_tier::{misplaced, pick_tier, wanted_tier},
     planning::plan::{Busy, Placed, Plan, PlanInput, PlanKind, Reason},
+    planning::strategy::{is_quiet, pick, pick_small},
     read::commit_hook::CommitHook,
     read::empty_ranges::EmptyRanges,
     read::folds::Folds,
@@ -390,10 +392,23 @@ impl Tree {
             && is_quiet(version, &self.options.load())
     }
 
-    /// The removal of the tables that no reader can see anything of any more, noted as running if
-    /// there are any. [`Tree::end_plan`] must follow. Costs as [`GarbageWatch::begin_drop`].
+    /// The removal of the tables that leave a FIFO tree, or that no reader can see anything of any
+    /// more, noted as running if there are any. [`Tree::end_plan`] must follow. Costs as
+    /// [`GarbageWatch::begin_drop`].
     pub fn begin_drop(&self, moment: &Moment) -> Option<Plan> {
-        self.garbage.begin_drop(|| self.version(), &self.busy, moment)
+        let options = self.options.load();
+        let leaving = self.begin_leaving(&options, moment);
+        leaving.or_else(|| self.garbage.begin_drop(|| self.version(), &self.busy, moment, &options))
+    }
+
+    fn begin_leaving(&self, options: &TreeOptions, moment: &Moment) -> Option<Plan> {
+        let mut busy = lock(&self.busy);
+        if busy.is_paused() {
+            return None;
+        }
+        let plan = pick_leaving(&self.version(), options, &busy, moment)?;
+        busy.begin(&plan);
+        Some(plan)
     }
 
     /// As [`Tree::begin_drop`], or else the rewrite of tables that are garbage for a fair part.
@@ -412,7 +427,7 @@ impl Tree {
     #[must_use]
     pub fn version_without_garbage(&self) -> Option<Arc<Version>> {
         let version = self.version();
-        self.garbage.quiet_until_ms(&version).map(|_| version)
+        self.garbage.quiet_until_ms(&version, &self.options.load()).map(|_| version)
     }
 
     /// Whether a flush of what is in memory is worth it for the tables that go then.

@@ -73,6 +73,7 @@ impl Work {
             given_up: None,
             should_yield: &AtomicBool::new(false),
             progress: None,
+            rate: None,
         });
     }
 

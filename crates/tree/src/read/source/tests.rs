@@ -48,6 +48,7 @@ fn write(files: &Arc<OpenFiles>, number: u64, places: &Places) -> TableReference
         given_up: None,
         should_yield: &AtomicBool::new(false),
         progress: None,
+        rate: None,
     };
     let (file, mut writer) = NewFile::create(&context).unwrap();
     let options = TableOptions { block_bytes: 1024, ..TableOptions::default() };
