@@ -151,6 +151,9 @@ pub enum TableKind {
     Btree,
     /// Uncompressed, and read through a mapping.
     Mapped,
+    /// B+trees, uncompressed, and read through a mapping.
+    #[serde(rename = "btree-mapped")]
+    MappedBtree,
 }
 
 /// The isolation level that a row asks for.

@@ -13,9 +13,10 @@ use crate::{
 use std::str::FromStr;
 
 /// The engines with adapters or workers in this benchmark, in the order of reports.
-pub const KNOWN: [&str; 22] = [
+pub const KNOWN: [&str; 23] = [
     "siltdb",
     "siltdb-btree",
+    "siltdb-btree-map",
     "siltdb-map",
     "siltdb-locks",
     "siltdb-mimalloc",

@@ -88,6 +88,7 @@ pub fn entries() -> Vec<Entry> {
         siltdb,
         siltdb.with_tables(TableKind::Btree, "siltdb-btree"),
         siltdb.with_tables(TableKind::Mapped, "siltdb-map"),
+        siltdb.with_tables(TableKind::MappedBtree, "siltdb-btree-map"),
         siltdb.with_locks("siltdb-locks"),
     ];
     ours.into_iter().chain([Entry::of::<Btreemap>()]).chain(peers()).chain(trials()).collect()

@@ -87,14 +87,25 @@ pub fn parse_setting(text: &str) -> std::result::Result<Setting, String> {
 }
 
 /// Units of time, and the milliseconds of each.
-const UNITS: [(&str, u64); 3] = [("ms", 1), ("s", 1000), ("m", 60_000)];
+const UNITS: [(&str, u64); 5] =
+    [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
-/// Parses a time: a number and a unit.
+/// Parses a time to wait: a number and one of the three smallest units.
 fn a_time(text: &str) -> std::result::Result<Duration, String> {
-    let parts = UNITS.iter().find_map(|&(unit, ms)| Some((text.strip_suffix(unit)?, ms)));
-    let number = |(digits, ms): (&str, u64)| digits.parse::<u64>().ok()?.checked_mul(ms);
-    let ms = parts.and_then(number).ok_or("a time is a number and ms, s or m: 5s")?;
-    Ok(Duration::from_millis(ms))
+    time_in(&UNITS[..3], text).ok_or_else(|| "a time is a number and ms, s or m: 5s".to_owned())
+}
+
+/// Parses the time after which a value expires: a number and a unit.
+///
+/// # Errors
+/// A message that says what was expected.
+pub fn a_ttl(text: &str) -> std::result::Result<Duration, String> {
+    time_in(&UNITS, text).ok_or_else(|| "a TTL is a number and ms, s, m, h or d: 30m".to_owned())
+}
+
+fn time_in(units: &[(&str, u64)], text: &str) -> Option<Duration> {
+    let (digits, ms) = units.iter().find_map(|&(unit, ms)| Some((text.strip_suffix(unit)?, ms)))?;
+    Some(Duration::from_millis(digits.parse::<u64>().ok()?.checked_mul(ms)?))
 }
 
 /// Recovery modes by their names on the command line.
@@ -227,6 +238,11 @@ pub struct BoundsArguments {
 }
 
 impl BoundsArguments {
+    /// Returns the texts of prefix, lower and upper bound.
+    pub fn texts(&self) -> (Option<&OsStr>, Option<&OsStr>, Option<&OsStr>) {
+        (self.prefix.as_deref(), self.from.as_deref(), self.to.as_deref())
+    }
+
     /// Returns whether a bound was given.
     pub fn is_given(&self) -> bool {
         self.prefix.is_some() || self.from.is_some() || self.to.is_some()

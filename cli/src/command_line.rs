@@ -86,19 +86,19 @@ enum Verb {
     #[command(after_help = shell::HELP)]
     Shell(On<shell::Arguments>),
     /// Print the value of a key
-    #[command(after_help = GET)]
+    #[command(after_help = point::GET_HELP)]
     Get(On<point::GetArguments>),
     /// Write a key and its value; creates the database
-    #[command(after_help = PUT)]
+    #[command(after_help = point::PUT_HELP)]
     Put(On<point::PutArguments>),
     /// Delete a key, or the keys of a range
-    #[command(after_help = DELETE)]
+    #[command(after_help = point::DELETE_HELP)]
     Delete(On<point::DeleteArguments>),
     /// Print the entries of a range: key, tab, value
-    #[command(after_help = SCAN)]
+    #[command(after_help = scan::SCAN_HELP)]
     Scan(On<scan::ScanArguments>),
     /// Print the number of entries of a range
-    #[command(after_help = COUNT)]
+    #[command(after_help = scan::COUNT_HELP)]
     Count(On<scan::CountArguments>),
     /// Apply the operations of a file, all or none; creates the database
     #[command(after_help = batch::HELP)]
@@ -110,7 +110,7 @@ enum Verb {
     #[command(after_help = prepared::HELP)]
     Prepared(prepared::Arguments),
     /// Fill a database from csv, tsv, jsonl, json or lines; creates the database
-    #[command(after_help = IMPORT)]
+    #[command(after_help = import::HELP)]
     Import(On<import::Arguments>),
     /// Write entries as csv, tsv, jsonl, json or lines
     #[command(after_help = export::HELP)]
@@ -143,7 +143,7 @@ enum Verb {
     #[command(after_help = step::INCR_HELP)]
     Incr(On<step::IncrArguments>),
     /// Print counts and sizes of the database: levels, cache, stalls
-    #[command(after_help = STATS)]
+    #[command(after_help = upkeep::STATS_HELP)]
     Stats(On<upkeep::StatsArguments>),
     /// Read and verify everything
     #[command(after_help = upkeep::CHECK_HELP)]
@@ -191,7 +191,7 @@ enum Verb {
     #[command(after_help = inspect::HELP)]
     Inspect(inspect::Arguments),
     /// Print the format version of a database, and upgrade it to the newest
-    #[command(after_help = UPGRADE)]
+    #[command(after_help = upkeep::UPGRADE_HELP)]
     Upgrade(On<Nothing>),
     /// Print a completion script for a shell
     #[command(after_help = completions::HELP)]
@@ -215,7 +215,7 @@ enum FamiliesVerb {
     List(On<Nothing>),
     /// Create a family
     #[command(after_help = families::HELP)]
-    Create(On<families::NameArguments>),
+    Create(On<families::CreateArguments>),
     /// Drop a family with everything in it
     #[command(after_help = families::HELP)]
     Drop(On<families::NameArguments>),
@@ -242,86 +242,6 @@ enum BucketVerb {
     #[command(after_help = bucket::HELP)]
     Delete(On<bucket::PathArguments>),
 }
-
-const GET: &str = "\
-Ends with exit code 1 if there is no such key.
-
-Example:
-  silt get demo.db SFO
-  silt get demo.db photo:17 --raw > photo.jpg
-  silt get demo.db SFO --next";
-
-const PUT: &str = "\
-A family other than default must exist. A value is smaller than 4 GiB - 1 MiB.
-
-Example:
-  silt put demo.db user:1 Ada
-  silt put demo.db photo:17 --file photo.jpg
-  silt put demo.db --hex 00ff 2a";
-
-const DELETE: &str = "\
-A missing key is no error. --prefix, --from and --to delete all keys of a range in one write.
-
-Example:
-  silt delete demo.db user:1
-  silt delete demo.db --prefix user:";
-
-const SCAN: &str = "\
-Example:
-  silt scan demo.db --prefix SE --limit 10
-  silt scan demo.db --from A --to B --reverse --keys-only";
-
-const COUNT: &str = "\
-Example:
-  silt count demo.db
-  silt count demo.db --prefix user:
-  silt count demo.db --prefix user: --estimate";
-
-const IMPORT: &str = "\
-Formats (also compressed by gzip; lines only if the name of the file ends in .gz):
-  csv, tsv  A header, then records, with quotes as in RFC 4180. The key is a
-            column, the value the whole record as a JSON object of strings.
-            The delimiter of csv is detected: the one of comma, tab, semicolon
-            and | that splits the first ten records into the most fields, and
-            into the same number each.
-  jsonl     One JSON object a line. The value is its text. The key is the text
-            of a field that is a string or a number.
-  json      An array or a sequence of such objects. The value is the object
-            without white space between its tokens.
-  lines     Key, tab, value, split at the first tab. With --escape or --hex they
-            can hold any bytes.
-
-Keys: a record replaces the value of its key. The result counts new keys and overwritten values, \
-with a warning if more than 1 % of the records overwrote one. --key A,B makes a key of several \
-fields (\\, is a comma in a name). --key-line makes it of the line number; in lines the whole line \
-is then the value.
-
---sorted loads records whose keys ascend into tables directly, all or none, past the log. A record \
-out of order ends the import with its line, and nothing is imported. It does not count which keys \
-are new.
-
-A bad record is reported with line and column (a field in csv and tsv, a byte in the others). It \
-ends the import with exit code 2, unless --skip-bad leaves it out. Chunks committed before it \
-stay. The message says how many records they have, and which --skip continues after them. The same \
-applies to Ctrl-C and a full disk. A bad record in the first chunk creates no database. A missing \
-family is created. A record has at most 256 MiB. A chunk is committed at 64 MiB at the latest.
-
-Example:
-  silt import demo.db examples/data/airports.csv
-  silt import demo.db flights.csv.gz --key year,month,day,carrier,flight
-  curl -s https://example.org/events.json | silt import demo.db - --format json --key id";
-
-const STATS: &str = "\
-Example:
-  silt stats demo.db
-  silt stats demo.db --family users --json";
-
-const UPGRADE: &str = "\
-A database keeps the format version of its creation until it is upgraded. There is one version so \
-far, so this changes nothing, and refuses any other version. The database must not be open.
-
-Example:
-  silt upgrade demo.db";
 
 /// Adds the exit codes to the help of a verb and of its subverbs.
 fn with_exit_codes(verb: clap::Command) -> clap::Command {

@@ -19,6 +19,7 @@ mod scope;
 mod transactions;
 mod session;
 mod argument;
+mod key_form;
 mod verbs;
 mod command_line;
 

@@ -407,10 +407,14 @@ pub fn visit(
 pub fn visit_bucket(
     bucket: &ScopedBucket,
     range: KeyRange,
-    direction: Direction,
+    (direction, wanted): (Direction, Wanted),
     on_entry: &mut OnEntry<'_>,
 ) -> Result<()> {
-    walk(bucket.range(range)?, direction, on_entry)
+    let entries = bucket.range(range)?;
+    match wanted {
+        Wanted::Entries => walk(entries, direction, on_entry),
+        Wanted::Keys => walk(entries.keys_only(), direction, on_entry),
+    }
 }
 
 fn walk(

@@ -50,11 +50,17 @@ pub struct SiltdbTransaction<'a> {
 
 /// Mapped tables are not compressed.
 fn codec(config: &Config) -> Codec {
-    if config.table == TableKind::Mapped { Codec::None } else { config.codec }
+    match config.table {
+        TableKind::Block | TableKind::Btree => config.codec,
+        TableKind::Mapped | TableKind::MappedBtree => Codec::None,
+    }
 }
 
 fn read_io(config: &Config) -> ReadIo {
-    if config.table == TableKind::Mapped { ReadIo::Map } else { ReadIo::Read }
+    match config.table {
+        TableKind::Block | TableKind::Btree => ReadIo::Read,
+        TableKind::Mapped | TableKind::MappedBtree => ReadIo::Map,
+    }
 }
 
 fn family_options(config: &Config) -> FamilyOptions {
@@ -62,7 +68,11 @@ fn family_options(config: &Config) -> FamilyOptions {
         Codec::None => Compression::None,
         Codec::Lz4 => Compression::Lz4,
     };
-    let mut options = FamilyOptions::new().compression(compression);
+    let kind = match config.table {
+        TableKind::Block | TableKind::Mapped => siltdb::TableKind::Block,
+        TableKind::Btree | TableKind::MappedBtree => siltdb::TableKind::BTree,
+    };
+    let mut options = FamilyOptions::new().compression(compression).table_kind(kind);
     if config.arm == Arm::Equal {
         options = options.filter_bits_per_key(config.bloom_bits_per_key);
     }
@@ -128,9 +138,6 @@ impl Engine for Siltdb {
     }
 
     fn open(dir: &Path, config: &Config) -> Result<Self> {
-        if config.table == TableKind::Btree {
-            return Err(Failure::unsupported("no B+tree tables yet"));
-        }
         let db = options(config).open(dir.join("data"))?;
         let mut families = vec![db.default_family()];
         for index in 1..config.families {

@@ -2,6 +2,7 @@
 
 use crate::{
     adapters::{
+        btreemap::Btreemap,
         liar::{Liar, lie},
         siltdb::Siltdb,
     },
@@ -226,7 +227,7 @@ fn an_open_loop_charges_waiting_to_the_calls() {
 
 #[test]
 fn what_an_engine_lacks_is_unsupported_and_not_an_error() {
-    let failure = run_with::<Siltdb>(Op::Get, |job| {
+    let failure = run_with::<Btreemap>(Op::Get, |job| {
         job.config.table = crate::engine::TableKind::Btree;
     });
     assert_eq!(failure.unwrap_err().kind, FailureKind::Unsupported);

@@ -5,6 +5,7 @@
 use crate::argument::BoundsArguments;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
+use crate::key_form::KeyForm;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::session::{DEFAULT_FAMILY, Session};
@@ -419,14 +420,15 @@ fn verify(output: &mut Output, files: &[PathBuf]) -> Result<()> {
 fn scan(output: &mut Output, arguments: &ArchiveScan) -> Result<()> {
     let archive = Archive::open(&arguments.file)?;
     let family = archive.family(arguments.family.as_deref().unwrap_or(DEFAULT_FAMILY))?;
-    let Some(range) = arguments.bounds.range(output.settings().form)? else { return Ok(()) };
+    let keys = KeyForm::new(output.settings().form, family.key_order());
+    let Some(range) = keys.range(&arguments.bounds)? else { return Ok(()) };
     let limit = usize::try_from(arguments.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
     for entry in family.range(range)?.take(limit) {
         interrupt::check()?;
         let (key, value) = entry?;
         match arguments.keys_only {
-            true => output.key(&key)?,
-            false => output.entry(&key, &value)?,
+            true => output.key(&keys.shown(&key)?)?,
+            false => output.entry(&keys.shown(&key)?, &value)?,
         }
     }
     Ok(())

@@ -9,6 +9,7 @@ use crate::argument::{DurabilityArguments, FamilyArguments};
 use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, LineReader, RECORD_BYTES_MAX};
 use crate::formats::record::BadRecord;
+use crate::key_form::KeyForm;
 use crate::limits::{check_entry, too_long};
 use crate::output::Settings;
 use crate::progress::Progress;
@@ -34,9 +35,10 @@ pub const HELP: &str = "\
 One operation a line: `put KEY VALUE` or `delete KEY`. Keys and values are in escape form (\\\\, \
 \\n, \\r, \\t, \\0, \\xNN), or hexadecimal with --hex. After the word and a space, the key ends \
 at the next space, and the value is the rest of the line. After the word and a tab, tabs separate \
-the fields, which may be empty. Blank lines and lines that begin with # are skipped. A bad line is \
-reported with line and column; then nothing is written, and no database is created. A family other \
-than default must exist.
+the fields, which may be empty. In a family with a key order keys are text of that order, and \
+their bytes with --escape or --hex. Blank lines and lines that begin with # are skipped. A bad \
+line is reported with line and column; then nothing is written, and no database is created. A \
+family other than default must exist.
 
 Example:
   printf 'put user:1 Ada Lovelace\\ndelete user:2\\n' | silt batch demo.db -";
@@ -85,6 +87,21 @@ struct Placed {
     operation: Operation,
 }
 
+impl Operations {
+    /// Converts the keys from the text of the family's order.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] with the line of a text that is no key.
+    fn encode(&mut self, keys: &KeyForm) -> Result<()> {
+        for Placed { line, operation } in &mut self.placed {
+            let (Operation::Put { key, .. } | Operation::Delete { key }) = operation;
+            let encoded = keys.encoded(key).map_err(|bad| bad_line(&self.name, *line, 0, &bad))?;
+            *key = encoded.into_owned();
+        }
+        Ok(())
+    }
+}
+
 /// Reads operations that take at most `bytes_max` bytes of memory.
 fn read(source: Source, form: Form, bytes_max: usize) -> Result<Operations> {
     let progress = Progress::bytes("reading", source.bytes_total);
@@ -130,7 +147,8 @@ fn bad_line(name: &str, line: u64, index: usize, reason: &dyn fmt::Display) -> F
 /// # Errors
 /// [`Failure::Usage`] with the line of an operation that the database refuses; errors of the
 /// database.
-pub fn run(session: &mut Session, arguments: &Arguments, operations: Operations) -> Result<()> {
+pub fn run(session: &mut Session, arguments: &Arguments, mut operations: Operations) -> Result<()> {
+    operations.encode(&KeyForm::of(session, &arguments.family)?)?;
     let count = operations.placed.len();
     let family = match session.scope(arguments.family.name())? {
         Scope::Committed(family) => family,

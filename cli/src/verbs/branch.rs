@@ -5,7 +5,9 @@
 use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::json;
+use crate::key_form::KeyForm;
 use crate::output::{Style, message};
+use crate::scope::FamilyName;
 use crate::session::{Opening, Session};
 use crate::text::counted;
 use crate::verbs::upkeep::aside;
@@ -265,14 +267,27 @@ fn diff(session: &mut Session, arguments: &DiffArguments) -> Result<()> {
     };
     for difference in differences {
         interrupt::check()?;
-        print(session, &difference?)?;
+        print(session, arguments, &difference?)?;
     }
     Ok(())
 }
 
-fn print(session: &mut Session, difference: &KeyDifference) -> Result<()> {
+/// The form of the keys of a family that `branch` has.
+fn key_form(session: &Session, branch: &str, family: &str) -> Result<KeyForm> {
+    let name = FamilyName { branch: Some(branch), family: Some(family) };
+    let order = session.family_of(name)?.key_order();
+    Ok(KeyForm::new(session.output.settings().form, order))
+}
+
+fn print(
+    session: &mut Session,
+    arguments: &DiffArguments,
+    difference: &KeyDifference,
+) -> Result<()> {
     let KeyDifference { family, key, left, right, .. } = difference;
     let form = session.output.settings().form;
+    let keys = key_form(session, &arguments.left, family)?;
+    let key = &keys.shown_or_bytes(key);
     if session.output.settings().style == Style::Json {
         let value = |value: &Option<BranchValue>| match value {
             None => Value::Null,
@@ -321,15 +336,19 @@ fn merge(session: &mut Session, arguments: &MergeArguments) -> Result<()> {
     let report = aside("merging", move || db.merge_branch_with(&from, &options))??;
     let form = session.output.settings().form;
     let is_text = session.output.settings().style == Style::Text;
-    for ConflictingKey { family, key } in report.conflicting_keys.iter().filter(|_| is_text) {
+    let shown = report.conflicting_keys.iter().map(|ConflictingKey { family, key }| {
+        Ok((family, key_form(session, &into, family)?.shown_or_bytes(key)))
+    });
+    let shown: Vec<_> = shown.collect::<Result<_>>()?;
+    for (family, key) in shown.iter().filter(|_| is_text) {
         let mut line = format!("conflict\t{family}\t");
         form.render(key, &mut line);
         line.push('\n');
         session.output.raw(line.as_bytes())?;
     }
-    let keys = report.conflicting_keys.iter().map(|ConflictingKey { family, key }| {
-        json!({ "family": family, "key": json::of_bytes(key, form) })
-    });
+    let keys = shown
+        .iter()
+        .map(|(family, key)| json!({ "family": family, "key": json::of_bytes(key, form) }));
     let keys: Vec<Value> = keys.collect();
     let object = json!({
         "merged": { "from": arguments.from, "into": into },

@@ -9,6 +9,7 @@ use crate::failure::{Failure, Result};
 use crate::formats::delimiter::Delimiter;
 use crate::formats::record::WriteError;
 use crate::formats::{Format, csv, jsonl, lines};
+use crate::key_form::KeyForm;
 use crate::output::{Style, tell};
 use crate::progress::Progress;
 use crate::scope::{ReadScope, label};
@@ -79,7 +80,8 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     let format = format(session, arguments)?;
     let scope = session.read_scope(arguments.family.name(), arguments.moment.at)?;
     let settings = session.output.settings();
-    let range = arguments.bounds.range(settings.form)?;
+    let keys = KeyForm::of(session, &arguments.family)?;
+    let range = keys.range(&arguments.bounds)?;
     let name = arguments.file.display().to_string();
     let is_stdout = arguments.file == Path::new("-");
     let skipped = match arguments.skip_damaged {
@@ -93,6 +95,7 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
         format,
         key: arguments.key.clone(),
         form: settings.form,
+        keys,
         exported: 0,
     };
     let fail = |error: WriteError| match error {
@@ -230,6 +233,7 @@ struct Exporter {
     format: Format,
     key: Option<String>,
     form: Form,
+    keys: KeyForm,
     exported: u64,
 }
 
@@ -276,10 +280,10 @@ impl Exporter {
         let progress = Progress::bytes(verb, None);
         let mut bytes = 0;
         self.exported = 0;
-        let Self { scope, ranges, exported, .. } = self;
+        let Self { scope, ranges, keys, exported, .. } = self;
         ranges.iter().try_for_each(|range| {
             visit(scope, range.clone(), (Direction::Forward, Wanted::Entries), &mut |key, value| {
-                on_entry(key, value)?;
+                on_entry(&keys.shown(key)?, value)?;
                 *exported += 1;
                 bytes += (key.len() + value.len()) as u64;
                 if exported.is_multiple_of(1024) {

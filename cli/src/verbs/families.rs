@@ -2,25 +2,41 @@
 //!
 //! It does not open the database.
 
-use crate::argument::{Setting, parse_setting};
+use crate::argument::{Setting, a_ttl, parse_setting};
 use crate::failure::{Failure, Result};
 use crate::output::Style;
 use crate::session::{DEFAULT_FAMILY, Opening, Session};
 use clap::Args;
 use serde_json::{Map, Value, json};
 use siltdb::FamilyOptions;
+use std::time::Duration;
 
 /// Text at the end of `silt families --help`, and of the help of its verbs.
 pub const HELP: &str = "\
 Example:
   silt families demo.db
   silt families create demo.db users
+  silt families create demo.db events key_order=u64 --ttl 7d
   silt families rename demo.db users people
   silt families options demo.db people
   silt families options demo.db people compression=none level0_runs=4
   silt families drop demo.db people";
 
-/// Arguments of `families create` and `families drop`.
+/// Arguments of `families create`.
+#[derive(Args, Debug)]
+pub struct CreateArguments {
+    /// The name of the family.
+    name: String,
+    /// Options that differ from the defaults, as key_order=u64; `families options` prints them all.
+    #[arg(value_name = "NAME=VALUE", value_parser = parse_setting)]
+    options: Vec<Setting>,
+    /// Values whose write gives no expiry expire after this time: `90s`, `30m`, `12h` or `7d`
+    /// [default: never]
+    #[arg(long, value_name = "TIME", value_parser = a_ttl)]
+    ttl: Option<Duration>,
+}
+
+/// Arguments of `families drop`.
 #[derive(Args, Debug)]
 pub struct NameArguments {
     /// The name of the family.
@@ -61,9 +77,7 @@ impl OptionsArguments {
 pub fn options(session: &mut Session, arguments: &OptionsArguments) -> Result<()> {
     let family = session.family(Some(&arguments.name))?;
     let mut options = family.options();
-    for (name, value) in &arguments.changes {
-        options.set(name, value).map_err(|error| Failure::Usage(error.to_string()))?;
-    }
+    change(&mut options, &arguments.changes)?;
     if !arguments.changes.is_empty() {
         family.set_options(&options)?;
         return session.output.result("", &json!({ "changed": arguments.name }));
@@ -73,6 +87,16 @@ pub fn options(session: &mut Session, arguments: &OptionsArguments) -> Result<()
     let object: Map<String, Value> =
         entries.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
     session.output.result(&lines.join("\n"), &Value::Object(object))
+}
+
+/// Sets options by name.
+///
+/// # Errors
+/// [`Failure::Usage`] for an unknown name or a bad value.
+pub fn change(options: &mut FamilyOptions, changes: &[Setting]) -> Result<()> {
+    changes.iter().try_for_each(|(name, value)| {
+        options.set(name, value).map_err(|error| Failure::Usage(error.to_string()))
+    })
 }
 
 /// Prints the names of the families, in order.
@@ -90,10 +114,16 @@ pub fn list(session: &mut Session) -> Result<()> {
 /// Creates a family.
 ///
 /// # Errors
-/// Errors of the database: a family of this name exists, or the name is not permitted.
-pub fn create(session: &mut Session, arguments: &NameArguments) -> Result<()> {
+/// [`Failure::Usage`] for an unknown option or a bad value; errors of the database: a family of
+/// this name exists, or the name is not permitted.
+pub fn create(session: &mut Session, arguments: &CreateArguments) -> Result<()> {
     session.check_on_main()?;
-    session.db().create_family(&arguments.name, FamilyOptions::new())?;
+    let mut options = FamilyOptions::new();
+    change(&mut options, &arguments.options)?;
+    if let Some(ttl) = arguments.ttl {
+        options = options.ttl(ttl);
+    }
+    session.db().create_family(&arguments.name, options)?;
     session.output.result("", &json!({ "created": arguments.name }))
 }
 

@@ -2,12 +2,11 @@
 //!
 //! It writes no byte of the database and takes no lock. `watch` prints what the log has and ends.
 
-use crate::argument::bytes;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::output::{Output, Style};
 use crate::session::{Start, exists};
-use crate::verbs::watch::{object, print};
+use crate::verbs::watch::{object, prefix_of, print};
 use clap::Args;
 use siltdb::{Event, Follower, Options, SubscribeOptions};
 use std::ffi::OsString;
@@ -102,15 +101,18 @@ impl Arguments {
             None if self.from_now => wanted,
             None => wanted.from_oldest(),
         };
-        if let Some(name) = &self.family {
-            let family = follower.db().family(name).map_err(|_| {
+        let family = self.family.as_ref().map(|name| {
+            follower.db().family(name).map_err(|_| {
                 let hint = "`silt families` lists them";
                 Failure::Missing(format!("no family `{name}`; {hint}"))
-            })?;
-            wanted = wanted.family(&family);
+            })
+        });
+        let family = family.transpose()?;
+        if let Some(family) = &family {
+            wanted = wanted.family(family);
         }
         if let Some(prefix) = &self.prefix {
-            wanted = wanted.prefix(bytes(prefix, output.settings().form)?);
+            wanted = wanted.prefix(prefix_of(prefix, family.as_ref(), output.settings().form)?);
         }
         Ok(wanted)
     }

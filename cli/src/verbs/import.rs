@@ -1,11 +1,13 @@
 //! The verb import: writes the records of a file as entries, chunk by chunk.
 //!
-//! Memory is bounded by one chunk, whatever the length of the input. The verb reads the first chunk
-//! before a database is created, so that bad input creates none. It does not open the database.
+//! Memory is bounded by one chunk, or a few small ones of sorted records, whatever the length of
+//! the input. The verb reads the first chunk before a database is created, so that bad input
+//! creates none. It does not open the database.
 
 mod tally;
 mod known;
 mod chunk;
+mod load;
 
 use crate::argument::{FamilyArguments, parse_durability};
 use crate::destination;
@@ -16,6 +18,7 @@ use crate::formats::key::{KeyFields, KeyRule};
 use crate::formats::record::{BadRecord, ReadError};
 use crate::formats::{Format, Reader, ReaderOptions};
 use crate::interrupt;
+use crate::key_form::KeyForm;
 use crate::limits::check_entry;
 use crate::output::{Settings, Style, message};
 use crate::progress::Progress;
@@ -26,23 +29,59 @@ use crate::text::{Form, counted, shortened_bytes};
 use chunk::{Chunk, Placed, Presence};
 use clap::{Args, ValueEnum};
 use known::Known;
+use load::{Loader, OnRecord};
 use siltdb::{Durability, Family, FamilyOptions, Ingested, WriteBatch};
 use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use tally::Tally;
 
+/// Text at the end of `silt import --help`.
+pub const HELP: &str = "\
+Formats (also compressed by gzip; lines only if the name of the file ends in .gz):
+  csv, tsv  A header, then records, with quotes as in RFC 4180. The key is a
+            column, the value the whole record as a JSON object of strings.
+            The delimiter of csv is detected: the one of comma, tab, semicolon
+            and | that splits the first ten records into the most fields, and
+            into the same number each.
+  jsonl     One JSON object a line. The value is its text. The key is the text
+            of a field that is a string or a number.
+  json      An array or a sequence of such objects. The value is the object
+            without white space between its tokens.
+  lines     Key, tab, value, split at the first tab. With --escape or --hex they
+            can hold any bytes.
+
+Keys: a record replaces the value of its key. The result counts new keys and overwritten values, \
+with a warning if more than 1 % of the records overwrote one. --key A,B makes a key of several \
+fields (\\, is a comma in a name). --key-line makes it of the line number; in lines the whole line \
+is then the value.
+
+--sorted loads records whose keys ascend into tables directly, all or none, past the log. A record \
+out of order ends the import with its line, and nothing is imported. It does not count which keys \
+are new.
+
+A bad record is reported with line and column (a field in csv and tsv, a byte in the others). It \
+ends the import with exit code 2, unless --skip-bad leaves it out. Chunks committed before it \
+stay. The message says how many records they have, and which --skip continues after them. The same \
+applies to Ctrl-C and a full disk. A bad record in the first chunk creates no database. A missing \
+family is created. A record has at most 256 MiB. A chunk is committed at 64 MiB at the latest.
+
+Example:
+  silt import demo.db examples/data/airports.csv
+  silt import demo.db flights.csv.gz --key year,month,day,carrier,flight
+  curl -s https://example.org/events.json | silt import demo.db - --format json --key id";
+
 /// Largest chunk, in bytes: it is committed at this size, however few its records.
 const CHUNK_BYTES_MAX: usize = 64 << 20;
+
+/// Largest chunk of sorted records, in bytes: several are in memory at once.
+const SORTED_BYTES_MAX: usize = 1 << 20;
 
 /// Default number of records of a chunk.
 const CHUNK_RECORDS: usize = 1000;
 
 /// Default separator between the parts of a key.
 const KEY_SEPARATOR: &str = "/";
-
-/// A callback for the key and value of a record.
-pub type OnRecord<'a> = dyn FnMut(&[u8], &[u8]) -> siltdb::Result<()> + 'a;
 
 /// The treatment of a record whose key exists already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -282,12 +321,13 @@ impl InputArguments {
 /// database. Earlier commits stay, and the failure says how to continue.
 pub fn run(session: &mut Session, mut job: Job) -> Result<()> {
     let family = open_family(session, job.family.name())?;
+    let keys = KeyForm::new(session.output.settings().form, family.key_order());
     if job.order == Order::Sorted {
-        return run_sorted(session, job, &family);
+        return run_sorted(session, job, (&family, &keys));
     }
     let mut known = Known::of(&family)?;
     let before = known.before();
-    let outcome = job.transfer(session, &family, &mut known);
+    let outcome = job.transfer(session, (&family, &keys), &mut known);
     // After a bad record, earlier commits are made as safe as at a regular end.
     let synced = match job.durability {
         Durability::Volatile => session.db().flush(),
@@ -309,9 +349,13 @@ pub fn run(session: &mut Session, mut job: Job) -> Result<()> {
 }
 
 /// Loads the records of `job`, whose keys ascend, at once or not at all.
-fn run_sorted(session: &mut Session, mut job: Job, family: &Family) -> Result<()> {
+fn run_sorted(
+    session: &mut Session,
+    mut job: Job,
+    (family, keys): (&Family, &KeyForm),
+) -> Result<()> {
     let mut ingestion = family.ingest()?;
-    job.each_sorted(&mut |key, value| ingestion.put(key, value))?;
+    job.each_sorted(keys, &mut |key, value| ingestion.put(key, value))?;
     job.tally.new = ingestion.entries();
     let ingested = ingestion.finish()?;
     job.tell_bad(session.output.settings().style);
@@ -344,9 +388,11 @@ impl Job {
     /// Reads the records of the next commit.
     fn fill(&mut self) -> Result<()> {
         self.chunk.clear();
-        while self.chunk.records().len() < self.chunk_records
-            && self.chunk.bytes() < CHUNK_BYTES_MAX
-        {
+        let bytes_max = match self.order {
+            Order::Any => CHUNK_BYTES_MAX,
+            Order::Sorted => SORTED_BYTES_MAX,
+        };
+        while self.chunk.records().len() < self.chunk_records && self.chunk.bytes() < bytes_max {
             interrupt::check().map_err(|failure| self.stopped(failure))?;
             let slot = self.chunk.next_slot();
             let read = self.reader.read(&mut slot.record);
@@ -375,9 +421,29 @@ impl Job {
         Ok(())
     }
 
-    fn transfer(&mut self, session: &Session, family: &Family, known: &mut Known) -> Result<()> {
+    /// Converts the keys of the next commit from the text of the family's order.
+    fn encode(&mut self, keys: &KeyForm) -> Result<()> {
+        if !keys.has_text() {
+            return Ok(());
+        }
+        for bad in self.chunk.encode(keys) {
+            match self.bad {
+                OnBad::LeaveOut => self.tally.leave_out(&bad),
+                OnBad::Stop => return Err(self.bad_record(&bad)),
+            }
+        }
+        Ok(())
+    }
+
+    fn transfer(
+        &mut self,
+        session: &Session,
+        (family, keys): (&Family, &KeyForm),
+        known: &mut Known,
+    ) -> Result<()> {
         let mut batch = WriteBatch::new();
         loop {
+            self.encode(keys)?;
             let looked_up = self.chunk.look_up(family, known);
             looked_up.map_err(|error| self.stopped(error.into()))?;
             if self.on_duplicate == OnDuplicate::Fail {
@@ -417,24 +483,33 @@ impl Job {
         }
     }
 
-    /// Calls `put` with each record, in the order of the input.
+    /// Calls `put` with each record, in the order of the input, on another thread: it loads a chunk
+    /// while this one reads the next.
     ///
     /// # Errors
     /// [`Failure::Usage`] with the line of a bad record, and of one that `put` refuses as invalid;
     /// [`Failure::Interrupted`]; errors of the input and of `put`.
-    pub fn each_sorted(&mut self, put: &mut OnRecord<'_>) -> Result<()> {
-        loop {
-            for Placed { record, line, .. } in self.chunk.records() {
-                put(&record.key, &record.value).map_err(|error| match error.kind() {
-                    siltdb::ErrorKind::InvalidArgument => {
-                        let reason = format!("{}: line {line}: {error}", self.name);
-                        self.stopped(Failure::Usage(reason))
-                    }
-                    _ => self.stopped(error.into()),
-                })?;
+    pub fn each_sorted(&mut self, keys: &KeyForm, put: &mut OnRecord<'_>) -> Result<()> {
+        let (read, loaded) = load::while_reading(put, |loader| self.read_for(keys, loader))?;
+        loaded.map_err(|load::Refused { line, error }| match error.kind() {
+            siltdb::ErrorKind::InvalidArgument => {
+                let reason = format!("{}: line {line}: {error}", self.name);
+                self.stopped(Failure::Usage(reason))
             }
+            _ => self.stopped(error.into()),
+        })?;
+        read
+    }
+
+    fn read_for(&mut self, keys: &KeyForm, loader: &Loader) -> Result<()> {
+        loop {
+            self.encode(keys)?;
             self.tally.done = self.taken;
             self.progress.set(self.bytes_read.get());
+            let Some(next) = loader.exchange(std::mem::take(&mut self.chunk)) else {
+                return Ok(());
+            };
+            self.chunk = next;
             if self.has_ended {
                 return Ok(());
             }

@@ -4,8 +4,10 @@
 
 use crate::argument::{
     self, AtArguments, BoundsArguments, BucketArguments, DurabilityArguments, FamilyArguments,
+    a_ttl,
 };
 use crate::failure::{Failure, Result};
+use crate::key_form::KeyForm;
 use crate::limits::{check_entry, too_long};
 use crate::scope::Scope;
 use crate::session::{Opening, Session};
@@ -17,7 +19,33 @@ use serde_json::json;
 use siltdb::{Durability, VALUE_BYTES_MAX, WriteBatch, WriteOptions};
 use std::io::Read;
 use std::ops::Bound;
-use std::{ffi::OsString, path::PathBuf};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
+
+/// Text at the end of `silt get --help`.
+pub const GET_HELP: &str = "\
+Ends with exit code 1 if there is no such key.
+
+Example:
+  silt get demo.db SFO
+  silt get demo.db photo:17 --raw > photo.jpg
+  silt get demo.db SFO --next";
+
+/// Text at the end of `silt put --help`.
+pub const PUT_HELP: &str = "\
+A family other than default must exist. A value is smaller than 4 GiB - 1 MiB.
+
+Example:
+  silt put demo.db user:1 Ada
+  silt put demo.db photo:17 --file photo.jpg
+  silt put demo.db --hex 00ff 2a";
+
+/// Text at the end of `silt delete --help`.
+pub const DELETE_HELP: &str = "\
+A missing key is no error. --prefix, --from and --to delete all keys of a range in one write.
+
+Example:
+  silt delete demo.db user:1
+  silt delete demo.db --prefix user:";
 
 #[cfg(test)]
 mod tests;
@@ -50,10 +78,13 @@ pub struct GetArguments {
 /// # Errors
 /// [`Failure::Missing`] if there is none.
 pub fn get(session: &mut Session, arguments: &GetArguments) -> Result<()> {
-    let key = argument::bytes(&arguments.key, session.output.settings().form)?;
+    let keys = KeyForm::of(session, &arguments.family)?;
+    let key = keys.parse(&arguments.key)?;
     let scope = session.read_scope(arguments.family.name(), arguments.moment.at)?;
     let path = arguments.bucket.path(session.output.settings().form)?;
-    let missing = |what: &str| Failure::Missing(format!("{what} `{}`", shortened_bytes(&key)));
+    let key_shown = keys.shown(&key)?;
+    let missing =
+        |what: &str| Failure::Missing(format!("{what} `{}`", shortened_bytes(&key_shown)));
     let bucket = path.map(|path| scope.bucket(&path)).transpose()?;
     if arguments.next {
         let next = match &bucket {
@@ -64,7 +95,7 @@ pub fn get(session: &mut Session, arguments: &GetArguments) -> Result<()> {
             None => scope.get_gt(&key)?,
         };
         let (key, value) = next.ok_or_else(|| missing("no key after"))?;
-        return session.output.entry(&key, &value);
+        return session.output.entry(&keys.shown(&key)?, &value);
     }
     if arguments.prev {
         let prev = match &bucket {
@@ -75,14 +106,17 @@ pub fn get(session: &mut Session, arguments: &GetArguments) -> Result<()> {
             None => scope.get_lt(&key)?,
         };
         let (key, value) = prev.ok_or_else(|| missing("no key before"))?;
-        return session.output.entry(&key, &value);
+        return session.output.entry(&keys.shown(&key)?, &value);
     }
     let value = match &bucket {
         Some(bucket) => bucket.get(&key)?,
         None => scope.get(&key)?,
     };
     let value = value.ok_or_else(|| missing("no key"))?;
-    if arguments.raw { session.output.raw(&value) } else { session.output.value(&key, &value) }
+    if arguments.raw {
+        return session.output.raw(&value);
+    }
+    session.output.value(&key_shown, &value)
 }
 
 /// Arguments of `put`.
@@ -97,6 +131,10 @@ pub struct PutArguments {
     /// Take the bytes of this file as the value; `-` is stdin.
     #[arg(long, value_name = "FILE", conflicts_with = "value")]
     file: Option<PathBuf>,
+    /// The value expires after this time: `90s`, `30m`, `12h` or `7d` [default: that of the family,
+    /// if it has one]
+    #[arg(long, value_name = "TIME", conflicts_with = "bucket", value_parser = a_ttl)]
+    ttl: Option<Duration>,
     #[command(flatten)]
     bucket: BucketArguments,
     #[command(flatten)]
@@ -105,7 +143,8 @@ pub struct PutArguments {
     durability: DurabilityArguments,
 }
 
-/// A key and its value, read from the arguments of `put`.
+/// A key and its value, read from the arguments of `put`. The key is text in the order of the
+/// family, which is not known before the database is open.
 pub struct Entry {
     key: Vec<u8>,
     value: Vec<u8>,
@@ -158,21 +197,31 @@ fn read_value(source: Source, bytes_max: usize) -> Result<Vec<u8>> {
 ///
 /// # Errors
 /// Errors of the database.
-pub fn put(session: &mut Session, arguments: &PutArguments, entry: Entry) -> Result<()> {
+pub fn put(session: &mut Session, arguments: &PutArguments, mut entry: Entry) -> Result<()> {
     if let Some(path) = arguments.bucket.path(session.output.settings().form)? {
         let how = (&arguments.family, arguments.durability);
         write_in(session, &path, how, |bucket| bucket.put(&entry.key, &entry.value))?;
         return session.output.result("", &json!({ "operations": 1 }));
     }
+    let keys = KeyForm::of(session, &arguments.family)?;
+    if keys.has_text() {
+        entry.key = keys.encoded(&entry.key)?.into_owned();
+    }
     match session.scope(arguments.family.name())? {
         Scope::Transaction(transaction) => {
             arguments.durability.refuse_in_transaction()?;
-            transaction.put(&entry.key, &entry.value)?;
+            match arguments.ttl {
+                None => transaction.put(&entry.key, &entry.value)?,
+                Some(ttl) => transaction.put_for(&entry.key, &entry.value, ttl)?,
+            }
         }
         Scope::Committed(family) => {
             let durability = arguments.durability.or(Durability::Synced);
             let options = WriteOptions::new().durability(durability);
-            family.put_with(&entry.key, &entry.value, &options)?;
+            match arguments.ttl {
+                None => family.put_with(&entry.key, &entry.value, &options)?,
+                Some(ttl) => family.put_for_with(&entry.key, &entry.value, ttl, &options)?,
+            }
             // The memory is freed before a flush reads its new table back.
             drop(entry);
             session.finish_once(durability)?;
@@ -205,8 +254,9 @@ pub struct DeleteArguments {
 /// Errors of the database.
 pub fn delete(session: &mut Session, arguments: &DeleteArguments) -> Result<()> {
     let form = session.output.settings().form;
-    let key = arguments.key.as_deref().map(|key| argument::bytes(key, form)).transpose()?;
-    let range = arguments.bounds.range(form)?;
+    let keys = KeyForm::of(session, &arguments.family)?;
+    let key = arguments.key.as_deref().map(|key| keys.parse(key)).transpose()?;
+    let range = keys.range(&arguments.bounds)?;
     if let Some(path) = arguments.bucket.path(form)? {
         let how = (&arguments.family, arguments.durability);
         write_in(session, &path, how, |bucket| match (&key, &range) {

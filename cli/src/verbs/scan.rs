@@ -4,12 +4,26 @@
 
 use crate::argument::{AtArguments, BoundsArguments, BucketArguments, FamilyArguments};
 use crate::failure::Result;
+use crate::key_form::KeyForm;
 use crate::output::message;
 use crate::progress::Progress;
 use crate::session::{Direction, OnEntry, Session, Wanted, visit, visit_bucket};
 use clap::Args;
 use serde_json::json;
 use std::ops::ControlFlow;
+
+/// Text at the end of `silt scan --help`.
+pub const SCAN_HELP: &str = "\
+Example:
+  silt scan demo.db --prefix SE --limit 10
+  silt scan demo.db --from A --to B --reverse --keys-only";
+
+/// Text at the end of `silt count --help`.
+pub const COUNT_HELP: &str = "\
+Example:
+  silt count demo.db
+  silt count demo.db --prefix user:
+  silt count demo.db --prefix user: --estimate";
 
 /// Entries between two updates of the progress bar.
 const PROGRESS_ENTRIES: u64 = 4096;
@@ -44,8 +58,9 @@ pub fn scan(session: &mut Session, arguments: &ScanArguments) -> Result<()> {
     let scope = session.read_scope(arguments.family.name(), arguments.moment.at)?;
     let path = arguments.bucket.path(session.output.settings().form)?;
     let shown = session.entries_shown().filter(|_| arguments.limit.is_none());
+    let keys = KeyForm::of(session, &arguments.family)?;
     let output = &mut session.output;
-    let Some(range) = arguments.bounds.range(output.settings().form)? else { return Ok(()) };
+    let Some(range) = keys.range(&arguments.bounds)? else { return Ok(()) };
     let direction = if arguments.reverse { Direction::Backward } else { Direction::Forward };
     let mut left = shown.or(arguments.limit).unwrap_or(u64::MAX);
     if left == 0 {
@@ -58,17 +73,18 @@ pub fn scan(session: &mut Session, arguments: &ScanArguments) -> Result<()> {
             has_more = true;
             return Ok(ControlFlow::Break(()));
         }
+        let key = keys.shown(key)?;
         if arguments.keys_only {
-            output.key(key)?;
+            output.key(&key)?;
         } else {
-            output.entry(key, value)?;
+            output.entry(&key, value)?;
         }
         left -= 1;
         let is_last = left == 0 && shown.is_none();
         Ok(if is_last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     };
     match path {
-        Some(path) => visit_bucket(&scope.bucket(&path)?, range, direction, on_entry)?,
+        Some(path) => visit_bucket(&scope.bucket(&path)?, range, (direction, wanted), on_entry)?,
         None => visit(&scope, range, (direction, wanted), on_entry)?,
     }
     if let Some(shown) = shown.filter(|_| has_more) {
@@ -116,7 +132,7 @@ pub struct CountArguments {
 pub fn count(session: &mut Session, arguments: &CountArguments) -> Result<()> {
     if arguments.estimate {
         let family = session.family_of(arguments.family.name())?;
-        let range = arguments.bounds.range(session.output.settings().form)?;
+        let range = KeyForm::of(session, &arguments.family)?.range(&arguments.bounds)?;
         let size = range.map(|range| family.size_of(range)).transpose()?.unwrap_or_default();
         let object = json!({
             "estimate": size.entries,
@@ -127,7 +143,7 @@ pub fn count(session: &mut Session, arguments: &CountArguments) -> Result<()> {
     }
     let scope = session.read_scope(arguments.family.name(), arguments.moment.at)?;
     let mut entries: u64 = 0;
-    if let Some(range) = arguments.bounds.range(session.output.settings().form)? {
+    if let Some(range) = KeyForm::of(session, &arguments.family)?.range(&arguments.bounds)? {
         let progress = Progress::entries("counting");
         let on_entry: &mut OnEntry<'_> = &mut |_, _| {
             entries += 1;
@@ -136,10 +152,10 @@ pub fn count(session: &mut Session, arguments: &CountArguments) -> Result<()> {
             }
             Ok(ControlFlow::Continue(()))
         };
-        let direction = Direction::Forward;
+        let wanted = (Direction::Forward, Wanted::Keys);
         match arguments.bucket.path(session.output.settings().form)? {
-            Some(path) => visit_bucket(&scope.bucket(&path)?, range, direction, on_entry)?,
-            None => visit(&scope, range, (direction, Wanted::Keys), on_entry)?,
+            Some(path) => visit_bucket(&scope.bucket(&path)?, range, wanted, on_entry)?,
+            None => visit(&scope, range, wanted, on_entry)?,
         }
     }
     session.output.result(&entries.to_string(), &json!({ "count": entries }))

@@ -193,7 +193,7 @@ enum FamiliesVerb {
     /// List the families
     List,
     /// Create a family
-    Create(families::NameArguments),
+    Create(families::CreateArguments),
     /// Drop a family with everything in it
     Drop(families::NameArguments),
     /// Rename a family
@@ -344,7 +344,9 @@ fn run_terminal(session: &mut Session) -> Result<()> {
             completion.branches = branches.chain([MAIN.to_owned()]).collect();
             let open = session.transactions.open().iter();
             completion.transactions = open.map(|open| open.name.clone()).collect();
-            completion.family = session.family(None).ok();
+            // Completion offers bytes, which are not the text of a key order.
+            let family = session.family(None).ok();
+            completion.family = family.filter(|family| !family.key_order().has_text());
         }
         let transaction = session.transactions.current();
         let transaction = transaction.map_or(String::new(), |name| format!(" [{name}]"));

@@ -4,6 +4,7 @@
 
 use crate::argument::{self, DurabilityArguments, FamilyArguments};
 use crate::failure::{Failure, Result};
+use crate::key_form::KeyForm;
 use crate::session::{Opening, Session};
 use crate::text::shortened_bytes;
 use crate::verbs::bucket::write;
@@ -71,7 +72,8 @@ pub fn cas(session: &mut Session, arguments: &CasArguments) -> Result<()> {
     let value = |text: &Option<OsString>| {
         text.as_deref().map(|text| argument::bytes(text, form)).transpose()
     };
-    let key = argument::bytes(&arguments.key, form)?;
+    let keys = KeyForm::of(session, &arguments.family)?;
+    let key = keys.parse(&arguments.key)?;
     let (expected, new) = (value(&arguments.expect)?, value(&arguments.new)?);
     let swap = write(session, (&arguments.family, arguments.durability), |tx| {
         tx.compare_and_swap(&key, expected.as_deref(), new.as_deref())
@@ -81,7 +83,7 @@ pub fn cas(session: &mut Session, arguments: &CasArguments) -> Result<()> {
         Swap::Differs(None) => "no value".to_owned(),
         Swap::Differs(Some(value)) => format!("the value `{}`", shortened_bytes(&value)),
     };
-    let message = format!("the key `{}` has {current}", shortened_bytes(&key));
+    let message = format!("the key `{}` has {current}", shortened_bytes(&keys.shown(&key)?));
     Err(Failure::Condition(message))
 }
 
@@ -113,7 +115,7 @@ impl IncrArguments {
 /// `InvalidArgument`, if the value is not a number, or the sum leaves the range; errors of the
 /// database.
 pub fn incr(session: &mut Session, arguments: &IncrArguments) -> Result<()> {
-    let key = argument::bytes(&arguments.key, session.output.settings().form)?;
+    let key = KeyForm::of(session, &arguments.family)?.parse(&arguments.key)?;
     let count = write(session, (&arguments.family, arguments.durability), |tx| {
         let old = match tx.get(&key)? {
             None => 0,

@@ -6,6 +6,7 @@
 use crate::argument::{self, BoundsArguments, DurabilityArguments, FamilyArguments};
 use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, LineReader};
+use crate::key_form::KeyForm;
 use crate::limits::check_entry;
 use crate::output::Settings;
 use crate::scope::{FamilyName, all_or_none};
@@ -30,7 +31,7 @@ const SCRIPT_BYTES_MAX: u64 = 64 << 20;
 pub const HELP: &str = "\
 One operation or condition a line, with words and quotes as in the shell; # begins a remark. A \
 line sees the writes of those above it. Keys and values are in escape form with --escape, and \
-hexadecimal with --hex. The script is atomic:
+hexadecimal with --hex; else keys are text of the key order of their family. The script is atomic:
 
   check KEY = VALUE    require this value; != requires another one, or none
   check KEY >= NUMBER  require such a number; also >, <= and <
@@ -339,17 +340,18 @@ fn apply(
 ) -> Result<()> {
     let Script { name, form, steps } = script;
     for Step { line, operation } in steps {
-        let in_family = |family| Ok::<_, Failure>(transaction.family(&session.family_of(family)?)?);
-        let transaction = in_family(operation.family().name().or(family));
-        transaction.and_then(|transaction| operation.run(&transaction, *form)).map_err(
-            |failure| match failure {
-                Failure::Condition(reason) => Failure::Condition(format!(
-                    "{name}: line {line}: {reason}; nothing was written"
-                )),
-                Failure::Usage(reason) => bad_line(name, *line, &reason),
-                failure => failure.with_note(format!("{name}: line {line}; nothing was written")),
-            },
-        )?;
+        let run = || {
+            let family = session.family_of(operation.family().name().or(family))?;
+            let keys = KeyForm::new(*form, family.key_order());
+            operation.run(&transaction.family(&family)?, (&keys, *form))
+        };
+        run().map_err(|failure| match failure {
+            Failure::Condition(reason) => {
+                Failure::Condition(format!("{name}: line {line}: {reason}; nothing was written"))
+            }
+            Failure::Usage(reason) => bad_line(name, *line, &reason),
+            failure => failure.with_note(format!("{name}: line {line}; nothing was written")),
+        })?;
     }
     Ok(())
 }
@@ -365,36 +367,36 @@ impl Operation {
         }
     }
 
-    fn run(&self, transaction: &Transaction, form: Form) -> Result<()> {
+    fn run(&self, transaction: &Transaction, (keys, form): (&KeyForm, Form)) -> Result<()> {
         match self {
             Self::Put(put) => {
-                let (key, value) = (&put.key, &put.value);
-                transaction.put(argument::bytes(key, form)?, argument::bytes(value, form)?)?;
+                transaction.put(keys.parse(&put.key)?, argument::bytes(&put.value, form)?)?;
             }
-            Self::Delete(delete) => transaction.delete(argument::bytes(&delete.key, form)?)?,
+            Self::Delete(delete) => transaction.delete(keys.parse(&delete.key)?)?,
             Self::DeleteRange(delete) => {
                 // An empty range holds no key.
-                if let Some(range) = delete.bounds.range(form)? {
+                if let Some(range) = keys.range(&delete.bounds)? {
                     transaction.delete_range(range)?;
                 }
             }
-            Self::Incr(incr) => incr.run(transaction, form)?,
-            Self::Check(check) => check.run(transaction, form)?,
+            Self::Incr(incr) => incr.run(transaction, keys)?,
+            Self::Check(check) => check.run(transaction, (keys, form))?,
         }
         Ok(())
     }
 }
 
 impl IncrArguments {
-    fn run(&self, transaction: &Transaction, form: Form) -> Result<()> {
-        let key = argument::bytes(&self.key, form)?;
+    fn run(&self, transaction: &Transaction, keys: &KeyForm) -> Result<()> {
+        let key = keys.parse(&self.key)?;
+        let shown = keys.shown(&key)?;
         let value = transaction.get(&key)?;
         let number = match &value {
-            Some(value) => number(&key, value)?,
+            Some(value) => number(&shown, value)?,
             None => 0,
         };
         let sum = number.checked_add(self.by).ok_or_else(|| {
-            let (key, by) = (shortened_bytes(&key), self.by);
+            let (key, by) = (shortened_bytes(&shown), self.by);
             Failure::Usage(format!("`{key}` is {number}, and {by} more does not fit in 64 bits"))
         })?;
         Ok(transaction.put(&key, sum.to_string())?)
@@ -420,13 +422,14 @@ impl CheckArguments {
         }
     }
 
-    fn run(&self, transaction: &Transaction, form: Form) -> Result<()> {
-        let key = argument::bytes(&self.key, form)?;
+    fn run(&self, transaction: &Transaction, (keys, form): (&KeyForm, Form)) -> Result<()> {
+        let key = keys.parse(&self.key)?;
+        let shown = keys.shown(&key)?;
         let wanted = self.value.as_deref().map(|value| argument::bytes(value, form)).transpose()?;
         let wanted = wanted.unwrap_or_default();
         let found = transaction.get(&key)?;
         let compare = |holds: fn(&i64, &i64) -> bool| match &found {
-            Some(found) => Ok(holds(&number(&key, found)?, &number(&key, &wanted)?)),
+            Some(found) => Ok(holds(&number(&shown, found)?, &number(&shown, &wanted)?)),
             None => Ok::<_, Failure>(false),
         };
         let holds = match self.comparison {
@@ -447,7 +450,7 @@ impl CheckArguments {
             comparison => format!("{comparison} `{}`", shortened_bytes(&wanted)),
         };
         let found = found.map_or("absent".to_owned(), |v| format!("`{}`", shortened_bytes(&v)));
-        let key = shortened_bytes(&key);
+        let key = shortened_bytes(&shown);
         Err(Failure::Condition(format!("`{key}` is {found}, expected {expected}")))
     }
 }

@@ -5,6 +5,7 @@
 use crate::argument::{BoundsArguments, FamilyArguments};
 use crate::failure::{Failure, Result};
 use crate::interrupt;
+use crate::key_form::KeyForm;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::session::{Session, exists, follow};
@@ -22,6 +23,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
+
+/// Text at the end of `silt stats --help`.
+pub const STATS_HELP: &str = "\
+Example:
+  silt stats demo.db
+  silt stats demo.db --family users --json";
+
+/// Text at the end of `silt upgrade --help`.
+pub const UPGRADE_HELP: &str = "\
+A database keeps the format version of its creation until it is upgraded. There is one version so \
+far, so this changes nothing, and refuses any other version. The database must not be open.
+
+Example:
+  silt upgrade demo.db";
 
 /// Interval at which a verb that waits checks for Ctrl-C.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -122,7 +137,8 @@ pub fn compact(session: &mut Session, arguments: &CompactArguments) -> Result<()
         move |progress: CompactProgress| done.store(progress.bytes_done, Ordering::Relaxed);
     let work: Box<dyn FnOnce() -> siltdb::Result<()> + Send> = if arguments.bounds.is_given() {
         let family = session.family(name)?;
-        match arguments.bounds.range(session.output.settings().form)? {
+        let keys = KeyForm::new(session.output.settings().form, family.key_order());
+        match keys.range(&arguments.bounds)? {
             Some(range) => {
                 Box::new(move || family.compact_range_with(range, &options, &mut on_progress))
             }

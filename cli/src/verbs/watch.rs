@@ -6,22 +6,30 @@ use crate::argument::bytes;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::json;
+use crate::key_form::KeyForm;
 use crate::output::{Output, Style, message};
 use crate::scope::{FamilyName, label};
 use crate::session::Session;
 use crate::text::Form;
 use clap::Args;
 use serde_json::{Map, Value, json};
-use siltdb::{Action, Commit, Db, Event, FamilyChange, FamilyId, KeyChange, SubscribeOptions};
-use std::ffi::OsString;
+use siltdb::{
+    Action, Commit, Db, Event, Family, FamilyChange, FamilyId, KeyChange, KeyOrder,
+    SubscribeOptions,
+};
+use std::{
+    borrow::Cow,
+    ffi::{OsStr, OsString},
+};
 
 /// Text at the end of `silt watch --help`.
 pub const HELP: &str = "\
 A line has sequence number, action, family, key, and value or end, separated by tabs; with --json \
-it is a commit. The log has the commits that are not flushed yet, and those that retain_log_bytes \
-and retain_log_for keep. These options are not stored: an opening for writing without them drops \
-what they kept. It ends at the newest commit; `silt follow` continues with later ones. In \
-`silt shell`, `watch --from N` prints what the shell has written since.
+it is a commit. Keys are text of the key order of their family. The log has the commits that are \
+not flushed yet, and those that retain_log_bytes and retain_log_for keep. These options are not \
+stored: an opening for writing without them drops what they kept. It ends at the newest commit; \
+`silt follow` continues with later ones. In `silt shell`, `watch --from N` prints what the shell \
+has written since.
 
 Example:
   silt watch demo.db --prefix user: --from 1000 --json";
@@ -53,14 +61,16 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
         Some(sequence) => options.from(sequence),
         None => options.from_oldest(),
     };
-    if arguments.family.is_some() {
-        let branch = arguments.branch.as_deref();
-        let name = FamilyName { branch, family: arguments.family.as_deref() };
-        options = options.family(&session.family_of(name)?);
-    }
     let settings = session.output.settings();
+    let family = arguments.family.as_deref().map(|family| {
+        session.family_of(FamilyName { branch: arguments.branch.as_deref(), family: Some(family) })
+    });
+    let family = family.transpose()?;
+    if let Some(family) = &family {
+        options = options.family(family);
+    }
     if let Some(prefix) = &arguments.prefix {
-        options = options.prefix(bytes(prefix, settings.form)?);
+        options = options.prefix(prefix_of(prefix, family.as_ref(), settings.form)?);
     }
     let db = session.db().clone();
     let mut subscription = session.subscribe(&options)?;
@@ -80,9 +90,24 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// Returns the name of a family, or its id if it was dropped.
-fn family_name(db: &Db, id: FamilyId) -> String {
-    db.family_by_id(id).map_or_else(|_| id.to_string(), |family| label(&family))
+/// Parses the beginning of keys: of `family`, or without one of all families.
+///
+/// # Errors
+/// As [`KeyForm::prefix`].
+pub fn prefix_of(prefix: &OsStr, family: Option<&Family>, form: Form) -> Result<Vec<u8>> {
+    match family {
+        Some(family) => KeyForm::new(form, family.key_order()).prefix(prefix),
+        None => bytes(prefix, form),
+    }
+}
+
+/// Returns the name of a family and the form of its keys; the id and bytes if it was dropped.
+fn named(db: &Db, id: FamilyId, form: Form) -> (String, KeyForm) {
+    let (name, order) = match db.family_by_id(id) {
+        Ok(family) => (label(&family), family.key_order()),
+        Err(_) => (id.to_string(), KeyOrder::bytewise()),
+    };
+    (name, KeyForm::new(form, order))
 }
 
 /// Prints an event as lines of text.
@@ -108,13 +133,13 @@ pub fn print(db: &Db, event: &Event, output: &mut Output) -> Result<()> {
         output.raw(format!("{}\t{line}\n", commit.first).as_bytes())?;
     }
     for KeyChange { sequence, operation } in commit.changes() {
-        let (action, operand) = action(&operation.action);
-        let family = family_name(db, operation.family);
+        let (family, keys) = named(db, operation.family, form);
+        let (action, operand) = action(&operation.action, &keys);
         let mut line = format!("{sequence}\t{action}\t{family}\t");
-        form.render(operation.key, &mut line);
+        form.render(&keys.shown_or_bytes(operation.key), &mut line);
         if let Some(operand) = operand {
             line.push('\t');
-            form.render(operand, &mut line);
+            form.render(&operand, &mut line);
         }
         line.push('\n');
         output.raw(line.as_bytes())?;
@@ -123,14 +148,14 @@ pub fn print(db: &Db, event: &Event, output: &mut Output) -> Result<()> {
 }
 
 /// Returns the word for an action, and its operand besides the key.
-fn action<'a>(action: &Action<'a>) -> (&'static str, Option<&'a [u8]>) {
+fn action<'a>(action: &Action<'a>, keys: &KeyForm) -> (&'static str, Option<Cow<'a, [u8]>>) {
     match *action {
-        Action::Put(value) => ("put", Some(value)),
-        Action::PutUntil { value, .. } => ("put-until", Some(value)),
+        Action::Put(value) => ("put", Some(value.into())),
+        Action::PutUntil { value, .. } => ("put-until", Some(value.into())),
         Action::Delete => ("delete", None),
         Action::SingleDelete => ("single-delete", None),
-        Action::DeleteRange(end) => ("delete-range", Some(end)),
-        Action::Merge(operand) => ("merge", Some(operand)),
+        Action::DeleteRange(end) => ("delete-range", Some(keys.shown_or_bytes(end))),
+        Action::Merge(operand) => ("merge", Some(operand.into())),
         _ => ("unknown", None),
     }
 }
@@ -154,15 +179,17 @@ fn commit_object(db: &Db, commit: &Commit, form: Form) -> Value {
     });
     let families: Vec<Value> = families.collect();
     let operations = commit.changes().map(|KeyChange { sequence, operation }| {
-        let (word, operand) = action(&operation.action);
+        let (family, keys) = named(db, operation.family, form);
+        let (word, operand) = action(&operation.action, &keys);
+        let key = keys.shown_or_bytes(operation.key);
         let mut object = Map::new();
         object.insert("sequence".to_owned(), json!(sequence));
         object.insert("action".to_owned(), json!(word));
-        object.insert("family".to_owned(), json!(family_name(db, operation.family)));
-        object.insert("key".to_owned(), json::of_bytes(operation.key, form));
+        object.insert("family".to_owned(), json!(family));
+        object.insert("key".to_owned(), json::of_bytes(&key, form));
         if let Some(operand) = operand {
             let name = if word == "delete-range" { "end" } else { "value" };
-            object.insert(name.to_owned(), json::of_bytes(operand, form));
+            object.insert(name.to_owned(), json::of_bytes(&operand, form));
         }
         if let Action::PutUntil { expiry_ms, .. } = operation.action {
             object.insert("expiry_ms".to_owned(), json!(expiry_ms));

@@ -44,7 +44,16 @@ fn stored_databases_are_read_checked_and_looked_into() {
         place.ok(&["upgrade", "db"]);
         let families = place.ok(&["families", "db"]);
         // The families without a merge operator, since the tool has none.
-        let readable = ["at", "default", "ingested", "now", "plain: ünïcode"];
+        let readable = [
+            "(i64,string)",
+            "at",
+            "default",
+            "expiring",
+            "ingested",
+            "now",
+            "plain: ünïcode",
+            "u64",
+        ];
         let mut compared = 0;
         for family in readable.iter().filter(|name| families.lines().any(|line| line == **name)) {
             let mut entries = expected(&text, family);

@@ -7,6 +7,7 @@ mod page;
 mod opening;
 mod follow;
 mod options;
+mod orders;
 mod point;
 mod bucket;
 mod range;

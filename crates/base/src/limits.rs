@@ -67,6 +67,14 @@ pub const INDEX_FRAME_BYTES: usize = 16 << 10;
 /// which may have two of the longest keys and less than 128 bytes of numbers.
 pub const INDEX_FRAME_BYTES_MAX: usize = INDEX_FRAME_BYTES + 2 * KEY_BYTES_MAX + 128;
 
+/// Longest node of a B+tree table, in bytes. Its last but one child may have two of the longest
+/// keys, and so may the last. Beside them lies the prefix that the last keys share.
+pub const NODE_BYTES_MAX: usize = INDEX_FRAME_BYTES + 5 * KEY_BYTES_MAX + 512;
+
+/// Levels of nodes of a B+tree table. A node has two children at least, but for the last ones of a
+/// level, and a table less than 2^48 blocks.
+pub const NODE_LEVELS_MAX: u32 = 49;
+
 /// Longest frame of range tombstones that is compressed, in bytes before compression. A longer one
 /// is stored as it is, so that no short frame claims more than this.
 pub const COMPRESSED_TOMBSTONES_BYTES_MAX: usize = 16 << 20;

@@ -27,12 +27,17 @@
 //!         and in the file: | the bytes above | 8 more |
 //! ```
 //!
+//! The leaves of a B+tree table that is not compressed have the arrays on disk, so that they can be
+//! searched in a mapping where they lie. Bit 7 of `width` says so, and the arrays, all numbers le,
+//! follow the last entry. Offsets take 2 bytes if what lies before the arrays has at most 64 KiB.
+//!
 //! # Invariants
 //! Checked when a block is parsed, so that every access afterwards is within bounds. If the bytes
 //! change later, an access panics.
 //! 1. There is at least one entry, and each lies between the header and the padding.
 //! 2. Each trailer has a kind other than `RangeDelete` and a sequence number of 56 bits.
 //! 3. No key is longer than the limit, and expiring entries have an expiry.
+//! 4. Arrays on disk are what would be derived.
 //!
 //! That the entries are in order is not checked here: a block out of order gives wrong answers,
 //! and [`Block::each_in_order`] finds it.
@@ -41,7 +46,7 @@ mod form;
 mod builder;
 mod glance;
 
-pub use builder::{BlockBuilder, shared_prefix_bytes};
+pub use builder::{BlockBuilder, BlockLayout, shared_prefix_bytes};
 pub use form::{Entries, Located};
 pub use glance::{Glance, glance};
 
@@ -58,7 +63,7 @@ use siltdb_base::{
     memory::region::{self, Buffer, Margins},
     slice::Pinnable,
 };
-use std::cmp::Ordering;
+use std::{cmp::Ordering, ops::Range};
 
 /// Most bytes in front of the prefix of a block.
 const BLOCK_HEADER_BYTES: usize = 3 * VARINT_BYTES_MAX + 1;
@@ -106,6 +111,9 @@ struct Header {
     /// Where the prefix begins in the raw bytes; entries follow it.
     prefix_start: u32,
     prefix_bytes: u32,
+    /// Where the entries end; arrays may follow.
+    entries_end: u32,
+    layout: BlockLayout,
 }
 
 impl Header {
@@ -118,10 +126,9 @@ impl Header {
         let count = reader.varint()?;
         let prefix_bytes = reader.varint_u32()?;
         let base_sequence = reader.varint()?;
-        let width = reader.u8()?;
+        let (width, layout) = BlockLayout::split_width(reader.u8()?);
         let prefix_start = raw.len() - reader.rest().len();
         reader.take(prefix_bytes as usize)?;
-        let form = BlockForm::new(base_sequence, width, OffsetWidth::within(raw.len()))?;
         let entry_bytes_min = 2 + u64::from(width);
         if count == 0 || count > reader.rest().len() as u64 / entry_bytes_min {
             return Err(Error::corruption("bad entry count of a block"));
@@ -129,8 +136,42 @@ impl Header {
         if u32::try_from(raw.len() + PADDING_BYTES).is_err() {
             return Err(Error::corruption("block too large"));
         }
+        let (entries_end, offset_width) = match layout {
+            BlockLayout::Entries => (raw.len(), OffsetWidth::within(raw.len())),
+            BlockLayout::Searchable => OffsetWidth::before_arrays(raw.len(), count as usize)
+                .filter(|&(end, _)| end >= prefix_start + prefix_bytes as usize)
+                .ok_or_else(|| Error::corruption("a block is shorter than its arrays"))?,
+        };
+        let form = BlockForm::new(base_sequence, width, offset_width)?;
         let (count, prefix_start) = (count as u32, prefix_start as u32);
-        Ok(Self { form, count, prefix_start, prefix_bytes })
+        let entries_end = entries_end as u32;
+        Ok(Self { form, count, prefix_start, prefix_bytes, entries_end, layout })
+    }
+
+    /// Where the entries end, with the padding: what follows them.
+    #[inline]
+    fn padded_end(&self) -> usize {
+        self.entries_end as usize + PADDING_BYTES
+    }
+
+    /// Where the arrays lie in the raw bytes, if they do.
+    #[inline]
+    fn arrays_place(&self) -> Option<Range<usize>> {
+        let start = self.entries_end as usize;
+        (self.layout == BlockLayout::Searchable).then(|| start..start + self.arrays_bytes())
+    }
+
+    /// Checks every entry of `raw`, which ends with the padding, and that its arrays are `arrays`.
+    ///
+    /// # Errors
+    /// Corruption, if the invariants do not hold.
+    fn check_arrays(&self, arrays: &[u8], raw: &[u8]) -> Result<()> {
+        let mut derived = vec![0; arrays.len()];
+        self.fill_arrays(&mut derived, raw)?;
+        if derived == arrays {
+            return Ok(());
+        }
+        Err(Error::corruption("the heads of a block are not those of its keys"))
     }
 
     /// Bytes of the two arrays.
@@ -160,7 +201,7 @@ impl Header {
                     Error::corruption("key too long").with_mismatch(suffix_bytes_max, suffix.len())
                 );
             }
-            *head_bytes = short_head(suffix).to_ne_bytes();
+            *head_bytes = short_head(suffix).to_le_bytes();
             entry.check_kind(raw)?;
             at = entry.value_end;
         }
@@ -227,15 +268,22 @@ impl Block {
     pub fn parse_into(raw: &[u8], copy: impl FnOnce(&[u8], Margins) -> Buffer) -> Result<Self> {
         let header = Header::parse(raw)?;
         let arrays_bytes = header.arrays_bytes();
-        let mut bytes = copy(raw, Margins { front: arrays_bytes, back: PADDING_BYTES });
+        // Arrays on disk are compared and left behind.
+        let entries = &raw[..header.entries_end as usize];
+        let mut bytes = copy(entries, Margins { front: arrays_bytes, back: PADDING_BYTES });
         let (arrays, copied) = bytes.split_at_mut(arrays_bytes);
         header.fill_arrays(arrays, copied)?;
+        if let Some(place) = header.arrays_place()
+            && raw[place] != *arrays
+        {
+            return Err(Error::corruption("the heads of a block are not those of its keys"));
+        }
         Ok(Self::copied(bytes, header))
     }
 
-    /// Checks `raw`, which stays where it is, and derives what it takes to search it; `copy`
-    /// chooses the memory for that. Bytes of something else follow the block: as many as
-    /// [`Block::BYTES_BEHIND`].
+    /// Checks `raw`, which stays where it is, and derives what it takes to search it, unless that
+    /// is there; `copy` chooses the memory for it. Bytes of something else follow the block: as
+    /// many as [`Block::BYTES_BEHIND`].
     ///
     /// # Errors
     /// The errors of [`Block::parse`].
@@ -244,9 +292,33 @@ impl Block {
             return Err(Error::corruption("a block does not end within its table"));
         };
         let header = Header::parse(&raw[..block_bytes])?;
+        if let Some(place) = header.arrays_place() {
+            let (arrays, raw) = (raw.slice(place), raw.slice(..header.padded_end()));
+            header.check_arrays(&arrays, &raw)?;
+            return Ok(Self { arrays, raw, header });
+        }
         let mut arrays = copy(&[], Margins { front: header.arrays_bytes(), back: 0 });
         header.fill_arrays(&mut arrays, &raw)?;
         Ok(Self { arrays: arrays.freeze(), raw, header })
+    }
+
+    /// A block that has its arrays on disk and was checked by [`Block::map`]; it stays where it is.
+    ///
+    /// # Errors
+    /// Corruption, if it is no such block as far as its header tells.
+    pub fn in_place(raw: &Bytes) -> Result<Self> {
+        let block_bytes = raw.len().saturating_sub(PADDING_BYTES);
+        let header = Header::parse(&raw[..block_bytes])?;
+        let Some(place) = header.arrays_place() else {
+            return Err(Error::corruption("a leaf cannot be searched where it lies"));
+        };
+        Ok(Self { arrays: raw.slice(place), raw: raw.slice(..header.padded_end()), header })
+    }
+
+    /// Whether its arrays lie on disk.
+    #[must_use]
+    pub fn is_searchable(&self) -> bool {
+        self.header.layout == BlockLayout::Searchable
     }
 
     /// Bytes that must follow a block that is mapped.
@@ -366,9 +438,9 @@ impl Block {
         };
         let sought = short_head(suffix);
         let heads = self.heads();
-        let first = heads.partition_point(|head| u32::from_ne_bytes(*head) < sought);
+        let first = heads.partition_point(|head| u32::from_le_bytes(*head) < sought);
         let same =
-            |index: usize| heads.get(index).is_some_and(|head| *head == sought.to_ne_bytes());
+            |index: usize| heads.get(index).is_some_and(|head| *head == sought.to_le_bytes());
         if !same(first) {
             return first;
         }
@@ -376,7 +448,7 @@ impl Block {
             return first + usize::from(self.is_before(first, suffix, sequence));
         }
         // Several: versions of a key, or keys that agree in their heads.
-        let end = heads.partition_point(|head| u32::from_ne_bytes(*head) <= sought);
+        let end = heads.partition_point(|head| u32::from_le_bytes(*head) <= sought);
         let (mut low, mut high) = (first, end);
         while low < high {
             let middle = low.midpoint(high);
@@ -396,8 +468,8 @@ impl Block {
         let suffix = key.strip_prefix(self.prefix())?;
         let heads = self.heads();
         let sought = short_head(suffix);
-        let first = heads.partition_point(|head| u32::from_ne_bytes(*head) < sought);
-        let is_sought = |index: usize| heads.get(index) == Some(&sought.to_ne_bytes());
+        let first = heads.partition_point(|head| u32::from_le_bytes(*head) < sought);
+        let is_sought = |index: usize| heads.get(index) == Some(&sought.to_le_bytes());
         if !is_sought(first) {
             return None;
         }

@@ -40,7 +40,7 @@ use siltdb_base::{
 use std::{
     fmt,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, Weak,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
@@ -89,6 +89,9 @@ const REGION_SLACK: usize = 8;
 /// What leads to values takes at most one part in this many of the capacity.
 const GUIDES_SHARE: usize = 8;
 
+/// Arrays up to which none is looked for that is gone.
+const ARRAYS_MIN: usize = 64;
+
 /// A cache is full if less than one part in this many of its capacity is free.
 const SPARE_SHARE: usize = 64;
 
@@ -123,7 +126,6 @@ pub struct Cache {
     /// The bytes that what leads to values takes of those of tables.
     guides: AtomicUsize,
     hand: Mutex<Hand>,
-    next_array: AtomicU64,
     hits: [Stripe; HIT_STRIPES],
     misses: AtomicU64,
     insertions: AtomicU64,
@@ -141,11 +143,42 @@ fn count(counter: &AtomicU64) {
 }
 
 /// Where the clock stands.
+///
+/// An array of slots that is gone is left out when the hand comes to it, or when there are twice as
+/// many as were left the last time. Its drop takes no lock, because a value that is evicted may own
+/// slots itself.
 #[derive(Default)]
 struct Hand {
-    arrays: Vec<(u64, Arc<dyn Sweep>)>,
+    arrays: Vec<Weak<dyn Sweep>>,
     array: usize,
     slot: usize,
+    /// Arrays at which those that are gone are looked for.
+    arrays_max: usize,
+}
+
+impl Hand {
+    /// The array that it points to, if there is any.
+    fn array(&mut self) -> Option<Arc<dyn Sweep>> {
+        loop {
+            if let Some(array) = self.arrays.get(self.array)?.upgrade() {
+                return Some(array);
+            }
+            self.arrays.swap_remove(self.array);
+            self.slot = 0;
+            if self.array == self.arrays.len() {
+                self.array = 0;
+            }
+        }
+    }
+
+    fn add(&mut self, array: Weak<dyn Sweep>) {
+        if self.arrays.len() >= self.arrays_max {
+            self.arrays.retain(|array| array.strong_count() > 0);
+            self.arrays_max = (2 * self.arrays.len()).max(ARRAYS_MIN);
+            (self.array, self.slot) = (0, 0);
+        }
+        self.arrays.push(array);
+    }
 }
 
 impl Cache {
@@ -161,7 +194,6 @@ impl Cache {
             used: AtomicUsize::new(0),
             guides: AtomicUsize::new(0),
             hand: Mutex::default(),
-            next_array: AtomicU64::new(0),
             hits: Default::default(),
             misses: AtomicU64::new(0),
             insertions: AtomicU64::new(0),
@@ -311,7 +343,7 @@ impl Cache {
         let mut ends = 0;
         let mut patience = PATIENCE;
         while freed < wanted && ends <= ROUNDS_MAX * hand.arrays.len() {
-            let Some((_, array)) = hand.arrays.get(hand.array) else { break };
+            let Some(array) = hand.array() else { break };
             let swept = array.sweep(hand.slot, wanted - freed, &mut patience);
             freed += swept.freed;
             self.evictions.fetch_add(swept.evicted, Ordering::Relaxed);
@@ -329,26 +361,6 @@ impl Cache {
         }
         freed
     }
-
-    fn register(&self, array: Arc<dyn Sweep>) -> u64 {
-        let id = self.next_array.fetch_add(1, Ordering::Relaxed);
-        lock(&self.hand).arrays.push((id, array));
-        id
-    }
-
-    fn unregister(&self, id: u64) {
-        let mut hand = lock(&self.hand);
-        let Some(index) = hand.arrays.iter().position(|(other, _)| *other == id) else { return };
-        hand.arrays.remove(index);
-        if index < hand.array {
-            hand.array -= 1;
-        } else if index == hand.array {
-            hand.slot = 0;
-        }
-        if hand.array == hand.arrays.len() {
-            hand.array = 0;
-        }
-    }
 }
 
 impl fmt::Debug for Cache {
@@ -360,7 +372,6 @@ impl fmt::Debug for Cache {
 /// The slots of one table; dropping them frees what they hold.
 pub struct Slots<T: Cacheable> {
     cache: Arc<Cache>,
-    id: u64,
     array: Arc<Array<T>>,
 }
 
@@ -370,7 +381,8 @@ impl<T: Cacheable> Slots<T> {
     pub fn new(cache: &Arc<Cache>, count: usize) -> Self {
         let array = Arc::new(Array::new(count));
         let sweep = Arc::clone(&array) as Arc<dyn Sweep>;
-        Self { cache: Arc::clone(cache), id: cache.register(sweep), array }
+        lock(&cache.hand).add(Arc::downgrade(&sweep));
+        Self { cache: Arc::clone(cache), array }
     }
 
     /// Bytes of memory that `count` empty slots take.
@@ -530,9 +542,8 @@ impl<T: Cacheable> Slots<T> {
 
 impl<T: Cacheable> Drop for Slots<T> {
     fn drop(&mut self) {
-        self.cache.unregister(self.id);
-        // No thread inserts (that takes `&self`), and the hand does not come here any more. By (4)
-        // the bits tell which slots hold a value.
+        // No thread inserts (that takes `&self`). If the hand is here, it and this thread each take
+        // out other values. By (4) the bits tell which slots hold one.
         let freed = self.array.empty();
         if freed > 0 {
             self.cache.release(freed);

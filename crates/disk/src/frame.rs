@@ -27,7 +27,7 @@ use siltdb_base::{
     id::TableUid,
     limits::{
         COMPRESSED_TOMBSTONES_BYTES_MAX, DATA_FRAME_BYTES_MAX, INDEX_FRAME_BYTES_MAX,
-        PROPERTIES_BYTES_MAX,
+        NODE_BYTES_MAX, PROPERTIES_BYTES_MAX,
     },
 };
 use std::ops::Range;
@@ -46,6 +46,8 @@ pub enum FrameKind {
     RangeTombstones = 4,
     /// The properties of a table.
     Properties = 5,
+    /// A node of the index of a B+tree table.
+    Node = 6,
 }
 
 impl FrameKind {
@@ -56,6 +58,7 @@ impl FrameKind {
     pub fn raw_bytes_max(self, codec: Codec) -> usize {
         match (self, codec) {
             (Self::Index, _) => INDEX_FRAME_BYTES_MAX,
+            (Self::Node, _) => NODE_BYTES_MAX,
             (Self::Properties, _) => PROPERTIES_BYTES_MAX,
             (Self::RangeTombstones, Codec::Lz4) => COMPRESSED_TOMBSTONES_BYTES_MAX,
             (Self::Data | Self::Filter | Self::RangeTombstones, _) => RAW_BYTES_MAX,
@@ -72,7 +75,7 @@ impl FrameKind {
     fn may_be_compressed(self) -> bool {
         match self {
             Self::Data | Self::Index | Self::RangeTombstones => true,
-            Self::Filter | Self::Properties => false,
+            Self::Filter | Self::Properties | Self::Node => false,
         }
     }
 }

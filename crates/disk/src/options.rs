@@ -36,6 +36,35 @@ impl Compression {
     }
 }
 
+/// How a table leads from a key to a data block.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum TableKind {
+    /// By one list of the first and last keys of all blocks, which is in memory while the table is
+    /// open.
+    #[default]
+    Block,
+    /// By a B+tree of nodes, of which the root alone is in memory while the table is open.
+    BTree,
+}
+
+impl TableKind {
+    /// The number that stands for it on disk.
+    #[must_use]
+    pub fn to_number(self) -> u64 {
+        match self {
+            Self::Block => 1,
+            Self::BTree => 2,
+        }
+    }
+
+    /// What a number on disk stands for; `None` if this build does not know it.
+    #[must_use]
+    pub fn from_number(number: u64) -> Option<Self> {
+        [Self::Block, Self::BTree].into_iter().find(|kind| kind.to_number() == number)
+    }
+}
+
 /// Most filter bits per key; more would not lower the error rate any further.
 pub const FILTER_BITS_PER_KEY_MAX: u32 = 32;
 
@@ -50,11 +79,18 @@ pub struct TableOptions {
     /// Bits of the Bloom filter per distinct key, at most [`FILTER_BITS_PER_KEY_MAX`]; 0: no
     /// filter. 10 bits let about 1 % of absent keys through.
     pub filter_bits_per_key: u32,
+    /// How the blocks are found.
+    pub kind: TableKind,
 }
 
 impl Default for TableOptions {
     fn default() -> Self {
-        Self { block_bytes: 4096, compression: Compression::default(), filter_bits_per_key: 10 }
+        Self {
+            block_bytes: 4096,
+            compression: Compression::default(),
+            filter_bits_per_key: 10,
+            kind: TableKind::default(),
+        }
     }
 }
 

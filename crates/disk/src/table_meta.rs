@@ -18,7 +18,7 @@
 //!   9  earliest expiry, ms since 1970, varint; absent: nothing expires
 //!  10  logical bytes varint
 //!  11  length of the table varint
-//!  12  index kind varint: 1 blocks
+//!  12  index kind varint: 1 block table, 2 B+tree table
 //!  64  creation time, ms since 1970, varint
 //!  65  key sketch
 //!  66  garbage: expiring entries
@@ -29,6 +29,7 @@ use crate::{
     fields::{FieldList, FieldsWriter, StoredField, UnknownFields, read_fields},
     garbage::Garbage,
     key_sketch::KeySketch,
+    options::TableKind,
 };
 use siltdb_base::{
     codec::{ByteReader, put_bytes},
@@ -132,29 +133,12 @@ impl KeySpan {
     }
 }
 
-/// How the blocks of a table are found by a key. The numbers lie on disk.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum IndexKind {
-    /// By one list of the first and last keys of all blocks.
-    Blocks = 1,
-}
-
-impl IndexKind {
-    /// The kind as a word, as it appears in reports.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Blocks => "blocks",
-        }
-    }
-
-    fn decode(value: &mut ByteReader<'_>) -> Result<Self> {
-        match value.varint()? {
-            1 => Ok(Self::Blocks),
-            other => Err(Error::new(ErrorKind::Unsupported, "unknown index kind of a table")
-                .with_mismatch(1, other)),
-        }
-    }
+fn decode_kind(value: &mut ByteReader<'_>) -> Result<TableKind> {
+    let number = value.varint()?;
+    TableKind::from_number(number).ok_or_else(|| {
+        Error::new(ErrorKind::Unsupported, "unknown index kind of a table")
+            .with_mismatch(TableKind::BTree.to_number(), number)
+    })
 }
 
 /// What is known of a table without opening it.
@@ -183,7 +167,7 @@ pub struct TableMeta {
     /// What the table takes in its file, in bytes.
     pub file_bytes: u64,
     /// How its blocks are found.
-    pub index: IndexKind,
+    pub kind: TableKind,
     /// When it was written, in ms since 1970; 0 if that is not known.
     pub created_ms: u64,
     /// Drawn from the keys of the point entries.
@@ -216,7 +200,7 @@ impl TableMeta {
         }
         fields.put_count(10, self.logical_bytes);
         fields.put_count(11, self.file_bytes);
-        fields.put_number(12, self.index as u64);
+        fields.put_number(12, self.kind.to_number());
         fields.put_count(64, self.created_ms);
         if self.key_sketch.keys() > 0 {
             fields.put(65, |value| self.key_sketch.encode(value));
@@ -233,7 +217,7 @@ impl TableMeta {
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let (mut uid, mut range) = (None, None);
         let mut numbers = [0; 12];
-        let (mut expiry_min_ms, mut index, mut created_ms) = (None, None, 0);
+        let (mut expiry_min_ms, mut kind, mut created_ms) = (None, None, 0);
         let (mut key_sketch, mut garbage) = (KeySketch::default(), Garbage::default());
         let unknown = read_fields(&FIELDS, bytes, |tag, value| {
             match tag {
@@ -241,7 +225,7 @@ impl TableMeta {
                 2 => range = Some(KeySpan::decode(value)?),
                 3..=8 | 10..=11 => numbers[tag as usize] = value.varint()?,
                 9 => expiry_min_ms = Some(value.varint()?),
-                12 => index = Some(IndexKind::decode(value)?),
+                12 => kind = Some(decode_kind(value)?),
                 64 => created_ms = value.varint()?,
                 65 => key_sketch = KeySketch::decode(value)?,
                 66 => garbage.decode_expiring(value)?,
@@ -263,7 +247,7 @@ impl TableMeta {
             expiry_min_ms,
             logical_bytes: numbers[10],
             file_bytes: numbers[11],
-            index: index.ok_or_else(missing)?,
+            kind: kind.ok_or_else(missing)?,
             created_ms,
             key_sketch,
             garbage,

@@ -11,14 +11,22 @@ use siltdb_base::{
     error::{Error, Result},
     sync::lock,
 };
-use siltdb_tree::options::TreeOptions;
+use siltdb_tree::options::{BYTEWISE, TreeOptions};
 
-/// Sets the options of a family. Durable on return. Without a merge operator in `options` the
-/// family keeps its own.
+/// The error for a key order other than that of the family.
+#[must_use]
+pub fn other_key_order(now: &str, given: &str) -> Error {
+    Error::invalid("a family keeps its key order")
+        .with_mismatch(now, given)
+        .with_hint("its keys are encoded for the order that it was created with")
+}
+
+/// Sets the options of a family. Durable on return. Without a merge operator or a key order in
+/// `options` the family keeps its own.
 ///
 /// # Errors
-/// `InvalidArgument`, if an option is out of its range or the family has another merge operator;
-/// `NotFound`, if the family was dropped; as [`install`](crate::install::install).
+/// `InvalidArgument`, if an option is out of its range, or the family has another merge operator or
+/// key order; `NotFound`, if the family was dropped; as [`install`](crate::install::install).
 pub fn change_options(
     database: &Database,
     family: &FamilyData,
@@ -37,7 +45,13 @@ pub fn change_options(
         (Some(now), _) => Some(now.clone()),
         (None, given) => given,
     };
-    let options = TreeOptions { merge_operator: operator.clone(), ..options };
+    let key_order = match (&now.key_order, options.key_order) {
+        (now, Some(given)) if now.as_deref() != Some(&*given) => {
+            return Err(other_key_order(now.as_deref().unwrap_or(BYTEWISE), &given));
+        }
+        (now, _) => now.clone(),
+    };
+    let options = TreeOptions { merge_operator: operator.clone(), key_order, ..options };
     options.check()?;
     let manifest = lock(&database.catalog.manifest_io);
     let changes = vec![options_change(family.id, &options)];

@@ -55,8 +55,12 @@ impl CallsInFlight {
 
 impl Drop for CallInFlight<'_> {
     fn drop(&mut self) {
-        lock(&self.calls.state).at_work -= 1;
-        self.calls.ended.notify_all();
+        let mut state = lock(&self.calls.state);
+        state.at_work -= 1;
+        // A system call, which only an end that waits is worth.
+        if state.is_ending {
+            self.calls.ended.notify_all();
+        }
     }
 }
 

@@ -30,12 +30,14 @@
 //! `ingest_older_than_the_memtable`: 2 and 5 are left out.
 
 use crate::{
+    background::parallel_job::ParallelJob,
     catalog::family::FamilyData,
     commit::{Committed, commit_ingest, commit_skip},
     database::Database,
     jobs::{
         context::{install_output, purge, with_context},
         flush::flush_all,
+        shared::{begin_shared, end_shared, withdraw},
     },
     lock_table::{LockMode, LockOwner, LockTarget, shown},
     locks::{LockHolder, acquire, admit_ranges},
@@ -94,32 +96,83 @@ impl Part {
     }
 }
 
-/// A writer of an ingest into `family`.
-#[must_use]
-pub fn begin(database: &Database, family: &FamilyData) -> IngestWriter {
-    // A salvage without the manifest, which has the global sequence, goes by this number.
-    let provisional = database.log.publisher.published().max(SequenceNumber(1));
-    IngestWriter::new(family.id, family.tree.options(), provisional)
+/// A stream of sorted entries into one family.
+///
+/// A table is verified and synced by an idle thread while the next one is written; by the caller
+/// where no thread was idle.
+#[derive(Debug)]
+pub struct IngestStream {
+    writer: IngestWriter,
+    /// The table before the one being written.
+    verifying: Option<Arc<ParallelJob>>,
 }
 
-/// Adds an entry to `writer`.
+impl IngestStream {
+    /// The number of entries added.
+    #[must_use]
+    pub fn entries(&self) -> u64 {
+        self.writer.entries()
+    }
+
+    /// Leaves the files to the next opening: this process may write no more.
+    pub fn abandon(self) {
+        self.writer.abandon();
+        // Dropping it would remove its file. In a forked child, waiting for it might never end.
+        self.verifying.into_iter().for_each(std::mem::forget);
+    }
+}
+
+/// A stream into `family`.
+#[must_use]
+pub fn begin(database: &Database, family: &FamilyData) -> IngestStream {
+    // A salvage without the manifest, which has the global sequence, goes by this number.
+    let provisional = database.log.publisher.published().max(SequenceNumber(1));
+    let writer = IngestWriter::new(family.id, family.tree.options(), provisional);
+    IngestStream { writer, verifying: None }
+}
+
+/// Adds an entry to `stream`.
 ///
 /// # Errors
 /// `InvalidArgument`, if the key does not follow the one before, or key or value are too long: the
-/// writer is as it was. `NoSpace`, the system's: the writer is worthless.
+/// stream is as it was. `NoSpace`, the system's: the stream is worthless.
 pub fn add(
     database: &Database,
-    writer: &mut IngestWriter,
+    stream: &mut IngestStream,
     kind: EntryKind,
     (key, value): (&[u8], &[u8]),
 ) -> Result<()> {
-    if writer.is_turn_due() {
-        with_context(database, |context| writer.turn(context))?;
+    if stream.writer.is_turn_due() {
+        turn(database, stream)?;
     }
-    writer.add(kind, key, value)
+    stream.writer.add(kind, key, value)
 }
 
-/// Ingests what `writer` has written for `family`. Durable on return.
+#[cold]
+fn turn(database: &Database, stream: &mut IngestStream) -> Result<()> {
+    collect(database, stream)?;
+    let written = with_context(database, |context| stream.writer.turn(context))?;
+    stream.verifying = written.map(|table| begin_shared(database, table));
+    Ok(())
+}
+
+/// Waits until the table before the one being written is verified and durable.
+fn collect(database: &Database, stream: &mut IngestStream) -> Result<()> {
+    let Some(shared) = stream.verifying.take() else { return Ok(()) };
+    let verified = with_context(database, |context| end_shared(database, &shared, context))?;
+    verified.into_iter().for_each(|tables| stream.writer.add_verified(tables));
+    Ok(())
+}
+
+/// Removes what `stream` has written.
+pub fn cancel(database: &Database, mut stream: IngestStream) {
+    if let Some(shared) = stream.verifying.take() {
+        // Its tables are dropped, and with them their files.
+        let _ = withdraw(database, &shared);
+    }
+}
+
+/// Ingests what was added to `stream` for `family`. Durable on return.
 ///
 /// # Errors
 /// `Busy`, if a transaction holds a lock on keys of the family for too long; `NotFound`, if the
@@ -128,9 +181,10 @@ pub fn add(
 pub fn finish(
     database: &Database,
     family: &Arc<FamilyData>,
-    writer: IngestWriter,
+    mut stream: IngestStream,
 ) -> Result<Ingested> {
-    let output = with_context(database, |context| writer.finish(context))?;
+    collect(database, &mut stream)?;
+    let output = with_context(database, |context| stream.writer.finish(context))?;
     ingest(database, vec![Part { family: Arc::clone(family), output }])
 }
 
@@ -138,9 +192,9 @@ pub fn finish(
 /// The files stay as they are. Durable on return.
 ///
 /// # Errors
-/// `NotFound`, if a file is missing; `InvalidArgument`, if it was not written to be ingested, or
-/// two files of a family overlap; `Unsupported`, for another order of keys or a later version;
-/// `Corruption`, naming file and offset; otherwise as [`finish`].
+/// `NotFound`, if a file is missing; `InvalidArgument`, if it was not written to be ingested, its
+/// keys have another order than the family, or two files of a family overlap; `Unsupported`, for a
+/// later version; `Corruption`, naming file and offset; otherwise as [`finish`].
 pub fn ingest_files(database: &Database, files: &[(Arc<FamilyData>, PathBuf)]) -> Result<Ingested> {
     let mut families: Vec<&Arc<FamilyData>> = files.iter().map(|(family, _)| family).collect();
     families.sort_by_key(|family| family.id);

@@ -178,8 +178,8 @@ pub const SCRUB_RATE_MIN: u64 = 1 << 10;
 /// The lowest rate of moves between tiers, in bytes a second.
 pub(crate) const TIER_RATE_MIN: u64 = 1 << 10;
 
-/// The lowest rate of flushes and compactions, in bytes a second: less would be a block in more than
-/// the second that a job waits for at most.
+/// The lowest rate of flushes and compactions, in bytes a second: less would be a block in more
+/// than the second that a job waits for at most.
 pub(crate) const BACKGROUND_RATE_MIN: u64 = 1 << 20;
 
 /// The maximum number of frozen generations that wait for their flush before writes stop.

@@ -22,7 +22,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use crate::{db::Db, key_range::KeyRange, options::Options, snapshot::Snapshot};
+use crate::{
+    db::Db, key_order::KeyOrder, key_range::KeyRange, options::Options, snapshot::Snapshot,
+};
 use siltdb_base::{
     clock::Clock,
     cursor::EntryCursor,
@@ -300,6 +302,14 @@ pub struct ArchiveFamily {
 }
 
 impl ArchiveFamily {
+    /// The order of its keys; the order of bytes, if this version cannot read its options.
+    #[must_use]
+    pub fn key_order(&self) -> KeyOrder {
+        let families = self.archive.info().families;
+        let found = families.into_iter().find(|family| family.name == self.name);
+        KeyOrder::stored(found.and_then(|family| family.key_order))
+    }
+
     /// The value of a key. Reads a part of the index and a block, past every cache.
     ///
     /// # Errors

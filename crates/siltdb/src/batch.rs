@@ -3,10 +3,8 @@
 //! A batch holds the bytes that the log stores, so a commit copies them once.
 
 use crate::{
-    deletion::Deletion,
-    family::{Family, whole_ms},
-    key_range::KeyRange,
-    operation::Operations,
+    deletion::Deletion, family::Family, key_range::KeyRange, operation::Operations,
+    source::whole_ms,
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -67,7 +65,8 @@ impl WriteBatch {
         Ok(family.id())
     }
 
-    /// Sets the value of a key.
+    /// Sets the value of a key. In a family with a [TTL](crate::FamilyOptions::ttl) it expires
+    /// after that time, as with [`WriteBatch::put_for`].
     ///
     /// # Errors
     /// `InvalidArgument`, if key, value or batch are too long, or if the family belongs to another
@@ -78,8 +77,17 @@ impl WriteBatch {
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> Result<()> {
+        match family.place.ttl_expiry_ms() {
+            None => self.put_lasting(family, key.as_ref(), value.as_ref()),
+            Some(expiry_ms) => self.put_expiring(family, key.as_ref(), value.as_ref(), expiry_ms),
+        }
+    }
+
+    /// Sets the value of a key without an expiry, whatever the TTL of the family: what it holds
+    /// must not come back to an earlier state.
+    pub(crate) fn put_lasting(&mut self, family: &Family, key: &[u8], value: &[u8]) -> Result<()> {
         let id = self.id_of(family)?;
-        self.bytes.put(id, key.as_ref(), value.as_ref())
+        self.bytes.put(id, key, value)
     }
 
     /// Sets the value of a key, which expires after `time`. The time counts from this call, by the
@@ -109,7 +117,7 @@ impl WriteBatch {
         value: impl AsRef<[u8]>,
         time: Duration,
     ) -> Result<()> {
-        let expiry_ms = family.expiry_ms(time);
+        let expiry_ms = family.place.expiry_ms(time);
         self.put_expiring(family, key.as_ref(), value.as_ref(), expiry_ms)
     }
 
@@ -154,11 +162,15 @@ impl WriteBatch {
 
     /// Deletes a key that was put exactly once since its last single delete, or ever. The key must
     /// not have been deleted, merged or put with an expiry. The next compaction that has both
-    /// entries drops them together. On any other key an older value may reappear.
+    /// entries drops them together. On any other key an older value may reappear. In a family with
+    /// a TTL, where values have an expiry, this is a [`delete`](Self::delete).
     ///
     /// # Errors
     /// As [`WriteBatch::put`].
     pub fn single_delete(&mut self, family: &Family, key: impl AsRef<[u8]>) -> Result<()> {
+        if family.place.ttl_expiry_ms().is_some() {
+            return self.delete(family, key);
+        }
         let id = self.id_of(family)?;
         self.bytes.single_delete(id, key.as_ref())
     }

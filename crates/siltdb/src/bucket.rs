@@ -16,6 +16,7 @@ use crate::{
     family::Family,
     isolation::Isolation,
     iter::{Cursor, Iter},
+    key_order::KeyOrder,
     key_range::{KeyRange, read_range},
     read::Read,
     single_key::Swap,
@@ -396,8 +397,10 @@ impl Family {
     /// The call checks the names and reads nothing.
     ///
     /// # Errors
-    /// `InvalidArgument`, if the path is too deep, or a name is empty or too long.
+    /// `InvalidArgument`, if the path is too deep, or a name is empty or too long; or if the family
+    /// has a key order, which the keys of buckets do not have.
     pub fn bucket(&self, path: impl IntoIterator<Item: AsRef<[u8]>>) -> Result<Bucket<Self>> {
+        refuse_order(self)?;
         Bucket::new(self.clone(), path)
     }
 
@@ -417,12 +420,24 @@ impl Family {
     }
 }
 
+/// Refuses a family whose keys have an encoding: as keys of it, those of buckets would not decode.
+fn refuse_order(family: &Family) -> Result<()> {
+    let order = family.key_order();
+    if order == KeyOrder::bytewise() {
+        return Ok(());
+    }
+    Err(Error::invalid("a family with a key order has no buckets")
+        .with_mismatch(KeyOrder::bytewise().name(), order.name())
+        .with_hint("use a family without an order; `Key::to_key` encodes keys of its buckets"))
+}
+
 impl Transaction {
     /// Returns a handle on a bucket of the transaction's family; see [`Family::bucket`].
     ///
     /// # Errors
     /// As [`Family::bucket`].
     pub fn bucket(&self, path: impl IntoIterator<Item: AsRef<[u8]>>) -> Result<Bucket<Self>> {
+        refuse_order(&self.place)?;
         Bucket::new(self.clone(), path)
     }
 }

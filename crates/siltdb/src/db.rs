@@ -212,16 +212,20 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// As [`Db::create_family`], except `AlreadyExists`.
+    /// As [`Db::create_family`], except `AlreadyExists`; `InvalidArgument`, if the family has
+    /// another [key order](FamilyOptions::key_order) than `options`.
     pub fn family_or_create(&self, name: &str, options: FamilyOptions) -> Result<Family> {
         let is = |error: &Error, kind: ErrorKind| error.kind() == kind;
+        let order = options.tree.key_order.clone();
         match self.family(name) {
             Err(error) if is(&error, ErrorKind::NotFound) => {}
-            found => return found,
+            found => return found?.with_order(order.as_deref()),
         }
         match self.create_family(name, options) {
             // Another thread created the family first.
-            Err(error) if is(&error, ErrorKind::AlreadyExists) => self.family(name),
+            Err(error) if is(&error, ErrorKind::AlreadyExists) => {
+                self.family(name)?.with_order(order.as_deref())
+            }
             created => created,
         }
     }

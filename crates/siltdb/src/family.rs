@@ -4,6 +4,7 @@
 
 use crate::{
     deletion::Deletion,
+    key_order::KeyOrder,
     key_range::{KeyRange, read_range},
     options::FamilyOptions,
     read::Read,
@@ -16,6 +17,7 @@ use siltdb_base::{
 use siltdb_disk::batch::BatchBytes;
 use siltdb_engine::{
     commit::Payload,
+    family_options::other_key_order,
     jobs::request::CompactControl,
     options::Durability,
     stats::{Stats, family_stats},
@@ -85,7 +87,10 @@ impl Family {
     /// and a reopen may find it or not.
     #[inline]
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.apply(EntryKind::Put, key.as_ref(), value.as_ref())
+        match self.place.ttl_expiry_ms() {
+            None => self.apply(EntryKind::Put, key.as_ref(), value.as_ref()),
+            Some(expiry_ms) => self.apply_expiring(key.as_ref(), value.as_ref(), expiry_ms, None),
+        }
     }
 
     /// Sets the value of a key, with `options`.
@@ -109,7 +114,11 @@ impl Family {
         value: impl AsRef<[u8]>,
         options: &WriteOptions,
     ) -> Result<()> {
-        self.apply_with(EntryKind::Put, key.as_ref(), value.as_ref(), options.durability)
+        let (key, value, durability) = (key.as_ref(), value.as_ref(), options.durability);
+        match self.place.ttl_expiry_ms() {
+            None => self.apply_with(EntryKind::Put, key, value, durability),
+            Some(expiry_ms) => self.apply_expiring(key, value, expiry_ms, durability),
+        }
     }
 
     /// Sets the value of a key, which expires after `time`; see
@@ -137,9 +146,8 @@ impl Family {
         time: Duration,
         options: &WriteOptions,
     ) -> Result<()> {
-        let expiry = self.expiry_ms(time).to_le_bytes();
-        let payload = [&expiry[..], value.as_ref()].concat();
-        self.apply_with(EntryKind::PutExpiring, key.as_ref(), &payload, options.durability)
+        let (expiry_ms, durability) = (self.place.expiry_ms(time), options.durability);
+        self.apply_expiring(key.as_ref(), value.as_ref(), expiry_ms, durability)
     }
 
     /// Deletes a key, whether it exists or not, with the durability of
@@ -283,9 +291,31 @@ impl Family {
         self.apply_with(EntryKind::Merge, key.as_ref(), operand.as_ref(), options.durability)
     }
 
-    /// Returns the expiry of a value that lasts for `time` from now on, in ms since 1970.
-    pub(crate) fn expiry_ms(&self, time: Duration) -> u64 {
-        self.place.engine.options.clock.wall_ms().saturating_add(whole_ms(time))
+    /// Returns the family, if it has the key order `given`, or none is given.
+    pub(crate) fn with_order(self, given: Option<&str>) -> Result<Self> {
+        let order = self.key_order();
+        match given {
+            Some(given) if order.name() != given => Err(other_key_order(order.name(), given)),
+            _ => Ok(self),
+        }
+    }
+
+    /// Returns the order of the keys, which the family has from its creation on.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::{FamilyOptions, KeyOrder};
+    ///
+    /// let options = FamilyOptions::new().key_order(KeyOrder::of::<(u64, String)>());
+    /// let events = db.create_family("events", options)?;
+    /// assert_eq!(events.key_order().name(), "(u64,string)");
+    /// assert_eq!(db.default_family().key_order(), KeyOrder::bytewise());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn key_order(&self) -> KeyOrder {
+        KeyOrder::stored(self.place.family.tree.peek_options().key_order.clone())
     }
 
     /// Returns the present options of the family. [`FamilyOptions::entries`] lists them.
@@ -308,9 +338,9 @@ impl Family {
     /// then on use them. Existing tables stay until a compaction rewrites them. A block that it
     /// copies without reading keeps its size and compression.
     ///
-    /// Every option of [`FamilyOptions`] can change except the merge operator. A family without an
-    /// operator gets that of `options`, and keeps it. If `options` has none, the family keeps its
-    /// own.
+    /// Every option of [`FamilyOptions`] can change except the merge operator and the key order. A
+    /// family without an operator gets that of `options`, and keeps it. If `options` has none, the
+    /// family keeps its own. A new TTL holds for later writes.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -325,7 +355,7 @@ impl Family {
     ///
     /// # Errors
     /// `InvalidArgument`, if an option is out of range, or if `options` has another merge operator
-    /// than the family; as [`Family::put`].
+    /// or key order than the family; as [`Family::put`].
     pub fn set_options(&self, options: &FamilyOptions) -> Result<()> {
         self.place.engine.change_options(&self.place.family, options.tree.clone())
     }
@@ -414,6 +444,17 @@ impl Family {
         self.place.engine.commit(&operation, durability)
     }
 
+    fn apply_expiring(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        expiry_ms: u64,
+        durability: Option<Durability>,
+    ) -> Result<()> {
+        let payload = [&expiry_ms.to_le_bytes()[..], value].concat();
+        self.apply_with(EntryKind::PutExpiring, key, &payload, durability)
+    }
+
     /// Merges all tables of the family into the deepest level, and drops the versions that no
     /// reader can see. It flushes the family first, and leaves other families alone. Running
     /// compactions whose output it would merge again are cancelled. Writes during the call need not
@@ -441,8 +482,3 @@ impl ReadSource for Family {
 }
 
 impl Read for Family {}
-
-/// Converts to milliseconds, rounded up.
-pub(crate) fn whole_ms(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
-}

@@ -8,8 +8,7 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     key::EntryKind,
 };
-use siltdb_engine::ingest::Ingested;
-use siltdb_tree::rewrite::ingest::IngestWriter;
+use siltdb_engine::ingest::{IngestStream, Ingested};
 use std::{fmt, path::Path};
 
 /// A stream of sorted entries into a family; see [`Family::ingest`].
@@ -18,24 +17,32 @@ use std::{fmt, path::Path};
 pub struct Ingestion {
     place: ReadPlace,
     /// `None` after a failure.
-    writer: Option<IngestWriter>,
+    stream: Option<IngestStream>,
 }
 
 impl fmt::Debug for Ingestion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Ingestion").field(&self.place).field(&self.writer).finish()
+        f.debug_tuple("Ingestion").field(&self.place).field(&self.stream).finish()
     }
 }
 
 impl Ingestion {
-    /// Adds a key and its value. The key must be greater than the one before.
+    /// Adds a key and its value, with the expiry of a [`Family::put`]. The key must be greater than
+    /// the one before.
     ///
     /// # Errors
     /// - `InvalidArgument`, if the key is not greater than the one before, with both keys; if key
     ///   or value are too long. The entry is left out, and the stream can go on.
     /// - `NoSpace`, `Poisoned`, `Closed`, `Io`. Every later call then fails.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.add(EntryKind::Put, key.as_ref(), value.as_ref())
+        let (key, value) = (key.as_ref(), value.as_ref());
+        match self.place.ttl_expiry_ms() {
+            None => self.add(EntryKind::Put, key, value),
+            Some(expiry_ms) => {
+                let payload = [&expiry_ms.to_le_bytes()[..], value].concat();
+                self.add(EntryKind::PutExpiring, key, &payload)
+            }
+        }
     }
 
     /// Adds the deletion of a key, which must be greater than the one before.
@@ -47,8 +54,8 @@ impl Ingestion {
     }
 
     fn add(&mut self, kind: EntryKind, key: &[u8], value: &[u8]) -> Result<()> {
-        let writer = self.writer.as_mut().ok_or_else(failed_before)?;
-        let added = self.place.engine.add_to_ingest(writer, kind, (key, value));
+        let stream = self.stream.as_mut().ok_or_else(failed_before)?;
+        let added = self.place.engine.add_to_ingest(stream, kind, (key, value));
         if let Err(error) = &added
             && error.kind() != ErrorKind::InvalidArgument
         {
@@ -60,7 +67,7 @@ impl Ingestion {
     /// The number of entries added so far.
     #[must_use]
     pub fn entries(&self) -> u64 {
-        self.writer.as_ref().map_or(0, IngestWriter::entries)
+        self.stream.as_ref().map_or(0, IngestStream::entries)
     }
 
     /// Makes all entries visible at once, durably on return. They are newer than every commit
@@ -78,13 +85,13 @@ impl Ingestion {
     /// After an error nothing is ingested, except after `Poisoned`: a reopen may then find all of
     /// it or nothing.
     pub fn finish(mut self) -> Result<Ingested> {
-        let writer = self.writer.take().ok_or_else(failed_before)?;
-        self.place.engine.end_ingest(&self.place.family, writer)
+        let stream = self.stream.take().ok_or_else(failed_before)?;
+        self.place.engine.end_ingest(&self.place.family, stream)
     }
 
     fn cancel(&mut self) {
-        if let Some(writer) = self.writer.take() {
-            self.place.engine.cancel_ingest(writer);
+        if let Some(stream) = self.stream.take() {
+            self.place.engine.cancel_ingest(stream);
         }
     }
 }
@@ -130,8 +137,8 @@ impl Family {
     /// # Errors
     /// `NotFound`, if the family was dropped; `ReadOnly`, `Poisoned`, `Closed`.
     pub fn ingest(&self) -> Result<Ingestion> {
-        let writer = self.place.engine.begin_ingest(&self.place.family)?;
-        Ok(Ingestion { place: self.place.clone(), writer: Some(writer) })
+        let stream = self.place.engine.begin_ingest(&self.place.family)?;
+        Ok(Ingestion { place: self.place.clone(), stream: Some(stream) })
     }
 
     /// Ingests keys and values, which `entries` must give in the order of their keys, as
@@ -156,7 +163,8 @@ impl Db {
     /// into the family beside it: all of them in one edit, or none. Durable on return.
     ///
     /// The files are copied, and stay as they are. Every block is read and verified. All entries
-    /// are newer than every commit published before, and have one sequence number. Otherwise as
+    /// are newer than every commit published before, and have one sequence number. Values keep the
+    /// expiries that the files give them, whatever the TTL of the family. Otherwise as
     /// [`Family::ingest`].
     ///
     /// ```
@@ -176,9 +184,10 @@ impl Db {
     ///
     /// # Errors
     /// - `NotFound`, if a file is missing or a family was dropped.
-    /// - `InvalidArgument`, if a file was not written to be ingested, two files of one family
+    /// - `InvalidArgument`, if a file was not written to be ingested, has another
+    ///   [key order](crate::FamilyOptions::key_order) than the family, two files of one family
     ///   overlap, or a family is of another database.
-    /// - `Unsupported`, if a file has another order of keys, or a later version wrote it.
+    /// - `Unsupported`, if a later version wrote a file.
     /// - `Corruption`, with file and offset.
     /// - As [`Ingestion::finish`].
     ///

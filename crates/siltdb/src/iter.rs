@@ -326,8 +326,12 @@ impl Iter {
     /// ```
     #[must_use]
     pub fn keys(self) -> Keys {
-        let fetch = Fetch::KeysOnly;
-        Keys { iter: Self { fetch, ..self } }
+        Keys { iter: self.keys_only() }
+    }
+
+    /// Leaves the values out of the pairs that are left.
+    pub(crate) fn keys_only(self) -> Self {
+        Self { fetch: Fetch::KeysOnly, ..self }
     }
 
     /// Opens a cursor at one end of the range.

@@ -51,6 +51,7 @@
 //! | *transactions* `begin` `begin_with` `wait_durable`, of one [`Transaction`] | all | | | |
 //! | *in two phases* `prepared` `commit_prepared` `rollback_prepared`, `_with` | all | | | |
 //! | *options* `options` | all | ✓ | | |
+//! | *types* `typed` `key_order` | | ✓ | | |
 //! | *while in use* `set_options` | | ✓ | | |
 //! | *memory* `set_cache_bytes` | all | | | |
 //! | *bulk loading* `ingest` | all | ✓ | | |
@@ -79,6 +80,9 @@
 //! `release` `family`. A [`PreparedTransaction`] has `commit` `rollback`.
 //! [`Isolation`] defines which effects of other transactions it may see.
 //!
+//! A [`TypedFamily`] has the verbs for keys and ranges with keys and values of types ([`Key`],
+//! [`Value`]): `in_snapshot` `in_transaction` `in_batch`.
+//!
 //! *default*: of the default family. *all*: of the whole database. A range is anything that
 //! implements [`KeyRange`]. [`Options::set`] and [`FamilyOptions::set`] take options by name, and
 //! [`merge`] makes merge operators from functions. An [`ErrorKind`] says how a caller can react to
@@ -97,6 +101,10 @@ mod read;
 mod write_options;
 mod deletion;
 mod operation;
+mod key;
+mod key_types;
+mod key_order;
+mod value;
 mod options;
 mod named;
 pub mod merge;
@@ -106,6 +114,7 @@ mod snapshot;
 mod isolation;
 mod transaction;
 mod update;
+mod typed;
 mod single_key;
 mod bucket;
 mod db;
@@ -140,6 +149,7 @@ pub struct Readme;
 #[doc = include_str!("../../../docs/change-feed.md")]
 #[doc = include_str!("../../../docs/follower.md")]
 #[doc = include_str!("../../../docs/history.md")]
+#[doc = include_str!("../../../docs/key-orders.md")]
 #[doc = include_str!("../../../docs/operations.md")]
 #[doc = include_str!("../../../docs/bulk.md")]
 #[doc = include_str!("../../../docs/tiers.md")]
@@ -164,11 +174,14 @@ pub use history::RetentionFloor;
 pub use ingestion::Ingestion;
 pub use isolation::{Isolation, TransactionOptions};
 pub use iter::{Cursor, Iter, Keys};
+pub use key::{Key, KeyReader, put_delimited};
+pub use key_order::KeyOrder;
 pub use key_range::KeyRange;
+pub use key_types::{Caseless, KeyForm, KeyPrefix, LittleEndian};
 pub use operation::{Action, Operation, Operations};
 pub use options::{
     CompactionStrategy, Compression, Create, Durability, FamilyOptions, LogIo, MergeOperator,
-    Options, ReadIo, RecoveryMode,
+    Options, ReadIo, RecoveryMode, TableKind,
 };
 pub use read::Read;
 pub use read_options::ReadOptions;
@@ -199,6 +212,10 @@ pub use subscription::{
 };
 pub use table_file::{TableFileInfo, TableFileWriter};
 pub use transaction::{CommitInfo, Transaction, prepare::PreparedTransaction};
+pub use typed::{TypedBatch, TypedCursor, TypedFamily, TypedIter, TypedSource};
 pub use update::UpdateOptions;
 pub use upgrade::{DatabaseFormat, upgrade};
+pub use value::Value;
+#[cfg(feature = "serde")]
+pub use value::postcard::Postcard;
 pub use write_options::WriteOptions;

@@ -3,13 +3,15 @@
 //! An option has the name of its method. Options that are code (merge operators, file system,
 //! clock) have no name.
 
+use crate::key_order::KeyOrder;
 use crate::options::{
     CompactionStrategy, Compression, Create, Durability, FamilyOptions, LogIo, Options, ReadIo,
-    RecoveryMode,
+    RecoveryMode, TableKind,
 };
 use siltdb_base::error::{Error, Result};
 use siltdb_engine::options::Access;
-use std::{path::PathBuf, str::FromStr, time::Duration};
+use siltdb_tree::options::BYTEWISE;
+use std::{path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
 /// Prefix of the names of the default family's options.
 const DEFAULT_FAMILY: &str = "default_family.";
@@ -71,6 +73,7 @@ const OPTIONS: &[Named<Options>] = options! {
 const FAMILY_OPTIONS: &[Named<FamilyOptions>] = options! {
     "compression", "none or lz4",
         tree.table.compression, word(COMPRESSIONS), word_of(COMPRESSIONS);
+    "table_kind", "block or btree", tree.table.kind, word(TABLE_KINDS), word_of(TABLE_KINDS);
     "block_bytes", BYTES, tree.table.block_bytes, bytes, usize::to_string;
     "filter_bits_per_key", NUMBER, tree.table.filter_bits_per_key, number, u32::to_string;
     "table_bytes", BYTES, tree.table_bytes_target, bytes, u64::to_string;
@@ -83,6 +86,9 @@ const FAMILY_OPTIONS: &[Named<FamilyOptions>] = options! {
         tree.range_tombstone_percent_trigger, number, u32::to_string;
     "garbage_percent", NUMBER, tree.garbage_percent_trigger, number, u32::to_string;
     "cold_from_level", NUMBER, tree.cold_from_level, number, u32::to_string;
+    "ttl", "a time, as 200ms, 5s, 30m or 7d; 0s for none", tree.ttl_ms, ttl, ttl_text;
+    "key_order", "bytewise or the name of an order, as u64",
+        tree.key_order, key_order, key_order_text;
 };
 
 const CREATES: &[(&str, Create)] =
@@ -95,6 +101,8 @@ const RECOVERIES: &[(&str, RecoveryMode)] =
     &[("strict", RecoveryMode::Strict), ("point_in_time", RecoveryMode::PointInTime)];
 const COMPRESSIONS: &[(&str, Compression)] =
     &[("none", Compression::None), ("lz4", Compression::Lz4)];
+const TABLE_KINDS: &[(&str, TableKind)] =
+    &[("block", TableKind::Block), ("btree", TableKind::BTree)];
 
 impl Options {
     /// Sets an option by its name from a text, for a command line or a configuration file. Names
@@ -279,6 +287,28 @@ fn time(text: &str) -> Option<Duration> {
         None => (text.strip_suffix('s')?, 1000),
     };
     Some(Duration::from_millis(digits.trim_end().parse::<u64>().ok()?.checked_mul(unit_ms)?))
+}
+
+fn ttl(text: &str) -> Option<u64> {
+    let units = [("m", 60), ("h", 3600), ("d", 86_400)];
+    let Some((digits, unit_s)) =
+        units.iter().find_map(|(unit, seconds)| Some((text.strip_suffix(unit)?, seconds)))
+    else {
+        return u64::try_from(time(text)?.as_millis()).ok();
+    };
+    digits.trim_end().parse::<u64>().ok()?.checked_mul(unit_s * 1000)
+}
+
+fn ttl_text(ttl_ms: &u64) -> String {
+    format!("{ttl_ms}ms")
+}
+
+fn key_order(text: &str) -> Option<Option<Arc<str>>> {
+    KeyOrder::named(text).ok().map(KeyOrder::into_stored)
+}
+
+fn key_order_text(name: &Option<Arc<str>>) -> String {
+    name.as_deref().unwrap_or(BYTEWISE).to_owned()
 }
 
 fn durability(text: &str) -> Option<Durability> {

@@ -2,13 +2,17 @@
 //!
 //! These are builders only: the calls that use them check the ranges.
 
+use crate::{key_order::KeyOrder, source::whole_ms};
 use siltdb_base::{clock::Clock, fs::Fs};
 use siltdb_engine::options::{Access, EngineOptions};
 use siltdb_tree::options::TreeOptions;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 pub use siltdb_base::fs::{LogIo, ReadIo};
-pub use siltdb_disk::{log::recover::RecoveryMode, options::Compression};
+pub use siltdb_disk::{
+    log::recover::RecoveryMode,
+    options::{Compression, TableKind},
+};
 pub use siltdb_engine::options::{Create, Durability};
 pub use siltdb_tree::{merge_operator::MergeOperator, strategy::CompactionStrategy};
 
@@ -333,7 +337,7 @@ pub struct FamilyOptions {
 }
 
 impl FamilyOptions {
-    /// The defaults: 4 KiB blocks, LZ4, 10 filter bits a key.
+    /// The defaults: block tables, 4 KiB blocks, LZ4, 10 filter bits a key.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -344,6 +348,21 @@ impl FamilyOptions {
     #[must_use]
     pub fn compression(mut self, compression: Compression) -> Self {
         self.tree.table.compression = compression;
+        self
+    }
+
+    /// How tables lead from a key to a block. Default: [`TableKind::Block`].
+    ///
+    /// A table of [`TableKind::BTree`] is opened by its root alone. What else is read of its index
+    /// goes through the cache, so that the memory of indexes is bounded whatever the size of the
+    /// data. With [`Compression::None`] and [`ReadIo::Map`] nodes and blocks are searched where
+    /// they are mapped, and take none of the cache.
+    ///
+    /// Tables of both kinds are always readable. Flushes and compactions write the chosen kind; a
+    /// compaction that copies blocks without reading their entries makes a new index for them.
+    #[must_use]
+    pub fn table_kind(mut self, kind: TableKind) -> Self {
+        self.tree.table.kind = kind;
         self
     }
 
@@ -401,9 +420,9 @@ impl FamilyOptions {
     /// How tables are merged, and whether old data leaves by itself. Default:
     /// [`CompactionStrategy::Leveled`].
     ///
-    /// [`Family::set_options`](crate::Family::set_options) changes the strategy at any time, without
-    /// a rewrite: the tables stay where they are, and the new strategy goes on from there. From
-    /// then on old data of a FIFO family leaves, that of deep levels first.
+    /// [`Family::set_options`](crate::Family::set_options) changes the strategy at any time,
+    /// without a rewrite: the tables stay where they are, and the new strategy goes on from there.
+    /// From then on old data of a FIFO family leaves, that of deep levels first.
     ///
     /// Data that leaves a FIFO family is gone for reads at the present. A snapshot that can see a
     /// table keeps it, and so does the retention floor: while there is one, nothing leaves. The
@@ -465,6 +484,50 @@ impl FamilyOptions {
     #[must_use]
     pub fn cold_from_level(mut self, level: u32) -> Self {
         self.tree.cold_from_level = level;
+        self
+    }
+
+    /// Time after which values expire whose write gives no expiry, in whole ms, rounded up; zero
+    /// for none. Default: none.
+    ///
+    /// A put then does what [`put_for`](crate::Family::put_for) with this time does: in the family,
+    /// a [`WriteBatch`](crate::WriteBatch), a transaction, or a bucket. The time counts from the
+    /// call, so a value in a batch expires as if it had been written at once. A write that gives an
+    /// expiry keeps it. Counters of [`next_id`](crate::Family::next_id) and the entries that name
+    /// buckets do not expire.
+    ///
+    /// Values that come from elsewhere keep the expiries that they have: by
+    /// [`Db::batch_from_bytes`](crate::Db::batch_from_bytes), [`Db::ingest`](crate::Db::ingest), an
+    /// import of an archive, or a merge of branches.
+    ///
+    /// A changed TTL holds for later writes: the expiry lies with each value. A family with a merge
+    /// operator has no TTL, because operands do not expire.
+    ///
+    /// ```
+    /// use siltdb::{FamilyOptions, Options, Read, testing::{ManualClock, MemFs}};
+    /// use std::{sync::Arc, time::Duration};
+    ///
+    /// let clock = Arc::new(ManualClock::new(0));
+    /// let db = Options::new().fs(Arc::new(MemFs::new())).clock(clock.clone()).open("data")?;
+    /// let sessions = FamilyOptions::new().ttl(Duration::from_secs(60));
+    /// let sessions = db.create_family("sessions", sessions)?;
+    /// sessions.put("token", "alice")?;
+    /// clock.advance(Duration::from_secs(60));
+    /// assert!(!sessions.contains("token")?);
+    /// # Ok::<(), siltdb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.tree.ttl_ms = whole_ms(ttl);
+        self
+    }
+
+    /// The order of keys: a named encoding that [`Family::typed`](crate::Family::typed) applies to
+    /// them. The name is stored, and a family keeps its order. Default: [`KeyOrder::bytewise`].
+    /// Options without an order fit every family.
+    #[must_use]
+    pub fn key_order(mut self, order: KeyOrder) -> Self {
+        self.tree.key_order = order.into_stored();
         self
     }
 

@@ -169,7 +169,8 @@ impl Transaction {
         };
         let start = next.max(least);
         let end = start.checked_add(count).ok_or_else(|| Error::invalid("all ids are used up"))?;
-        self.put(key, end.to_be_bytes())?;
+        // An expired counter would begin anew.
+        self.put_lasting(key, &end.to_be_bytes())?;
         Ok(start..end)
     }
 }

@@ -14,7 +14,7 @@ use siltdb_engine::{
     open_id::OpenId,
     read::{self, PinnedReader},
 };
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
 /// A source of reads: a database, a family, a snapshot or a transaction.
 pub trait ReadSource {
@@ -58,6 +58,31 @@ pub(crate) struct ReadPlace {
     pub(crate) family: Arc<FamilyData>,
     /// `None` reads the present.
     pub(crate) sequence: Option<SequenceNumber>,
+}
+
+impl ReadPlace {
+    /// Returns the expiry of a value that lasts for `time` from now on, in ms since 1970.
+    pub(crate) fn expiry_ms(&self, time: Duration) -> u64 {
+        self.engine.options.clock.wall_ms().saturating_add(whole_ms(time))
+    }
+
+    /// Returns the expiry of a value that is put now without one; `None` for none.
+    ///
+    /// # Seeded faults
+    /// `ttl_not_applied`: a family with a TTL keeps values that gave no expiry.
+    #[inline]
+    pub(crate) fn ttl_expiry_ms(&self) -> Option<u64> {
+        match self.family.tree.ttl_ms() {
+            0 => None,
+            _ if cfg!(seeded_fault = "ttl_not_applied") => None,
+            ttl_ms => Some(self.expiry_ms(Duration::from_millis(ttl_ms))),
+        }
+    }
+}
+
+/// Converts to milliseconds, rounded up.
+pub(crate) fn whole_ms(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
 impl fmt::Debug for ReadPlace {

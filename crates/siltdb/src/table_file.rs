@@ -5,6 +5,7 @@
 use crate::options::{FamilyOptions, Options};
 use siltdb_base::{
     checksum::xxh3,
+    clock::Clock,
     error::{Error, Result},
     fs::Fs,
     id::{SequenceNumber, TableUid},
@@ -12,7 +13,7 @@ use siltdb_base::{
 };
 use siltdb_disk::table::{ExternalTable, TableWriter};
 use siltdb_engine::random::Random;
-use siltdb_tree::rewrite::ingest::check_entry;
+use siltdb_tree::{options::BYTEWISE, rewrite::ingest::check_entry};
 use std::{
     fmt,
     path::{Path, PathBuf},
@@ -32,6 +33,9 @@ pub struct TableFileWriter {
     table: Option<TableWriter<'static>>,
     last_key: Option<Vec<u8>>,
     is_complete: bool,
+    clock: Arc<dyn Clock>,
+    /// Time from a put to the expiry of its value; 0 for no expiry.
+    ttl_ms: u64,
 }
 
 /// A complete table file.
@@ -55,7 +59,9 @@ impl fmt::Debug for TableFileWriter {
 }
 
 impl TableFileWriter {
-    /// Creates the file `path`. Of `options`, compression, block size and filter count.
+    /// Creates the file `path`. Of `options`, table kind, compression, block size, filter, key
+    /// order and TTL count. Only families of that [key order](FamilyOptions::key_order) take the
+    /// file. Keys are given encoded: [`Key::to_key`](crate::Key::to_key) does that.
     ///
     /// # Errors
     /// As [`Options::table_file`].
@@ -63,14 +69,21 @@ impl TableFileWriter {
         Options::new().table_file(path, options)
     }
 
-    /// Adds a key and its value. The key must be greater than the one before.
+    /// Adds a key and its value. The key must be greater than the one before. With a
+    /// [TTL](FamilyOptions::ttl) in the options the value expires that long after this call.
     ///
     /// # Errors
     /// - `InvalidArgument`, if the key is not greater than the one before, with both keys; if key
     ///   or value are too long. The entry is left out, and the writer can go on.
     /// - `NoSpace`, `Io`. Every later call then fails.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
-        self.add(EntryKind::Put, key.as_ref(), value.as_ref())
+        let (key, value) = (key.as_ref(), value.as_ref());
+        if self.ttl_ms == 0 {
+            return self.add(EntryKind::Put, key, value);
+        }
+        let expiry_ms = self.clock.wall_ms().saturating_add(self.ttl_ms);
+        let payload = [&expiry_ms.to_le_bytes()[..], value].concat();
+        self.add(EntryKind::PutExpiring, key, &payload)
     }
 
     /// Adds the deletion of a key, which must be greater than the one before.
@@ -144,7 +157,7 @@ impl Options {
         options: &FamilyOptions,
     ) -> Result<TableFileWriter> {
         let path = path.as_ref();
-        options.tree.table.check()?;
+        options.tree.check()?;
         let name = path.file_name().map(PathBuf::from).ok_or_else(|| {
             Error::invalid("the path of a table file does not end in a name").with_file(path)
         })?;
@@ -153,10 +166,19 @@ impl Options {
         // A seed gives each path its own uid.
         let seed = self.engine.seed.map(|seed| seed ^ xxh3(path.as_os_str().as_encoded_bytes()));
         let uid = TableUid(Random::new(seed).next_u64());
+        let order = options.tree.key_order.as_deref().unwrap_or(BYTEWISE);
+        let clock = Arc::clone(&self.engine.clock);
         let table = TableWriter::owning(file, &options.tree.table, uid)
-            .with_external(ExternalTable::current())
-            .with_created_ms(self.engine.clock.wall_ms());
-        let (table, last_key) = (Some(table), None);
-        Ok(TableFileWriter { directory, name, table, last_key, is_complete: false })
+            .with_external(ExternalTable::current(order))
+            .with_created_ms(clock.wall_ms());
+        Ok(TableFileWriter {
+            directory,
+            name,
+            table: Some(table),
+            last_key: None,
+            is_complete: false,
+            clock,
+            ttl_ms: options.tree.ttl_ms,
+        })
     }
 }

@@ -77,7 +77,7 @@ pub struct CommitInfo {
 /// ```
 #[derive(Clone)]
 pub struct Transaction {
-    place: Family,
+    pub(crate) place: Family,
     shared: Arc<Shared>,
 }
 
@@ -282,6 +282,11 @@ impl Transaction {
     /// As [`Family::put`]; `InvalidArgument`, if the transaction has ended or exceeds its memory.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.write(|writes, family| writes.put(family, key, value))
+    }
+
+    /// Sets the value of a key without an expiry, also in a family with a TTL.
+    pub(crate) fn put_lasting(&self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.write(|writes, family| writes.put_lasting(family, key, value))
     }
 
     /// Sets the value of a key, which expires after `time`; see [`Family::put_for`].

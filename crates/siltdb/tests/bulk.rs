@@ -290,13 +290,18 @@ fn a_stream_that_is_dropped_leaves_nothing() {
     assert!(contents(&db).is_empty());
     let empty = db.default_family().ingest().unwrap().finish().unwrap();
     assert_eq!((empty.entries, empty.tables), (0, 0));
-    // A close keeps a stream from writing, and from removing.
+    // A close keeps a stream from writing, and from removing: also the table that waits to be
+    // verified.
     let mut stream = db.default_family().ingest().unwrap();
-    stream.put("a", "1").unwrap();
+    for number in 0..500 {
+        stream.put(key(number), [b'v'; 50]).unwrap();
+    }
+    let written = table_files(&fs);
+    assert!(written > 1);
     db.clone().close().unwrap();
-    assert_eq!(stream.put("b", "2").unwrap_err().kind(), ErrorKind::Closed);
+    assert_eq!(stream.put("z", "2").unwrap_err().kind(), ErrorKind::Closed);
     drop((stream, db));
-    assert_eq!(table_files(&fs), 1);
+    assert_eq!(table_files(&fs), written);
     let db = open(&fs);
     assert_eq!(table_files(&fs), 0, "the opening removes what an ingest left");
     assert!(contents(&db).is_empty());

@@ -21,7 +21,8 @@ use siltdb_disk::{
     fields::UnknownFields,
     garbage::Garbage,
     key_sketch::{KeySketch, SketchBuilder},
-    table_meta::{IndexKind, KeySpan, RangeEnd, TableMeta},
+    options::TableKind,
+    table_meta::{KeySpan, RangeEnd, TableMeta},
 };
 use std::{path::Path, sync::Arc};
 
@@ -75,7 +76,7 @@ pub fn reference(
         logical_bytes: bytes,
         file_bytes: bytes,
         key_sketch: KeySketch::default(),
-        index: IndexKind::Blocks,
+        kind: TableKind::Block,
         created_ms: 0,
         garbage: Garbage::default(),
         unknown: UnknownFields::default(),

@@ -16,9 +16,11 @@
 //! 7    table bytes target varint
 //! 8    base level bytes varint
 //! 9    tombstone percent trigger varint
-//! 10   key order: `bytewise`
+//! 10   key order, a name; `bytewise` without one
+//! 13   table kind varint: 2 B+tree; absent: block
 //! 14   compaction strategy u8: 1 tiered, 2 FIFO; absent: leveled
 //! 17   cold from level varint; absent: all tables are hot
+//! 19   TTL in ms varint; absent without one
 //! 22   tiered: runs varint; FIFO: bytes varint
 //! 23   tiered: space percent varint; FIFO: age in ms varint, 0 for none
 //! 26   range tombstone percent varint, garbage percent varint
@@ -35,7 +37,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     fields::{FieldList, FieldsWriter, StoredField, UnknownFields, read_fields},
-    options::{Compression, TableOptions},
+    options::{Compression, TableKind, TableOptions},
 };
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
@@ -50,6 +52,9 @@ pub const TABLE_BYTES_TARGET: RangeInclusive<u64> = 1 << 10..=1 << 32;
 
 /// Base level sizes that are permitted, in bytes.
 pub const BASE_LEVEL_BYTES: RangeInclusive<u64> = 1 << 10..=1 << 48;
+
+/// Longest name of a key order, in bytes: as much as a family's own name.
+pub const KEY_ORDER_BYTES_MAX: usize = 255;
 
 /// Tombstone triggers that are permitted, in percent; one above 100 never triggers.
 pub const TOMBSTONE_PERCENT_TRIGGER: RangeInclusive<u32> = 1..=101;
@@ -72,15 +77,14 @@ const FIELDS: FieldList = FieldList {
     reserved: &[
         (11, "prefix extractor"),
         (12, "blob threshold"),
-        (13, "index kind"),
         (15, "compaction filter"),
         (16, "compression dictionary"),
         (18, "encryption"),
     ],
 };
 
-/// The one order of keys, by name: that of their bytes. Others would be encodings of keys.
-const KEY_ORDER: &[u8] = b"bytewise";
+/// The name of the order of keys without an encoding: that of their bytes.
+pub const BYTEWISE: &str = "bytewise";
 
 /// What can be chosen about one tree.
 #[derive(Clone, Debug)]
@@ -112,6 +116,11 @@ pub struct TreeOptions {
     pub compaction: CompactionStrategy,
     /// Tables from this level on belong to the cold tier, in [`COLD_FROM_LEVEL`].
     pub cold_from_level: u32,
+    /// The name of the encoding that orders keys; `None` for their bytes. The tree does not use it:
+    /// it compares encoded keys.
+    pub key_order: Option<Arc<str>>,
+    /// Time from a write without an expiry to the expiry of its value, in ms; 0 for no expiry.
+    pub ttl_ms: u64,
     /// What later versions chose.
     pub unknown: UnknownFields,
 }
@@ -130,6 +139,8 @@ impl Default for TreeOptions {
             garbage_percent_trigger: GARBAGE_PERCENT,
             compaction: CompactionStrategy::Leveled,
             cold_from_level: *COLD_FROM_LEVEL.end(),
+            key_order: None,
+            ttl_ms: 0,
             unknown: UnknownFields::default(),
         }
     }
@@ -155,7 +166,15 @@ impl TreeOptions {
         let percent = self.garbage_percent_trigger;
         in_range("garbage_percent_trigger", percent, &GARBAGE_PERCENT_TRIGGER)?;
         self.check_strategy()?;
-        in_range("cold_from_level", self.cold_from_level, &COLD_FROM_LEVEL)
+        in_range("cold_from_level", self.cold_from_level, &COLD_FROM_LEVEL)?;
+        if let Some(name) = &self.key_order {
+            check_key_order(name)?;
+        }
+        if self.ttl_ms > 0 && self.merge_operator.is_some() {
+            return Err(Error::invalid("a family with a merge operator has no TTL")
+                .with_hint("operands do not expire, so its values would outlive their time"));
+        }
+        Ok(())
     }
 
     fn check_strategy(&self) -> Result<()> {
@@ -201,8 +220,12 @@ impl TreeOptions {
         fields.put_number(7, self.table_bytes_target);
         fields.put_number(8, self.base_level_bytes);
         fields.put_number(9, u64::from(self.tombstone_percent_trigger));
-        fields.put(10, |value| value.extend_from_slice(KEY_ORDER));
-        // Absent by default, so that versions without an option can open a database without it.
+        let order = self.key_order.as_deref().unwrap_or(BYTEWISE);
+        fields.put(10, |value| value.extend_from_slice(order.as_bytes()));
+        // Absent by default, so that versions without an option can open databases without it.
+        if self.table.kind != TableKind::Block {
+            fields.put_number(13, self.table.kind.to_number());
+        }
         let parameters = self.strategy_parameters();
         if let Some((kind, _)) = parameters {
             fields.put(14, |value| value.push(kind));
@@ -210,6 +233,7 @@ impl TreeOptions {
         if self.cold_from_level != *COLD_FROM_LEVEL.end() {
             fields.put_number(17, u64::from(self.cold_from_level));
         }
+        fields.put_count(19, self.ttl_ms);
         if let Some((_, [first, second])) = parameters {
             fields.put_number(22, first);
             fields.put_number(23, second);
@@ -304,9 +328,18 @@ impl TreeOptions {
             7 => self.table_bytes_target = value.varint()?,
             8 => self.base_level_bytes = value.varint()?,
             9 => self.tombstone_percent_trigger = value.varint_u32()?,
-            10 => check_key_order(value.take_all())?,
+            10 => {
+                let name = std::str::from_utf8(value.take_all())
+                    .map_err(|_| Error::corruption("the name of a key order is not UTF-8"))?;
+                self.key_order = (name != BYTEWISE).then(|| name.into());
+            }
+            13 => {
+                self.table.kind = TableKind::from_number(value.varint()?)
+                    .ok_or_else(|| Error::new(ErrorKind::Unsupported, "unknown table kind"))?;
+            }
             14 => self.compaction = strategy_of(value.u8()?)?,
             17 => self.cold_from_level = value.varint_u32()?,
+            19 => self.ttl_ms = value.varint()?,
             22 | 23 => self.decode_parameter(tag, value)?,
             26 => {
                 self.range_tombstone_percent_trigger = value.varint_u32()?;
@@ -328,12 +361,14 @@ fn strategy_of(number: u8) -> Result<CompactionStrategy> {
     }
 }
 
-fn check_key_order(name: &[u8]) -> Result<()> {
-    if name == KEY_ORDER {
+fn check_key_order(name: &str) -> Result<()> {
+    let is_name = (1..=KEY_ORDER_BYTES_MAX).contains(&name.len());
+    if is_name && name.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Unsupported, "unknown key order of a family")
-        .with_mismatch(KEY_ORDER.escape_ascii(), name.escape_ascii()))
+    let permitted = format!("1 to {KEY_ORDER_BYTES_MAX} printable ASCII characters, no space");
+    Err(Error::invalid("bad name of a key order")
+        .with_mismatch(permitted, name.escape_default().to_string()))
 }
 
 fn in_range<T: PartialOrd + std::fmt::Display>(

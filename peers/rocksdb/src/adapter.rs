@@ -8,14 +8,19 @@
 use crate::walk;
 use rocksdb::{
     BlockBasedOptions, BottommostLevelCompaction, Cache, ColumnFamily, CompactOptions, DB,
-    DBCompressionType, DBRawIterator, Options, ReadOptions, WaitForCompactOptions, WriteBatch,
-    WriteOptions, properties,
+    DBCompressionType, DBRawIterator, IngestExternalFileOptions, Options, ReadOptions,
+    SstFileWriter, WaitForCompactOptions, WriteBatch, WriteOptions, properties,
 };
 use siltdb_bench::engine::{
     Arm, Batch, Class, Codec, Config, Direction, Durability, Engine, Facts, Failure, Result,
     Session, TableKind, Write,
 };
-use std::{path::Path, thread, time::Instant};
+use std::{
+    path::Path,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::Instant,
+};
 
 /// Memtables of a family that may be full before writers wait for a flush.
 const MEMTABLES_MAX: i32 = 4;
@@ -32,10 +37,15 @@ pub struct Rocksdb {
     db: DB,
     families: Vec<String>,
     durability: Durability,
+    /// The options of files for bulk loads: those of the first family.
+    outside: Options,
+    /// The number of such files so far.
+    files: AtomicU64,
 }
 
 /// A thread's access to a [`Rocksdb`].
 pub struct RocksdbSession<'a> {
+    engine: &'a Rocksdb,
     db: &'a DB,
     families: Vec<&'a ColumnFamily>,
     family: &'a ColumnFamily,
@@ -146,7 +156,8 @@ impl Engine for Rocksdb {
         let described = families.iter().map(|name| (name, family_options(config, &cache)));
         let options = database_options(config, &cache);
         let db = DB::open_cf_with_opts(&options, dir.join("data"), described)?;
-        Ok(Self { db, families, durability: config.durability })
+        let (outside, files) = (family_options(config, &cache), AtomicU64::new(0));
+        Ok(Self { db, families, durability: config.durability, outside, files })
     }
 
     fn session(&self) -> Result<RocksdbSession<'_>> {
@@ -155,6 +166,7 @@ impl Engine for Rocksdb {
         let mut writing = WriteOptions::default();
         writing.set_sync(self.durability == Durability::Synced);
         Ok(RocksdbSession {
+            engine: self,
             db: &self.db,
             family: families[0],
             families,
@@ -252,6 +264,23 @@ impl Session for RocksdbSession<'_> {
 
     fn delete_range(&mut self, from: &[u8], to: &[u8]) -> Result<()> {
         Ok(self.db.delete_range_cf_opt(self.family, from, to, &self.writing)?)
+    }
+
+    fn ingest(&mut self, batch: &mut Batch) -> Result<()> {
+        // Relaxed: only the number counts.
+        let number = self.engine.files.fetch_add(1, Ordering::Relaxed);
+        let path = self.db.path().with_file_name(format!("outside-{number}.sst"));
+        let mut file = SstFileWriter::create(&self.engine.outside);
+        file.open(&path)?;
+        batch.for_each(|write| match write {
+            Write::Put { key, value } => Ok(file.put(key, value)?),
+            Write::Delete { key } => Ok(file.delete(key)?),
+        })?;
+        file.finish()?;
+        let mut options = IngestExternalFileOptions::default();
+        // Linked, not copied.
+        options.set_move_files(true);
+        Ok(self.db.ingest_external_file_cf_opts(self.family, &options, vec![path])?)
     }
 
     fn select_family(&mut self, index: u32) -> Result<()> {

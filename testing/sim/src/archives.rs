@@ -5,7 +5,7 @@
 use crate::{
     checkpoints::COPY,
     database::Database,
-    reads::{Truth, compare_all},
+    reads::{Truth, compare_family},
     run::{Excuse, Outcome, Run},
     settings::Weather,
     violation::{Checked, Violation, must},
@@ -133,7 +133,7 @@ impl Run {
         model.truncate(self.visible);
         for (index, family) in &imported.families {
             let truth = Truth { model: &model, family: *index, at: self.now() };
-            self.report.reads += compare_all(family, truth, &mut self.draw, LOOKUPS_MAX)
+            self.report.reads += compare_family(family, truth, &mut self.draw, LOOKUPS_MAX)
                 .map_err(|violation| violation.during("in an imported family"))?;
         }
         let report = must(imported.db.check(&mut |_| {}), "checking an import")?;

@@ -45,9 +45,11 @@ impl Run {
         Ok(())
     }
 
-    /// Mostly one of the first two families, so that calls meet the same buckets.
+    /// Mostly one of the first two families, so that calls meet the same buckets. A family with a
+    /// key order has none.
     fn bucket_family(&mut self) -> FamilyIndex {
-        let indexes: Vec<_> = self.database.families.keys().copied().collect();
+        let may_have = |index: &FamilyIndex| self.model.key_order(*index).is_none();
+        let indexes: Vec<_> = self.database.families.keys().copied().filter(may_have).collect();
         let is_first = self.draw.chance(7, 8);
         self.draw.pick(if is_first { &indexes[..indexes.len().min(2)] } else { &indexes })
     }

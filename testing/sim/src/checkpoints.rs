@@ -8,7 +8,7 @@ use crate::{
     draw::Draw,
     model::{Model, Moment},
     plan::plan,
-    reads::{Truth, compare_all},
+    reads::{Truth, compare_family},
     run::{Excuse, Outcome, Run, Trace},
     settings::{Settings, Weather},
     steps::may_poison,
@@ -294,7 +294,7 @@ impl Twin {
         let at = self.now();
         for (index, family) in &self.database.families {
             let truth = Truth { model: &self.model, family: *index, at };
-            reads += compare_all(family, truth, draw, LOOKUPS_MAX)
+            reads += compare_family(family, truth, draw, LOOKUPS_MAX)
                 .map_err(|violation| violation.during("in a checkpoint"))?;
         }
         Ok(reads)

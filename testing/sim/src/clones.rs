@@ -9,7 +9,7 @@ use crate::{
     database::Database,
     expected::Names,
     model::FamilyIndex,
-    reads::{Truth, compare_all},
+    reads::{Truth, compare_family},
     run::{Excuse, Outcome, Run},
     steps::FAMILIES_MAX,
     violation::Checked,
@@ -146,10 +146,10 @@ impl Run {
     fn compare_clone(&mut self, index: FamilyIndex, family: &Family) -> Checked<()> {
         let truth = Truth { model: &self.model, family: index, at: self.now() };
         let faults = self.database.fs.faults();
-        let mut compared = compare_all(family, truth, &mut self.draw, LOOKUPS_MAX);
+        let mut compared = compare_family(family, truth, &mut self.draw, LOOKUPS_MAX);
         if self.database.fs.faults() > faults {
             // A call failed meanwhile: nothing wrong may have stayed behind.
-            compared = compare_all(family, truth, &mut self.draw, LOOKUPS_MAX);
+            compared = compare_family(family, truth, &mut self.draw, LOOKUPS_MAX);
         }
         self.report.reads += compared.map_err(|violation| violation.during("a new clone"))?;
         Ok(())

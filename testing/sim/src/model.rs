@@ -201,26 +201,35 @@ pub struct Model {
     commits: Vec<Commit>,
     in_doubt: bool,
     families: Vec<BTreeMap<Shared, Vec<Version>>>,
+    /// The key order of each family; `None` for the order of bytes.
+    key_orders: Vec<Option<&'static str>>,
 }
 
 impl Model {
     /// An empty database.
     #[must_use]
     pub fn new(operator: Operator) -> Self {
-        let families = vec![BTreeMap::new()];
-        Self { operator, commits: Vec::new(), in_doubt: false, families }
+        let (families, key_orders) = (vec![BTreeMap::new()], vec![None]);
+        Self { operator, commits: Vec::new(), in_doubt: false, families, key_orders }
     }
 
     /// Adds an empty family.
-    pub fn add_family(&mut self) -> FamilyIndex {
+    pub fn add_family(&mut self, key_order: Option<&'static str>) -> FamilyIndex {
         self.families.push(BTreeMap::new());
+        self.key_orders.push(key_order);
         FamilyIndex(self.families.len() - 1)
+    }
+
+    /// The key order of a family, by name; `None` for the order of bytes.
+    #[must_use]
+    pub fn key_order(&self, family: FamilyIndex) -> Option<&'static str> {
+        self.key_orders[family.0]
     }
 
     /// Makes room for a new family that holds what `source` held after commit number `last`. Each
     /// commit up to that did the same to both.
     pub fn clone_family(&mut self, source: FamilyIndex, last: u64) -> FamilyIndex {
-        let clone = self.add_family();
+        let clone = self.add_family(self.key_order(source));
         let seen = |versions: &Vec<Version>| -> Vec<Version> {
             versions.iter().filter(|version| version.commit <= last).cloned().collect()
         };
@@ -472,7 +481,9 @@ impl Model {
         let mut families = vec![BTreeMap::new(); self.families.len()];
         families[family.0] = versions.map(|(key, of)| (Arc::clone(key), seen(of))).collect();
         let commits = self.commits[..commit as usize].to_vec();
-        let mut own = Self { operator: self.operator, commits, in_doubt: false, families };
+        let key_orders = self.key_orders.clone();
+        let mut own =
+            Self { operator: self.operator, commits, in_doubt: false, families, key_orders };
         let writes: Vec<_> = writes.iter().filter(|(of, _)| *of == family).cloned().collect();
         own.begin(Durability::Buffered, Clock::Silent, &writes);
         own

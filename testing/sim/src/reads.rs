@@ -8,7 +8,7 @@ use crate::{
     model::{FamilyIndex, Model, Moment, Shared},
     violation::{Checked, Violation, must, show, show_option},
 };
-use siltdb::{Cursor, Iter, Read, ReadOptions};
+use siltdb::{Cursor, Family, Iter, Read, ReadOptions};
 use siltdb_base::cursor::Direction;
 use std::{
     collections::VecDeque,
@@ -82,6 +82,25 @@ pub fn compare_all(
         Ok(reads)
     };
     compare(draw).map_err(|violation| truth.blame(violation))
+}
+
+/// Compares a whole family, as [`compare_all`] does, and the name of its key order.
+///
+/// # Errors
+/// If anything differs.
+pub fn compare_family(
+    family: &Family,
+    truth: Truth<'_>,
+    draw: &mut Draw,
+    lookups_max: u64,
+) -> Checked<u64> {
+    let expected = truth.model.key_order(truth.family);
+    let found = family.key_order();
+    if found.name() != expected.unwrap_or("bytewise") {
+        let message = format!("the key order is {found:?}, expected {expected:?}");
+        return Err(truth.blame(Violation::new(message)));
+    }
+    compare_all(family, truth, draw, lookups_max)
 }
 
 /// All pairs of a family, not compared.

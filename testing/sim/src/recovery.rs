@@ -12,7 +12,7 @@ use crate::{
     keys::CLOCK_KEY,
     model::{DEFAULT, FamilyIndex, Model, Moment},
     prepared::{check_undecided, undecided, waiting_in},
-    reads::{Pairs, Truth, collect, compare_all, compare_pairs},
+    reads::{Pairs, Truth, collect, compare_family, compare_pairs},
     report::Report,
     settings::{DIRECTORY, Retained, Settings, Weather},
     times::Times,
@@ -400,7 +400,7 @@ impl Recovery<'_> {
         let at = Moment { commit, wall_ms, flushed: *standing.flushed.end() };
         for (index, family) in &database.families {
             let truth = Truth { model: self.model, family: *index, at };
-            self.report.reads += compare_all(family, truth, self.draw, 60)?;
+            self.report.reads += compare_family(family, truth, self.draw, 60)?;
         }
         Ok((standing, Times::new(wall_ms, &floors_ms, self.clock)))
     }

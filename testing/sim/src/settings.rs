@@ -3,7 +3,10 @@
 //! They decide the conditions of a run, not its operations.
 
 use crate::{draw::Draw, keys::KeyShape, operator::Operator};
-use siltdb::{CompactionStrategy, Compression, Durability, FamilyOptions, Options, ReadIo};
+use siltdb::{
+    CompactionStrategy, Compression, Durability, FamilyOptions, KeyOrder, Options, ReadIo,
+    TableKind,
+};
 use siltdb_base::{clock::ManualClock, fs::mem::MemFs};
 use std::{sync::Arc, time::Duration};
 
@@ -93,6 +96,7 @@ pub struct Settings {
 /// The options of one family.
 #[derive(Clone, Copy, Debug)]
 pub struct FamilySettings {
+    table_kind: TableKind,
     block_bytes: usize,
     compression: Compression,
     filter_bits_per_key: u32,
@@ -105,12 +109,22 @@ pub struct FamilySettings {
     range_tombstone_percent: u32,
     garbage_percent: u32,
     cold_from_level: u32,
+    /// The name of the key order; `None` leaves a family the one that it has.
+    pub key_order: Option<&'static str>,
 }
 
 impl FamilySettings {
-    /// Draws the settings of a family.
+    /// Draws the settings of a new family. Its keys lie in the order of their bytes, whatever its
+    /// key order.
+    pub fn new_family(draw: &mut Draw) -> Self {
+        let orders = [None, None, None, Some("u64"), Some("(string,reverse(i32))"), Some("sim.x")];
+        Self { key_order: draw.pick(&orders), ..Self::new(draw) }
+    }
+
+    /// Draws the settings of a family, without a key order.
     pub fn new(draw: &mut Draw) -> Self {
         Self {
+            table_kind: draw.pick(&[TableKind::Block, TableKind::BTree]),
             block_bytes: draw.pick(&[1 << 10, 1 << 10, 4 << 10, 16 << 10]),
             compression: draw.pick(&[Compression::None, Compression::Lz4]),
             filter_bits_per_key: draw.pick(&[0, 10]),
@@ -131,13 +145,22 @@ impl FamilySettings {
             range_tombstone_percent: draw.pick(&[101, 101, 10]),
             garbage_percent: draw.pick(&[18, 18, 5, 101]),
             cold_from_level: draw.pick(&[7, 7, 6, 2, 1, 0]),
+            key_order: None,
         }
     }
 
     /// The options of a family with these settings and the merge operator `operator`.
+    ///
+    /// # Panics
+    /// If the key order has no such name.
     #[must_use]
     pub fn options(self, operator: Operator) -> FamilyOptions {
+        let order = self.key_order.map_or_else(KeyOrder::bytewise, |name| {
+            KeyOrder::named(name).expect("it is drawn from names")
+        });
         FamilyOptions::new()
+            .key_order(order)
+            .table_kind(self.table_kind)
             .block_bytes(self.block_bytes)
             .compression(self.compression)
             .filter_bits_per_key(self.filter_bits_per_key)

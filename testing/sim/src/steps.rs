@@ -9,7 +9,7 @@ use crate::{
     expected::{Expectation, Names},
     model::{FamilyIndex, Moment},
     plan::{Form, Planned, plan},
-    reads::{Truth, Walk, compare_all, compare_some},
+    reads::{Truth, Walk, compare_family, compare_some},
     run::{Excuse, Held, Outcome, Run, Trace},
     settings::{FamilySettings, Retained, Weather},
     violation::{Checked, Violation, must},
@@ -205,9 +205,9 @@ impl Run {
         for (index, family) in &self.database.families {
             let truth = Truth { model: &self.model, family: *index, at };
             let faults = self.database.fs.faults();
-            let mut compared = compare_all(family, truth, &mut self.draw, 100);
+            let mut compared = compare_family(family, truth, &mut self.draw, 100);
             if self.database.fs.faults() > faults {
-                compared = compare_all(family, truth, &mut self.draw, 100);
+                compared = compare_family(family, truth, &mut self.draw, 100);
             }
             self.report.reads += compared?;
         }
@@ -445,8 +445,8 @@ impl Run {
     }
 
     fn create_family(&mut self, mut names: Names, name: &str) -> Checked<()> {
-        let settings = FamilySettings::new(&mut self.draw);
-        let index = self.model.add_family();
+        let settings = FamilySettings::new_family(&mut self.draw);
+        let index = self.model.add_family(settings.key_order);
         self.note(format!("create family {name} (#{}): {settings:?}", index.0));
         names.insert(name.to_owned(), index);
         let options = settings.options(self.settings.operator);

@@ -25,8 +25,8 @@ impl Run {
         self.end_lockers();
         let number = self.visible + 1;
         self.model.truncate(self.visible);
-        let settings = FamilySettings::new(&mut self.draw);
-        let index = self.model.add_family();
+        let settings = FamilySettings::new_family(&mut self.draw);
+        let index = self.model.add_family(settings.key_order);
         let old = old.and_then(|old| Some((old, *self.database.names.get(old)?)));
         self.note(format!("commit {number} creates {name} (#{}), drops {old:?}", index.0));
         let planned = self.plan_data(index, number);

@@ -36,7 +36,8 @@ impl Run {
             let counts = &mut self.report.tiers;
             *(if freezes { &mut counts.frozen } else { &mut counts.thawed }) += 1;
         }
-        self.made_flushed(&outcome);
+        // It makes no commit durable: where the flush above was refused, commits to other families
+        // are still in memory, and the family's own need not be flushed again.
         Ok(())
     }
 }

@@ -5,7 +5,7 @@
 
 use siltdb::{
     Compression, Create, Db, Durability, ErrorKind, Family, FamilyOptions, Options, Read,
-    WriteBatch, WriteOptions,
+    TableKind, WriteBatch, WriteOptions,
     salvage::{ManifestState, SalvageReport, dry_run, salvage},
 };
 use siltdb_base::{
@@ -149,7 +149,9 @@ fn sample(end: End) -> Sample {
     let write = || -> siltdb::Result<Sample> {
         let db = options(&fs).open(DIRECTORY)?;
         let other = db.create_family("other", family_options())?;
-        let families = [db.default_family(), other];
+        let trees = family_options().table_kind(TableKind::BTree).compression(Compression::None);
+        let trees = db.create_family("trees", trees)?;
+        let families = [db.default_family(), other, trees];
         let mut draw = Draw::new(3, 3);
         let (mut older, mut ever) = (MemFs::new(), Ever::new());
         for round in 0..24 {

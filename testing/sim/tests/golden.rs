@@ -8,8 +8,8 @@
 
 use siltdb::{
     BranchOptions, CompactionStrategy, Compression, Db, Durability, ErrorKind, Family,
-    FamilyOptions, Isolation, MergeOptions, OnConflict, Options, Read, RetentionFloor, WriteBatch,
-    WriteOptions,
+    FamilyOptions, Isolation, KeyOrder, MergeOptions, OnConflict, Options, Read, RetentionFloor,
+    TableKind, WriteBatch, WriteOptions,
     inspect::{self, Detail, Line},
 };
 use siltdb_base::{
@@ -38,6 +38,19 @@ const PREPARED: &str = "0.1-prepared";
 /// A family and clones of it, with references that hide newer entries.
 const CLONES: &str = "0.1-clones";
 
+/// Families with key orders, and one with a TTL.
+const ORDERS: &str = "0.1-orders";
+
+/// Key orders, each with keys in that order.
+const ORDERED: [(&str, &[&str]); 6] = [
+    ("u64", &["1", "255", "256", "18446744073709551615"]),
+    ("(i64,string)", &[r#"(-300,"b")"#, r#"(-1,"")"#, r#"(-1,"a\x00b")"#, r#"(7,"a")"#]),
+    ("reverse((string,u8))", &[r#"("b",0)"#, r#"("a\x00",1)"#, r#"("a",2)"#, r#"("a",1)"#]),
+    ("caseless", &["", "apple", "README", "readme", "Zebra"]),
+    ("(option(f64),bool,le[4])", &["(none,true,256)", "(some(-0.5),false,1)"]),
+    ("golden.order", &[r#""any bytes""#, r#""any\xff""#]),
+];
+
 /// Tables that were ingested, each reference with a global sequence.
 const INGESTED: &str = "0.1-ingested";
 /// Branches, changed and merged; one is checked out.
@@ -48,6 +61,9 @@ const TIERS: &str = "0.1-tiers";
 
 /// The cold directory of a database, by the extension of its stored name.
 const COLD: &str = "cold";
+
+/// B+tree tables of several levels of nodes, compressed and not.
+const BTREE: &str = "0.1-btree";
 
 /// Versions of keys from a retention floor on.
 const HISTORY: &str = "0.1-history";
@@ -352,6 +368,33 @@ fn write_clones(writer: &mut Writer) {
     writer.crash(db, Crash::Kill);
 }
 
+/// A family of each order with keys in a table and in the log, and one whose values expire.
+fn write_orders(writer: &mut Writer) {
+    let db = writer.open();
+    let ordered = ORDERED.map(|(name, keys)| {
+        let order = KeyOrder::named(name).unwrap();
+        let options = small(Compression::Lz4).key_order(order.clone());
+        let keys: Vec<_> = keys.iter().map(|key| order.key_of(key).unwrap()).collect();
+        (db.create_family(name, options).unwrap(), keys)
+    });
+    let ttl = Duration::from_millis(LATE_MS - WRITTEN_MS);
+    let expiring = db.create_family("expiring", small(Compression::Lz4).ttl(ttl)).unwrap();
+    let default = db.default_family();
+    for number in 0..120 {
+        writer.put(&default, format!("row:{number:05}").as_bytes(), &value(number, 10));
+    }
+    for (family, keys) in &ordered {
+        writer.put(family, &keys[0], b"in a table");
+    }
+    writer.put(&expiring, b"early", b"in a table");
+    db.flush().unwrap();
+    for (family, keys) in &ordered {
+        keys[1..].iter().for_each(|key| writer.put(family, key, b"in the log"));
+    }
+    writer.put(&expiring, b"late", b"in the log");
+    writer.crash(db, Crash::Kill);
+}
+
 /// A stream and table files, ingested over older entries and under later ones.
 fn write_ingested(writer: &mut Writer) {
     let db = writer.open();
@@ -483,6 +526,33 @@ fn write_tiers(writer: &mut Writer) {
     writer.crash(db, Crash::Kill);
 }
 
+/// Families of B+tree tables, with large keys so that one node is not enough, and one that has
+/// tables of both kinds.
+fn write_trees(writer: &mut Writer) {
+    let db = writer.open();
+    let trees = |compression| small(compression).table_kind(TableKind::BTree);
+    let plain = db.create_family("plain", trees(Compression::None).table_bytes(64 << 10)).unwrap();
+    let packed = db.create_family("packed", trees(Compression::Lz4)).unwrap();
+    let changed = db.create_family("changed", small(Compression::None)).unwrap();
+    for round in 0..3 {
+        for number in (round..90).step_by(3) {
+            let key = format!("row:{number:05}:{}", "long".repeat(120));
+            writer.put(&plain, key.as_bytes(), &value(number, 24 + number as usize % 400));
+            let key = format!("row:{number:05}");
+            writer.put(&packed, key.as_bytes(), &[number as u8; 90]);
+            writer.put(&changed, key.as_bytes(), &value(number, 60));
+        }
+        writer.put(&plain, b"large", &value(9, 3000 + round as usize));
+        writer.delete_range(&packed, b"row:00050", b"row:00060");
+        db.flush().unwrap();
+        db.settle().unwrap();
+        if round == 1 {
+            changed.set_options(&changed.options().table_kind(TableKind::BTree)).unwrap();
+        }
+    }
+    db.close().unwrap();
+}
+
 /// A key of the history, and what it holds in one version.
 fn version_of(number: u64, version: u64) -> (Vec<u8>, Vec<u8>) {
     (format!("row:{number:05}").into_bytes(), value(version * 1000 + number, 25))
@@ -564,6 +634,8 @@ fn written(name: &str) -> (Files, Files, Contents) {
     let mut writer = Writer::new();
     if name == CLONES {
         write_clones(&mut writer);
+    } else if name == ORDERS {
+        write_orders(&mut writer);
     } else if name == INGESTED {
         write_ingested(&mut writer);
     } else if name == BRANCHES {
@@ -574,6 +646,8 @@ fn written(name: &str) -> (Files, Files, Contents) {
         write_history(&mut writer);
     } else if name == STYLES {
         write_styles(&mut writer);
+    } else if name == BTREE {
+        write_trees(&mut writer);
     } else {
         fill_tables(&mut writer);
         lose_tail(&mut writer);
@@ -849,6 +923,29 @@ fn a_stored_clone_has_references_that_hide_what_is_newer() {
 }
 
 #[test]
+fn stored_families_keep_their_key_orders_and_their_ttl() {
+    let place = tempfile::tempdir().unwrap();
+    for (name, bytes) in files_of(&Path::new(STORED).join(ORDERS)) {
+        fs::write(place.path().join(name), bytes).unwrap();
+    }
+    let db = options().open(place.path()).unwrap();
+    for (name, texts) in ORDERED {
+        let family = db.family(name).unwrap();
+        let order = family.key_order();
+        assert_eq!(order.name(), name);
+        let keys = family.iter().unwrap().keys();
+        let keys: Vec<_> = keys.map(|key| order.text_of(&key.unwrap()).unwrap()).collect();
+        assert_eq!(keys, texts, "{name}");
+    }
+    let typed = db.family("u64").unwrap().typed::<u64, String>().unwrap();
+    assert_eq!(typed.last().unwrap(), Some((u64::MAX, "in the log".to_owned())));
+    let refused = db.family("u64").unwrap().typed::<i64, String>().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    let ttl = db.family("expiring").unwrap().options().get("ttl").unwrap();
+    assert_eq!(ttl, format!("{}ms", LATE_MS - WRITTEN_MS));
+}
+
+#[test]
 fn a_stored_ingest_has_one_sequence_number_in_all_its_families() {
     let mut tables = BTreeMap::<String, BTreeSet<String>>::new();
     let dir = Path::new(STORED).join(INGESTED);
@@ -955,10 +1052,31 @@ fn stored_families_have_their_strategies() {
 }
 
 #[test]
+fn a_stored_database_of_trees_has_tables_of_both_kinds_and_inner_nodes() {
+    let dir = Path::new(STORED).join(BTREE);
+    let (mut kinds, mut leaves, mut tall) = (BTreeSet::new(), BTreeSet::new(), 0);
+    for name in files_of(&dir).into_keys().filter(|name| name.ends_with(".table")) {
+        let mut index_frames = 0;
+        inspect::table(&dir.join(name), Detail::Summary, &mut |line| {
+            kinds.extend(line.field("index").map(str::to_owned));
+            leaves.extend(line.field("leaves").map(str::to_owned));
+            let number = |name| line.field(name).and_then(|text| text.parse::<u64>().ok());
+            index_frames = number("index_frames").unwrap_or(index_frames);
+            tall += u32::from(number("lowest_nodes").is_some_and(|lowest| lowest < index_frames));
+            Ok(())
+        })
+        .unwrap();
+    }
+    assert_eq!(kinds.into_iter().collect::<Vec<_>>(), ["blocks", "tree"]);
+    assert_eq!(leaves.into_iter().collect::<Vec<_>>(), ["entries", "searchable"]);
+    assert!(tall > 0, "no table has more than one node");
+}
+
+#[test]
 fn todays_code_writes_the_newest_stored_databases_byte_by_byte() {
-    [NEWEST, PREPARED, CLONES, INGESTED, BRANCHES, TIERS, HISTORY, STYLES]
-        .into_iter()
-        .for_each(compare_written);
+    let names =
+        [NEWEST, PREPARED, CLONES, ORDERS, INGESTED, BRANCHES, TIERS, HISTORY, BTREE, STYLES];
+    names.into_iter().for_each(compare_written);
 }
 
 fn compare_written(name: &str) {

@@ -19,6 +19,23 @@ fn only_the_mapped_variant_maps_and_it_says_so() {
     let told = |table| Siltdb::facts(&Config { table, ..Config::default() }).options;
     assert!(told(TableKind::Mapped).contains("None, read_io Map"));
     assert!(told(TableKind::Block).contains("Lz4, read_io Read"));
+    assert!(told(TableKind::MappedBtree).contains("None, read_io Map"));
+}
+
+#[test]
+fn tables_are_of_the_kind_that_is_asked_for() {
+    let kinds = [
+        (TableKind::Block, siltdb::TableKind::Block),
+        (TableKind::Btree, siltdb::TableKind::BTree),
+        (TableKind::MappedBtree, siltdb::TableKind::BTree),
+    ];
+    for (table, kind) in kinds {
+        let dir = tempfile::tempdir().unwrap();
+        let engine = Siltdb::open(dir.path(), &Config { table, ..Config::default() }).unwrap();
+        let expected = siltdb::FamilyOptions::new().table_kind(kind).get("table_kind").unwrap();
+        assert_eq!(engine.families[0].options().get("table_kind").unwrap(), expected);
+        engine.close().unwrap();
+    }
 }
 
 #[test]

@@ -6,8 +6,10 @@
 //! a key finds the key present; for the first, [`Known`] decides.
 
 use super::known::Known;
-use crate::formats::record::Record;
+use crate::formats::record::{BadRecord, Record};
+use crate::key_form::KeyForm;
 use siltdb::{Family, Result};
+use std::borrow::Cow;
 
 #[cfg(test)]
 mod tests;
@@ -80,6 +82,28 @@ impl Chunk {
             self.slots.clear();
         }
         (self.len, self.bytes) = (0, 0);
+    }
+
+    /// Replaces the text of each key by the key, and removes the records whose text is none.
+    /// Returns these.
+    pub fn encode(&mut self, keys: &KeyForm) -> Vec<BadRecord> {
+        let mut bad = Vec::new();
+        let mut index = 0;
+        while index < self.len {
+            let Placed { line, record, .. } = &mut self.slots[index];
+            match keys.encoded(&record.key).map(Cow::into_owned) {
+                Ok(key) => {
+                    record.key = key;
+                    index += 1;
+                }
+                Err(failure) => {
+                    bad.push(BadRecord { line: *line, column: 1, reason: failure.to_string() });
+                    self.slots[index..self.len].rotate_left(1);
+                    self.len -= 1;
+                }
+            }
+        }
+        bad
     }
 
     /// Determines which keys are new to `family`, with the help of `known`. Called once for a

@@ -5,7 +5,8 @@ use crate::{
     edit::{FEATURES_KNOWN, FORMAT_VERSION},
     garbage::Garbage,
     key_sketch::KeySketch,
-    table_meta::{IndexKind, KeySpan, RangeEnd, TableMeta},
+    options::TableKind,
+    table_meta::{KeySpan, RangeEnd, TableMeta},
 };
 use siltdb_base::{id::FamilyId, slice::Slice};
 
@@ -25,7 +26,7 @@ fn table(file: u64, bytes: u64) -> Change {
         logical_bytes: 8,
         file_bytes: bytes,
         key_sketch: KeySketch::default(),
-        index: IndexKind::Blocks,
+        kind: TableKind::Block,
         created_ms: 9,
         garbage: Garbage::default(),
         unknown: UnknownFields::default(),

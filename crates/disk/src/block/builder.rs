@@ -4,13 +4,68 @@
 
 use super::{
     BLOCK_HEADER_BYTES,
-    form::{KIND_BITS, KIND_MASK},
+    form::{KIND_BITS, KIND_MASK, OffsetWidth, short_head},
 };
 use siltdb_base::{
     codec::{put_varint, varint_len},
     id::SequenceNumber,
     key::{Entry, Trailer},
 };
+
+/// Whether a block on disk has what it is searched by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BlockLayout {
+    /// Its entries alone.
+    #[default]
+    Entries,
+    /// Its entries, and behind them their heads and offsets.
+    Searchable,
+}
+
+/// The bit of the width in the header of a block that has its arrays on disk.
+const SEARCHABLE: u8 = 1 << 7;
+
+impl BlockLayout {
+    fn bit(self) -> u8 {
+        match self {
+            Self::Entries => 0,
+            Self::Searchable => SEARCHABLE,
+        }
+    }
+
+    /// The width of trailers and the layout that `byte` stands for.
+    pub(super) fn split_width(byte: u8) -> (u8, Self) {
+        match byte & SEARCHABLE {
+            0 => (byte, Self::Entries),
+            _ => (byte & !SEARCHABLE, Self::Searchable),
+        }
+    }
+}
+
+/// What a block is searched by, as it is gathered for the disk.
+#[derive(Debug, Default)]
+struct ArraysBuilder {
+    heads: Vec<u8>,
+    offsets: Vec<usize>,
+}
+
+impl ArraysBuilder {
+    fn add(&mut self, suffix: &[u8], offset: usize) {
+        self.heads.extend_from_slice(&short_head(suffix).to_le_bytes());
+        self.offsets.push(offset);
+    }
+
+    /// Appends the arrays of a block whose entries end at `entries_end`.
+    fn append_to(&self, out: &mut Vec<u8>, entries_end: usize) {
+        out.extend_from_slice(&self.heads);
+        let width = OffsetWidth::within(entries_end);
+        for &offset in &self.offsets {
+            let mut bytes = [0; size_of::<u32>()];
+            width.write(offset, &mut bytes[..width.bytes()]);
+            out.extend_from_slice(&bytes[..width.bytes()]);
+        }
+    }
+}
 
 /// The bytes at the front that both have.
 #[must_use]
@@ -106,7 +161,7 @@ impl BlockBuilder {
     ///
     /// # Panics
     /// If there is no entry.
-    pub fn encode(&self, out: &mut Vec<u8>) {
+    pub fn encode(&self, layout: BlockLayout, out: &mut Vec<u8>) {
         out.clear();
         let first = self.first_key().expect("a block has an entry");
         let prefix = &first[..self.prefix_bytes];
@@ -117,14 +172,18 @@ impl BlockBuilder {
         put_varint(out, self.entries.len() as u64);
         put_varint(out, prefix.len() as u64);
         put_varint(out, base);
-        out.push(width as u8);
+        out.push(width as u8 | layout.bit());
         out.extend_from_slice(prefix);
+        let mut arrays = ArraysBuilder::default();
         let mut rest = &self.staged[..];
         for entry in &self.entries {
             let (key, after) = rest.split_at(entry.key_bytes);
             let (value, after) = after.split_at(entry.value_bytes);
             rest = after;
             let suffix = &key[prefix.len()..];
+            if layout == BlockLayout::Searchable {
+                arrays.add(suffix, out.len());
+            }
             put_varint(out, suffix.len() as u64);
             put_varint(out, value.len() as u64);
             let kind = entry.trailer.0 & u64::from(KIND_MASK);
@@ -133,20 +192,34 @@ impl BlockBuilder {
             out.extend_from_slice(suffix);
             out.extend_from_slice(value);
         }
+        arrays.append_to(out, out.len());
     }
 
     /// Writes over the contents of `out` what comes before the value in the block of `entry` alone.
-    pub fn encode_before_value(entry: &Entry<'_>, out: &mut Vec<u8>) {
+    /// Returns what comes after it.
+    pub fn encode_around_value(
+        entry: &Entry<'_>,
+        layout: BlockLayout,
+        out: &mut Vec<u8>,
+    ) -> Vec<u8> {
         out.clear();
         put_varint(out, 1);
         put_varint(out, entry.key.len() as u64);
         put_varint(out, entry.sequence.0);
         // The trailer is the kind, as its sequence number is the base.
-        out.push(1);
+        out.push(1 | layout.bit());
         out.extend_from_slice(entry.key);
+        let offset = out.len();
         put_varint(out, 0);
         put_varint(out, entry.value.len() as u64);
         out.push((Trailer::new(entry.sequence, entry.kind).0 & u64::from(KIND_MASK)) as u8);
+        let mut arrays = ArraysBuilder::default();
+        let mut behind = Vec::new();
+        if layout == BlockLayout::Searchable {
+            arrays.add(b"", offset);
+            arrays.append_to(&mut behind, out.len() + entry.value.len());
+        }
+        behind
     }
 
     /// Forgets the entries.

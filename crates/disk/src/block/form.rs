@@ -53,6 +53,17 @@ impl OffsetWidth {
         if bytes <= 1 << 16 { Self::Short } else { Self::Wide }
     }
 
+    /// Where the entries of a block of `bytes` end that has the arrays of `count` entries behind
+    /// them, and the width of its offsets; `None`, if the arrays are longer.
+    pub(super) fn before_arrays(bytes: usize, count: usize) -> Option<(usize, Self)> {
+        let end = |width: Self| bytes.checked_sub(count.checked_mul(HEAD_BYTES + width.bytes())?);
+        let short = end(Self::Short)?;
+        match Self::within(short) {
+            Self::Short => Some((short, Self::Short)),
+            Self::Wide => Some((end(Self::Wide)?, Self::Wide)),
+        }
+    }
+
     /// Bytes of an offset.
     #[inline]
     pub(super) fn bytes(self) -> usize {
@@ -66,8 +77,8 @@ impl OffsetWidth {
     #[inline]
     pub(super) fn write(self, offset: usize, out: &mut [u8]) {
         match self {
-            Self::Short => out.copy_from_slice(&(offset as u16).to_ne_bytes()),
-            Self::Wide => out.copy_from_slice(&(offset as u32).to_ne_bytes()),
+            Self::Short => out.copy_from_slice(&(offset as u16).to_le_bytes()),
+            Self::Wide => out.copy_from_slice(&(offset as u32).to_le_bytes()),
         }
     }
 
@@ -76,10 +87,10 @@ impl OffsetWidth {
     /// # Panics
     /// If they are too few.
     #[inline]
-    fn read(self, bytes: &[u8]) -> usize {
+    pub(super) fn read(self, bytes: &[u8]) -> usize {
         match self {
-            Self::Short => u16::from_ne_bytes(*bytes.first_chunk().expect("index < count")).into(),
-            Self::Wide => u32::from_ne_bytes(*bytes.first_chunk().expect("index < count")) as usize,
+            Self::Short => u16::from_le_bytes(*bytes.first_chunk().expect("index < count")).into(),
+            Self::Wide => u32::from_le_bytes(*bytes.first_chunk().expect("index < count")) as usize,
         }
     }
 }

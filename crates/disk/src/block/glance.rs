@@ -1,16 +1,16 @@
 //! Looking up one key in the bytes of a block that is not going to be kept.
 //!
 //! It derives nothing from them that would help the next lookup: what lies before the entry is
-//! walked over.
+//! walked over, unless the heads of the entries lie on disk.
 
 use super::{
     Header,
-    form::{Located, PADDING_BYTES},
+    form::{HEAD_BYTES, Located, PADDING_BYTES, short_head},
 };
 use siltdb_base::{
     error::{Error, Result},
     id::SequenceNumber,
-    key::head,
+    key::{compare, head},
 };
 use std::cmp::Ordering;
 
@@ -47,6 +47,10 @@ pub fn glance(raw: &[u8], entries: u64, key: &[u8], visible: SequenceNumber) -> 
     let Some(suffix) = key.strip_prefix(&raw[header.prefix_start as usize..entries_start]) else {
         return Ok(Glance::Absent);
     };
+    if let Some(place) = header.arrays_place() {
+        let raw = (&raw[..header.padded_end()], &raw[place]);
+        return search(&header, raw, suffix, visible);
+    }
     let sought = head(suffix);
     let mut at = entries_start;
     let mut absent = Glance::Absent;
@@ -65,4 +69,48 @@ pub fn glance(raw: &[u8], entries: u64, key: &[u8], visible: SequenceNumber) -> 
         }
     }
     Ok(absent)
+}
+
+/// The same by the `arrays` of the block, which lie on disk.
+fn search(
+    header: &Header,
+    (raw, arrays): (&[u8], &[u8]),
+    suffix: &[u8],
+    visible: SequenceNumber,
+) -> Result<Glance> {
+    let count = header.count as usize;
+    let (heads, offsets) = arrays.split_at(count * HEAD_BYTES);
+    let heads = heads.as_chunks::<HEAD_BYTES>().0;
+    let sought = short_head(suffix);
+    let mut low = heads.partition_point(|head| u32::from_le_bytes(*head) < sought);
+    let end = low + heads[low..].partition_point(|head| *head == sought.to_le_bytes());
+    let width = header.form.offset_width();
+    let entry_at = |index: usize| {
+        let at = width.read(&offsets[index * width.bytes()..]);
+        header.form.check(raw, at)
+    };
+    let mut high = end;
+    // The first at or behind (suffix, visible) among those that have the head.
+    while low < high {
+        let middle = low.midpoint(high);
+        let entry = entry_at(middle)?;
+        let found = (&raw[entry.suffix_start..entry.value_start], entry.sequence);
+        if compare(found, (suffix, visible)) == Ordering::Less {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    if low < end {
+        let entry = entry_at(low)?;
+        if raw[entry.suffix_start..entry.value_start] == *suffix {
+            entry.check_kind(raw)?;
+            return Ok(Glance::Found(entry));
+        }
+    }
+    let before = low.checked_sub(1).filter(|&before| heads[before] == sought.to_le_bytes());
+    match before.map(entry_at).transpose()? {
+        Some(entry) if raw[entry.suffix_start..entry.value_start] == *suffix => Ok(Glance::Newer),
+        _ => Ok(Glance::Absent),
+    }
 }

@@ -16,6 +16,10 @@ const KINDS: [EntryKind; 6] = [
 ];
 
 fn raw(entries: &[Owned]) -> Vec<u8> {
+    raw_as(BlockLayout::Entries, entries)
+}
+
+fn raw_as(layout: BlockLayout, entries: &[Owned]) -> Vec<u8> {
     let mut builder = BlockBuilder::default();
     for (key, sequence, kind, value) in entries {
         builder.add(Entry { key, sequence: SequenceNumber(*sequence), kind: *kind, value });
@@ -24,7 +28,7 @@ fn raw(entries: &[Owned]) -> Vec<u8> {
     let last = entries.last().unwrap();
     assert_eq!(builder.last().unwrap(), (&last.0[..], SequenceNumber(last.1)));
     let mut out = vec![1];
-    builder.encode(&mut out);
+    builder.encode(layout, &mut out);
     builder.clear();
     assert!(builder.is_empty() && builder.last().is_none());
     out
@@ -54,6 +58,23 @@ fn check_against(entries: &[Owned], probes: &[(Vec<u8>, u64)]) {
     assert_eq!(copy_of_mapped.bytes(), copied.bytes());
     for block in [copied, mapped, copy_of_mapped] {
         check_block(&block, entries, probes);
+    }
+    let searchable = raw_as(BlockLayout::Searchable, entries);
+    let padded = bytes::Bytes::from([&searchable[..], &[0xff; Block::BYTES_BEHIND]].concat());
+    check_glances(&searchable, entries, probes);
+    let copied = Block::parse(&searchable).unwrap();
+    assert_eq!(copied.arrays.len() - PADDING_BYTES, searchable.len(), "arrays stand once");
+    let mapped = map(&searchable).unwrap();
+    assert!(mapped.is_searchable());
+    let copy_of_mapped = mapped.copy_into(Buffer::copy_on_heap);
+    for block in [copied, mapped, copy_of_mapped, Block::in_place(&padded).unwrap()] {
+        check_block(&block, entries, probes);
+    }
+    // Arrays that say something else are refused.
+    for at in [raw.len(), searchable.len() - 1] {
+        let mut wrong = searchable.clone();
+        wrong[at] ^= 1;
+        assert!(map(&wrong).is_err() && Block::parse(&wrong).is_err());
     }
 }
 
@@ -192,7 +213,7 @@ fn the_estimate_is_near_the_length() {
     }
     let estimate = builder.raw_bytes_with(b"", 0);
     let mut out = Vec::new();
-    builder.encode(&mut out);
+    builder.encode(BlockLayout::Entries, &mut out);
     assert!(estimate.abs_diff(out.len()) < 150, "{estimate} {}", out.len());
 }
 
@@ -336,7 +357,7 @@ fn block_of_one_entry_is_what_comes_before_its_value_and_the_value() {
             let mut out = vec![1];
             let sequence = SequenceNumber(sequence);
             let entry = Entry { key, sequence, kind, value: &value };
-            BlockBuilder::encode_before_value(&entry, &mut out);
+            BlockBuilder::encode_around_value(&entry, BlockLayout::Entries, &mut out);
             out.extend_from_slice(&value);
             assert!(out == raw(&[(key.to_vec(), sequence.0, kind, value)]), "{kind:?} {length}");
         }

@@ -8,8 +8,9 @@ use crate::{
     fields::UnknownFields,
     garbage::Garbage,
     key_sketch::{KeySketch, SketchBuilder},
+    options::TableKind,
     prepared::{HeldKeys, HeldLock, HeldMode},
-    table_meta::{IndexKind, KeySpan, RangeEnd, TableMeta},
+    table_meta::{KeySpan, RangeEnd, TableMeta},
 };
 use proptest::prelude::*;
 use siltdb_base::{
@@ -47,7 +48,7 @@ fn table(file: u64) -> TableReference {
             logical_bytes: 8,
             file_bytes: 4096,
             key_sketch: sample(&[17, 18, u64::MAX]),
-            index: IndexKind::Blocks,
+            kind: TableKind::Block,
             created_ms: 9,
             garbage: Garbage::default(),
             unknown: UnknownFields::default(),

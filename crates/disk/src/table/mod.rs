@@ -17,9 +17,9 @@ mod read;
 mod scan;
 mod writer;
 
+pub use format::block_info::BlockInfo;
 pub use format::block_stats::Contents;
 pub use format::footer::{FOOTER_BYTES, Footer};
-pub use format::index::BlockInfo;
 pub use read::cursor::TableCursor;
 pub use read::extent::Extent;
 pub use scan::block_walk::BlockWalk;

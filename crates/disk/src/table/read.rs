@@ -2,10 +2,13 @@
 
 pub(super) mod mapped;
 pub(super) mod source;
+pub(super) mod tree;
+pub(super) mod contents;
 pub(super) mod readahead;
 pub(super) mod table_filter;
 pub(super) mod reader;
 pub(super) mod lookup;
 pub(super) mod extent;
 pub(super) mod key_block;
+pub(super) mod tree_position;
 pub(super) mod cursor;

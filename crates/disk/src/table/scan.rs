@@ -3,5 +3,6 @@
 pub(super) mod table_scan;
 pub(super) mod block_walk;
 pub(super) mod scan_cursor;
+pub(super) mod verify_tree;
 pub(super) mod verify;
 pub(super) mod salvage;

@@ -11,13 +11,14 @@ mod lookup;
 mod mapped;
 mod model;
 mod salvage;
+mod trees;
 
 use super::*;
 use crate::{
     block::Block,
     cache::{Cache, TableMemory},
-    options::{Compression, TableOptions},
-    table::format::index::BlockInfo,
+    options::{Compression, TableKind, TableOptions},
+    table::{format::index::Index, read::contents::TableIndex},
     table_meta::TableMeta,
 };
 use siltdb_base::{
@@ -30,7 +31,7 @@ use siltdb_base::{
     slice::Slice,
     tombstone::{Fragments, RangeTombstone},
 };
-use std::{ops::ControlFlow, path::Path, sync::Arc};
+use std::{cell::Cell, ops::ControlFlow, path::Path, sync::Arc};
 
 type Owned = (Vec<u8>, u64, EntryKind, Vec<u8>);
 
@@ -73,8 +74,38 @@ fn new_cache(capacity: usize) -> Arc<Cache> {
     Cache::new(Arc::new(Budget::new(1 << 30)), capacity, TableMemory::Beside)
 }
 
+thread_local! {
+    /// The kind of the tables that a test writes. Tests of block tables are called by `trees` with
+    /// the other kind.
+    static KIND: Cell<TableKind> = const { Cell::new(TableKind::Block) };
+}
+
 fn options(compression: Compression) -> TableOptions {
-    TableOptions { block_bytes: 1024, compression, filter_bits_per_key: 10 }
+    let kind = KIND.get();
+    TableOptions { block_bytes: 1024, compression, kind, ..TableOptions::default() }
+}
+
+impl Table {
+    /// What the index says of a block, whichever the kind of the table.
+    fn block_info(&self, number: usize) -> BlockInfo<'static> {
+        let mut blocks = passing(self).unwrap().blocks().unwrap();
+        blocks.go_to(number).unwrap();
+        let info = blocks.block().unwrap();
+        let (first_key, last_key) = (info.first_key.to_vec().leak(), info.last_key.to_vec().leak());
+        BlockInfo { first_key, last_key, ..info }
+    }
+
+    fn read_sealed(&self, number: usize) -> Result<SealedBlock> {
+        passing(self)?.read_sealed(&self.block_info(number))
+    }
+
+    /// The index of a block table.
+    fn whole(&self) -> &Index {
+        match &self.contents.index {
+            TableIndex::Whole(index) => index,
+            TableIndex::Tree(_) => panic!("a B+tree table"),
+        }
+    }
 }
 
 fn entry(owned: &Owned) -> Entry<'_> {

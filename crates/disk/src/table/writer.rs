@@ -5,21 +5,21 @@
 
 use crate::table::format::block_stats::{BlockStats, Contents};
 use crate::table::format::footer::{FOOTER_BYTES, Footer};
-use crate::table::format::index::IndexBuilder;
-use crate::table::format::properties::{ExternalTable, Properties, TableOrigin};
+use crate::table::format::index_writer::IndexWriter;
+use crate::table::format::properties::{ExternalTable, Properties, TableOrigin, TreeProperties};
 use crate::table::format::sealed::SealedBlock;
 use crate::table::format::tombstones;
 use crate::table::scan::table_scan::TableScan;
 use crate::{
-    block::BlockBuilder,
+    block::{BlockBuilder, BlockLayout},
     compress::{Codec, Compressor, LZ4_RAW_BYTES_MAX},
     fields::UnknownFields,
     filter::FilterBuilder,
     frame::{FRAME_BYTES_MIN, FrameKind, FramePlace, enclose, moved_checksum, seal},
     garbage::{GarbageBuilder, Repeats},
     key_sketch::SketchBuilder,
-    options::{Compression, TableOptions},
-    table_meta::{IndexKind, KeySpan, RangeEnd, TableMeta},
+    options::{Compression, TableKind, TableOptions},
+    table_meta::{KeySpan, RangeEnd, TableMeta},
 };
 use siltdb_base::{
     checksum::xxh3,
@@ -56,7 +56,9 @@ pub struct TableWriter<'f> {
     stats: BlockStats,
     /// Stats of the finished blocks.
     total: BlockStats,
-    index: IndexBuilder,
+    index: IndexWriter,
+    /// How its blocks are written.
+    layout: BlockLayout,
     filter: FilterBuilder,
     sample: SketchBuilder,
     garbage: GarbageBuilder,
@@ -95,7 +97,11 @@ impl<'f> TableWriter<'f> {
             block: BlockBuilder::default(),
             stats: BlockStats::default(),
             total: BlockStats::default(),
-            index: IndexBuilder::default(),
+            index: IndexWriter::new(options.kind),
+            layout: match (options.kind, options.compression) {
+                (TableKind::BTree, Compression::None) => BlockLayout::Searchable,
+                _ => BlockLayout::Entries,
+            },
             filter: FilterBuilder::default(),
             sample: SketchBuilder::default(),
             garbage: GarbageBuilder::default(),
@@ -172,11 +178,11 @@ impl<'f> TableWriter<'f> {
     /// Writes the block of one long entry, whose facts are those of the open block.
     fn add_alone(&mut self, entry: &Entry<'_>) -> Result<()> {
         debug_assert!(self.block.is_empty(), "it does not fit into a block with others");
-        BlockBuilder::encode_before_value(entry, &mut self.raw);
+        let behind = BlockBuilder::encode_around_value(entry, self.layout, &mut self.raw);
         let place = FramePlace { table: self.uid, offset: self.written };
-        let envelope = enclose(FrameKind::Data, place, &[&self.raw, entry.value]);
+        let envelope = enclose(FrameKind::Data, place, &[&self.raw, entry.value, &behind]);
         let start = self.written;
-        for piece in [&envelope.head, &self.raw, entry.value, &envelope.checksum] {
+        for piece in [&envelope.head, &self.raw, entry.value, &behind, &envelope.checksum] {
             self.file.append(piece)?;
             self.written += piece.len() as u64;
         }
@@ -199,8 +205,8 @@ impl<'f> TableWriter<'f> {
         self.tombstones.push(tombstone.clone());
     }
 
-    /// Copies a block of another table without encoding it again. Its entries must follow those
-    /// before.
+    /// Copies a block of another table, without encoding it again if blocks of this one are laid
+    /// out as it is. Its entries must follow those before.
     ///
     /// The block was verified when it was read; its keys are hashed for filter and sample. An open
     /// block is finished first, however small.
@@ -212,6 +218,9 @@ impl<'f> TableWriter<'f> {
     /// If the block is not after what was added before: it would become durable.
     pub fn add_sealed(&mut self, sealed: &SealedBlock) -> Result<()> {
         let block = sealed.block();
+        if block.is_searchable() != (self.layout == BlockLayout::Searchable) {
+            return self.add_entries(sealed);
+        }
         let mut key = Vec::new();
         block.copy_key(0, &mut key);
         let mut repeats = self.check_follows(&key, block.entry(0).sequence);
@@ -241,6 +250,19 @@ impl<'f> TableWriter<'f> {
         self.total.merge(sealed.stats());
         self.first_key.get_or_insert(first_key);
         self.last = Some((last.0.to_vec(), last.1));
+        Ok(())
+    }
+
+    /// Adds the entries of a block that is not laid out as those of this table.
+    fn add_entries(&mut self, sealed: &SealedBlock) -> Result<()> {
+        let block = sealed.block();
+        let mut key = Vec::new();
+        for index in 0..block.count() {
+            block.copy_key(index, &mut key);
+            let entry = block.entry(index);
+            let (sequence, kind, value) = (entry.sequence, entry.kind, entry.value);
+            self.add(Entry { key: &key, sequence, kind, value })?;
+        }
         Ok(())
     }
 
@@ -287,10 +309,16 @@ impl<'f> TableWriter<'f> {
         let filter_bytes = self.write_filter()?;
         let tombstone_bytes = self.write_tombstones(&fragments)?;
         let data_frames = self.index.blocks();
-        let mut index_bytes = Vec::new();
-        for raw in std::mem::take(&mut self.index).finish() {
-            index_bytes.push(self.write_frame(FrameKind::Index, &raw)?);
-        }
+        let kind = self.options.kind;
+        let index = std::mem::replace(&mut self.index, IndexWriter::new(kind));
+        let frames = index.finish(&mut |kind, raw| {
+            let start = self.written;
+            self.write_frame(kind, raw)?;
+            Ok(start..self.written)
+        })?;
+        let leaves = self.layout;
+        let tree =
+            (kind == TableKind::BTree).then_some(TreeProperties { lowest: frames.lowest, leaves });
         let (mut oldest, mut newest) = (self.total.sequence_min, self.total.sequence_max);
         for tombstone in fragments.tombstones() {
             oldest = oldest.min(tombstone.sequence);
@@ -308,7 +336,7 @@ impl<'f> TableWriter<'f> {
             expiry_min_ms: self.total.expiry_min_ms,
             logical_bytes: self.total.logical_bytes,
             file_bytes: 0,
-            index: IndexKind::Blocks,
+            kind,
             created_ms: self.created_ms,
             key_sketch: self.sample.finish(),
             garbage: std::mem::take(&mut self.garbage).finish(),
@@ -320,7 +348,8 @@ impl<'f> TableWriter<'f> {
             data_frames,
             filter_bytes,
             tombstone_bytes,
-            index_bytes,
+            index_bytes: frames.bytes,
+            tree,
             origin: self.origin.take(),
             external: self.external.take(),
             unknown: UnknownFields::default(),
@@ -372,7 +401,7 @@ impl<'f> TableWriter<'f> {
             }),
             "checked entry by entry"
         );
-        self.block.encode(&mut self.raw);
+        self.block.encode(self.layout, &mut self.raw);
         self.frame.clear();
         let place = FramePlace { table: self.uid, offset: self.written };
         seal(FrameKind::Data, place, &self.raw, &mut self.compressor, &mut self.frame);
@@ -405,7 +434,13 @@ impl<'f> TableWriter<'f> {
         }
         let place = FramePlace { table: self.uid, offset: self.written };
         self.frame.clear();
-        seal(kind, place, raw, &mut self.compressor, &mut self.frame);
+        // Nodes are searched where they lie; the bits of a filter are as good as random.
+        let mut none = Compressor::new(Compression::None);
+        let compressor = match kind {
+            FrameKind::Node | FrameKind::Filter => &mut none,
+            _ => &mut self.compressor,
+        };
+        seal(kind, place, raw, compressor, &mut self.frame);
         self.append_frame()?;
         Ok(self.frame.len() as u64)
     }
@@ -417,12 +452,7 @@ impl<'f> TableWriter<'f> {
         let mut raw = Vec::new();
         let filter = std::mem::take(&mut self.filter);
         filter.encode(self.options.filter_bits_per_key, &mut raw);
-        // The bits are as good as random: compressing them is in vain.
-        let compressor =
-            std::mem::replace(&mut self.compressor, Compressor::new(Compression::None));
-        let bytes = self.write_frame(FrameKind::Filter, &raw);
-        self.compressor = compressor;
-        bytes
+        self.write_frame(FrameKind::Filter, &raw)
     }
 
     fn write_tombstones(&mut self, fragments: &Fragments) -> Result<u64> {

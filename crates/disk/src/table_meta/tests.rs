@@ -49,7 +49,7 @@ fn meta() -> TableMeta {
         logical_bytes: 7,
         file_bytes: 1 << 40,
         key_sketch: sample.finish(),
-        index: IndexKind::Blocks,
+        kind: TableKind::Block,
         created_ms: 8,
         garbage: garbage(),
         unknown: UnknownFields::default(),
@@ -95,7 +95,7 @@ fn a_summary_round_trips_and_a_cut_is_refused_or_leaves_a_shorter_one() {
     assert_eq!(read.len(), 4);
     for (end, read) in read {
         assert_eq!(encoded(&read), bytes[..end].to_vec());
-        assert!(read != meta && read.index == IndexKind::Blocks);
+        assert!(read != meta && read.kind == TableKind::Block);
     }
 }
 
@@ -121,6 +121,6 @@ fn what_a_later_version_says_of_a_table_is_kept_or_refused_by_name() {
 fn an_unknown_index_kind_is_unsupported() {
     let mut bytes = encoded(&meta());
     let at = bytes.windows(3).position(|field| field == [12, 1, 1]).unwrap();
-    bytes[at + 2] = 2;
+    bytes[at + 2] = 3;
     assert_eq!(TableMeta::decode(&bytes).unwrap_err().kind(), ErrorKind::Unsupported);
 }

@@ -11,10 +11,11 @@
 //! empty ranges are forgotten, because no writer reports what comes.
 
 use crate::{
-    archive::place::open_archive,
+    archive::{info::without_operator, place::open_archive},
     catalog::family::{DEFAULT_FAMILY, FamilyData, check_name},
     copying::{CopyProgress, FileCopy, OnProgress},
     database::Database,
+    family_options::other_key_order,
     install::{create_change, install_with},
     jobs::{
         context::{purge, with_context},
@@ -36,8 +37,7 @@ use siltdb_disk::{
     edit::Change,
 };
 use siltdb_tree::{
-    merge_operator::{AbsentOperator, MergeOperator},
-    options::TreeOptions,
+    options::{BYTEWISE, TreeOptions},
     read::visible::bounds::Bounds,
     rewrite::job::{JobContext, JobOutput, NewTables},
     rewrite::load::{LoadTarget, load},
@@ -231,7 +231,9 @@ fn targets(
         let (id, options) = match name {
             DEFAULT_FAMILY => {
                 let default = database.catalog.families.named(name)?;
-                (default.id, TreeOptions::clone(&default.tree.options()))
+                let options = TreeOptions::clone(&default.tree.options());
+                check_key_order(&options, family).map_err(|error| error.or_file(archive.path()))?;
+                (default.id, options)
             }
             _ => {
                 let options = options(database, family, request.operators);
@@ -243,6 +245,17 @@ fn targets(
         targets.push(ImportTarget { from, name, id, options, bytes });
     }
     Ok(targets)
+}
+
+/// Checks that a family of the archive has the key order of the default family, which is filled and
+/// keeps its options.
+fn check_key_order(default: &TreeOptions, family: &ArchivedFamily) -> Result<()> {
+    let archived = without_operator(&family.options)?;
+    if archived.key_order == default.key_order {
+        return Ok(());
+    }
+    let name = |options: &TreeOptions| options.key_order.as_deref().unwrap_or(BYTEWISE).to_owned();
+    Err(other_key_order(&name(default), &name(&archived)))
 }
 
 /// The options that a family gets.
@@ -263,13 +276,7 @@ fn options(
                 _ => error,
             })
         }
-        ImportedOperators::Leave => {
-            let absent = |name: &str| -> Option<Arc<dyn MergeOperator>> {
-                Some(Arc::new(AbsentOperator::new(name)))
-            };
-            let options = TreeOptions::decode(&family.options, &absent)?;
-            Ok(TreeOptions { merge_operator: None, ..options })
-        }
+        ImportedOperators::Leave => without_operator(&family.options),
     }
 }
 

@@ -1,7 +1,12 @@
 //! What an archive says of itself.
 
+use siltdb_base::error::Result;
 use siltdb_disk::archive::{directory::ArchivedFamily, reader::ArchiveFile};
-use std::path::PathBuf;
+use siltdb_tree::{
+    merge_operator::{AbsentOperator, MergeOperator},
+    options::TreeOptions,
+};
+use std::{path::PathBuf, sync::Arc};
 
 /// The facts about an archive in its directory.
 #[non_exhaustive]
@@ -60,6 +65,9 @@ pub struct ArchiveFamilyInfo {
     pub expiry_min_ms: Option<u64>,
     /// The name of the merge operator that folded its values.
     pub merge_operator: Option<String>,
+    /// The name of its key order; `None` for the order of bytes, and if this version cannot read
+    /// its options.
+    pub key_order: Option<Arc<str>>,
 }
 
 impl ArchiveFamilyInfo {
@@ -70,6 +78,19 @@ impl ArchiveFamilyInfo {
             bytes: family.logical_bytes(),
             expiry_min_ms: family.expiry_min_ms(),
             merge_operator: family.merge_operator.clone(),
+            key_order: without_operator(&family.options).ok().and_then(|options| options.key_order),
         }
     }
+}
+
+/// The options of a family in an archive, but for its merge operator.
+///
+/// # Errors
+/// As [`TreeOptions::decode`].
+pub fn without_operator(encoded: &[u8]) -> Result<TreeOptions> {
+    let absent = |name: &str| -> Option<Arc<dyn MergeOperator>> {
+        Some(Arc::new(AbsentOperator::new(name)))
+    };
+    let options = TreeOptions::decode(encoded, &absent)?;
+    Ok(TreeOptions { merge_operator: None, ..options })
 }

@@ -3,18 +3,17 @@
 use super::Engine;
 use crate::{
     catalog::family::FamilyData,
-    ingest::{self, Ingested},
+    ingest::{self, IngestStream, Ingested},
 };
 use siltdb_base::{error::Result, key::EntryKind};
-use siltdb_tree::rewrite::ingest::IngestWriter;
 use std::{path::PathBuf, sync::Arc};
 
 impl Engine {
-    /// A writer of an ingest into `family`.
+    /// A stream of sorted entries into `family`.
     ///
     /// # Errors
     /// `NotFound`, if the family was dropped; `ReadOnly`, `Poisoned`, `Closed`.
-    pub fn begin_ingest(&self, family: &FamilyData) -> Result<IngestWriter> {
+    pub fn begin_ingest(&self, family: &FamilyData) -> Result<IngestStream> {
         self.check_writable(family)?;
         Ok(ingest::begin(self, family))
     }
@@ -25,36 +24,37 @@ impl Engine {
     /// As [`ingest::add`].
     pub fn add_to_ingest(
         &self,
-        writer: &mut IngestWriter,
+        stream: &mut IngestStream,
         kind: EntryKind,
         entry: (&[u8], &[u8]),
     ) -> Result<()> {
-        self.at_work(|database| ingest::add(database, writer, kind, entry))
+        self.at_work(|database| ingest::add(database, stream, kind, entry))
     }
 
-    /// Ingests what was written.
+    /// Ingests what was added.
     ///
     /// # Errors
     /// As [`ingest::finish`].
-    pub fn end_ingest(&self, family: &Arc<FamilyData>, writer: IngestWriter) -> Result<Ingested> {
-        let mut writer = Some(writer);
+    pub fn end_ingest(&self, family: &Arc<FamilyData>, stream: IngestStream) -> Result<Ingested> {
+        let mut stream = Some(stream);
         let ingested = self.at_work(|database| {
-            ingest::finish(database, family, writer.take().expect("work is done once"))
+            ingest::finish(database, family, stream.take().expect("work is done once"))
         });
-        writer.into_iter().for_each(|writer| self.cancel_ingest(writer));
+        stream.into_iter().for_each(|stream| self.cancel_ingest(stream));
         ingested
     }
 
     /// Removes what an ingest has written. If the database is closed, the next opening does.
-    pub fn cancel_ingest(&self, writer: IngestWriter) {
-        let mut writer = Some(writer);
-        let mut remove = || {
-            drop(writer.take());
-            Ok(())
-        };
+    pub fn cancel_ingest(&self, stream: IngestStream) {
+        let mut stream = Some(stream);
         // Refused once the database is closing, and in a forked child.
-        let _ = self.writable().and_then(|database| database.at_work(|_| remove()));
-        writer.into_iter().for_each(IngestWriter::abandon);
+        let _ = self.writable().and_then(|database| {
+            database.at_work(|database| {
+                stream.take().into_iter().for_each(|stream| ingest::cancel(database, stream));
+                Ok(())
+            })
+        });
+        stream.into_iter().for_each(IngestStream::abandon);
     }
 
     /// Ingests table files, each into the family beside it.

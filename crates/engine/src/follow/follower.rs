@@ -43,6 +43,7 @@ use crate::{
         cold::{ColdLocking, attach_to_read},
         directory::open_directory,
         manifest_watch::ManifestWatch,
+        recovery::check_key_order,
     },
     options::{Access, Create, EngineOptions},
 };
@@ -133,8 +134,8 @@ impl DatabaseFollower {
     /// Opens a follower of the database in `dir`, and catches up.
     ///
     /// # Errors
-    /// `NotFound`, without a database; `InvalidArgument`, for a bad option; as
-    /// [`DatabaseFollower::catch_up`].
+    /// `NotFound`, without a database; `InvalidArgument`, for a bad option or another key order of
+    /// the default family; as [`DatabaseFollower::catch_up`].
     pub fn open(dir: &Path, options: EngineOptions) -> Result<Self> {
         options.check()?;
         let access = Access::ReadOnly;
@@ -142,6 +143,7 @@ impl DatabaseFollower {
         let (directory, _) = open_directory(dir, &options)?;
         let mut core = Core::new(dir, options, directory);
         let state = core.catch_up()?.expect("the first state is always new");
+        check_key_order(&state)?;
         let state = Mutex::new(Engine::of_state(state));
         Ok(Self { core_io: Mutex::new(core), state })
     }

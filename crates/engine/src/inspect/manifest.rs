@@ -19,6 +19,7 @@ use siltdb_disk::{
         record::RecordKind,
         segment::SegmentHeader,
     },
+    options::TableKind,
     prepared::PreparedBatch,
     table_meta::{KeySpan, RangeEnd, TableMeta},
 };
@@ -234,7 +235,7 @@ pub(super) fn with_summary(line: Line, meta: &TableMeta) -> Line {
         .with_number("sequence_max", meta.sequence_max.0)
         .with_number("logical_bytes", meta.logical_bytes)
         .with_number("table_bytes", meta.file_bytes)
-        .with("index", meta.index.as_str())
+        .with("index", index_word(meta.kind))
         .with_number("sampled_keys", meta.key_sketch.keys() as u64);
     let mut line = with_unknown(line, &meta.unknown);
     if meta.created_ms > 0 {
@@ -257,6 +258,13 @@ fn with_range(line: Line, [first, last]: [&'static str; 2], range: &KeySpan) -> 
     match range.end {
         RangeEnd::Inclusive => line,
         RangeEnd::Exclusive => line.with("range_end", "exclusive"),
+    }
+}
+
+fn index_word(kind: TableKind) -> &'static str {
+    match kind {
+        TableKind::BTree => "tree",
+        _ => "blocks",
     }
 }
 

@@ -12,14 +12,13 @@ use super::{
     wal::{kind_name, with_payload},
 };
 use siltdb_base::{
-    budget::Budget,
     error::{Error, Result},
-    fs::{File, Fs, ReadIo},
+    fs::{File, Fs},
 };
 use siltdb_disk::{
-    cache::{Cache, TableMemory},
+    block::BlockLayout,
     frame::{Frame, FrameKind, FramePlace},
-    table::{BlockInfo, Contents, FOOTER_BYTES, Footer, Properties, Table},
+    table::{BlockInfo, Contents, FOOTER_BYTES, Footer, Properties, SealedBlock, TableScan},
 };
 use std::{path::Path, sync::Arc};
 
@@ -131,6 +130,14 @@ fn report_table(bytes: &TableBytes<'_>, detail: Detail, on_line: OnLine<'_>) -> 
         .with_number("index_bytes", properties.index_bytes.iter().sum())
         .with_number("properties_bytes", footer.properties_bytes);
     on_line(with_unknown(line, &properties.unknown))?;
+    if let Some(tree) = &properties.tree {
+        let leaves = match tree.leaves {
+            BlockLayout::Entries => "entries",
+            BlockLayout::Searchable => "searchable",
+        };
+        let line = Line::new("tree").with_number("lowest_nodes", tree.lowest as u64);
+        on_line(line.with("leaves", leaves))?;
+    }
     if let Some(origin) = &properties.origin {
         let line = Line::new("origin").with_number("family", origin.family.0.into());
         on_line(line.with_bytes("name", origin.name.as_bytes()))?;
@@ -142,15 +149,15 @@ fn report_table(bytes: &TableBytes<'_>, detail: Detail, on_line: OnLine<'_>) -> 
     if detail < Detail::Records {
         return Ok(());
     }
-    // Blocks are read past the cache, so that it needs no capacity.
-    let cache = Cache::new(Arc::new(Budget::new(usize::MAX)), 0, TableMemory::Beside);
     let (file, length) = (Arc::clone(bytes.file), footer.table_bytes);
-    let table = Table::open(file, bytes.path, bytes.offset, length, None, ReadIo::Read, &cache)?;
-    for index in 0..table.block_count() {
-        on_line(block_line(index, &table.block_info(index)))?;
+    let table = TableScan::open(file, bytes.path, bytes.offset, length, &properties.meta)?;
+    let mut blocks = table.blocks()?;
+    while let Some(info) = blocks.block() {
+        on_line(block_line(blocks.number(), &info))?;
         if detail >= Detail::Operations {
-            report_entries(&table, index, on_line)?;
+            report_entries(&table.read_sealed(&info)?, on_line)?;
         }
+        blocks.advance()?;
     }
     if detail >= Detail::Operations {
         report_tombstones(&table, on_line)?;
@@ -187,8 +194,7 @@ fn flags(contents: Contents) -> String {
     if set.is_empty() { "plain".to_owned() } else { set.join("+") }
 }
 
-fn report_entries(table: &Table, index: usize, on_line: OnLine<'_>) -> Result<()> {
-    let sealed = table.read_sealed(index)?;
+fn report_entries(sealed: &SealedBlock, on_line: OnLine<'_>) -> Result<()> {
     let block = sealed.block();
     let mut key = Vec::new();
     for place in 0..block.count() {
@@ -203,7 +209,7 @@ fn report_entries(table: &Table, index: usize, on_line: OnLine<'_>) -> Result<()
     Ok(())
 }
 
-fn report_tombstones(table: &Table, on_line: OnLine<'_>) -> Result<()> {
+fn report_tombstones(table: &TableScan, on_line: OnLine<'_>) -> Result<()> {
     table.tombstones().tombstones().try_for_each(|tombstone| {
         on_line(
             Line::new("range-tombstone")

@@ -14,17 +14,42 @@ pub fn run_shared(
     finish: impl FnOnce(Vec<NewTables>, &JobContext<'_>) -> Result<JobOutput>,
 ) -> Result<JobOutput> {
     let shared = Arc::new(ParallelJob::new(parts));
-    let is_shared = shared.parts() > 1;
-    if is_shared {
-        lock(&database.background.jobs).shared.push(Arc::clone(&shared));
-        database.background.work.raise();
+    if shared.parts() > 1 {
+        offer(database, &shared);
     }
-    with_context(database, |context| {
-        shared.run_parts(context);
-        let outputs = shared.wait();
-        if is_shared {
-            lock(&database.background.jobs).shared.retain(|other| !Arc::ptr_eq(other, &shared));
-        }
-        finish(outputs?, context)
-    })
+    with_context(database, |context| finish(end_shared(database, &shared, context)?, context))
+}
+
+/// Begins a job of one part, which an idle thread may take. [`end_shared`] must follow.
+pub fn begin_shared(database: &Database, part: impl JobPart + 'static) -> Arc<ParallelJob> {
+    let shared = Arc::new(ParallelJob::new(vec![part]));
+    offer(database, &shared);
+    shared
+}
+
+fn offer(database: &Database, shared: &Arc<ParallelJob>) {
+    lock(&database.background.jobs).shared.push(Arc::clone(shared));
+    database.background.work.raise();
+}
+
+/// Runs the parts of `shared` that no other thread has taken, and waits for the others.
+///
+/// # Errors
+/// The error of the first part that failed. Then the files of all other parts are removed.
+pub fn end_shared(
+    database: &Database,
+    shared: &Arc<ParallelJob>,
+    context: &JobContext<'_>,
+) -> Result<Vec<NewTables>> {
+    shared.run_parts(context);
+    withdraw(database, shared)
+}
+
+/// Waits for the parts of `shared` that other threads have taken, and leaves the others out.
+///
+/// # Errors
+/// As [`end_shared`].
+pub fn withdraw(database: &Database, shared: &Arc<ParallelJob>) -> Result<Vec<NewTables>> {
+    lock(&database.background.jobs).shared.retain(|other| !Arc::ptr_eq(other, shared));
+    shared.wait()
 }

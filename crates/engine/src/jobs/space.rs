@@ -34,8 +34,8 @@ pub fn moment(database: &Database) -> Moment {
 /// Returns whether there was one of these. Otherwise what they delete would stay until a memtable
 /// is full, perhaps for ever.
 ///
-/// To be called when writers are idle. Cost: for each family in memory, a look at each of its tables
-/// and at some entries of its memtables.
+/// To be called when writers are idle. Cost: for each family in memory, a look at each of its
+/// tables and at some entries of its memtables.
 pub fn freeze_what_covers(database: &Database, moment: &Moment) -> bool {
     let families = database.catalog.families.load();
     let holders = database.catalog.families.holders().all();

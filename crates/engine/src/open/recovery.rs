@@ -20,6 +20,7 @@ use crate::{
     catalog::id_allocator::IdAllocator,
     catalog::manifest::{LogState, Manifest, ManifestEnd, read_current, read_manifest},
     database::{Database, Parts, Waiting},
+    family_options::other_key_order,
     install::{self, ManifestReplay, Target},
     log::Log,
     log::pins::{Pins, SegmentSlot},
@@ -60,6 +61,7 @@ use siltdb_disk::{
 use siltdb_tree::{
     files::open_files::OpenFiles,
     merge_operator::{AbsentOperator, not_given},
+    options::BYTEWISE,
 };
 use std::{cmp::Ordering, ops::Range, path::Path, sync::Arc};
 
@@ -108,6 +110,7 @@ fn open_locked(
     check_contents(&**directory, &options)?;
     let database = load(dir, Arc::clone(directory), options, waiting)?;
     check_operators(&database.database)?;
+    check_key_order(&database.database)?;
     make_durable(&database)?;
     install::adopt_operator(&database.database)?;
     if let Some(cold) = &database.cold {
@@ -131,7 +134,23 @@ pub fn inspect(
     let (directory, _) = open_directory(dir, &options)?;
     let directory_lock = lock_directory(&*directory, &options, LockKind::Shared)?;
     let LoadedDatabase { database, cold, .. } = load(dir, directory, options, waiting)?;
+    check_key_order(&database)?;
     Ok((database, BothLocks::join(directory_lock, cold.map(|cold| cold.lock))))
+}
+
+/// Checks that the default family has the key order given at open, if one is given.
+///
+/// # Errors
+/// `InvalidArgument`, with both names.
+pub fn check_key_order(database: &Database) -> Result<()> {
+    let Some(given) = &database.options.tree.key_order else { return Ok(()) };
+    // A new database gets the order with its default family.
+    let Ok(family) = database.catalog.families.named(DEFAULT_FAMILY) else { return Ok(()) };
+    let stored = family.tree.options();
+    match stored.key_order.as_deref().unwrap_or(BYTEWISE) {
+        now if *now == **given => Ok(()),
+        now => Err(other_key_order(now, given)),
+    }
 }
 
 /// Checks that all merge operators that the families name are given.

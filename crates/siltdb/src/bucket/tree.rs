@@ -1,6 +1,7 @@
 //! The tree of buckets: creating, moving and deleting its entries in a transaction.
 //!
-//! It leaves data alone, except when it deletes a bucket.
+//! It leaves data alone, except when it deletes a bucket. Entries of buckets never expire, also in
+//! a family with a TTL.
 //!
 //! # Seeded faults
 //! `bucket_move_keeps_the_name`: the old path still leads to a moved bucket.
@@ -44,7 +45,7 @@ pub(super) fn create(transaction: &Transaction, path: &Path) -> Result<()> {
     let way = follow(before, |key| transaction.get(key))?;
     let place = free_place(transaction, path, (last_id(&way), name))?;
     let id = transaction.next_id(key(ROOT, Part::Sequence, b""))?;
-    transaction.put(place, Entry { id, height: Entry::LEAF }.encode())?;
+    transaction.put_lasting(&place, &Entry { id, height: Entry::LEAF }.encode())?;
     raise(transaction, before, (&way, Entry::LEAF))
 }
 
@@ -77,7 +78,7 @@ pub(super) fn rename(transaction: &Transaction, from: &Path, to: &Path) -> Resul
     if !cfg!(seeded_fault = "bucket_move_keeps_the_name") {
         transaction.delete(key(from_parent, Part::Child, from_name))?;
     }
-    transaction.put(place, entry.encode())?;
+    transaction.put_lasting(&place, &entry.encode())?;
     raise(transaction, to_before, (&to_way, entry.height))
 }
 
@@ -98,7 +99,7 @@ fn discard(transaction: &Transaction, Entry { id, height }: Entry) -> Result<()>
     if cfg!(seeded_fault = "bucket_deletion_misses_nested") {
         return Ok(());
     }
-    transaction.put(key(ROOT, Part::Trash, &id.to_be_bytes()), b"")
+    transaction.put_lasting(&key(ROOT, Part::Trash, &id.to_be_bytes()), b"")
 }
 
 /// Deletes up to `most` of the buckets that are below deleted ones. Returns the number of steps, 0
@@ -150,7 +151,7 @@ fn raise(
         let height = way.len() - index + height;
         if entry.height < height {
             let place = key(last_id(&way[..index]), Part::Child, &names[index]);
-            transaction.put(place, Entry { height, ..*entry }.encode())?;
+            transaction.put_lasting(&place, &Entry { height, ..*entry }.encode())?;
         }
     }
     Ok(())

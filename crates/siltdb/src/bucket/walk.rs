@@ -14,6 +14,24 @@ pub struct BucketIter {
 }
 
 impl BucketIter {
+    /// Leaves the values out of the pairs that are left: they are empty, and those with a block of
+    /// their own are not read; see [`ReadOptions::keys_only`](crate::ReadOptions::keys_only).
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// let photos = db.default_family().bucket(["photos"])?;
+    /// photos.create()?;
+    /// photos.put("sea", [7; 100_000])?;
+    /// let (key, value) = photos.range(..)?.keys_only().next().transpose()?.expect("a photo");
+    /// assert!(key == b"sea" && value.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn keys_only(self) -> Self {
+        Self { iter: self.iter.keys_only(), ..self }
+    }
+
     fn inner(&self, pair: Result<(Slice, Slice)>) -> Result<(Slice, Slice)> {
         pair.map(|(key, value)| (key.slice(self.prefix_bytes..key.len()), value))
     }

@@ -47,6 +47,7 @@ fn every_value_that_differs_from_the_default_is_read_back() {
         ("recovery", "point_in_time"),
         ("seed", "7"),
         ("default_family.compression", "none"),
+        ("default_family.table_kind", "btree"),
         ("default_family.block_bytes", "16384"),
         ("default_family.filter_bits_per_key", "0"),
         ("default_family.table_bytes", "1048576"),
@@ -60,6 +61,8 @@ fn every_value_that_differs_from_the_default_is_read_back() {
         ("default_family.range_tombstone_percent", "10"),
         ("default_family.garbage_percent", "40"),
         ("default_family.cold_from_level", "3"),
+        ("default_family.ttl", "60000ms"),
+        ("default_family.key_order", "(u64,reverse(string))"),
     ];
     let mut options = Options::new();
     let defaults = options.entries();
@@ -91,6 +94,14 @@ fn bytes_and_times_have_units() {
     for text in ["", "s", "2", "2m", "-1s"] {
         assert_eq!(time(text), None, "{text}");
     }
+    let ttls =
+        [("0s", 0), ("1500ms", 1500), ("30m", 1_800_000), ("2h", 7_200_000), ("1d", 86_400_000)];
+    for (text, expected) in ttls {
+        assert_eq!(ttl(text), Some(expected), "{text}");
+    }
+    for text in ["", "d", "7", "-1d", "99999999999999999d"] {
+        assert_eq!(ttl(text), None, "{text}");
+    }
 }
 
 #[test]
@@ -118,6 +129,8 @@ fn an_unknown_name_lists_the_names_and_a_bad_value_what_is_permitted() {
         ("default_family.compaction", "fifo:1MiB:1s:1", "fifo:BYTES:AGE"),
         ("default_family.compaction", "leveled:1", "leveled"),
         ("default_family.garbage_percent", "4", "5..=101"),
+        ("default_family.ttl", "1y", "30m or 7d"),
+        ("default_family.key_order", "u63", "name of an order"),
     ] {
         let before = options.get(name).unwrap();
         let error = options.set(name, value).unwrap_err();

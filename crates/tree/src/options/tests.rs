@@ -29,6 +29,7 @@ fn unusual() -> TreeOptions {
             block_bytes: 8192,
             compression: Compression::None,
             filter_bits_per_key: 0,
+            kind: TableKind::BTree,
         },
         merge_operator: find("append"),
         level_size_ratio: 7,
@@ -40,6 +41,8 @@ fn unusual() -> TreeOptions {
         garbage_percent_trigger: 30,
         compaction: CompactionStrategy::Tiered { runs_max: 3, space_percent_max: 150 },
         cold_from_level: 5,
+        key_order: Some("reverse(u64)".into()),
+        ttl_ms: 0,
         unknown: UnknownFields::default(),
     }
 }
@@ -63,7 +66,7 @@ fn every_truncation_and_flipped_bit_is_refused_or_read_without_panic() {
         refused += usize::from(TreeOptions::decode(&bytes[..end], &find).is_err());
     }
     // A cut between two fields leaves absent fields; all other cuts are seen.
-    assert_eq!(refused, bytes.len() - 15);
+    assert_eq!(refused, bytes.len() - 16);
     for bit in 0..bytes.len() * 8 {
         let mut flipped = bytes.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
@@ -77,7 +80,9 @@ fn every_truncation_and_flipped_bit_is_refused_or_read_without_panic() {
 fn unknown_fields_and_operators_are_refused_by_their_kind() {
     let decode = |bytes: &[u8]| TreeOptions::decode(bytes, &|_| None).unwrap_err().kind();
     assert_eq!(decode(&[11, 0]), ErrorKind::Unsupported);
-    assert_eq!(decode(&[10, 1, b'x']), ErrorKind::Unsupported);
+    assert_eq!(decode(&[10, 1, 0xff]), ErrorKind::Corruption);
+    assert_eq!(decode(&[10, 1, b' ']), ErrorKind::InvalidArgument);
+    assert_eq!(decode(&[10, 0]), ErrorKind::InvalidArgument);
     assert_eq!(decode(&[4, 1, b'x']), ErrorKind::InvalidArgument);
     assert_eq!(decode(&[5, 1, 4, 5, 1, 4]), ErrorKind::Corruption);
     assert_eq!(decode(&[5, 1, 1]), ErrorKind::InvalidArgument);
@@ -118,6 +123,27 @@ fn limits_are_accepted_and_one_past_them_is_not() {
     assert!(!check(&|options| options.garbage_percent_trigger = 4));
     assert!(check(&|options| options.cold_from_level = 7));
     assert!(!check(&|options| options.cold_from_level = 8));
+    let name = |bytes: usize| Some("n".repeat(bytes).into());
+    assert!(check(&|options| options.key_order = name(KEY_ORDER_BYTES_MAX)));
+    assert!(!check(&|options| options.key_order = name(KEY_ORDER_BYTES_MAX + 1)));
+    assert!(!check(&|options| options.key_order = name(0)));
+    assert!(check(&|options| options.ttl_ms = u64::MAX));
+    assert!(!check(&|options| *options = TreeOptions { ttl_ms: 1, ..unusual() }));
+}
+
+#[test]
+fn a_ttl_round_trips_and_none_is_not_stored() {
+    let encoded = |ttl_ms| {
+        let mut bytes = Vec::new();
+        TreeOptions { ttl_ms, ..TreeOptions::default() }.encode(&mut bytes);
+        bytes
+    };
+    for ttl_ms in [1, 60_000, u64::MAX] {
+        let read = TreeOptions::decode(&encoded(ttl_ms), &|_| None).unwrap();
+        assert_eq!(read.ttl_ms, ttl_ms);
+        assert!(encoded(ttl_ms).len() > encoded(0).len());
+    }
+    assert_eq!(TreeOptions::decode(&encoded(0), &|_| None).unwrap().ttl_ms, 0);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::{
     files::covered::Covered,
     files::version::Version,
     options::TreeOptions,
+    planning::pick_fifo::pick_leaving,
     planning::pick_garbage::{Moment, next_expiry_ms, pick_drop, pick_rewrite},
     planning::plan::{Busy, Plan},
     strategy::CompactionStrategy,
@@ -57,12 +58,13 @@ impl Quiet {
 }
 
 impl GarbageWatch {
-    /// The removal of the tables that no reader can see anything of any more, noted in `busy` if
-    /// there are any.
+    /// The removal of the tables that leave a FIFO tree, or that no reader can see anything of any
+    /// more, noted in `busy` if there are any.
     ///
-    /// Cost: nothing, if since the last call that found nothing neither the tables, the snapshots,
-    /// the retention floor nor the options have changed and nothing has expired. Else a look at
-    /// each table, and three reads for each that is new and has range tombstones.
+    /// Cost: for a FIFO tree, a look at each table. Else nothing, if since the last call that found
+    /// nothing neither the tables, the snapshots, the retention floor nor the options have changed
+    /// and nothing has expired. Else a look at each table, and three reads for each that is new and
+    /// has range tombstones.
     pub fn begin_drop(
         &self,
         version: impl Fn() -> Arc<Version>,
@@ -70,6 +72,14 @@ impl GarbageWatch {
         moment: &Moment,
         options: &TreeOptions,
     ) -> Option<Plan> {
+        if let CompactionStrategy::Fifo { .. } = options.compaction {
+            let mut busy = lock(busy);
+            let leaving = pick_leaving(&version(), options, &busy, moment);
+            if let Some(plan) = leaving.filter(|_| !busy.is_paused()) {
+                busy.begin(&plan);
+                return Some(plan);
+            }
+        }
         self.begin(version, busy, (moment, options), |version, known, busy| {
             pick_drop(version, &known.covered, busy, moment)
         })

@@ -73,8 +73,8 @@ pub enum Step {
 
 /// The next step of compacting what `request` asks for. The topmost level that has some of it goes
 /// to the next one that has, until all lies in one level. What came later than the request does not
-/// count. A full request merges all runs of a tiered tree at once. Tables of a FIFO tree stay as they
-/// are, because a merge would mix their ages.
+/// count. A full request merges all runs of a tiered tree at once. Tables of a FIFO tree stay as
+/// they are, because a merge would mix their ages.
 #[must_use]
 pub fn plan_request(
     version: &Version,

@@ -257,8 +257,8 @@ impl JobPart for Subjob {
 }
 
 /// Whether carrying out `plan`, in at most `parallelism` parts, would write the same entries again,
-/// into hardly fewer tables. That is so if it takes tables of one level that stay there, and all of
-/// their blocks are untouched.
+/// into hardly fewer tables. That is so if it takes tables of one level that stay there, all of
+/// their blocks are untouched, and they are of the kind that is chosen.
 ///
 /// A table whose index cannot be read counts as one that changes: what is wrong with it is for the
 /// job to say.
@@ -272,7 +272,9 @@ pub fn would_change_nothing(plan: &Plan, options: &TreeOptions, parallelism: usi
     input.level == plan.output_level
         && input.level > 0
         && input.tables.len() as u64 <= tables_max
-        && input.tables.iter().all(|table| is_untouched(table).unwrap_or(false))
+        && input.tables.iter().all(|table| {
+            table.meta().kind == options.table.kind && is_untouched(table).unwrap_or(false)
+        })
 }
 
 /// What lies deeper than the output of `plan`: the levels below it, and if it stays in level 0, the

@@ -4,23 +4,28 @@
 //! sequence number when it is installed, so each key has one entry at most.
 
 use crate::{
-    options::TreeOptions,
-    rewrite::job::{JobContext, JobOutput, NewFile, NewTable, NewTables, Opening},
+    options::{BYTEWISE, TreeOptions},
+    rewrite::job::{JobContext, JobOutput, JobPart, NewFile, NewTable, NewTables, Opening},
     rewrite::output::origin_of,
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
-    fs::File,
+    fs::{File, WriteFile},
     id::{FamilyId, SequenceNumber},
     key::{Entry, EntryKind},
     limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX},
+    sync::lock,
 };
 use siltdb_disk::{
     edit::TableReference,
     table::{Contents, TableScan, TableWriter, adopt},
     table_meta::TableMeta,
 };
-use std::{fmt, path::Path, sync::Arc};
+use std::{
+    fmt,
+    path::Path,
+    sync::{Arc, Mutex},
+};
 
 /// Bytes of a key that an error shows.
 const SHOWN_BYTES_MAX: usize = 64;
@@ -74,6 +79,37 @@ struct OpenTable {
     file: NewFile,
 }
 
+/// A table of an ingest that is written and neither verified nor synced. That may happen on any
+/// thread, while the next table is written.
+///
+/// Dropping it removes its file.
+pub struct WrittenTable(Mutex<Option<Unverified>>);
+
+/// What verifying a table needs; taken once.
+struct Unverified {
+    table: NewTable,
+    file: NewFile,
+    writer: Box<dyn WriteFile>,
+}
+
+impl fmt::Debug for WrittenTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WrittenTable").finish_non_exhaustive()
+    }
+}
+
+impl JobPart for WrittenTable {
+    fn run(&self, context: &JobContext<'_>) -> Result<NewTables> {
+        let mut tables = NewTables::default();
+        if let Some(Unverified { table, file, writer }) = lock(&self.0).take() {
+            tables.add_table(table);
+            tables.add_file(file, writer, context)?;
+            tables.sync()?;
+        }
+        Ok(tables)
+    }
+}
+
 impl fmt::Debug for IngestWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("IngestWriter").field("entries", &self.entries).finish_non_exhaustive()
@@ -101,18 +137,24 @@ impl IngestWriter {
         self.open.as_ref().is_none_or(|open| open.table.estimated_bytes() >= target)
     }
 
-    /// Ends the open table, if there is one, and begins the next.
+    /// Ends the open table, if there is one, and begins the next. The caller runs what it returns,
+    /// and gives the output to [`IngestWriter::add_verified`] in this order.
     ///
     /// # Errors
-    /// As [`NewTables::add_file`]; what creating a file fails with.
-    pub fn turn(&mut self, context: &JobContext<'_>) -> Result<()> {
-        self.end_table(context)?;
+    /// What writing and creating a file fail with.
+    pub fn turn(&mut self, context: &JobContext<'_>) -> Result<Option<WrittenTable>> {
+        let written = self.end_table()?;
         let (file, writer) = NewFile::create(context)?;
         let table = TableWriter::owning(writer, &self.options.table, (context.uids)());
         let origin = origin_of(self.family, &self.options, context);
         let table = table.with_origin(origin).with_created_ms(context.clock.wall_ms());
         self.open = Some(OpenTable { table, file });
-        Ok(())
+        Ok(written)
+    }
+
+    /// Adds the tables that a [`WrittenTable`] returned.
+    pub fn add_verified(&mut self, tables: NewTables) {
+        self.tables.append(tables);
     }
 
     /// Adds an entry of `kind`, a put or a delete. A refused entry leaves the writer as it was.
@@ -133,23 +175,24 @@ impl IngestWriter {
         Ok(())
     }
 
-    fn end_table(&mut self, context: &JobContext<'_>) -> Result<()> {
-        let Some(OpenTable { table, file }) = self.open.take() else { return Ok(()) };
+    fn end_table(&mut self) -> Result<Option<WrittenTable>> {
+        let Some(OpenTable { table, file }) = self.open.take() else { return Ok(None) };
         if table.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let (meta, writer) = table.finish_file()?;
-        self.tables.add_table(new_table(self.family, &file, meta));
-        self.tables.add_file(file, writer, context)
+        let table = new_table(self.family, &file, meta);
+        Ok(Some(WrittenTable(Mutex::new(Some(Unverified { table, file, writer })))))
     }
 
-    /// Ends the last table, and makes all of them durable.
+    /// Ends the last table, and makes all of them durable: those before were added as verified.
     ///
     /// # Errors
     /// As [`NewTables::add_file`] and [`NewTables::finish`]; no file is left then.
     pub fn finish(mut self, context: &JobContext<'_>) -> Result<JobOutput> {
-        self.end_table(context)?;
-        self.tables.sync()?;
+        if let Some(written) = self.end_table()? {
+            self.tables.append(written.run(context)?);
+        }
         self.tables.finish([], context)
     }
 
@@ -172,9 +215,9 @@ fn new_table(family: FamilyId, file: &NewFile, meta: TableMeta) -> NewTable {
 /// database. It is durable once the output that `tables` gives is.
 ///
 /// # Errors
-/// `InvalidArgument`, if it was not written to be ingested; `Unsupported`, if another order of keys
-/// or a later version is; `Corruption`, naming file and offset; what reading and writing fail with.
-/// No file is left then.
+/// `InvalidArgument`, if it was not written to be ingested, or its keys have another order than the
+/// family; `Unsupported`, if a later version wrote it; `Corruption`, naming file and offset; what
+/// reading and writing fail with. No file is left then.
 pub fn copy_external(
     (family, options): (FamilyId, &TreeOptions),
     (source, path): (&Arc<dyn File>, &Path),
@@ -182,7 +225,7 @@ pub fn copy_external(
     context: &JobContext<'_>,
 ) -> Result<()> {
     let table = TableScan::open_file(Arc::clone(source), path)?;
-    check_external(&table, path)?;
+    check_external(&table, options, path)?;
     let (file, mut writer) = NewFile::create(context)?;
     let origin = origin_of(family, options, context);
     let named = ((context.uids)(), origin);
@@ -197,13 +240,20 @@ pub fn copy_external(
     })
 }
 
-fn check_external(table: &Arc<TableScan>, path: &Path) -> Result<()> {
+fn check_external(table: &Arc<TableScan>, options: &TreeOptions, path: &Path) -> Result<()> {
     let Some(external) = table.external() else {
         return Err(Error::invalid("the table was not written to be ingested")
             .with_file(path)
             .with_hint("write one with a TableWriter or `silt table`"));
     };
     external.check().map_err(|error| error.or_file(path))?;
+    let order = options.key_order.as_deref().unwrap_or(BYTEWISE);
+    if external.key_order != order {
+        return Err(Error::invalid("the table has another key order than the family")
+            .with_file(path)
+            .with_mismatch(order, external.key_order.escape_debug())
+            .with_hint("write it with the key order of the family in its options"));
+    }
     let meta = table.meta();
     let mut is_fit = meta.sequence_max == SequenceNumber::ZERO && meta.range_tombstones == 0;
     let mut blocks = table.blocks()?;

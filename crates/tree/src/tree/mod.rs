@@ -9,7 +9,6 @@ use crate::{
     memory::{Generation, Holders, Memtables},
     options::TreeOptions,
     planning::garbage_watch::GarbageWatch,
-    planning::pick_fifo::pick_leaving,
     planning::pick_garbage::{Moment, is_worth_flush},
     planning::pick_leveled::WriteLoad,
     planning::pick_range::{Request, Step, plan_request},
@@ -59,6 +58,8 @@ pub struct Tree {
     id: FamilyId,
     files: Arc<OpenFiles>,
     options: ArcSwap<TreeOptions>,
+    /// That of the options, at hand for each write.
+    ttl_ms: AtomicU64,
     view: ArcSwap<View>,
     changes: AtomicU64,
     change: Mutex<Flushed>,
@@ -100,6 +101,7 @@ impl Tree {
         Self {
             id,
             files,
+            ttl_ms: AtomicU64::new(options.ttl_ms),
             options: ArcSwap::from_pointee(options),
             view: ArcSwap::from_pointee(view),
             changes: AtomicU64::new(0),
@@ -151,8 +153,18 @@ impl Tree {
         self.options.load()
     }
 
+    /// The time from a write without an expiry to the expiry of its value, in ms; 0 for none.
+    #[inline]
+    #[must_use]
+    pub fn ttl_ms(&self) -> u64 {
+        // Relaxed: a write that races with a change of the options follows either.
+        self.ttl_ms.load(Ordering::Relaxed)
+    }
+
     /// Changes the options for whatever begins from now on.
     pub fn set_options(&self, options: TreeOptions) {
+        // Relaxed: as in `ttl_ms`.
+        self.ttl_ms.store(options.ttl_ms, Ordering::Relaxed);
         self.options.store(Arc::new(options));
     }
 
@@ -396,19 +408,7 @@ impl Tree {
     /// more, noted as running if there are any. [`Tree::end_plan`] must follow. Costs as
     /// [`GarbageWatch::begin_drop`].
     pub fn begin_drop(&self, moment: &Moment) -> Option<Plan> {
-        let options = self.options.load();
-        let leaving = self.begin_leaving(&options, moment);
-        leaving.or_else(|| self.garbage.begin_drop(|| self.version(), &self.busy, moment, &options))
-    }
-
-    fn begin_leaving(&self, options: &TreeOptions, moment: &Moment) -> Option<Plan> {
-        let mut busy = lock(&self.busy);
-        if busy.is_paused() {
-            return None;
-        }
-        let plan = pick_leaving(&self.version(), options, &busy, moment)?;
-        busy.begin(&plan);
-        Some(plan)
+        self.garbage.begin_drop(|| self.version(), &self.busy, moment, &self.options.load())
     }
 
     /// As [`Tree::begin_drop`], or else the rewrite of tables that are garbage for a fair part.

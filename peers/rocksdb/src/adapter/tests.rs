@@ -18,6 +18,13 @@ fn every_operation_is_verified() {
 }
 
 #[test]
+fn bulk_loads_over_other_data_are_verified() {
+    let report = trial::run::<Rocksdb>(Op::Ingest, small).unwrap();
+    assert_eq!((report.throughput.ops, report.live_bytes), (1000, 1000 * 116));
+    assert!(report.verified.checked >= 1000 && report.verified.checked == report.verified.expected);
+}
+
+#[test]
 fn its_own_defaults_are_verified() {
     let defaults = |job: &mut Job| job.config.arm = Arm::Defaults;
     trial::every_operation::<Rocksdb>(&[], defaults).unwrap();

@@ -24,7 +24,9 @@
 //!    (last key, sequence of the last entry) ascend.
 //! 2. The ends of keys and frames ascend, and those of keys lie within `keys`.
 
+use crate::table::format::block_info::{BlockInfo, Blocks};
 use crate::table::format::block_stats::{BlockStats, Contents};
+use crate::table::format::node::Node;
 use crate::{block::shared_prefix_bytes, compress::Codec};
 use siltdb_base::{
     codec::{ByteReader, put_bytes, put_varint},
@@ -35,40 +37,6 @@ use siltdb_base::{
     limits::{INDEX_FRAME_BYTES, KEY_BYTES_MAX},
 };
 use std::{cmp::Ordering, ops::Range};
-
-/// What the index knows of one data block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BlockInfo<'a> {
-    /// The key of its first entry.
-    pub first_key: &'a [u8],
-    /// The key of its last entry.
-    pub last_key: &'a [u8],
-    /// The sequence number of its last entry.
-    pub last_sequence: SequenceNumber,
-    /// The newest sequence number.
-    pub sequence_max: SequenceNumber,
-    /// The earliest expiry, in ms since 1970.
-    pub expiry_min_ms: Option<u64>,
-    /// What it holds beside plain entries.
-    pub contents: Contents,
-    /// Entries of the block.
-    pub entries: u64,
-    /// Offset of its frame from the start of the table, in bytes.
-    pub offset: u64,
-    /// Length of its frame, in bytes.
-    pub bytes: u64,
-}
-
-/// Some blocks that follow each other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Blocks {
-    /// The one farthest away.
-    pub last: usize,
-    /// Entries of all of them.
-    pub entries: usize,
-    /// The newest sequence number.
-    pub sequence_max: SequenceNumber,
-}
 
 /// Gathers the blocks of a table and encodes their index.
 #[derive(Debug, Default)]
@@ -220,6 +188,39 @@ impl Index {
                 expiry,
                 entries,
                 contents,
+                continues: false,
+            });
+            self.check_order(self.blocks.len() - 1)?;
+        }
+        Ok(())
+    }
+
+    /// The same for a node of level 0 of a B+tree table, which was checked.
+    ///
+    /// # Errors
+    /// Corruption, if its blocks take more than `data_bytes`, or have more entries than a block can
+    /// have.
+    pub fn read_node(&mut self, node: &Node<'_>, data_bytes: u64) -> Result<()> {
+        for info in (0..node.count()).map(|at| node.info(at)) {
+            let first = self.keys.len() + info.first_key.len();
+            self.keys.extend_from_slice(info.first_key);
+            self.keys.extend_from_slice(info.last_key);
+            let end = info.offset + info.bytes;
+            let entries = u32::try_from(info.entries).ok();
+            let Some(entries) = entries.filter(|_| end <= data_bytes && info.bytes > 0) else {
+                return Err(Error::corruption("bad block in an index"));
+            };
+            if info.offset != self.data_bytes() {
+                return Err(Error::corruption("the nodes of a table do not touch"));
+            }
+            self.blocks.push(BlockRow {
+                key_ends: [first as u64, self.keys.len() as u64],
+                end,
+                last_sequence: info.last_sequence,
+                sequence_max: info.sequence_max,
+                expiry: info.expiry_min_ms.map_or(0, |expiry| expiry.saturating_add(1)),
+                entries,
+                contents: info.contents,
                 continues: false,
             });
             self.check_order(self.blocks.len() - 1)?;

@@ -10,6 +10,7 @@
 //!   4  filter frame length varint
 //!   5  range tombstone frame length varint
 //!   6  index frame lengths: varint, ...
+//!   7  of a B+tree table: | lowest nodes varint | leaves u8: 1 can be searched where they lie |
 //! ```
 //!
 //! The origin is there if one of its fields is. It is for salvage, which has no manifest:
@@ -31,7 +32,10 @@
 
 use crate::table::format::footer::FOOTER_BYTES;
 use crate::{
+    block::BlockLayout,
     fields::{FieldList, FieldsWriter, StoredField, UnknownFields, read_fields},
+    frame::FrameKind,
+    options::TableKind,
     table_meta::TableMeta,
 };
 use siltdb_base::{
@@ -41,8 +45,37 @@ use siltdb_base::{
     limits::FAMILY_NAME_BYTES_MAX,
 };
 
-const FIELDS: FieldList =
-    FieldList { of: "properties of a table", reserved: &[(7, "root of an index tree")] };
+const FIELDS: FieldList = FieldList { of: "properties of a table", reserved: &[] };
+
+/// What the properties say of a B+tree table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TreeProperties {
+    /// The nodes that lead to blocks. Their frames come first, in the order of the blocks; those of
+    /// the other levels follow, and the root is the last.
+    pub lowest: usize,
+    /// How all of the leaves are written.
+    pub leaves: BlockLayout,
+}
+
+impl TreeProperties {
+    fn encode(self, value: &mut Vec<u8>) {
+        put_varint(value, self.lowest as u64);
+        value.push(match self.leaves {
+            BlockLayout::Entries => 0,
+            BlockLayout::Searchable => 1,
+        });
+    }
+
+    fn decode(value: &mut ByteReader<'_>) -> Result<Self> {
+        let lowest = value.varint_u32()? as usize;
+        let leaves = match value.u8()? {
+            0 => BlockLayout::Entries,
+            1 => BlockLayout::Searchable,
+            _ => return Err(Error::corruption("unknown leaves of a table")),
+        };
+        Ok(Self { lowest, leaves })
+    }
+}
 
 /// The family that a table was written for, as it was then.
 ///
@@ -78,31 +111,24 @@ pub struct ExternalTable {
 /// The version of [`ExternalTable`] that this build writes and ingests.
 const EXTERNAL_VERSION: u64 = 1;
 
-/// The one order of keys, by name: that of their bytes.
-const EXTERNAL_KEY_ORDER: &str = "bytewise";
-
 impl ExternalTable {
-    /// What this build writes.
+    /// What this build writes of a table whose keys have the order `key_order`.
     #[must_use]
-    pub fn current() -> Self {
-        Self { version: EXTERNAL_VERSION, key_order: EXTERNAL_KEY_ORDER.to_owned() }
+    pub fn current(key_order: &str) -> Self {
+        Self { version: EXTERNAL_VERSION, key_order: key_order.to_owned() }
     }
 
-    /// Checks that this build knows the rules and the order of keys.
+    /// Checks that this build knows the rules.
     ///
     /// # Errors
     /// `Unsupported`, naming what it does not know.
     pub fn check(&self) -> Result<()> {
-        let unknown = |message: &'static str| Error::new(ErrorKind::Unsupported, message);
-        if self.version != EXTERNAL_VERSION {
-            return Err(unknown("unknown version of an external table")
-                .with_mismatch(EXTERNAL_VERSION, self.version));
+        if self.version == EXTERNAL_VERSION {
+            return Ok(());
         }
-        if self.key_order != EXTERNAL_KEY_ORDER {
-            return Err(unknown("the table has another order of keys")
-                .with_mismatch(EXTERNAL_KEY_ORDER, format_args!("{:?}", self.key_order)));
-        }
-        Ok(())
+        let message = "unknown version of an external table";
+        Err(Error::new(ErrorKind::Unsupported, message)
+            .with_mismatch(EXTERNAL_VERSION, self.version))
     }
 
     fn encode(&self, value: &mut Vec<u8>) {
@@ -198,6 +224,8 @@ pub struct Properties {
     pub tombstone_bytes: u64,
     /// Length of each index frame, in bytes.
     pub index_bytes: Vec<u64>,
+    /// Set for a B+tree table.
+    pub tree: Option<TreeProperties>,
     /// The family it was written for, if its writer said so.
     pub origin: Option<TableOrigin>,
     /// Set for a table that was written to be ingested.
@@ -225,6 +253,19 @@ impl Properties {
         self.tombstone_offset() + self.tombstone_bytes
     }
 
+    /// Length of each index frame that leads to blocks, in bytes.
+    #[must_use]
+    pub fn lowest_index_bytes(&self) -> &[u64] {
+        let lowest = self.tree.map_or(self.index_bytes.len(), |tree| tree.lowest);
+        &self.index_bytes[..lowest]
+    }
+
+    /// The kind of these frames.
+    #[must_use]
+    pub fn index_frame_kind(&self) -> FrameKind {
+        if self.tree.is_some() { FrameKind::Node } else { FrameKind::Index }
+    }
+
     /// Appends the encoding to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut fields = FieldsWriter::new(out, &self.unknown);
@@ -237,6 +278,9 @@ impl Properties {
             fields.put(6, |value| {
                 self.index_bytes.iter().for_each(|&bytes| put_varint(value, bytes));
             });
+        }
+        if let Some(tree) = self.tree {
+            fields.put(7, |value| tree.encode(value));
         }
         if let Some(origin) = &self.origin {
             origin.encode(&mut fields);
@@ -255,7 +299,7 @@ impl Properties {
     pub fn decode(bytes: &[u8], table_bytes: u64, properties_bytes: u64) -> Result<Self> {
         let (mut meta, mut lengths, mut index_bytes) = (None, [0; 6], Vec::new());
         let mut origin: Option<TableOrigin> = None;
-        let mut external = None;
+        let (mut external, mut tree) = (None, None);
         let unknown = read_fields(&FIELDS, bytes, |tag, value| {
             match tag {
                 1 => meta = Some(TableMeta::decode(value.take_all())?),
@@ -265,6 +309,7 @@ impl Properties {
                         index_bytes.push(value.varint()?);
                     }
                 }
+                7 => tree = Some(TreeProperties::decode(value)?),
                 64..=69 => origin.get_or_insert_default().decode_field(tag, value)?,
                 70 => external = Some(ExternalTable::decode(value)?),
                 _ => return Ok(StoredField::Unknown),
@@ -280,6 +325,7 @@ impl Properties {
             filter_bytes,
             tombstone_bytes,
             index_bytes,
+            tree,
             origin,
             external,
             unknown,
@@ -303,6 +349,15 @@ impl Properties {
         if total != Some(table_bytes) || self.meta.file_bytes != table_bytes {
             return Err(Error::corruption("the frames of a table do not fill it")
                 .with_mismatch(table_bytes, total.unwrap_or(u64::MAX)));
+        }
+        let is_tree = self.meta.kind == TableKind::BTree;
+        let agrees = self.tree.map_or(!is_tree, |tree| {
+            is_tree
+                && tree.lowest <= self.index_bytes.len()
+                && (tree.lowest == 0) == self.index_bytes.is_empty()
+        });
+        if !agrees {
+            return Err(Error::corruption("properties of a table: not those of its kind"));
         }
         Ok(())
     }

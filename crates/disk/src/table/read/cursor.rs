@@ -2,9 +2,12 @@
 //!
 //! Range tombstones are not among them: they stand beside it, in [`Table::tombstones`].
 
-use crate::table::format::index::Index;
+use crate::table::format::block_info::{BlockInfo, Blocks};
+use crate::table::read::contents::TableIndex;
+use crate::table::read::key_block::key_block;
 use crate::table::read::readahead::{Readahead, WINDOW_BYTES};
 use crate::table::read::reader::Table;
+use crate::table::read::tree_position::{BlockWay, TreePosition};
 use crate::{
     block::{Block, Located},
     cache::Cached,
@@ -47,6 +50,8 @@ pub struct TableCursor {
     entry_index: usize,
     located: Option<Located>,
     key: Vec<u8>,
+    /// Where it stands in the tree of a B+tree table.
+    position: TreePosition,
     /// How the block was entered; `None` for a jump.
     direction: Option<Direction>,
     /// Blocks that were entered one after the other along this direction.
@@ -76,6 +81,7 @@ impl Table {
             entry_index: 0,
             located: None,
             key: Vec::new(),
+            position: TreePosition::default(),
             direction: None,
             walked: 0,
             ahead: Readahead::new(WINDOW_BYTES),
@@ -106,14 +112,25 @@ impl TableCursor {
         }
         self.note_course(index);
         self.block = None;
-        let known = || match self.fetch {
-            Fetch::Values => None,
-            Fetch::KeysOnly => self.table.key_block(index),
-        };
-        let block = match self.table.slots.get(index).or_else(known) {
-            Some(block) => block,
-            None if self.walked < WALK_BLOCKS => self.table.load_if_admitted(index)?,
-            None => self.table.pass_by(index, &mut self.ahead)?,
+        let (table, is_long_walk) = (&*self.table, self.walked >= WALK_BLOCKS);
+        let block = match &table.contents.index {
+            TableIndex::Whole(whole) => {
+                let known = || match self.fetch {
+                    Fetch::Values => None,
+                    Fetch::KeysOnly => key_block(&whole.info(index)),
+                };
+                match table.slots.get(index).or_else(known) {
+                    Some(block) => block,
+                    None if is_long_walk => {
+                        table.pass_by(&table.site(whole, index), &mut self.ahead)?
+                    }
+                    None => table.load_if_admitted(&table.site(whole, index))?,
+                }
+            }
+            TableIndex::Tree(tree) => {
+                let way = BlockWay { fetch: self.fetch, is_long_walk };
+                self.position.block(table, tree, index, way, &mut self.ahead)?
+            }
         };
         self.key.clear();
         self.key.extend_from_slice(block.prefix());
@@ -179,8 +196,44 @@ impl TableCursor {
         Ok(())
     }
 
-    fn index(&self) -> &Index {
-        &self.table.contents.index
+    /// The block that holds the first entry at or after (`key`, `sequence`), if there is such an
+    /// entry.
+    #[inline]
+    fn find(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<Option<usize>> {
+        match &self.table.contents.index {
+            TableIndex::Whole(whole) => Ok(whole.find(key, sequence)),
+            TableIndex::Tree(tree) => self.position.find(&self.table, tree, (key, sequence)),
+        }
+    }
+
+    /// What the index knows of the block that the cursor stands in.
+    #[inline]
+    fn info(&self) -> Option<(BlockInfo<'_>, StretchContent)> {
+        let number = self.block_index;
+        let (info, is_plain) = match &self.table.contents.index {
+            TableIndex::Whole(whole) => (whole.info(number), whole.is_plain(number)),
+            TableIndex::Tree(tree) => {
+                let (node, at) = self.position.held(tree, number)?;
+                (node.info(at), node.is_plain(at))
+            }
+        };
+        Some((info, if is_plain { StretchContent::Plain } else { StretchContent::Any }))
+    }
+
+    /// The plain blocks beside that block along `direction`, and what is known of the last.
+    fn plain_beside(&self, direction: Direction) -> Option<(Blocks, BlockInfo<'_>)> {
+        let (number, limit) = (self.block_index, SPAN_BLOCKS_MAX - 1);
+        match &self.table.contents.index {
+            TableIndex::Whole(whole) => {
+                let blocks = whole.plain_beside(number, direction, limit);
+                Some((blocks, whole.info(blocks.last)))
+            }
+            TableIndex::Tree(tree) => {
+                let (node, at) = self.position.held(tree, number)?;
+                let blocks = node.plain_beside(at, direction, limit);
+                Some((blocks, node.info(blocks.last)))
+            }
+        }
     }
 
     /// Goes over at most `steps` entries of the block, and says what `seen` said last.
@@ -302,7 +355,7 @@ impl EntryCursor for TableCursor {
         if self.seek_by_maplet(key, sequence) {
             return Ok(());
         }
-        let Some(index) = self.index().find(key, sequence) else {
+        let Some(index) = self.find(key, sequence)? else {
             self.leave();
             return Ok(());
         };
@@ -336,7 +389,7 @@ impl EntryCursor for TableCursor {
     }
 
     fn seek_before(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
-        let Some(index) = self.index().find(key, sequence) else {
+        let Some(index) = self.find(key, sequence)? else {
             return self.seek_to_last();
         };
         self.enter(index)?;
@@ -403,17 +456,14 @@ impl EntryCursor for TableCursor {
 
     fn stretch(&self) -> Option<Stretch<'_>> {
         let (_, block) = (self.located.as_ref()?, self.block.as_ref()?);
-        let info = self.table.block_info(self.block_index);
+        let (info, content) = self.info()?;
         Some(Stretch {
             first_key: info.first_key,
             last_key: info.last_key,
             before: self.entry_index,
             after: block.count() - 1 - self.entry_index,
             sequence_max: info.sequence_max,
-            content: match self.index().is_plain(self.block_index) {
-                true => StretchContent::Plain,
-                false => StretchContent::Any,
-            },
+            content,
         })
     }
 
@@ -423,13 +473,11 @@ impl EntryCursor for TableCursor {
         if span.content != StretchContent::Plain {
             return Some(span);
         }
-        let index = self.index();
-        let more = index.plain_beside(self.block_index, direction, SPAN_BLOCKS_MAX - 1);
-        if more.entries == 0 {
+        let Some((more, end)) = self.plain_beside(direction).filter(|(more, _)| more.entries > 0)
+        else {
             return Some(span);
-        }
+        };
         let sequence_max = span.sequence_max.max(more.sequence_max);
-        let end = index.info(more.last);
         Some(match direction {
             Direction::Forward => Stretch {
                 last_key: end.last_key,

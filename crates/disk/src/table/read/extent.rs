@@ -2,8 +2,11 @@
 //!
 //! It reads no blocks.
 
+use crate::table::format::block_info::BlockInfo;
+use crate::table::read::contents::TableIndex;
 use crate::table::read::reader::Table;
-use siltdb_base::id::SequenceNumber;
+use crate::table::read::tree::Visit;
+use siltdb_base::{error::Result, id::SequenceNumber};
 
 /// About how much lies in a range of keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,26 +17,66 @@ pub struct Extent {
     pub bytes: u64,
 }
 
+/// How blocks that follow each other lie to a range.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Lies {
+    Before,
+    Within,
+    /// Beyond one of its ends, too.
+    Across,
+    Behind,
+}
+
 impl Table {
     /// About how much lies from `start` on, before `end`. Of a block that reaches beyond the range
     /// a half counts.
-    #[must_use]
-    pub fn extent(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> Extent {
-        let index = &self.contents.index;
-        let first = start.map_or(Some(0), |start| index.find(start, SequenceNumber::MAX));
-        let first = first.unwrap_or(self.block_count());
-        let mut extent = Extent::default();
-        for number in first..self.block_count() {
-            let info = self.block_info(number);
-            if end.is_some_and(|end| info.first_key >= end) {
-                break;
+    ///
+    /// # Errors
+    /// Of a B+tree table: corruption, if a node at an end of the range is damaged; what reading it
+    /// fails with.
+    pub fn extent(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> Result<Extent> {
+        let lies = |info: &BlockInfo<'_>| {
+            if start.is_some_and(|start| info.last_key < start) {
+                Lies::Before
+            } else if end.is_some_and(|end| info.first_key >= end) {
+                Lies::Behind
+            } else if start.is_some_and(|start| info.first_key < start)
+                || end.is_some_and(|end| info.last_key >= end)
+            {
+                Lies::Across
+            } else {
+                Lies::Within
             }
-            let reaches_beyond = start.is_some_and(|start| info.first_key < start)
-                || end.is_some_and(|end| info.last_key >= end);
-            let parts = if reaches_beyond { 2 } else { 1 };
+        };
+        let mut extent = Extent::default();
+        let mut add = |info: &BlockInfo<'_>, parts: u64| {
             extent.entries += info.entries.div_ceil(parts);
             extent.bytes += info.bytes.div_ceil(parts);
+        };
+        match &self.contents.index {
+            TableIndex::Whole(index) => {
+                let first = start.map_or(Some(0), |start| index.find(start, SequenceNumber::MAX));
+                for number in first.unwrap_or(index.count())..index.count() {
+                    let info = index.info(number);
+                    match lies(&info) {
+                        Lies::Before => {}
+                        Lies::Within => add(&info, 1),
+                        Lies::Across => add(&info, 2),
+                        Lies::Behind => break,
+                    }
+                }
+            }
+            TableIndex::Tree(tree) => {
+                tree.visit(&self.source, &self.cache, &mut |info, level| match lies(info) {
+                    Lies::Before | Lies::Behind => Visit::Past,
+                    Lies::Across if level > 0 => Visit::Down,
+                    lies => {
+                        add(info, if lies == Lies::Within { 1 } else { 2 });
+                        Visit::Past
+                    }
+                })?;
+            }
         }
-        extent
+        Ok(extent)
     }
 }

@@ -2,7 +2,11 @@
 //!
 //! It does not decide what a reader may see: it shows what is there.
 
-use crate::table::read::reader::Table;
+use crate::table::format::index::Index;
+use crate::table::format::node::Node;
+use crate::table::read::contents::TableIndex;
+use crate::table::read::reader::{BlockSite, Table};
+use crate::table::read::tree::{CachedTree, MappedTree, TreeIndex};
 use crate::{
     block::{Block, Glance, Located, glance},
     cache::{CacheFill, Cacheable},
@@ -52,6 +56,15 @@ pub(in crate::table) enum LookupOutcome<R, L> {
     Other(L),
 }
 
+impl<R, L> LookupOutcome<R, L> {
+    fn shown(self) -> Option<R> {
+        match self {
+            Self::Shown(shown) => Some(shown),
+            Self::Newer(_) | Self::Other(_) => None,
+        }
+    }
+}
+
 impl Table {
     /// Calls `look` with the newest point entry of `key` that is not newer than `visible`, if
     /// there is one.
@@ -98,6 +111,9 @@ impl Table {
         visible: SequenceNumber,
         look: L,
     ) -> Result<LookupOutcome<R, L>> {
+        let TableIndex::Whole(whole) = &self.contents.index else {
+            return Ok(LookupOutcome::Other(look));
+        };
         self.prefetch_place(place);
         let EntryPlace { block: index, entry } = place;
         let look_into = |block: &Block, look: L| match block.get_at(entry, key) {
@@ -106,32 +122,26 @@ impl Table {
             Some(located) => LookupOutcome::Shown(look(FoundEntry::of(block, &located))),
         };
         self.slots.with(index, look, look_into).or_else(|look| match self.slots.admit(index) {
-            CacheFill::Keep => Ok(look_into(&*self.load(index)?, look)),
+            CacheFill::Keep => Ok(look_into(&*self.load(&self.site(whole, index))?, look)),
             // Unlike the entry of a place, what a glance finds may belong to a key that goes on
             // from the block before. A newer entry lies there.
-            CacheFill::Pass if self.goes_on_with(index, key) => Ok(LookupOutcome::Newer(look)),
-            CacheFill::Pass => self.glance_at(index, key, visible, look),
+            CacheFill::Pass if goes_on_with(whole, index, key) => Ok(LookupOutcome::Newer(look)),
+            CacheFill::Pass => self.glance_at(&self.site(whole, index), key, visible, look),
         })
     }
 
-    /// Whether the block at `index` begins with `key`, and the one before ends with it.
-    fn goes_on_with(&self, index: usize, key: &[u8]) -> bool {
-        self.contents.index.continues(index) && self.block_info(index).first_key == key
-    }
-
-    /// Looks for `key` in the block at `index`, which the cache does not admit: its bytes are lent
+    /// Looks for `key` in the block at `site`, which the cache does not admit: its bytes are lent
     /// for this one lookup.
     #[cold]
     fn glance_at<R, L: FnOnce(FoundEntry<'_>) -> R>(
         &self,
-        index: usize,
+        site: &BlockSite<'_>,
         key: &[u8],
         visible: SequenceNumber,
         look: L,
     ) -> Result<LookupOutcome<R, L>> {
-        let entries = self.block_info(index).entries;
-        self.with_raw(index, |raw| {
-            Ok(match glance(raw, entries, key, visible)? {
+        self.with_raw(site, |raw| {
+            Ok(match glance(raw, site.info.entries, key, visible)? {
                 Glance::Absent => LookupOutcome::Other(look),
                 Glance::Newer => LookupOutcome::Newer(look),
                 Glance::Found(located) => {
@@ -162,7 +172,16 @@ impl Table {
             return Ok(None);
         }
         let key = key.key();
-        let Some(index) = self.contents.index.find(key, visible) else { return Ok(None) };
+        let whole = match &self.contents.index {
+            TableIndex::Whole(index) => index,
+            TableIndex::Tree(TreeIndex::Mapped(tree)) => {
+                return self.search_mapped(tree, key, visible, look);
+            }
+            TableIndex::Tree(TreeIndex::Cached(tree)) => {
+                return self.search_cached(tree, key, visible, look);
+            }
+        };
+        let Some(index) = whole.find(key, visible) else { return Ok(None) };
         let look_into = |block: &Block, look: L| {
             self.add_to_maplet(index, block);
             let located = block.get(key, visible)?;
@@ -170,11 +189,56 @@ impl Table {
         };
         self.slots.prefetch(index, Block::FRONT_BYTES);
         self.slots.with(index, look, look_into).or_else(|look| match self.slots.admit(index) {
-            CacheFill::Keep => Ok(look_into(&*self.load(index)?, look)),
-            CacheFill::Pass => Ok(match self.glance_at(index, key, visible, look)? {
-                LookupOutcome::Shown(shown) => Some(shown),
-                LookupOutcome::Newer(_) | LookupOutcome::Other(_) => None,
-            }),
+            CacheFill::Keep => Ok(look_into(&*self.load(&self.site(whole, index))?, look)),
+            CacheFill::Pass => {
+                Ok(self.glance_at(&self.site(whole, index), key, visible, look)?.shown())
+            }
+        })
+    }
+
+    /// The same for a B+tree table whose nodes and leaves are searched where they are mapped.
+    fn search_mapped<R>(
+        &self,
+        tree: &MappedTree,
+        key: &[u8],
+        visible: SequenceNumber,
+        look: impl FnOnce(FoundEntry<'_>) -> R,
+    ) -> Result<Option<R>> {
+        let choose = |node: &Node<'_>| node.lower_bound(key, visible);
+        let Some((_, node, at)) = tree.descend(&self.source, choose)? else { return Ok(None) };
+        let info = node.info(at);
+        let place = tree.leaf(&self.source, node.first_block_of(at), &info)?;
+        let raw = &tree.bytes()[place];
+        let found = glance(raw, info.entries, key, visible)
+            .map_err(|error| self.source.locate(error, info.offset))?;
+        let Glance::Found(located) = found else { return Ok(None) };
+        let value = Pinnable::within(tree.bytes(), located.value(raw));
+        Ok(Some(look(FoundEntry::new(value, &located))))
+    }
+
+    /// The same for a B+tree table whose nodes and leaves go through the cache.
+    fn search_cached<R, L: FnOnce(FoundEntry<'_>) -> R>(
+        &self,
+        tree: &CachedTree,
+        key: &[u8],
+        visible: SequenceNumber,
+        look: L,
+    ) -> Result<Option<R>> {
+        let choose = |node: &Node<'_>| node.lower_bound(key, visible);
+        let found = tree.descend(&self.source, &self.cache, choose)?;
+        let Some((node, at)) = found else { return Ok(None) };
+        let Some(slots) = node.blocks() else { return Ok(None) };
+        let look_into = |block: &Block, look: L| {
+            let located = block.get(key, visible)?;
+            Some(look(FoundEntry::of(block, &located)))
+        };
+        slots.prefetch(at, Block::FRONT_BYTES);
+        slots.with(at, look, look_into).or_else(|look| {
+            let Some(site) = node.site(at) else { return Ok(None) };
+            match slots.admit(at) {
+                CacheFill::Keep => Ok(look_into(&*self.load(&site)?, look)),
+                CacheFill::Pass => Ok(self.glance_at(&site, key, visible, look)?.shown()),
+            }
         })
     }
 
@@ -232,7 +296,10 @@ impl Table {
     #[cold]
     fn add_block(&self, maplet: &Maplet, index: usize, block: &Block) {
         // By (2): the first entry of a key that the block before ends with lies there.
-        let elsewhere = usize::from(self.contents.index.continues(index));
+        let elsewhere = match &self.contents.index {
+            TableIndex::Whole(whole) => usize::from(whole.continues(index)),
+            TableIndex::Tree(_) => return,
+        };
         maplet.add_block(index, || {
             let mut key = Vec::new();
             block.firsts().skip(elsewhere).map(move |entry| {
@@ -255,4 +322,9 @@ impl Table {
             filter.prefetch(key);
         }
     }
+}
+
+/// Whether the block at `index` begins with `key`, and the one before ends with it.
+fn goes_on_with(whole: &Index, index: usize, key: &[u8]) -> bool {
+    whole.continues(index) && whole.info(index).first_key == key
 }

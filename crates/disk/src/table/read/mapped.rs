@@ -5,7 +5,7 @@
 //! # Thread safety
 //! Any thread may open blocks. Two may verify the same one.
 
-use crate::table::format::index::BlockInfo;
+use crate::table::format::block_info::BlockInfo;
 use crate::{
     block::Block,
     compress::Codec,
@@ -44,6 +44,11 @@ impl AsRef<[u8]> for Share {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
+}
+
+/// Bytes of a mapping with an owner of their own.
+pub(in crate::table) fn share(bytes: Bytes) -> Bytes {
+    Bytes::from_owner(Share { bytes })
 }
 
 impl Mapped {
@@ -94,8 +99,8 @@ impl Mapped {
         let frame = self.frame(index, info)?;
         match frame.codec {
             Codec::Raw => {
-                let share = Share { bytes: self.bytes.slice(self.place_of(&frame, info)?) };
-                Block::map(Bytes::from_owner(share), copy)
+                let raw = self.bytes.slice(self.place_of(&frame, info)?);
+                Block::map(share(raw), copy)
             }
             Codec::Lz4 => Block::parse_into(frame.decode(buffer)?, copy),
         }

@@ -3,7 +3,7 @@
 //!
 //! It does not cache. A walk that jumps reads single frames.
 
-use crate::table::format::index::BlockInfo;
+use crate::table::format::block_info::BlockInfo;
 use crate::table::read::source::{TableSource, check_block, with_scratch};
 use crate::{
     block::Block,

@@ -1,14 +1,17 @@
-//! An open table: its index and range tombstones in memory, its filter once a key is looked up, its
-//! blocks through the cache.
+//! An open table: its index, or the root of it, and its range tombstones in memory, its filter once
+//! a key is looked up, its blocks through the cache.
 //!
 //! It does not decide what a reader may see: it shows what is there.
 
-use crate::table::format::index::BlockInfo;
-use crate::table::format::sealed::SealedBlock;
+use crate::table::format::block_info::BlockInfo;
+use crate::table::format::index::Index;
+use crate::table::format::node::Node;
+use crate::table::read::contents::{TableContents, TableIndex};
 use crate::table::read::mapped::Mapped;
 use crate::table::read::readahead::Readahead;
-use crate::table::read::source::{TableContents, TableSource, check_block, with_scratch};
+use crate::table::read::source::{TableSource, check_block, with_scratch};
 use crate::table::read::table_filter::TableFilter;
+use crate::table::read::tree::{NodeHold, TreeIndex, TreeNode};
 use crate::{
     block::Block,
     cache::{Cache, CacheFill, Cacheable, Cached, Slots},
@@ -33,7 +36,8 @@ use std::{
 /// An open table.
 ///
 /// A lookup goes through filter, index and block. Once half of the blocks are in the cache, a
-/// maplet is made of those that are looked into. It leads lookups to their entry at once.
+/// maplet is made of those that are looked into. It leads lookups to their entry at once. A B+tree
+/// table has none: a maplet takes memory for each key, and knows blocks by numbers.
 ///
 /// # Thread safety
 /// Any number of threads may read; nothing changes but the cache, the maplet and the filter, which
@@ -46,6 +50,7 @@ use std::{
 pub struct Table {
     pub(in crate::table) source: TableSource,
     pub(in crate::table) contents: TableContents,
+    /// Of the blocks of a block table; those of a B+tree table belong to its nodes.
     pub(in crate::table) slots: Slots<Block>,
     /// Read when it is first asked for, unless it was before the table was opened.
     pub(in crate::table) filter: OnceLock<TableFilter>,
@@ -61,13 +66,25 @@ pub struct Table {
     charged: usize,
 }
 
+/// A data block as readers come to it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::table) struct BlockSite<'a> {
+    /// The slots it has a place in, and that place.
+    pub slots: &'a Slots<Block>,
+    pub slot: usize,
+    /// Its number in the table.
+    pub number: usize,
+    pub info: BlockInfo<'a>,
+}
+
 impl Table {
     /// Opens the table that takes `length` bytes at `offset` of `file`, which lies at `path`.
     ///
     /// Footer, properties, index and range tombstones are read and verified, and compared with what
-    /// is `expected`, if anything is. The filter is read and verified when a key is first looked
-    /// up; data blocks are verified when they are read, as `read_io` says. The memory that stays is
-    /// charged to [`Part::Tables`]; what is mapped is not.
+    /// is `expected`, if anything is. Of the index of a B+tree table that is the root. The filter
+    /// is read and verified when a key is first looked up; nodes and data blocks are verified when
+    /// they are read, as `read_io` says. The memory that stays is charged to [`Part::Tables`]; what
+    /// is mapped is not.
     ///
     /// # Errors
     /// Corruption, if the table is damaged, or another one than expected; `Unsupported`, if a newer
@@ -82,23 +99,32 @@ impl Table {
         cache: &Arc<Cache>,
     ) -> Result<Arc<Self>> {
         let source = TableSource::new(file, path, offset, length, expected)?;
-        let contents = source.read_contents(source.read_properties(expected)?)?;
-        let blocks = contents.index.count();
-        let mapped = match read_io {
-            ReadIo::Map if blocks > 0 => source.map(),
+        let properties = source.read_properties(expected)?;
+        let mapping = match read_io {
+            ReadIo::Map if properties.data_frames > 0 => source.map(),
             _ => None,
         };
-        let mapped = mapped.map(|bytes| Mapped::new(bytes, source.uid, blocks));
+        let contents = TableContents::read(&source, properties, mapping.as_ref(), cache)?;
+        let blocks = contents.blocks;
+        let mapping = mapping.filter(|_| match &contents.index {
+            TableIndex::Tree(TreeIndex::Mapped(_)) => false,
+            TableIndex::Whole(_) | TableIndex::Tree(TreeIndex::Cached(_)) => true,
+        });
+        let mapped = mapping.map(|bytes| Mapped::new(bytes, source.uid, blocks));
+        let (slots, maplet_shape) = match &contents.index {
+            TableIndex::Whole(index) => {
+                (blocks, MapletShape::new(blocks, index.entries(), index.entries_max()))
+            }
+            TableIndex::Tree(_) => (0, None),
+        };
         let charged = size_of::<Self>()
             + mapped.as_ref().map_or(0, Mapped::memory_bytes)
             + contents.index.memory_bytes()
             + contents.tombstones.memory_bytes()
-            + Slots::<Block>::bytes(blocks);
+            + Slots::<Block>::bytes(slots);
         cache.budget().charge(Part::Tables, charged);
         cache.fit();
-        let index = &contents.index;
-        let maplet_shape = MapletShape::new(blocks, index.entries(), index.entries_max());
-        let (slots, cache) = (Slots::new(cache, blocks), Arc::clone(cache));
+        let (slots, cache) = (Slots::new(cache, slots), Arc::clone(cache));
         let (filter, reading, maplet) = (OnceLock::new(), Mutex::default(), OnceLock::new());
         Ok(Arc::new(Self {
             source,
@@ -171,27 +197,21 @@ impl Table {
     /// The number of data blocks.
     #[must_use]
     pub fn block_count(&self) -> usize {
-        self.contents.index.count()
+        self.contents.blocks
     }
 
-    /// What the index knows of a data block.
-    ///
-    /// # Panics
-    /// If there is none of this index.
-    #[must_use]
-    pub fn block_info(&self, index: usize) -> BlockInfo<'_> {
-        self.contents.index.info(index)
+    /// The data block of this number of a block table, whose index is `index`.
+    pub(in crate::table) fn site<'a>(&'a self, index: &'a Index, number: usize) -> BlockSite<'a> {
+        BlockSite { slots: &self.slots, slot: number, number, info: index.info(number) }
     }
 
-    /// Reads a data block past the cache, verifies it, and returns it ready to be copied.
-    ///
-    /// # Errors
-    /// Corruption, if it is damaged or not what the index says; what reading fails with.
-    ///
-    /// # Panics
-    /// If there is none of this index.
-    pub fn read_sealed(&self, index: usize) -> Result<SealedBlock> {
-        self.source.read_sealed(&self.block_info(index))
+    /// Goes down the tree of a B+tree table to the block that `choose` leads to.
+    pub(in crate::table) fn descend(
+        &self,
+        tree: &TreeIndex,
+        choose: impl Fn(&Node<'_>) -> usize,
+    ) -> Result<Option<(NodeHold, usize)>> {
+        tree.descend(&self.source, &self.cache, choose)
     }
 
     /// Prefetches the memory of the data block at `index`, if it is in the cache.
@@ -202,7 +222,9 @@ impl Table {
     /// Prefetches the memory of the data block that a seek to (`key`, `sequence`) leads to, if it
     /// is in the cache.
     pub(in crate::table) fn prefetch_seek(&self, key: &[u8], sequence: SequenceNumber) {
-        if let Some(index) = self.contents.index.find(key, sequence) {
+        if let TableIndex::Whole(index) = &self.contents.index
+            && let Some(index) = index.find(key, sequence)
+        {
             self.slots.prefetch(index, Block::FRONT_BYTES);
         }
     }
@@ -211,7 +233,11 @@ impl Table {
     /// by. A table that was only opened ahead was not read.
     #[must_use]
     pub fn is_read(&self) -> bool {
-        self.slots.are_used()
+        match &self.contents.index {
+            TableIndex::Whole(_) => self.slots.are_used(),
+            TableIndex::Tree(TreeIndex::Cached(tree)) => tree.is_used(),
+            TableIndex::Tree(TreeIndex::Mapped(_)) => false,
+        }
     }
 
     /// Puts a copy of the data block at `index` into the cache, if there is room to spare. Does
@@ -219,65 +245,83 @@ impl Table {
     /// for another reason.
     ///
     /// # Panics
-    /// If there is none of this index.
+    /// Perhaps, if there is none of this index.
     pub fn keep(&self, index: usize, block: &Block) {
-        let is_seen_mapped =
-            self.mapped.as_ref().is_some_and(|mapped| mapped.is_raw(&self.block_info(index)));
+        match &self.contents.index {
+            TableIndex::Whole(whole) => self.keep_at(&self.site(whole, index), block),
+            TableIndex::Tree(TreeIndex::Mapped(_)) => {}
+            TableIndex::Tree(TreeIndex::Cached(tree)) => {
+                let choose = |node: &Node<'_>| node.position_of(index as u64);
+                // A node that cannot be read is found by the next reader.
+                if let Ok(Some((node, at))) = tree.descend(&self.source, &self.cache, choose)
+                    && let Some(site) = node.site(at)
+                {
+                    self.keep_at(&site, block);
+                }
+            }
+        }
+    }
+
+    fn keep_at(&self, site: &BlockSite<'_>, block: &Block) {
+        let is_seen_mapped = self.mapped.as_ref().is_some_and(|mapped| mapped.is_raw(&site.info));
         if !is_seen_mapped && self.cache.has_room(block.bytes()) {
             let region = self.cache.region();
             let block = block.copy_into(|bytes, margins| region.copy(bytes, margins));
             let bytes = block.bytes();
-            self.slots.insert_spare(index, &Arc::new(Cached::new(block, bytes)));
+            site.slots.insert_spare(site.slot, &Arc::new(Cached::new(block, bytes)));
         }
     }
 
-    /// Reads the data block at `index` from the file and caches it.
+    /// Reads the data block at `site` from the file and caches it.
     #[cold]
-    pub(in crate::table) fn load(&self, index: usize) -> Result<Arc<Cached<Block>>> {
+    pub(in crate::table) fn load(&self, site: &BlockSite<'_>) -> Result<Arc<Cached<Block>>> {
         let region = self.cache.region();
-        let held = self.read_block(index, |raw, margins| region.copy(raw, margins))?;
-        self.slots.insert(index, &held);
+        let held = self.read_block(site, |raw, margins| region.copy(raw, margins))?;
+        site.slots.insert(site.slot, &held);
         Ok(held)
     }
 
-    /// Reads the data block at `index`, which the cache did not have, for a cursor that stays
+    /// Reads the data block at `site`, which the cache did not have, for a cursor that stays
     /// there. Caches it if the cache admits it.
     #[cold]
-    pub(in crate::table) fn load_if_admitted(&self, index: usize) -> Result<Arc<Cached<Block>>> {
-        match self.slots.admit(index) {
-            CacheFill::Keep => self.load(index),
-            CacheFill::Pass => self.read_block(index, Buffer::copy_on_heap),
+    pub(in crate::table) fn load_if_admitted(
+        &self,
+        site: &BlockSite<'_>,
+    ) -> Result<Arc<Cached<Block>>> {
+        match site.slots.admit(site.slot) {
+            CacheFill::Keep => self.load(site),
+            CacheFill::Pass => self.read_block(site, Buffer::copy_on_heap),
         }
     }
 
-    /// Reads the data block at `index` into memory that `copy` chooses.
+    /// Reads the data block at `site` into memory that `copy` chooses.
     fn read_block(
         &self,
-        index: usize,
+        site: &BlockSite<'_>,
         copy: impl FnOnce(&[u8], Margins) -> Buffer,
     ) -> Result<Arc<Cached<Block>>> {
         match &self.mapped {
-            Some(mapped) => self.hold_mapped(mapped, index, copy),
+            Some(mapped) => self.hold_mapped(mapped, site, copy),
             None => {
-                let info = self.block_info(index);
+                let info = &site.info;
                 self.source.read_frame(FrameKind::Data, info.offset, info.bytes, |raw| {
-                    hold(Block::parse_into(raw, copy)?, &info)
+                    hold(Block::parse_into(raw, copy)?, info)
                 })
             }
         }
     }
 
-    /// Calls `look` with the bytes of the data block at `index`, verified, and with
+    /// Calls `look` with the bytes of the data block at `site`, verified, and with
     /// [`Block::BYTES_BEHIND`] after them.
     pub(in crate::table) fn with_raw<R>(
         &self,
-        index: usize,
+        site: &BlockSite<'_>,
         look: impl FnOnce(&[u8]) -> Result<R>,
     ) -> Result<R> {
-        let info = self.block_info(index);
+        let info = &site.info;
         with_scratch(|scratch| {
             match &self.mapped {
-                Some(mapped) => mapped.with_raw(index, &info, &mut scratch.raw, look),
+                Some(mapped) => mapped.with_raw(site.number, info, &mut scratch.raw, look),
                 None => {
                     self.source.read(info.offset, info.bytes, &mut scratch.frame)?;
                     let place = FramePlace { table: self.source.uid, offset: info.offset };
@@ -289,29 +333,29 @@ impl Table {
         })
     }
 
-    /// The data block at `index`, verified, for a long walk that reads `ahead`; it stays in the
+    /// The data block at `site`, verified, for a long walk that reads `ahead`; it stays in the
     /// cache if walks came by before.
     pub(in crate::table) fn pass_by(
         &self,
-        index: usize,
+        site: &BlockSite<'_>,
         ahead: &mut Readahead,
     ) -> Result<Arc<Cached<Block>>> {
-        let (info, data_bytes) = (self.block_info(index), self.contents.index.data_bytes());
-        if !self.slots.offer(index) {
+        let (info, number, data_bytes) = (&site.info, site.number, self.contents.data_bytes);
+        if !site.slots.offer(site.slot) {
             return match &self.mapped {
-                Some(mapped) => self.hold_mapped(mapped, index, Buffer::copy_on_heap),
-                None => ahead.block(&self.source, data_bytes, index, &info).map(hold_verified),
+                Some(mapped) => self.hold_mapped(mapped, site, Buffer::copy_on_heap),
+                None => ahead.block(&self.source, data_bytes, number, info).map(hold_verified),
             };
         }
         let copy = |raw: &[u8], margins| self.cache.region().copy(raw, margins);
         let held = match &self.mapped {
-            Some(mapped) => self.hold_mapped(mapped, index, copy),
+            Some(mapped) => self.hold_mapped(mapped, site, copy),
             None => {
-                let frame = ahead.frame(&self.source, data_bytes, index, &info)?;
-                self.hold_read(&info, frame, copy)
+                let frame = ahead.frame(&self.source, data_bytes, number, info)?;
+                self.hold_read(info, frame, copy)
             }
         }?;
-        self.slots.insert_spare(index, &held);
+        site.slots.insert_spare(site.slot, &held);
         Ok(held)
     }
 
@@ -331,18 +375,18 @@ impl Table {
         })
     }
 
-    /// The data block at `index`, which is mapped.
+    /// The data block at `site`, which is mapped.
     fn hold_mapped(
         &self,
         mapped: &Mapped,
-        index: usize,
+        site: &BlockSite<'_>,
         copy: impl FnOnce(&[u8], Margins) -> Buffer,
     ) -> Result<Arc<Cached<Block>>> {
-        let info = self.block_info(index);
-        let opened = with_scratch(|scratch| mapped.open(index, &info, &mut scratch.raw, copy));
-        let held = opened.and_then(|block| match mapped.is_verified(index) {
+        let (number, info) = (site.number, &site.info);
+        let opened = with_scratch(|scratch| mapped.open(number, info, &mut scratch.raw, copy));
+        let held = opened.and_then(|block| match mapped.is_verified(number) {
             true => Ok(hold_verified(block)),
-            false => hold(block, &info).inspect(|_| mapped.note_verified(index, &info)),
+            false => hold(block, info).inspect(|_| mapped.note_verified(number, info)),
         });
         held.map_err(|error| self.source.locate(error, info.offset))
     }
@@ -363,7 +407,16 @@ fn hold(block: Block, info: &BlockInfo<'_>) -> Result<Arc<Cached<Block>>> {
     Ok(hold_verified(block))
 }
 
-fn hold_verified(block: Block) -> Arc<Cached<Block>> {
+pub(in crate::table) fn hold_verified(block: Block) -> Arc<Cached<Block>> {
     let bytes = block.bytes();
     Arc::new(Cached::new(block, bytes))
+}
+
+impl TreeNode {
+    /// The data block at `at`, if this is a node of level 0.
+    pub(in crate::table) fn site(&self, at: usize) -> Option<BlockSite<'_>> {
+        let (slots, view) = (self.blocks()?, self.view());
+        let number = view.first_block_of(at) as usize;
+        Some(BlockSite { slots, slot: at, number, info: view.info(at) })
+    }
 }

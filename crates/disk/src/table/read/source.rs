@@ -2,17 +2,17 @@
 //!
 //! It keeps nothing but working memory: what it reads is its caller's.
 
+use crate::table::format::block_info::BlockInfo;
 use crate::table::format::block_stats::BlockStats;
 use crate::table::format::footer::{FOOTER_BYTES, Footer};
-use crate::table::format::index::{BlockInfo, Index};
 use crate::table::format::properties::Properties;
 use crate::table::format::sealed::SealedBlock;
 use crate::table::format::tombstones;
 use crate::{
     block::Block,
     filter::Filter,
-    frame::{FRAME_BYTES_MIN, Frame, FrameKind, FramePlace},
-    table_meta::{KeySpan, RangeEnd, TableMeta},
+    frame::{Frame, FrameKind, FramePlace},
+    table_meta::TableMeta,
 };
 use bytes::Bytes;
 use siltdb_base::{
@@ -20,7 +20,6 @@ use siltdb_base::{
     error::{Error, Result},
     fs::File,
     id::TableUid,
-    slice::Slice,
     tombstone::Fragments,
 };
 use std::{
@@ -41,15 +40,6 @@ pub struct TableSource {
     pub offset: u64,
     pub length: u64,
     pub uid: TableUid,
-}
-
-/// What of a table is in memory.
-#[derive(Debug)]
-pub struct TableContents {
-    pub meta: TableMeta,
-    pub index: Index,
-    pub filter_frame: FilterFrame,
-    pub tombstones: Arc<Fragments>,
 }
 
 /// Where the filter of a table lies in it.
@@ -236,27 +226,6 @@ impl TableSource {
         }
     }
 
-    /// Reads everything that `properties` lead to, except the filter and the data frames.
-    pub fn read_contents(&self, properties: Properties) -> Result<TableContents> {
-        // What they say beyond what there is room for will be found out.
-        let frames = properties.data_frames.min(properties.data_bytes / FRAME_BYTES_MIN);
-        let mut index = Index::with_capacity(frames as usize);
-        let mut offset = properties.index_offset();
-        for &bytes in &properties.index_bytes {
-            self.read_frame(FrameKind::Index, offset, bytes, |raw| {
-                index.read_frame(raw, properties.data_bytes)
-            })?;
-            offset += bytes;
-        }
-        index.finish();
-        let filter_frame = FilterFrame::of(&properties);
-        let fragments = self.read_tombstones(&properties)?;
-        check_contents(&properties, &index, &fragments)
-            .map_err(|error| self.locate(error, properties.index_offset()))?;
-        let (meta, tombstones) = (properties.meta, Arc::new(fragments));
-        Ok(TableContents { meta, index, filter_frame, tombstones })
-    }
-
     pub fn read_footer(&self) -> Result<Footer> {
         let offset = self.length - FOOTER_BYTES as u64;
         let mut bytes = [0; FOOTER_BYTES];
@@ -292,25 +261,4 @@ pub fn check_block(block: &Block, info: &BlockInfo<'_>) -> Result<()> {
         && is(last, info.last_key)
         && block.entry(last).sequence == info.last_sequence;
     if agrees { Ok(()) } else { Err(Error::corruption("a block is not what its index says")) }
-}
-
-/// Checks that what was read apart agrees.
-fn check_contents(properties: &Properties, index: &Index, fragments: &Fragments) -> Result<()> {
-    let meta = &properties.meta;
-    let blocks = index.count().checked_sub(1).map(|last| KeySpan {
-        first: Slice::copy_from(index.info(0).first_key),
-        last: Slice::copy_from(index.info(last).last_key),
-        end: RangeEnd::Inclusive,
-    });
-    let range = tombstones::united_range(blocks, fragments);
-    let agrees = index.count() as u64 == properties.data_frames
-        && index.data_bytes() == properties.data_bytes
-        && index.entries() == meta.entries
-        && fragments.count() as u64 == meta.range_tombstones
-        && range.as_ref() == Some(&meta.range);
-    if agrees {
-        Ok(())
-    } else {
-        Err(Error::corruption("the parts of a table contradict each other"))
-    }
 }

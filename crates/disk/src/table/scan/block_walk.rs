@@ -1,10 +1,13 @@
-//! Goes through the blocks of a table in order, with one frame of its index in memory at a time.
+//! Goes through the blocks of a table in order, with one frame of its index, or one of the lowest
+//! nodes of its tree, in memory at a time.
 //!
 //! It reads no blocks. It is for jobs that read a table once: what the walk has passed is let go
 //! again.
 
 use crate::frame::FrameKind;
-use crate::table::format::index::{BlockInfo, Index};
+use crate::table::format::block_info::BlockInfo;
+use crate::table::format::index::Index;
+use crate::table::format::node::Node;
 use crate::table::scan::table_scan::TableScan;
 use siltdb_base::{
     error::{Error, Result},
@@ -93,7 +96,7 @@ impl BlockWalk {
     }
 
     fn is_last_frame(&self) -> bool {
-        self.next_frame == self.table.properties.index_bytes.len()
+        self.next_frame == self.table.properties.lowest_index_bytes().len()
     }
 
     /// Goes to the next block.
@@ -173,19 +176,27 @@ impl BlockWalk {
             }
             self.part.begin_at(offset);
             let properties = &self.table.properties;
-            let Some(&bytes) = properties.index_bytes.get(self.next_frame) else {
+            let Some(&bytes) = properties.lowest_index_bytes().get(self.next_frame) else {
                 return self.check_end(offset);
             };
             let (part, data_bytes) = (&mut self.part, properties.data_bytes);
             let before = self.last_sequence_before.map(|last| (&self.last_key_before[..], last));
+            let kind = properties.index_frame_kind();
             let read = |raw: &[u8]| {
-                part.read_frame(raw, data_bytes)?;
+                match kind {
+                    FrameKind::Node => {
+                        let node = Node::at(raw)?;
+                        node.check_lowest()?;
+                        part.read_node(&node, data_bytes)?;
+                    }
+                    _ => part.read_frame(raw, data_bytes)?,
+                }
                 match before {
                     Some(before) if part.count() > 0 => part.come_after(before),
                     _ => Ok(()),
                 }
             };
-            self.table.source.read_frame(FrameKind::Index, self.next_frame_offset, bytes, read)?;
+            self.table.source.read_frame(kind, self.next_frame_offset, bytes, read)?;
             self.next_frame += 1;
             self.next_frame_offset += bytes;
             if self.part.count() > 0 {

@@ -3,14 +3,16 @@
 //! It mends nothing and decides nothing: it shows what verifies and names what does not.
 //!
 //! 1. The footer names the table; where it is damaged, the properties do, which are looked for.
-//! 2. The index says where the data frames lie. If any of it is damaged, the frames are found one
-//!    behind the other. Each says how long it is, and its checksum ties it to its table and place.
+//! 2. The index says where the data frames lie; in a B+tree table its lowest nodes do. If any of it
+//!    is damaged, the frames are found one behind the other. Each says how long it is, and its
+//!    checksum ties it to its table and place.
 //! 3. Behind a damaged frame, every byte is tried as the beginning of the next one.
 //!
 //! Cost of a sound table: as that of reading it once. Memory: the index, and one block.
 
 use crate::table::format::footer::{FOOTER_BYTES, Footer};
 use crate::table::format::index::Index;
+use crate::table::format::node::Node;
 use crate::table::format::properties::{Properties, TableOrigin};
 use crate::table::format::sealed::SealedBlock;
 use crate::table::format::tombstones;
@@ -185,9 +187,15 @@ impl TableSalvage {
     fn read_index(&self, properties: &Properties) -> Option<Index> {
         let mut index = Index::default();
         let mut offset = properties.index_offset();
-        for &bytes in &properties.index_bytes {
-            let read = self.source.read_frame(FrameKind::Index, offset, bytes, |raw| {
-                index.read_frame(raw, properties.data_bytes)
+        let kind = properties.index_frame_kind();
+        for &bytes in properties.lowest_index_bytes() {
+            let read = self.source.read_frame(kind, offset, bytes, |raw| match kind {
+                FrameKind::Node => {
+                    let node = Node::at(raw)?;
+                    node.check_lowest()?;
+                    index.read_node(&node, properties.data_bytes)
+                }
+                _ => index.read_frame(raw, properties.data_bytes),
             });
             read.ok()?;
             offset += bytes;
@@ -245,7 +253,9 @@ impl TableSalvage {
                 }
                 FrameKind::Data | FrameKind::Filter => offset += bytes,
                 // They would stand before it.
-                FrameKind::Index | FrameKind::Properties => return Ok(Fragments::default()),
+                FrameKind::Index | FrameKind::Node | FrameKind::Properties => {
+                    return Ok(Fragments::default());
+                }
             }
         }
         Err(self.source.locate(Error::corruption("damaged range deletes"), offset))
@@ -289,7 +299,7 @@ impl TableSalvage {
         next == end
             || next + 2 <= self.source.length
                 && self.source.read_into(next, &mut head).is_ok()
-                && (FrameKind::Data as u8..=FrameKind::Properties as u8).contains(&head[0])
+                && (FrameKind::Data as u8..=FrameKind::Node as u8).contains(&head[0])
                 && head[1] <= 1
     }
 
@@ -300,6 +310,7 @@ impl TableSalvage {
             FrameKind::RangeTombstones,
             FrameKind::Index,
             FrameKind::Properties,
+            FrameKind::Node,
         ];
         let bytes = self.frame_length(offset, self.source.length, &others)?;
         let mut frame = Vec::new();

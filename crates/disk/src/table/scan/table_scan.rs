@@ -3,7 +3,7 @@
 //! Unlike [`Table`](crate::table::Table) it holds neither index nor filter, and caches nothing:
 //! merging takes as little memory as the tables are many. It cannot look up keys.
 
-use crate::table::format::index::BlockInfo;
+use crate::table::format::block_info::BlockInfo;
 use crate::table::format::properties::{ExternalTable, Properties, TableOrigin};
 use crate::table::format::sealed::SealedBlock;
 use crate::table::read::source::TableSource;

@@ -3,8 +3,8 @@
 //! It looks at the file, not at the cache. It is run on every new table before it is installed, and
 //! by a check of the database.
 
+use crate::table::format::block_info::BlockInfo;
 use crate::table::format::block_stats::{BlockStats, Contents};
-use crate::table::format::index::BlockInfo;
 use crate::table::format::tombstones;
 use crate::table::read::readahead::{Readahead, WINDOW_BYTES_OF_MANY};
 use crate::table::read::source::{FilterFrame, check_stats};
@@ -35,6 +35,7 @@ impl TableScan {
         self: &Arc<Self>,
         on_block: &mut dyn FnMut(usize, &BlockInfo<'_>, &Block) -> Result<()>,
     ) -> Result<()> {
+        self.verify_tree()?;
         let filter = self.source.read_filter(FilterFrame::of(&self.properties))?;
         let mut total = BlockStats::default();
         let mut first_key = None;

@@ -4,7 +4,7 @@ use super::*;
 use crate::table_meta::RangeEnd;
 
 #[test]
-fn copied_blocks_read_as_if_they_had_been_written() {
+pub(super) fn copied_blocks_read_as_if_they_had_been_written() {
     for compression in [Compression::Lz4, Compression::None] {
         let entries = many(300);
         let (left, right) = entries.split_at(entries.len() / 2);
@@ -67,7 +67,7 @@ fn a_copied_block_that_does_not_follow_is_refused() {
 }
 
 #[test]
-fn versions_of_a_key_continue_in_a_copied_block() {
+pub(super) fn versions_of_a_key_continue_in_a_copied_block() {
     let old: Vec<Owned> = vec![put("k", 5, "old"), put("l", 1, "x")];
     let source = table_of(&options(Compression::Lz4), &old, &[]);
     let mut file = Bytes::default();
@@ -87,7 +87,7 @@ fn versions_of_a_key_continue_in_a_copied_block() {
 }
 
 #[test]
-fn damaged_blocks_are_not_copied() {
+pub(super) fn damaged_blocks_are_not_copied() {
     let mut file = Bytes::default();
     let meta = write(&mut file, &options(Compression::Lz4), 7, &many(50), &[]);
     let mut bytes = file.0.clone();
@@ -123,7 +123,7 @@ fn memory_is_accounted_and_given_back() {
 }
 
 #[test]
-fn concurrent_readers_stay_within_the_capacity_and_right() {
+pub(super) fn concurrent_readers_stay_within_the_capacity_and_right() {
     const CAPACITY: usize = 30_000;
     let entries = many(2000);
     let mut file = Bytes::default();

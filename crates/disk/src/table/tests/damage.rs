@@ -9,6 +9,7 @@ use crate::{
     frame::{FrameKind, FramePlace, seal},
     garbage::{Garbage, GarbageBuilder, Repeats},
     key_sketch::{KeySketch, SketchBuilder},
+    options::TableKind,
     table::{
         format::block_stats::{BlockStats, Contents},
         format::footer::{FOOTER_BYTES, Footer},
@@ -16,7 +17,6 @@ use crate::{
         format::properties::Properties,
         read::source::TableSource,
     },
-    table_meta::IndexKind,
 };
 use siltdb_base::{
     checksum::{crc32c, xxh3},
@@ -79,7 +79,7 @@ fn filter_alone(bytes: &[u8], expected: &TableMeta) -> Result<TableFilter> {
 }
 
 #[test]
-fn a_filter_alone_is_that_of_the_table_that_is_expected() {
+pub(super) fn a_filter_alone_is_that_of_the_table_that_is_expected() {
     let (file, meta, entries, _) = victim(Compression::Lz4);
     let filter = filter_alone(&file.0, &meta).unwrap();
     assert!(filter.bytes() > 0 && filter.may_contain(LookupKey::new(&entries[0].0)));
@@ -95,7 +95,7 @@ fn a_filter_alone_is_that_of_the_table_that_is_expected() {
 }
 
 #[test]
-fn every_damaged_byte_is_noticed() {
+pub(super) fn every_damaged_byte_is_noticed() {
     for compression in [Compression::Lz4, Compression::None] {
         let (file, meta, entries, tombstones) = victim(compression);
         read_all(&file.0, Some(&meta), &entries, &tombstones).unwrap();
@@ -117,7 +117,7 @@ fn every_damaged_byte_is_noticed() {
 }
 
 #[test]
-fn zeroed_cut_and_extended_tables_are_noticed() {
+pub(super) fn zeroed_cut_and_extended_tables_are_noticed() {
     let (file, meta, entries, tombstones) = victim(Compression::Lz4);
     let check = |bytes: &[u8]| {
         assert!(read_all(bytes, None, &entries, &tombstones).is_err());
@@ -143,7 +143,7 @@ fn zeroed_cut_and_extended_tables_are_noticed() {
 }
 
 #[test]
-fn another_table_in_its_place_is_noticed() {
+pub(super) fn another_table_in_its_place_is_noticed() {
     let (file, meta, entries, tombstones) = victim(Compression::Lz4);
     let mut other = Bytes::default();
     let other_summary = write(&mut other, &options(Compression::Lz4), 100, &entries, &tombstones);
@@ -167,7 +167,7 @@ fn another_table_in_its_place_is_noticed() {
 }
 
 #[test]
-fn swapped_blocks_are_noticed() {
+pub(super) fn swapped_blocks_are_noticed() {
     let entries: Vec<Owned> =
         (0..100).map(|number| put(format!("{number:04}"), 1, [number as u8; 100])).collect();
     let mut file = Bytes::default();
@@ -188,7 +188,7 @@ fn swapped_blocks_are_noticed() {
 }
 
 #[test]
-fn a_read_error_is_passed_on_and_nothing_is_cached() {
+pub(super) fn a_read_error_is_passed_on_and_nothing_is_cached() {
     let (file, meta, entries, _) = victim(Compression::Lz4);
     let cache = new_cache(1 << 20);
     let mut bytes = file.0.clone();
@@ -387,6 +387,7 @@ impl Forgery {
             filter_bytes,
             tombstone_bytes: 0,
             index_bytes,
+            tree: None,
             origin: None,
             external: None,
             unknown: UnknownFields::default(),
@@ -430,7 +431,7 @@ impl Forgery {
             logical_bytes: total.logical_bytes,
             file_bytes: 0,
             key_sketch: sample.finish(),
-            index: IndexKind::Blocks,
+            kind: TableKind::Block,
             created_ms: 0,
             garbage: self.garbage(),
             unknown: UnknownFields::default(),
@@ -471,7 +472,7 @@ fn raw_block(entries: &[Owned]) -> Vec<u8> {
         builder.add(entry(owned));
     }
     let mut raw = Vec::new();
-    builder.encode(&mut raw);
+    builder.encode(crate::block::BlockLayout::Entries, &mut raw);
     raw
 }
 

@@ -5,7 +5,7 @@ use super::*;
 fn external(entries: &[Owned], compression: Compression) -> Bytes {
     let mut file = Bytes::default();
     let mut writer = TableWriter::new(&mut file, &options(compression), TableUid(5))
-        .with_external(ExternalTable::current());
+        .with_external(ExternalTable::current("u64"));
     for owned in entries {
         writer.add(entry(owned)).unwrap();
     }
@@ -33,12 +33,12 @@ fn adopted(file: &Bytes) -> Result<(Bytes, TableMeta)> {
 }
 
 #[test]
-fn a_copy_has_the_entries_under_its_own_uid_and_names_its_family() {
+pub(super) fn a_copy_has_the_entries_under_its_own_uid_and_names_its_family() {
     for compression in [Compression::Lz4, Compression::None] {
         let file = external(&entries(), compression);
         let source = scan_of(&file);
-        assert_eq!(source.external(), Some(&ExternalTable::current()));
-        ExternalTable::current().check().unwrap();
+        assert_eq!(source.external(), Some(&ExternalTable::current("u64")));
+        ExternalTable::current("u64").check().unwrap();
         let (copy, meta) = adopted(&file).unwrap();
         assert_eq!((meta.uid, meta.file_bytes), (TableUid(6), copy.0.len() as u64));
         let table = open(&copy.0, Some(&meta), &new_cache(1 << 20)).unwrap();
@@ -56,7 +56,7 @@ fn a_copy_has_the_entries_under_its_own_uid_and_names_its_family() {
 }
 
 #[test]
-fn a_damaged_table_has_no_copy_that_verifies() {
+pub(super) fn a_damaged_table_has_no_copy_that_verifies() {
     let file = external(&entries()[..200], Compression::None);
     let mut seen = 0;
     for at in 0..file.0.len() {
@@ -75,7 +75,7 @@ fn a_damaged_table_has_no_copy_that_verifies() {
 }
 
 #[test]
-fn a_copy_that_is_cancelled_ends() {
+pub(super) fn a_copy_that_is_cancelled_ends() {
     let mut left = 3;
     let mut go_on = || {
         left -= 1;

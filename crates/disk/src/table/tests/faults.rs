@@ -38,7 +38,7 @@ fn read_on(fs: &MemFs, meta: &TableMeta, entries: &[Owned]) -> Result<()> {
 }
 
 #[test]
-fn an_unsynced_table_is_whole_or_refused_after_power_loss() {
+pub(super) fn an_unsynced_table_is_whole_or_refused_after_power_loss() {
     let entries = many(150);
     let fs = MemFs::new();
     let meta = write_on(&fs, &entries).unwrap();
@@ -54,7 +54,7 @@ fn an_unsynced_table_is_whole_or_refused_after_power_loss() {
 }
 
 #[test]
-fn every_failing_call_is_an_error_and_the_next_attempt_succeeds() {
+pub(super) fn every_failing_call_is_an_error_and_the_next_attempt_succeeds() {
     let entries = many(40);
     for error in [FaultError::Io, FaultError::NoSpace] {
         let (mut failed_writes, mut failed_reads) = (0, 0);

@@ -77,7 +77,7 @@ fn heads(table: &Arc<Table>, fetch: Fetch) -> Vec<(Vec<u8>, u64, EntryKind)> {
 }
 
 #[test]
-fn a_walk_over_keys_alone_shows_the_same_keys_and_reads_a_fraction() {
+pub(super) fn a_walk_over_keys_alone_shows_the_same_keys_and_reads_a_fraction() {
     let entries = mixed();
     let (file, table) = counted(&entries);
     let keys = heads(&table, Fetch::KeysOnly);

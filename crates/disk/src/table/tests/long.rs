@@ -36,7 +36,7 @@ impl WriteFile for Noting {
 }
 
 #[test]
-fn long_values_are_written_from_where_they_lie_and_read_as_any() {
+pub(super) fn long_values_are_written_from_where_they_lie_and_read_as_any() {
     for compression in [Compression::Lz4, Compression::None] {
         let long = vec![7; COPIED_BYTES_MAX + 1];
         let entries = [
@@ -75,7 +75,7 @@ fn long_values_are_written_from_where_they_lie_and_read_as_any() {
 }
 
 #[test]
-fn damage_to_a_long_value_is_noticed() {
+pub(super) fn damage_to_a_long_value_is_noticed() {
     let mut file = Bytes::default();
     let entries = [put("a", 1, vec![7; COPIED_BYTES_MAX + 1]), put("b", 2, "short")];
     let meta = write(&mut file, &options(Compression::Lz4), 5, &entries, &[]);

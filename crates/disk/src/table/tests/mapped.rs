@@ -23,7 +23,7 @@ fn read_blocks(table: &Arc<Table>, entries: &[Owned]) -> Result<()> {
 }
 
 #[test]
-fn every_damaged_byte_of_a_block_is_noticed_each_time() {
+pub(super) fn every_damaged_byte_of_a_block_is_noticed_each_time() {
     let entries = many(60);
     for compression in [Compression::Lz4, Compression::None] {
         let (file, meta) = written(compression, &entries);
@@ -70,7 +70,7 @@ fn of_a_mapped_block_the_cache_holds_only_what_was_derived() {
 }
 
 #[test]
-fn values_of_a_mapped_block_stay_when_the_table_is_closed() {
+pub(super) fn values_of_a_mapped_block_stay_when_the_table_is_closed() {
     let entries = many(50);
     let (file, meta) = written(Compression::None, &entries);
     let table = open_by(ReadIo::Map, &file.0, Some(&meta), &new_cache(0)).unwrap();
@@ -168,7 +168,7 @@ impl File for Unmappable {
 }
 
 #[test]
-fn a_table_that_cannot_be_mapped_is_read() {
+pub(super) fn a_table_that_cannot_be_mapped_is_read() {
     let entries = many(300);
     let (file, meta) = written(Compression::None, &entries);
     let (file, length) = (Arc::new(Unmappable(file)), meta.file_bytes);

@@ -180,7 +180,7 @@ fn every_way(entries: &[Owned], probes: &[&[u8]]) {
 }
 
 #[test]
-fn small_and_extreme_entries_are_found() {
+pub(super) fn small_and_extreme_entries_are_found() {
     every_way(&[put("", 1, "")], &[b"", b"a"]);
     every_way(&[put("k", 0, "v")], &[b"", b"a", b"k", b"k\0", b"z"]);
     let longest = vec![b'x'; KEY_BYTES_MAX];
@@ -196,7 +196,7 @@ fn small_and_extreme_entries_are_found() {
 }
 
 #[test]
-fn versions_of_one_key_span_blocks() {
+pub(super) fn versions_of_one_key_span_blocks() {
     let mut entries: Vec<Owned> = (0..200)
         .rev()
         .map(|sequence| put("hot", 10 + sequence * 2, [sequence as u8; 60]))
@@ -219,7 +219,7 @@ fn versions_of_one_key_span_blocks() {
 }
 
 #[test]
-fn an_index_of_many_frames_is_read_frame_by_frame() {
+pub(super) fn an_index_of_many_frames_is_read_frame_by_frame() {
     // Versions of one key end one frame and begin the next.
     let key = |number: u64| format!("{:05}", number / 5).repeat(200);
     let mut entries: Vec<Owned> =
@@ -255,7 +255,7 @@ fn an_index_of_many_frames_is_read_frame_by_frame() {
 }
 
 #[test]
-fn a_stretch_of_plain_entries_goes_over_several_blocks() {
+pub(super) fn a_stretch_of_plain_entries_goes_over_several_blocks() {
     let mut entries: Vec<Owned> =
         (0..2_000).map(|number| put(format!("k{number:06}"), number, [3; 50])).collect();
     entries[700].2 = EntryKind::Merge;
@@ -279,7 +279,7 @@ fn a_stretch_of_plain_entries_goes_over_several_blocks() {
 }
 
 #[test]
-fn keys_with_equal_heads_are_told_apart_in_the_index() {
+pub(super) fn keys_with_equal_heads_are_told_apart_in_the_index() {
     let entries: Vec<Owned> = (0..300)
         .map(|number| put(format!("a-long-common-prefix-eightsame{number:05}"), 4, [1; 40]))
         .chain((0..100).map(|number| put(format!("b{:>40}", number * 2), 4, [2; 100])))
@@ -290,7 +290,7 @@ fn keys_with_equal_heads_are_told_apart_in_the_index() {
 }
 
 #[test]
-fn the_summary_says_what_was_added() {
+pub(super) fn the_summary_says_what_was_added() {
     let entries = many(300);
     let count = |kind: EntryKind| entries.iter().filter(|entry| entry.2 == kind).count() as u64;
     let table = table_of(
@@ -329,7 +329,7 @@ fn the_summary_says_what_was_added() {
 }
 
 #[test]
-fn blob_pointers_expire_too() {
+pub(super) fn blob_pointers_expire_too() {
     let mut payload = Vec::new();
     let pointer = BlobPointer {
         file: siltdb_base::id::FileNumber(3),
@@ -346,7 +346,7 @@ fn blob_pointers_expire_too() {
 }
 
 #[test]
-fn a_table_of_range_tombstones_alone_has_no_entries() {
+pub(super) fn a_table_of_range_tombstones_alone_has_no_entries() {
     let table = table_of(&options(Compression::Lz4), &[], &[tombstone("b", "d", 8)]);
     assert!(table.get(LookupKey::new(b"c"), SequenceNumber::MAX, |_| ()).unwrap().is_none());
     walk(&table, &[], &[Step::First, Step::Last, Step::Seek(b"b".to_vec(), 9), Step::Next]);
@@ -360,7 +360,7 @@ fn a_table_of_range_tombstones_alone_has_no_entries() {
 }
 
 #[test]
-fn a_cursor_whose_walk_panicked_shows_no_value_under_another_key() {
+pub(super) fn a_cursor_whose_walk_panicked_shows_no_value_under_another_key() {
     let entries: Vec<Owned> = many(40).into_iter().map(|it| put(&it.0, it.1, &it.0)).collect();
     let table = table_of(&options(Compression::None), &entries, &[]);
     for direction in [Direction::Forward, Direction::Backward] {
@@ -383,7 +383,7 @@ fn a_cursor_whose_walk_panicked_shows_no_value_under_another_key() {
 }
 
 #[test]
-fn tables_share_a_file() {
+pub(super) fn tables_share_a_file() {
     let mut file = Bytes(b"something else".to_vec());
     let mut tables = Vec::new();
     for uid in 0..3 {
@@ -416,7 +416,7 @@ fn entries_out_of_order_are_refused() {
 }
 
 #[test]
-fn the_estimate_is_near_the_length() {
+pub(super) fn the_estimate_is_near_the_length() {
     for compression in [Compression::None, Compression::Lz4] {
         let mut file = Bytes::default();
         let mut writer = TableWriter::new(&mut file, &options(compression), TableUid(1));
@@ -483,9 +483,10 @@ proptest! {
         steps in proptest::collection::vec(step(), 0..200),
         compressed in any::<bool>(),
         filter_bits_per_key in prop_oneof![Just(0_u32), Just(10)],
+        kind in prop_oneof![Just(TableKind::Block), Just(TableKind::BTree)],
     ) {
         let compression = if compressed { Compression::Lz4 } else { Compression::None };
-        let options = TableOptions { filter_bits_per_key, ..options(compression) };
+        let options = TableOptions { filter_bits_per_key, kind, ..options(compression) };
         // The probes and steps once as they are, once among the keys.
         let prefix = entries[0].0.iter().take(4).copied().collect::<Vec<_>>();
         let near = |key: &[u8]| [&prefix, key].concat();

@@ -85,7 +85,7 @@ fn a_walk_backward_reads_large_pieces_too() {
 }
 
 #[test]
-fn jumps_while_passing_find_their_frames() {
+pub(super) fn jumps_while_passing_find_their_frames() {
     let (file, meta, entries) = sick(None);
     let table = open_sick(&file, &meta);
     let mut cursor = passing(&table).unwrap().cursor().unwrap();
@@ -108,7 +108,7 @@ fn jumps_while_passing_find_their_frames() {
 }
 
 #[test]
-fn a_bad_place_ahead_fails_only_its_own_block() {
+pub(super) fn a_bad_place_ahead_fails_only_its_own_block() {
     let (file, meta, entries) = sick(Some(20_000));
     let table = open_sick(&file, &meta);
     let before: u64 = (0..table.block_count())
@@ -132,7 +132,7 @@ fn a_bad_place_ahead_fails_only_its_own_block() {
 /// The entries of blocks that were all read before one is looked at.
 fn entries_of_held(table: &Table, window_bytes: u64) -> Vec<Owned> {
     let mut ahead = Readahead::new(window_bytes);
-    let data_bytes = table.contents.index.data_bytes();
+    let data_bytes = table.contents.data_bytes;
     let mut read = |index: usize| {
         ahead.block(&table.source, data_bytes, index, &table.block_info(index)).unwrap()
     };
@@ -148,7 +148,7 @@ fn entries_of_held(table: &Table, window_bytes: u64) -> Vec<Owned> {
 }
 
 #[test]
-fn blocks_that_are_held_keep_what_they_were_read_from() {
+pub(super) fn blocks_that_are_held_keep_what_they_were_read_from() {
     let (file, meta, entries) = sick(None);
     let table = open_sick(&file, &meta);
     for window_bytes in [16 << 10, 20_000, WINDOW_BYTES_OF_MANY, WINDOW_BYTES] {
@@ -157,10 +157,10 @@ fn blocks_that_are_held_keep_what_they_were_read_from() {
 }
 
 #[test]
-fn what_could_not_be_read_is_read_again() {
+pub(super) fn what_could_not_be_read_is_read_again() {
     let (file, meta, _) = sick(Some(20_000));
     let table = open_sick(&file, &meta);
-    let data_bytes = table.contents.index.data_bytes();
+    let data_bytes = table.contents.data_bytes;
     let holds_bad = |&index: &usize| {
         let info = table.block_info(index);
         (info.offset..info.offset + info.bytes).contains(&20_000)

@@ -58,7 +58,7 @@ fn check(found: &[Owned], lost: &[LostEntries], entries: &[Owned], what: &str) {
 }
 
 #[test]
-fn a_table_damaged_anywhere_gives_what_verifies() {
+pub(super) fn a_table_damaged_anywhere_gives_what_verifies() {
     for compression in [Compression::Lz4, Compression::None] {
         let entries = many(60);
         let tombstones = [tombstone("key-1", "key-3", 40)];
@@ -82,7 +82,7 @@ fn a_table_damaged_anywhere_gives_what_verifies() {
 }
 
 #[test]
-fn a_table_cut_short_gives_the_blocks_in_front_to_those_who_know_its_name() {
+pub(super) fn a_table_cut_short_gives_the_blocks_in_front_to_those_who_know_its_name() {
     let entries = many(60);
     let mut file = Bytes::default();
     let meta = write(&mut file, &options(Compression::Lz4), 99, &entries, &[]);
@@ -98,7 +98,7 @@ fn a_table_cut_short_gives_the_blocks_in_front_to_those_who_know_its_name() {
 }
 
 #[test]
-fn tables_are_found_behind_a_damaged_footer() {
+pub(super) fn tables_are_found_behind_a_damaged_footer() {
     let mut file = Bytes::default();
     let mut ends = Vec::new();
     for uid in 1..4 {
@@ -121,7 +121,7 @@ fn tables_are_found_behind_a_damaged_footer() {
 }
 
 #[test]
-fn blocks_out_of_order_are_not_shown() {
+pub(super) fn blocks_out_of_order_are_not_shown() {
     let entries = many(60);
     let mut file = Bytes::default();
     write(&mut file, &options(Compression::None), 99, &entries, &[]);
@@ -175,7 +175,7 @@ fn properties_of(origin: TableOrigin) -> Result<Properties> {
 }
 
 #[test]
-fn a_table_tells_where_it_comes_from() {
+pub(super) fn a_table_tells_where_it_comes_from() {
     for name_bytes in [0, 1, FAMILY_NAME_BYTES_MAX] {
         let origin = origin(name_bytes);
         assert_eq!(properties_of(origin.clone()).unwrap().origin, Some(origin));
@@ -184,7 +184,7 @@ fn a_table_tells_where_it_comes_from() {
 }
 
 #[test]
-fn a_damaged_origin_is_an_error() {
+pub(super) fn a_damaged_origin_is_an_error() {
     let properties = properties_of(origin(3)).unwrap();
     let mut raw = Vec::new();
     properties.encode(&mut raw);

@@ -20,7 +20,8 @@ use siltdb_disk::{
     garbage::Garbage,
     key_sketch::KeySketch,
     log::record::LogPosition,
-    table_meta::{IndexKind, KeySpan, RangeEnd, TableMeta},
+    options::TableKind,
+    table_meta::{KeySpan, RangeEnd, TableMeta},
 };
 use std::path::Path;
 
@@ -48,7 +49,7 @@ fn reference() -> TableReference {
             logical_bytes: 555,
             file_bytes: 900,
             key_sketch: KeySketch::default(),
-            index: IndexKind::Blocks,
+            kind: TableKind::Block,
             created_ms: 77,
             garbage: Garbage::default(),
             unknown: UnknownFields::default(),

@@ -27,8 +27,11 @@ fn add(table: &mut TableWriter<'_>, key: &str, sequence: u64, kind: EntryKind, v
 fn filled() -> (MemFs, u64) {
     let fs = MemFs::new();
     let mut file = fs.create(Path::new(PATH)).unwrap();
-    let options =
-        TableOptions { block_bytes: 1024, compression: Compression::None, filter_bits_per_key: 10 };
+    let options = TableOptions {
+        block_bytes: 1024,
+        compression: Compression::None,
+        ..TableOptions::default()
+    };
     let mut table = TableWriter::new(&mut *file, &options, TableUid(1));
     let expiring = [&77_u64.to_le_bytes()[..], b"v"].concat();
     add(&mut table, "a", 9, EntryKind::PutExpiring, &expiring);

@@ -61,16 +61,28 @@ fn inputs(plan: &Plan) -> Vec<CopyInput<'_>> {
     plan.tables().map(|table| (table, table.pass().unwrap())).collect()
 }
 
+/// The first and the last key of each block.
+fn blocks_of(table: &Arc<TableScan>) -> impl Iterator<Item = (Slice, Slice)> + use<> {
+    let mut blocks = table.blocks().unwrap();
+    std::iter::from_fn(move || {
+        let info = blocks.block()?;
+        let keys = (Slice::copy_from(info.first_key), Slice::copy_from(info.last_key));
+        blocks.advance().unwrap();
+        Some(keys)
+    })
+}
+
 /// Every key of the inputs, with the block it is in.
 fn places(tables: &[Arc<OpenReference>]) -> Vec<(Vec<u8>, usize, usize)> {
     let mut places = Vec::new();
     for (number, table) in tables.iter().enumerate() {
+        let lasts: Vec<_> = blocks_of(&table.pass().unwrap()).map(|(_, last)| last).collect();
         let table = table.table().unwrap();
         let mut cursor = table.cursor();
         cursor.seek_to_first().unwrap();
         let mut block = 0;
         while let Some(entry) = cursor.entry() {
-            while table.block_info(block).last_key < entry.key {
+            while &lasts[block][..] < entry.key {
                 block += 1;
             }
             places.push((entry.key.to_vec(), number, block));
@@ -170,11 +182,11 @@ fn borders_trim_runs_to_whole_blocks() {
     let world = patchy(&mut random);
     let view = world.tree.view();
     let (_, reference) = view.version.tables().find(|(level, _)| *level == 6).unwrap();
-    let table = reference.table().unwrap().clone();
-    let count = table.block_count();
+    let keys: Vec<_> = blocks_of(&reference.pass().unwrap()).collect();
+    let count = keys.len();
     assert!(count >= 2 * BLOCKS_MIN);
-    let first = |block| Slice::copy_from(table.block_info(block).first_key);
-    let last = |block| Slice::copy_from(table.block_info(block).last_key);
+    let first = |block: usize| keys[block].0.clone();
+    let last = |block: usize| keys[block].1.clone();
     let run = BlockRun {
         table: reference.pass().unwrap(),
         blocks: 0..count,

@@ -16,7 +16,10 @@ use siltdb_base::{
     id::FileNumber,
     key::EntryKind,
 };
-use siltdb_disk::edit::{Change, TableReference};
+use siltdb_disk::{
+    edit::{Change, TableReference},
+    options::{Compression, TableKind, TableOptions},
+};
 
 /// Four runs of level 0 over the same keys, with tombstones and snapshots among them.
 fn four_runs(random: &mut TestRandom, keys: u64) -> World {
@@ -304,6 +307,8 @@ fn at_the_bottom(change: impl FnOnce(&mut World)) -> (World, Plan) {
 fn a_rewrite_is_worth_nothing_where_all_stays_as_it_is() {
     let (mut world, plan) = at_the_bottom(|_| ());
     assert!(would_change_nothing(&plan, &small_options(), 1));
+    let table = TableOptions { kind: TableKind::BTree, ..small_options().table };
+    assert!(!would_change_nothing(&plan, &TreeOptions { table, ..small_options() }, 1));
     // Of many small tables few large ones may come.
     let larger = TreeOptions { table_bytes_target: 1 << 20, ..small_options() };
     assert!(plan.inputs[0].tables.len() as u64 > SPLIT_MAX);
@@ -424,4 +429,42 @@ fn tables_of_level_0_stay_as_new_as_they_are() {
     let between = sequences(&world, 0)[1];
     merge_level0(&mut world, &[0, 2], 0);
     assert_eq!(sequences(&world, 0), [(1, 3), between]);
+}
+
+/// Compacts everything with tables of `kind` and `compression` from now on.
+fn rewrite_as(world: &mut World, kind: TableKind, compression: Compression) {
+    let mut options = TreeOptions::clone(&world.tree.options());
+    (options.table.kind, options.table.compression) = (kind, compression);
+    world.tree.set_options(options);
+    let request = Request::new(None, SequenceNumber::MAX, world.next_file());
+    while let Step::Plan(plan) = world.tree.begin_request(&request) {
+        world.compact(&plan, 2);
+    }
+}
+
+#[test]
+fn a_compaction_writes_the_kind_that_is_chosen_now() {
+    for compression in [Compression::None, Compression::Lz4] {
+        let mut random = TestRandom::new(5);
+        let mut world = four_runs(&mut random, 400);
+        for kind in [TableKind::BTree, TableKind::Block, TableKind::BTree] {
+            rewrite_as(&mut world, kind, compression);
+            world.check(&mut random);
+            let view = world.tree.view();
+            assert!(view.version.tables().count() > 3);
+            assert!(view.version.tables().all(|(_, table)| table.meta().kind == kind));
+            // Tables of both kinds lie over each other.
+            for number in 0..200 {
+                world.put(format!("key{:04}", number * 2).as_bytes(), &[number as u8; 40]);
+            }
+            world.flush();
+            let options = TreeOptions::clone(&world.tree.options());
+            let table = TableOptions { kind: TableKind::Block, ..options.table };
+            world.tree.set_options(TreeOptions { table, ..options });
+            world.put(b"key0100", b"of the other kind");
+            world.write(b"key0200", EntryKind::RangeDelete, b"key0210");
+            world.flush();
+            world.check(&mut random);
+        }
+    }
 }

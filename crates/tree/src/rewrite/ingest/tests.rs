@@ -23,7 +23,8 @@ fn writer() -> IngestWriter {
 fn add(writer: &mut IngestWriter, context: &JobContext<'_>, numbers: std::ops::Range<u32>) {
     for number in numbers {
         if writer.is_turn_due() {
-            writer.turn(context).unwrap();
+            let written = writer.turn(context).unwrap();
+            written.into_iter().for_each(|table| writer.add_verified(table.run(context).unwrap()));
         }
         writer.add(EntryKind::Put, &key(number), &[b'v'; 40]).unwrap();
     }
@@ -101,7 +102,7 @@ fn external(fs: &MemFs, change: impl FnOnce(&mut TableWriter<'_>)) -> Arc<dyn Fi
     let path = Path::new("/outside.table");
     let mut file = fs.create(path).unwrap();
     let mut table = TableWriter::new(&mut *file, &TableOptions::default(), TableUid(77))
-        .with_external(ExternalTable::current());
+        .with_external(ExternalTable::current(BYTEWISE));
     let (key, value) = (&b"a"[..], &b"value"[..]);
     table.add(Entry { key, sequence: SequenceNumber::ZERO, kind: EntryKind::Put, value }).unwrap();
     change(&mut table);
@@ -166,12 +167,13 @@ fn an_external_table_is_copied_and_one_with_other_entries_is_refused() {
         world.fs.remove(path).unwrap();
         opened
     };
-    let current = ExternalTable::current();
-    let reverse = ExternalTable { key_order: "reverse".to_owned(), ..current.clone() };
-    let newer = ExternalTable { version: current.version + 1, ..current };
-    for (external, part) in [(reverse, "reverse"), (newer, "version")] {
+    let ordered = ExternalTable::current("u64");
+    let newer = ExternalTable { version: ordered.version + 1, ..ExternalTable::current(BYTEWISE) };
+    let refused =
+        [(ordered, ErrorKind::InvalidArgument, "u64"), (newer, ErrorKind::Unsupported, "version")];
+    for (external, kind, part) in refused {
         let error = copy(other(external)).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
+        assert_eq!(error.kind(), kind, "{error}");
         assert!(error.to_string().contains(part), "{error}");
     }
 }
