@@ -131,3 +131,23 @@ fn destroy_asks_first_and_leaves_what_is_no_database() {
     assert_eq!(run.json(), [json!({ "destroyed": "other" })]);
     assert!(!place.path("other").exists());
 }
+
+#[test]
+fn a_family_gets_a_compaction_strategy_by_name() {
+    let place = filled();
+    let strategy = |value: &str| {
+        let change = format!("compaction={value}");
+        place.ok(&["families", "options", "db", "users", &change]);
+        place.run(&["families", "options", "db", "users", "--json"], 0).json()[0]["compaction"]
+            .as_str()
+            .map(str::to_owned)
+    };
+    assert_eq!(strategy("tiered").as_deref(), Some("tiered:4:200"));
+    let stats = place.run(&["stats", "db", "--json"], 0).json();
+    assert_eq!((&stats[0]["tiered_families"], &stats[0]["fifo_families"]), (&json!(1), &json!(0)));
+    assert_eq!(strategy("fifo:1GiB:90s").as_deref(), Some("fifo:1073741824:90000ms"));
+    assert_eq!(strategy("leveled").as_deref(), Some("leveled"));
+    let change = "compaction=tiered:9:200";
+    place.run(&["families", "options", "db", "users", change], 2).says(&["2..=5"]);
+    assert_eq!(place.ok(&["get", "db", "u", "--family", "users"]), "1\n");
+}

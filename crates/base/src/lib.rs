@@ -21,5 +21,6 @@ pub mod key;
 pub mod slice;
 pub mod tombstone;
 pub mod cursor;
+pub mod rate;
 pub mod clock;
 pub mod fs;

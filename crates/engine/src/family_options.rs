@@ -32,7 +32,6 @@ pub fn change_options(
     family: &FamilyData,
     options: TreeOptions,
 ) -> Result<()> {
-    options.check()?;
     database.health.check()?;
     let _changing = lock(&database.catalog.changing_io);
     family.check()?;

@@ -113,6 +113,8 @@ pub struct EngineOptions {
     pub cold_directory: Option<PathBuf>,
     /// The rate at which tables move between the tiers in the background, in bytes a second.
     pub tier_rate: u64,
+    /// The rate at which flushes and compactions write together, in bytes a second; 0: no limit.
+    pub background_rate: u64,
     /// The number of compaction threads. 0: no threads at all; a caller that would have to wait
     /// runs a job itself.
     pub workers: usize,
@@ -152,6 +154,7 @@ impl Default for EngineOptions {
             scrub_bytes_per_second: 8 << 20,
             cold_directory: None,
             tier_rate: 32 << 20,
+            background_rate: 0,
             workers: std::thread::available_parallelism().map_or(1, |cores| cores.get()).min(4),
             recovery: RecoveryMode::default(),
             tree: TreeOptions::default(),
@@ -175,6 +178,10 @@ pub const SCRUB_RATE_MIN: u64 = 1 << 10;
 
 /// The lowest rate of moves between tiers, in bytes a second.
 pub(crate) const TIER_RATE_MIN: u64 = 1 << 10;
+
+/// The lowest rate of flushes and compactions, in bytes a second: less would be a block in more
+/// than the second that a job waits for at most.
+pub(crate) const BACKGROUND_RATE_MIN: u64 = 1 << 20;
 
 /// The maximum number of frozen generations that wait for their flush before writes stop.
 pub const FROZEN_MAX: usize = 3;
@@ -205,6 +212,10 @@ impl EngineOptions {
         if self.tier_rate < TIER_RATE_MIN {
             return Err(Error::invalid("tier_rate is too small")
                 .with_mismatch(format!(">= {TIER_RATE_MIN}"), self.tier_rate));
+        }
+        if self.background_rate > 0 && self.background_rate < BACKGROUND_RATE_MIN {
+            return Err(Error::invalid("background_rate is too small")
+                .with_mismatch(format!("0 or >= {BACKGROUND_RATE_MIN}"), self.background_rate));
         }
         if let Some(bytes) = self.cache_bytes.filter(|bytes| *bytes > self.memory_budget) {
             return Err(Error::invalid("cache_bytes is more than memory_budget")

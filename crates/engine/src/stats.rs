@@ -8,6 +8,7 @@ use crate::{
 };
 use siltdb_base::{budget::Part, limits::LEVELS, sync::lock};
 use siltdb_disk::edit::tier::Tier;
+use siltdb_tree::strategy::CompactionStrategy;
 use std::{
     fmt,
     sync::atomic::{AtomicU64, Ordering},
@@ -22,6 +23,10 @@ pub struct Stats {
     pub sequence: u64,
     /// The number of families.
     pub families: u64,
+    /// The number of those with the tiered compaction strategy.
+    pub tiered_families: u64,
+    /// The number of those with the FIFO compaction strategy.
+    pub fifo_families: u64,
     /// The number of live snapshots.
     pub snapshots: u64,
     /// The retention floor: the sequence number from which on every version is kept.
@@ -84,7 +89,7 @@ pub struct Stats {
     /// The size of the tables that they wrote, in bytes.
     pub compacted_bytes: u64,
     /// The number of tables removed unread since the database was opened, because range deletes,
-    /// expiry and deletions left no visible entry in them.
+    /// expiry and deletions left no visible entry in them, or because they left a FIFO family.
     pub dropped_tables: u64,
     /// The number of compactions since the database was opened that only freed space.
     pub space_compactions: u64,
@@ -197,6 +202,11 @@ pub fn family_stats(family: &FamilyData) -> Stats {
 impl Stats {
     fn add_family(&mut self, family: &FamilyData) {
         self.families += 1;
+        match family.tree.peek_options().compaction {
+            CompactionStrategy::Tiered { .. } => self.tiered_families += 1,
+            CompactionStrategy::Fifo { .. } => self.fifo_families += 1,
+            _ => {}
+        }
         let view = family.tree.view();
         for memory in view.memory.tables() {
             self.memtable_entries += memory.memtable.entries();
@@ -223,6 +233,8 @@ impl Stats {
         let mut entries: Vec<(String, u64)> = [
             ("sequence", self.sequence),
             ("families", self.families),
+            ("tiered_families", self.tiered_families),
+            ("fifo_families", self.fifo_families),
             ("snapshots", self.snapshots),
             ("prepared_transactions", self.prepared_transactions),
             ("prepared_bytes", self.prepared_bytes),

@@ -181,8 +181,8 @@ pub use key_range::KeyRange;
 pub use key_types::{Caseless, KeyForm, KeyPrefix, LittleEndian};
 pub use operation::{Action, Operation, Operations};
 pub use options::{
-    Compression, Create, Durability, FamilyOptions, LogIo, MergeOperator, Options, ReadIo,
-    RecoveryMode, TableKind,
+    CompactionStrategy, Compression, Create, Durability, FamilyOptions, LogIo, MergeOperator,
+    Options, ReadIo, RecoveryMode, TableKind,
 };
 pub use read::Read;
 pub use read_options::ReadOptions;

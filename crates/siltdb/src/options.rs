@@ -2,6 +2,8 @@
 //!
 //! These are builders only: the calls that use them check the ranges.
 
+mod levels;
+
 use crate::{key_order::KeyOrder, source::whole_ms};
 use siltdb_base::{clock::Clock, fs::Fs};
 use siltdb_engine::options::{Access, EngineOptions};
@@ -14,7 +16,7 @@ pub use siltdb_disk::{
     options::{Compression, TableKind},
 };
 pub use siltdb_engine::options::{Create, Durability};
-pub use siltdb_tree::merge_operator::MergeOperator;
+pub use siltdb_tree::{merge_operator::MergeOperator, strategy::CompactionStrategy};
 
 /// Options for opening a database.
 ///
@@ -217,6 +219,18 @@ impl Options {
         self
     }
 
+    /// The rate at which flushes and compactions write together, in bytes a second, at least 1 MiB;
+    /// 0 for no limit. Default: 0.
+    ///
+    /// Compactions wait for it. Flushes count, but never wait, so that writers do not wait for
+    /// them. While writers are delayed because compactions lag behind, the limit is lifted: a rate
+    /// below what the writers need makes compactions come in bursts, and nothing else.
+    #[must_use]
+    pub fn background_rate(mut self, bytes: u64) -> Self {
+        self.engine.background_rate = bytes;
+        self
+    }
+
     /// Reaction to damage in the log below its synced position. Default: [`RecoveryMode::Strict`],
     /// which refuses to open.
     #[must_use]
@@ -381,45 +395,6 @@ impl FamilyOptions {
     #[must_use]
     pub fn table_bytes(mut self, bytes: u64) -> Self {
         self.tree.table_bytes_target = bytes;
-        self
-    }
-
-    /// Size of a level that needs no other between itself and level 0, in bytes, at least 1 KiB. It
-    /// should be about the size of one compaction out of level 0. Default: 256 MiB.
-    #[must_use]
-    pub fn base_level_bytes(mut self, bytes: u64) -> Self {
-        self.tree.base_level_bytes = bytes;
-        self
-    }
-
-    /// Size ratio of a level to the one above it: 2 to 100. Smaller ratios mean more levels, less
-    /// rewriting in each, and slower reads. Default: 10.
-    #[must_use]
-    pub fn level_size_ratio(mut self, ratio: u32) -> Self {
-        self.tree.level_size_ratio = ratio;
-        self
-    }
-
-    /// Sorted runs in level 0 that trigger its compaction: 1 to 1000. Default: 8.
-    ///
-    /// Above three times as many runs, at least 12, compaction debt delays writers. At five times
-    /// as many, at least 20, writers stop. The memtables that exist at that moment may still be
-    /// flushed.
-    #[must_use]
-    pub fn level0_runs(mut self, runs: u32) -> Self {
-        self.tree.level0_runs_trigger = runs;
-        self
-    }
-
-    /// The level from which on tables belong to the cold tier: 0 (all) to 7 (none). Default: 7.
-    ///
-    /// The background moves them, at [`Options::tier_rate`], if the database has an
-    /// [`Options::cold_directory`]. Flushes and compactions write hot tables, which then move. A
-    /// lower level means less hot space, and slower reads of what lies there.
-    /// [`Family::freeze`](crate::Family::freeze) sets 0, [`Family::thaw`](crate::Family::thaw) 7.
-    #[must_use]
-    pub fn cold_from_level(mut self, level: u32) -> Self {
-        self.tree.cold_from_level = level;
         self
     }
 

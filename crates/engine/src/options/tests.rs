@@ -85,3 +85,16 @@ fn four_generations_leave_a_quarter_of_the_budget() {
     let options = options(320 * MIB, Some(300 * MIB));
     assert_eq!(options.memtables_reserved(), 20 * MIB);
 }
+
+#[test]
+fn a_background_rate_is_none_or_at_least_the_lowest() {
+    let check =
+        |background_rate| EngineOptions { background_rate, ..EngineOptions::default() }.check();
+    for rate in [0, BACKGROUND_RATE_MIN, u64::MAX] {
+        check(rate).unwrap();
+    }
+    for rate in [1, BACKGROUND_RATE_MIN - 1] {
+        let error = check(rate).unwrap_err();
+        assert!(error.to_string().contains("background_rate is too small"), "{error}");
+    }
+}

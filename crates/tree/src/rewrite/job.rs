@@ -7,6 +7,7 @@ use crate::{
     files::open_files::{OpenFiles, OpenReference, SharedFile},
     options::TreeOptions,
     rewrite::progress::PartProgress,
+    rewrite::write_rate::{RateUse, WriteRate},
 };
 use siltdb_base::{
     budget::{Charge, Part},
@@ -58,6 +59,8 @@ pub struct JobContext<'a> {
     pub mover: Option<&'a (dyn BlobMover + Sync)>,
     /// Is told what this part of the job reads and verifies.
     pub progress: Option<&'a PartProgress<'a>>,
+    /// The rate of what is written, if it is limited, and how the job uses it.
+    pub rate: Option<(&'a Arc<WriteRate>, RateUse)>,
 }
 
 /// Moves separated values.
@@ -190,6 +193,10 @@ impl NewFile {
         // Claimed before it exists, so that no purge takes it for an orphan.
         let claim = files.claim(number);
         let writer = files.directory().create(&FileName::Table(number).to_path())?;
+        let writer = match context.rate {
+            Some((rate, rate_use)) => rate.counted(writer, rate_use),
+            None => writer,
+        };
         Ok((Self { files, claim, number, fate: Fate::Remove }, writer))
     }
 

@@ -65,6 +65,14 @@ pub const SETS: &[OptionSet] = &[
     small("all tables cold", "cold_directory=/cold cold_from_level=0"),
     small("deep tables cold", "cold_directory=/cold cold_from_level=2"),
     small("three workers", "workers=3"),
+    small("tiered", "compaction=tiered"),
+    small("tiered, two runs", "compaction=tiered:2:10 range_tombstone_percent=10"),
+    small(
+        "tiered, five runs, little cleared away",
+        "compaction=tiered:5:10000 garbage_percent=101",
+    ),
+    small("much cleared away", "garbage_percent=5 tombstone_percent=1"),
+    small("a background rate", "background_rate=1MiB"),
     small("a key order of a program", "key_order=test.order"),
     small(
         "few levels, nothing cached",
