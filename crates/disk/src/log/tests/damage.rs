@@ -4,9 +4,7 @@ use super::model::{Writer, from_first, id, recovered, segment_files, small_log};
 use crate::log::{
     read::Stop,
     record::{LogPosition, RECORD_HEADER_BYTES, RecordKind, SEGMENT_ID_MAX},
-    recover::{
-        CutKind, Ending, KnownCut, RecoveryMode, RecoveryOptions, recover, recover_whole,
-    },
+    recover::{CutKind, Ending, KnownCut, RecoveryMode, RecoveryOptions, recover, recover_whole},
     segment::segments_end,
 };
 use crate::log::{record::record_bytes, segment::SEGMENT_HEADER_BYTES};
