@@ -27,6 +27,9 @@ const LINKS_MAX: u32 = 40;
 /// Size of the write buffer, in bytes.
 const BUFFER_BYTES: usize = 256 << 10;
 
+/// Files that each cold directory of a database has.
+const COLD_MARKS: [&str; 2] = ["COLD", "LOCK"];
+
 /// Paths of files that are open already; writes go on in the same file.
 const OPEN_ALREADY: [&str; 4] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc"];
 
@@ -100,7 +103,8 @@ impl Drop for Replacement {
     }
 }
 
-/// Checks that a write to `path` leaves the files of the database in `db` alone.
+/// Checks that a write to `path` leaves the files of the database in `db` alone, and those of any
+/// cold directory.
 ///
 /// # Errors
 /// [`Failure::Usage`] if it would change one.
@@ -109,6 +113,11 @@ pub fn refuse_inside(path: &Path, db: &Path) -> Result<()> {
     if place.starts_with(&db) {
         let message = format!("{} is in the directory of the database", path.display());
         return Err(Failure::Usage(format!("{message}; give a file elsewhere")));
+    }
+    let is_cold = |dir: &&Path| COLD_MARKS.iter().all(|mark| dir.join(mark).is_file());
+    if let Some(cold) = place.ancestors().skip(1).find(is_cold) {
+        let message = format!("{} is in the cold directory {}", path.display(), cold.display());
+        return Err(Failure::Usage(format!("{message} of a database; give a file elsewhere")));
     }
     Ok(())
 }

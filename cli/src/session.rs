@@ -71,6 +71,30 @@ pub struct Session {
     pub output: Output,
 }
 
+/// Returns the family `name` of a branch.
+///
+/// # Errors
+/// [`Failure::Missing`] if there is no such branch or family.
+pub fn family_on(db: &Db, branch: &str, name: &str) -> Result<Family> {
+    let found = db.branch(branch).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => {
+            Failure::Missing(format!("no branch `{branch}`; `silt branch list` lists them"))
+        }
+        _ => error.into(),
+    })?;
+    found.family(name).map_err(|error| match error.kind() {
+        ErrorKind::NotFound if branch == MAIN => {
+            let hint = "`silt families` lists them and `silt families create` creates one";
+            Failure::Missing(format!("no family `{name}`; {hint}"))
+        }
+        ErrorKind::NotFound => {
+            let hint = "it has the families that `silt branch list` shows";
+            Failure::Missing(format!("no family `{name}` on branch `{branch}`; {hint}"))
+        }
+        _ => error.into(),
+    })
+}
+
 impl Session {
     /// Opens the database at `path`.
     ///
@@ -236,24 +260,7 @@ impl Session {
     /// [`Failure::Missing`] if there is no such branch or family.
     pub fn family_of(&self, name: FamilyName<'_>) -> Result<Family> {
         let branch = name.branch.unwrap_or(&self.branch);
-        let name = name.family.unwrap_or(&self.family);
-        let found = self.db.branch(branch).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => {
-                Failure::Missing(format!("no branch `{branch}`; `silt branch list` lists them"))
-            }
-            _ => error.into(),
-        })?;
-        found.family(name).map_err(|error| match error.kind() {
-            ErrorKind::NotFound if branch == MAIN => {
-                let hint = "`silt families` lists them and `silt families create` creates one";
-                Failure::Missing(format!("no family `{name}`; {hint}"))
-            }
-            ErrorKind::NotFound => {
-                let hint = "it has the families that `silt branch list` shows";
-                Failure::Missing(format!("no family `{name}` on branch `{branch}`; {hint}"))
-            }
-            _ => error.into(),
-        })
+        family_on(&self.db, branch, name.family.unwrap_or(&self.family))
     }
 
     /// Returns a family of a branch, in the current transaction if there is one.

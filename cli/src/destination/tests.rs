@@ -132,6 +132,14 @@ fn a_file_in_the_directory_of_the_database_is_refused_by_whatever_name() {
     for name in ["out.csv", "db2/out.csv", "db.csv", "no/where.csv"] {
         assert!(refuse_inside(&path(name), &path("db")).is_ok(), "{name}");
     }
+    fs::create_dir(path("cold")).unwrap();
+    for mark in COLD_MARKS {
+        refuse_inside(&path("cold/out.csv"), &path("db")).unwrap();
+        fs::write(path("cold").join(mark), "x").unwrap();
+    }
+    for name in ["cold/out.csv", "db2/../cold/000001.table"] {
+        assert!(refuse_inside(&path(name), &path("db")).is_err(), "{name}");
+    }
     refuse_inside(Path::new("-"), &path("db")).unwrap();
     refuse_inside(&path("out.csv"), &path("absent")).unwrap();
 }

@@ -14,12 +14,14 @@ pub const HELP: &str = "\
 Table files are linked instead of copied where the file system supports it. So a checkpoint is \
 fast and takes little space, but is no backup on the same disk. It is called DIR.partial until it \
 is complete. With --copy, and on another file system, files are copied. With --family only these \
-families are in the new database, besides an empty default one; what is in memory is flushed \
+families of the branch are in the new database, besides an empty default one; with --branch alone \
+all families of that branch. Such a checkpoint has no branches, and what is in memory is flushed \
 first.
 
 Example:
   silt checkpoint demo.db demo-before.db
-  silt checkpoint demo.db /mnt/disk/users.db --family users --copy";
+  silt checkpoint demo.db /mnt/disk/users.db --family users --copy
+  silt checkpoint demo.db fix.db --branch fix";
 
 /// Arguments of `checkpoint`.
 #[derive(Args, Debug)]
@@ -29,6 +31,10 @@ pub struct Arguments {
     /// Only this family; may be given several times [default: all]
     #[arg(long, value_name = "NAME")]
     family: Vec<String>,
+    /// The branch of these families, or that of which to take all [default with --family: the one
+    /// that is checked out]
+    #[arg(long, value_name = "NAME")]
+    branch: Option<String>,
     /// Copy the files also where they could be linked.
     #[arg(long)]
     copy: bool,
@@ -43,7 +49,10 @@ pub struct Arguments {
 pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     let mut options = CheckpointOptions::new().copy(arguments.copy);
     if !arguments.family.is_empty() {
-        options = options.families(&arguments.family);
+        let branch = arguments.branch.as_deref().unwrap_or(session.branch_in_use());
+        options = options.families(&arguments.family).branch(branch);
+    } else if let Some(branch) = &arguments.branch {
+        options = options.branch(branch);
     }
     if let Some(rate) = arguments.rate.rate() {
         options = options.rate(rate);

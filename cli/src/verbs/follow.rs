@@ -5,7 +5,7 @@
 use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::output::{Output, Style};
-use crate::session::{Start, exists};
+use crate::session::{Start, exists, family_on};
 use crate::verbs::watch::{object, prefix_of, print};
 use clap::Args;
 use siltdb::{Event, Follower, Options, SubscribeOptions};
@@ -32,6 +32,9 @@ pub struct Arguments {
     /// Only changes of this family [default: of all]
     #[arg(long, value_name = "NAME")]
     family: Option<String>,
+    /// The branch of that family [default: the one that is checked out]
+    #[arg(long, value_name = "NAME", requires = "family")]
+    branch: Option<String>,
     /// Only changes of keys that begin with this.
     #[arg(long, value_name = "KEY")]
     prefix: Option<OsString>,
@@ -46,8 +49,8 @@ pub struct Arguments {
 /// Prints commits until Ctrl-C.
 ///
 /// # Errors
-/// [`Failure::Missing`] if there is no such database or family; [`Failure::Interrupted`]; those of
-/// the database and of stdout.
+/// [`Failure::Missing`] if there is no such database, branch or family; [`Failure::Interrupted`];
+/// those of the database and of stdout.
 pub fn run(start: Start, path: &Path, arguments: &Arguments) -> Result<()> {
     let _watched = interrupt::watch()?;
     let Start { mut output, options } = start;
@@ -101,11 +104,10 @@ impl Arguments {
             None if self.from_now => wanted,
             None => wanted.from_oldest(),
         };
+        let db = follower.db();
         let family = self.family.as_ref().map(|name| {
-            follower.db().family(name).map_err(|_| {
-                let hint = "`silt families` lists them";
-                Failure::Missing(format!("no family `{name}`; {hint}"))
-            })
+            let checked_out = db.checked_out();
+            family_on(&db, self.branch.as_deref().unwrap_or(&checked_out), name)
         });
         let family = family.transpose()?;
         if let Some(family) = &family {

@@ -140,6 +140,41 @@ fn a_checkpoint_holds_the_families_that_are_named() {
 }
 
 #[test]
+fn a_checkpoint_is_of_the_branch_that_is_named_or_checked_out() {
+    let place = Place::new();
+    place.ok(&["put", "db", "key", "main"]);
+    place.ok(&["families", "create", "db", "users"]);
+    place.ok(&["branch", "create", "db", "fix"]);
+    place.ok(&["put", "db", "key", "branch", "--branch", "fix"]);
+    place.ok(&["put", "db", "ada", "1815", "--branch", "fix", "--family", "users"]);
+    place.ok(&["checkpoint", "db", "fixed", "--branch", "fix"]);
+    assert_eq!(place.ok(&["get", "fixed", "key"]), "branch\n");
+    assert_eq!(place.ok(&["get", "fixed", "ada", "--family", "users"]), "1815\n");
+    place.run(&["checkpoint", "db", "none", "--branch", "absent"], 1).says(&["absent"]);
+    place.ok(&["branch", "checkout", "db", "fix"]);
+    place.ok(&["checkpoint", "db", "users", "--family", "users"]);
+    assert_eq!(place.ok(&["get", "users", "ada", "--family", "users"]), "1815\n");
+    place.ok(&["checkpoint", "db", "on-main", "--family", "users", "--branch", "main"]);
+    assert_eq!(place.ok(&["scan", "on-main", "--family", "users"]), "");
+    // All of it, with its branches and the one that is checked out.
+    place.ok(&["checkpoint", "db", "all"]);
+    assert_eq!(place.ok(&["get", "all", "key", "--branch", "main"]), "main\n");
+    assert_eq!(place.ok(&["get", "all", "key"]), "branch\n");
+    assert!(!place.path("none").exists());
+}
+
+#[test]
+fn backups_of_another_database_are_refused() {
+    let place = filled();
+    place.ok(&["backup", "create", "db", "backups"]);
+    place.ok(&["put", "other", "key", "value"]);
+    place
+        .run(&["backup", "create", "other", "backups"], 2)
+        .says(&["foreign backups", "a directory of its own"]);
+    place.ok(&["backup", "create", "db", "backups"]);
+}
+
+#[test]
 fn the_shell_makes_a_backup_of_the_open_database() {
     let place = filled();
     let made = place.ok(&["shell", "db", "-c", "backup backups"]);

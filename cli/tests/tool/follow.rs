@@ -129,6 +129,32 @@ fn a_follower_goes_on_through_the_kill_of_its_writer() {
 }
 
 #[test]
+fn a_follower_prints_the_family_of_the_branch_that_is_named_or_checked_out() {
+    let place = Place::new();
+    place.run(&["put", "db", "before", "0"], 0);
+    // It flushes: what follows is in the log.
+    place.ok(&["branch", "create", "db", "fix"]);
+    place.ok(&["put", "db", "key", "main"]);
+    place.ok(&["put", "db", "key", "branch", "--branch", "fix"]);
+    let first = |more: &[&str]| {
+        let only = ["follow", "db", "--family", "default", "--prefix", "key"];
+        let arguments = [&only[..], more].concat();
+        let follow = Running::new(&place, &arguments);
+        let line = follow.line();
+        follow.kill();
+        line
+    };
+    assert!(first(&[]).ends_with("\tput\tdefault\tkey\tmain"), "{}", first(&[]));
+    assert!(first(&["--branch", "fix"]).ends_with("\tput\tfix/default\tkey\tbranch"));
+    place.ok(&["branch", "checkout", "db", "fix"]);
+    assert!(first(&[]).ends_with("\tput\tfix/default\tkey\tbranch"));
+    assert!(first(&["--branch", "main"]).ends_with("\tput\tdefault\tkey\tmain"));
+    place
+        .run(&["follow", "db", "--family", "default", "--branch", "absent"], 1)
+        .says(&["no branch `absent`"]);
+}
+
+#[test]
 fn following_what_cannot_be_followed_is_refused() {
     let place = Place::new();
     place.run(&["follow", "db"], 1).says(&["no database"]);

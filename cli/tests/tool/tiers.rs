@@ -42,6 +42,14 @@ fn a_family_is_frozen_read_copied_and_thawed() {
     let name = tables(&place, "disk/cold").remove(0);
     place.ok(&["inspect", "table", &format!("disk/cold/{name}")]);
 
+    for arguments in [
+        ["export", "db", "disk/cold/out.jsonl"].as_slice(),
+        &["archive", "create", "db", "disk/cold/all.siltar"],
+        &["backup", "create", "db", "disk/cold/backups"],
+        &["checkpoint", "db", "disk/cold/copy"],
+    ] {
+        place.run(arguments, 2).says(&["cold directory"]);
+    }
     place.ok(&["backup", "create", "db", "backups"]);
     place.ok(&["restore", "backups", "restored"]);
     place.ok(&["checkpoint", "db", "copy"]);

@@ -4,6 +4,7 @@
 #![deny(unsafe_code)]
 
 pub mod sync;
+pub mod budget;
 #[allow(unsafe_code)]
 pub mod hint;
 #[allow(unsafe_code)]
@@ -18,7 +19,6 @@ pub mod codec;
 pub mod checksum;
 pub mod key;
 pub mod slice;
-pub mod budget;
 pub mod tombstone;
 pub mod cursor;
 pub mod clock;

@@ -258,6 +258,27 @@ pub fn head(database: &Database, id: BranchId, name: &str) -> Result<Arc<FamilyD
     })
 }
 
+/// The families with these names, or all, of a branch; `None` is the database itself.
+///
+/// # Errors
+/// `NotFound`, if there is no such branch, or no such family there.
+pub fn chosen_heads(
+    database: &Database,
+    branch: Option<&str>,
+    names: Option<&[String]>,
+) -> Result<Vec<Arc<FamilyData>>> {
+    let families = database.catalog.families.load();
+    let record = match branch {
+        None => None,
+        Some(name) => families.branches().named(name)?,
+    };
+    let branch = record.map_or(BranchId::MAIN, |record| record.id);
+    match names {
+        Some(names) => names.iter().map(|name| head(database, branch, name)).collect(),
+        None => heads(database, branch),
+    }
+}
+
 /// Creates a branch with empty families, for a copy of another database: the name and options of
 /// each. Without a parent, that of the branch was dropped. Returns it; its families are in the same
 /// order.

@@ -12,12 +12,12 @@
 
 use crate::{
     blobs::blob_file::BlobFile,
-    contents::{CopyContents, LogContents, flushed, with_log},
+    contents::{CopyChoice, CopyContents, LogContents, check_choice, flushed, with_log},
     copying::{FileCopy, FilePart, OnProgress, file_bytes},
     database::Database,
     jobs::flush::flush_all,
     log_sync::sync_to,
-    staging::{begin_manifest, check_free, fill_directory},
+    staging::{begin_manifest, check_free, check_outside_databases, fill_directory},
 };
 use siltdb_base::{
     error::{Error, Result},
@@ -36,10 +36,22 @@ const COPY_BYTES: usize = 128 << 10;
 pub struct CheckpointRequest {
     /// The names of the families that it holds; `None`: all of them.
     pub families: Option<Vec<String>>,
+    /// The branch whose families it holds, as its own; `None`: those of the database itself, and
+    /// unless families are named, the branches.
+    pub branch: Option<String>,
     /// How it comes to its table files.
     pub sharing: Sharing,
     /// Bytes of table files copied a second, at most.
     pub rate: Option<u64>,
+}
+
+impl CheckpointRequest {
+    /// The families, if the checkpoint is not to hold everything.
+    fn choice(&self) -> Option<CopyChoice<'_>> {
+        let choice =
+            CopyChoice { branch: self.branch.as_deref(), families: self.families.as_deref() };
+        (choice.branch.is_some() || choice.families.is_some()).then_some(choice)
+    }
 }
 
 /// How a checkpoint comes to its table files.
@@ -69,7 +81,8 @@ pub struct Checkpoint {
 /// Makes a checkpoint in `dir`, which must not exist or be empty. Durable on return.
 ///
 /// # Errors
-/// `AlreadyExists`, if `dir` is a file or not empty; `NotFound`, if there is no such family;
+/// `AlreadyExists`, if `dir` is a file or not empty; `InvalidArgument`, if it lies in the directory
+/// of a database, or in a cold one; `NotFound`, if there is no such family or branch;
 /// `NoSpace`; `Poisoned`; `Cancelled`; the system's. The database is unchanged. `dir` does not
 /// exist, or is whole if only the sync of its name failed. A `DIR.partial` beside it may remain;
 /// the next checkpoint of that name replaces it.
@@ -83,12 +96,13 @@ pub fn checkpoint(
     let fs = &*database.options.fs;
     let mut copying = FileCopy::new(&*database.options.clock, request.rate, on_progress)?;
     check_free(fs, dir)?;
-    for name in request.families.iter().flatten() {
-        database.catalog.families.named(name)?;
+    check_outside_databases(fs, dir)?;
+    if let Some(choice) = request.choice() {
+        check_choice(database, choice)?;
     }
     // A commit that is in no log must be in a table.
     let flushed = lock(&database.catalog.manifest_io).state.last_sequence;
-    if request.families.is_none() && database.log.unlogged_last() > flushed {
+    if request.choice().is_none() && database.log.unlogged_last() > flushed {
         flush_all(database)?;
     }
     fill_directory(fs, dir, |target| {
@@ -106,9 +120,9 @@ fn write(
     request: &CheckpointRequest,
     copying: &mut FileCopy<'_>,
 ) -> Result<(CopyContents, Checkpoint)> {
-    let contents = match &request.families {
+    let contents = match request.choice() {
         None => with_log(database)?,
-        Some(families) => flushed(database, Some(families))?,
+        Some(choice) => flushed(database, Some(choice))?,
     };
     if let Some(log) = &contents.log {
         database.log.publisher.wait(contents.last);

@@ -6,7 +6,11 @@
 
 use crate::{
     blobs::BlobSet,
-    catalog::{family::DEFAULT_FAMILY_ID, manifest::Manifest},
+    branch::chosen_heads,
+    catalog::{
+        family::{DEFAULT_FAMILY, DEFAULT_FAMILY_ID, FamilyData},
+        manifest::Manifest,
+    },
     database::Database,
     install::snapshot,
     jobs::flush::flush_all,
@@ -24,7 +28,7 @@ use siltdb_disk::{
 };
 use siltdb_tree::files::version::Version;
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, MutexGuard},
 };
 
@@ -45,6 +49,15 @@ pub struct CopyContents {
     pub blobs: Arc<BlobSet>,
     /// Keep the tables.
     _versions: Vec<Arc<Version>>,
+}
+
+/// The families that a copy without a log holds: of a branch, all or those with these names.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CopyChoice<'a> {
+    /// The name of the branch; `None`: the database itself.
+    pub branch: Option<&'a str>,
+    /// The names; `None`: all.
+    pub families: Option<&'a [String]>,
 }
 
 /// The part of the log that a copy needs.
@@ -95,24 +108,28 @@ pub fn with_log(database: &Database) -> Result<CopyContents> {
     Ok(CopyContents { state, manifest: number, tables, last, log, blobs, _versions: versions })
 }
 
-/// Flushes, and notes what a copy without a log holds: the tables of the families with these names,
-/// or of all. A default family that is not among them is there and empty.
+/// Flushes, and notes what a copy without a log holds: the tables of all families, with the
+/// branches; or those of the chosen ones, as families of the copy itself. A default family that is
+/// not among them is there and empty.
 ///
 /// Writers go on meanwhile; changes of families and decisions about prepared transactions wait for
 /// the flush.
 ///
 /// # Errors
-/// `NotFound`, if there is no such family; what the flush fails with.
-pub fn flushed(database: &Database, families: Option<&[String]>) -> Result<CopyContents> {
+/// As [`check_choice`]; what the flush fails with.
+pub fn flushed(database: &Database, choice: Option<CopyChoice<'_>>) -> Result<CopyContents> {
     // Of a commit that changes families and writes to them, all or nothing is in the tables. No
     // prepared transaction is decided meanwhile.
     let _changing = lock(&database.catalog.changing_io);
-    let chosen = families.map(|names| chosen(database, names)).transpose()?;
+    let chosen = choice.map(|choice| chosen(database, choice)).transpose()?;
     let manifest = flush_for_copy(database)?;
     let number = database.catalog.ids.file();
     let mut state = snapshot(database, &manifest, number);
     let last = manifest.state.last_sequence;
     state.changes.retain(|change| is_kept(change, chosen.as_ref()));
+    if let Some(chosen) = &chosen {
+        state.changes.iter_mut().for_each(|change| give_id(change, chosen));
+    }
     // The log of the copy begins behind every segment that its tables may name.
     let segment = segments_end(database.log.wal.highest_segment());
     state.changes.push(Change::LogStart { segment });
@@ -148,22 +165,49 @@ fn flush_for_copy(database: &Database) -> Result<MutexGuard<'_, Manifest>> {
     Ok(manifest)
 }
 
-fn chosen(database: &Database, names: &[String]) -> Result<BTreeSet<FamilyId>> {
-    let id = |name: &String| database.catalog.families.named(name).map(|family| family.id);
-    names.iter().map(id).collect()
+/// Checks that there are the families of `choice`.
+///
+/// # Errors
+/// `NotFound`, if there is no such branch, or no such family there.
+pub fn check_choice(database: &Database, choice: CopyChoice<'_>) -> Result<()> {
+    chosen(database, choice).map(drop)
+}
+
+/// The ids of chosen families, and those that they have in the copy.
+type Chosen = BTreeMap<FamilyId, FamilyId>;
+
+fn chosen(database: &Database, choice: CopyChoice<'_>) -> Result<Chosen> {
+    let heads = chosen_heads(database, choice.branch, choice.families)?;
+    // The default family of a branch has an id of its own, and in each database the first one.
+    let id_there = |family: &FamilyData| match &*family.name() == DEFAULT_FAMILY {
+        true => DEFAULT_FAMILY_ID,
+        false => family.id,
+    };
+    Ok(heads.iter().map(|family| (family.id, id_there(family))).collect())
+}
+
+/// Gives a change of a chosen family the id that this has in the copy.
+fn give_id(change: &mut Change, chosen: &Chosen) {
+    if let Change::CreateFamily { id, .. } | Change::AddTable { family: id, .. } = change {
+        *id = chosen.get(id).copied().unwrap_or(*id);
+    }
 }
 
 /// Whether a change holds for a copy of these families that has no log.
-fn is_kept(change: &Change, chosen: Option<&BTreeSet<FamilyId>>) -> bool {
-    let is_chosen = |family: &FamilyId| chosen.is_none_or(|chosen| chosen.contains(family));
+fn is_kept(change: &Change, chosen: Option<&Chosen>) -> bool {
+    let is_chosen = |family: &FamilyId| chosen.is_none_or(|chosen| chosen.contains_key(family));
+    let has_default =
+        chosen.is_none_or(|chosen| chosen.values().any(|&there| there == DEFAULT_FAMILY_ID));
     match change {
         Change::LogStart { .. }
         | Change::LogCut { .. }
         | Change::LogSynced { .. }
         | Change::FamiliesLogged { .. } => false,
         // By its id, because families of branches have that name, too.
-        Change::CreateFamily { id, .. } => is_chosen(id) || *id == DEFAULT_FAMILY_ID,
-        // Its families are not chosen.
+        Change::CreateFamily { id, .. } => {
+            is_chosen(id) || *id == DEFAULT_FAMILY_ID && !has_default
+        }
+        // A chosen family is one of the copy itself.
         Change::Branch(_) => chosen.is_none(),
         Change::AddTable { family, .. } => is_chosen(family),
         _ => true,

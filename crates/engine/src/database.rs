@@ -118,7 +118,7 @@ impl Database {
             Waiting::ForWorkers => Some(Arc::clone(&options.clock)),
             Waiting::RunJob(_) => None,
         };
-        let backpressure = Backpressure::new(open_id, options.memtable_bytes as u64, clock);
+        let backpressure = Backpressure::new(open_id, options.generation_bytes() as u64, clock);
         let (background, counters) = (Background::default(), Counters::default());
         let scrubs = Scrubs::default();
         let (snapshots, locks, prepared) = (Arc::default(), Arc::default(), PreparedSet::default());

@@ -91,7 +91,8 @@ pub struct EngineOptions {
     /// Memory for the block cache within the budget, in bytes, without open tables. `None`: what
     /// memtables leave of the budget, at least a quarter of it, for both.
     pub cache_bytes: Option<usize>,
-    /// Size at which the memtables of a generation are frozen together, in bytes.
+    /// Size at which the memtables of a generation are frozen together, in bytes; see
+    /// [`EngineOptions::generation_bytes`].
     pub memtable_bytes: usize,
     /// How the log is written to its files.
     pub log_io: LogIo,
@@ -224,12 +225,27 @@ impl EngineOptions {
         self.merge_operators.iter().chain(&self.tree.merge_operator).cloned().collect()
     }
 
+    /// The size at which a generation is frozen, in bytes: `memtable_bytes`, but at most what
+    /// leaves a quarter of the budget beside as many memtables as there can be.
+    #[must_use]
+    pub fn generation_bytes(&self) -> usize {
+        let most = self.memory_budget / (4 * (FROZEN_MAX + 1)) * 3;
+        self.memtable_bytes.min(most).max(MEMTABLE_BYTES_MIN)
+    }
+
+    /// The memory that memtables may have, in bytes. Others of the budget leave it to them.
+    #[must_use]
+    pub fn memtables_reserved(&self) -> usize {
+        let memtables = self.generation_bytes().saturating_mul(FROZEN_MAX + 1);
+        memtables.min(self.memory_budget.saturating_sub(self.cache_bytes_max()))
+    }
+
     /// Memory for the block cache, in bytes: the given size, or the budget less the memtables, at
     /// least a quarter of it.
     #[must_use]
     pub fn cache_bytes_max(&self) -> usize {
         let left = || {
-            let memtables = self.memtable_bytes.saturating_mul(FROZEN_MAX + 1);
+            let memtables = self.generation_bytes().saturating_mul(FROZEN_MAX + 1);
             self.memory_budget.saturating_sub(memtables).max(self.memory_budget / 4)
         };
         self.cache_bytes.unwrap_or_else(left)

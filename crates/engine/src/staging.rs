@@ -17,7 +17,10 @@ use siltdb_base::{
     fs::{Fs, LockKind, Metadata},
     id::FileNumber,
 };
-use siltdb_disk::{edit::Edit, file_name::FileName};
+use siltdb_disk::{
+    edit::{Edit, tier::COLD_FILE},
+    file_name::FileName,
+};
 use std::{
     ffi::OsStr,
     path::{Component, Path, PathBuf},
@@ -48,7 +51,7 @@ pub fn check_free(fs: &dyn Fs, dir: &Path) -> Result<()> {
         .with_hint("give a directory that does not exist"))
 }
 
-/// Refuses a directory that is one of a database, or lies in one.
+/// Refuses a directory that is one of a database, its cold directory among them, or lies in one.
 ///
 /// # Errors
 /// `InvalidArgument`; the system's.
@@ -62,14 +65,19 @@ pub fn check_outside_databases(fs: &dyn Fs, dir: &Path) -> Result<()> {
         if kind(ancestor)? != Some(Metadata::Directory) {
             break;
         }
-        let [current, lock] =
-            [FileName::Current, FileName::Lock].map(|name| ancestor.join(name.to_path()));
-        let is_file = |kind| matches!(kind, Some(Metadata::File { .. }));
-        if is_file(kind(&current)?) && is_file(kind(&lock)?) {
-            return Err(Error::invalid("the directory belongs to a database")
-                .with_file(ancestor)
-                .with_hint("give a directory outside of it"));
-        }
+        let has = |name: &Path| -> Result<bool> {
+            Ok(matches!(kind(&ancestor.join(name))?, Some(Metadata::File { .. })))
+        };
+        let message = match has(&FileName::Lock.to_path())? {
+            true if has(&FileName::Current.to_path())? => "the directory belongs to a database",
+            true if has(Path::new(COLD_FILE))? => {
+                "the directory is the cold directory of a database"
+            }
+            _ => continue,
+        };
+        return Err(Error::invalid(message)
+            .with_file(ancestor)
+            .with_hint("give a directory outside of it"));
     }
     Ok(())
 }

@@ -2,7 +2,10 @@
 //!
 //! Nothing here runs on a hot path: each counter is kept where its events happen.
 
-use crate::{catalog::family::FamilyData, database::Database, jobs::blobs::referenced_bytes};
+use crate::{
+    catalog::family::FamilyData, database::Database, jobs::blobs::referenced_bytes,
+    memory::MemoryStats,
+};
 use siltdb_base::{budget::Part, limits::LEVELS, sync::lock};
 use siltdb_disk::edit::tier::Tier;
 use std::{
@@ -68,6 +71,8 @@ pub struct Stats {
     pub cache_misses: u64,
     /// The memory of indexes and filters of open tables, in bytes.
     pub index_bytes: u64,
+    /// The memory of the whole database by part.
+    pub memory: MemoryStats,
     /// The number of syncs of the log.
     pub log_syncs: u64,
     /// The number of flushes since the database was opened.
@@ -130,6 +135,7 @@ impl Database {
             cache_hits: cache.hits,
             cache_misses: cache.misses,
             index_bytes: self.memory.budget.used(Part::Tables) as u64,
+            memory: self.memory.stats(),
             log_syncs: self.log.wal.syncs(),
             flushes: count(&counters.flushes),
             flushed_bytes: count(&counters.flushed_bytes),
@@ -238,6 +244,8 @@ impl Stats {
             ("cache_hits", self.cache_hits),
             ("cache_misses", self.cache_misses),
             ("index_bytes", self.index_bytes),
+            ("memory_budget", self.memory.budget),
+            ("memory_bytes", self.memory.total()),
             ("log_syncs", self.log_syncs),
             ("flushes", self.flushes),
             ("flushed_bytes", self.flushed_bytes),
@@ -259,6 +267,8 @@ impl Stats {
         ]
         .map(|(name, number)| (name.to_owned(), number))
         .into();
+        let memory = self.memory.parts();
+        entries.extend(memory.map(|(part, bytes)| (format!("memory_{part}"), bytes)));
         entries.extend(self.retention_floor.map(|floor| ("retention_floor".to_owned(), floor)));
         for level in 0..LEVELS {
             entries.push((format!("level{level}_tables"), self.tables[level]));
@@ -270,6 +280,6 @@ impl Stats {
 
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.entries().iter().try_for_each(|(name, number)| writeln!(f, "{name:20} {number:>16}"))
+        self.entries().iter().try_for_each(|(name, number)| writeln!(f, "{name:24} {number:>16}"))
     }
 }

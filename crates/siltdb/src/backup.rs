@@ -87,10 +87,11 @@ impl Db {
     /// are whole for the next one. [`Db::close`] cancels a running backup.
     ///
     /// # Errors
-    /// `InvalidArgument`, if `dir` belongs to a database, is a file, or holds other files and no
-    /// backup; `Locked`, while another process makes or reads backups there; `Corruption`, if a
-    /// table of the database is damaged; `NoSpace`, `ReadOnly`, `Poisoned`, `Closed`; the system's.
-    /// No backup is added then, unless the last step alone failed, the sync of its name.
+    /// `InvalidArgument`, if `dir` belongs to a database, is a file, holds other files and no
+    /// backup, or backups that can only be those of another database; `Locked`, while another
+    /// process makes or reads backups there; `Corruption`, if a table of the database is damaged;
+    /// `NoSpace`, `ReadOnly`, `Poisoned`, `Closed`; the system's. No backup is added then, unless
+    /// the last step alone failed, the sync of its name.
     pub fn backup(&self, dir: impl AsRef<Path>) -> Result<Backup> {
         self.backup_with(dir, &CopyOptions::new(), &mut |_| ControlFlow::Continue(()))
     }

@@ -30,6 +30,16 @@ impl CheckpointOptions {
         self
     }
 
+    /// The branch whose families the checkpoint holds, all or those of
+    /// [`CheckpointOptions::families`], as families of its own. The checkpoint has no branches.
+    /// What is in memory is flushed first. Default: the database itself, with its branches unless
+    /// families are named.
+    #[must_use]
+    pub fn branch(mut self, name: impl Into<String>) -> Self {
+        self.request.branch = Some(name.into());
+        self
+    }
+
     /// Whether table files are copied also where they could be linked. Then damage to a file is
     /// that of one database. Default: no.
     #[must_use]
@@ -67,8 +77,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// As [`Db::checkpoint`]; `NotFound`, if there is no such family; `InvalidArgument`, for a rate
-    /// of 0; `Cancelled`. `dir` does not exist then.
+    /// As [`Db::checkpoint`]; `NotFound`, if there is no such family or branch; `InvalidArgument`,
+    /// for a rate of 0; `Cancelled`. `dir` does not exist then.
     pub fn checkpoint_with(
         &self,
         dir: impl AsRef<Path>,

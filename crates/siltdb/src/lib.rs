@@ -201,6 +201,7 @@ pub use siltdb_engine::{
     ingest::Ingested,
     jobs::request::CompactProgress,
     lock_table::LockMode,
+    memory::MemoryStats,
     pause::BackgroundPause,
     scrub_report::ScrubReport,
     stats::Stats,

@@ -55,14 +55,18 @@ impl Options {
         self
     }
 
-    /// Memory of the memtables, the block cache, and the indexes and filters of open tables
-    /// together, in bytes. At least twice [`Options::memtable_bytes`]. Default: 512 MiB.
+    /// Memory of the database, in bytes: memtables, block cache, indexes and filters of open
+    /// tables, buffers of jobs and iterators, and transactions. At least twice
+    /// [`Options::memtable_bytes`]. Default: 512 MiB.
     ///
     /// The budget reserves four memtables, since writers may be ahead of flushes, but at most three
-    /// quarters of itself. With a budget below 5⅓ memtables, memtables may exceed it. The rest is
-    /// for the cache, less the indexes and filters, about 3 % of data with values of 100 bytes. The
-    /// cache keeps at least a quarter of the rest, so a very large database exceeds the budget,
-    /// too. [`Stats`](crate::Stats) reports the size of each part.
+    /// quarters of itself. The cache has the rest, and gives way when another part grows. Indexes
+    /// and filters take about 3 % of data with values of 100 bytes. Tables beyond half of the
+    /// cache's share are read without being held open, which is slower.
+    ///
+    /// The resident memory of the process stays within 1.1 × the budget beside the program. The
+    /// page docs/memory.md has each part, and what may exceed the budget: what callers hold.
+    /// [`Stats::memory`](crate::Stats::memory) reports the parts.
     #[must_use]
     pub fn memory_budget(mut self, bytes: usize) -> Self {
         self.engine.memory_budget = bytes;
@@ -70,8 +74,9 @@ impl Options {
     }
 
     /// Memory of the block cache, in bytes, at most [`Options::memory_budget`]; 0 caches no blocks.
-    /// Indexes and filters then come on top. Default: the budget less four memtables, at least a
-    /// quarter of it, less indexes and filters.
+    /// Indexes and filters then have what the budget leaves beside it; with too small a budget, the
+    /// cache gets less. Default: the budget less four memtables, at least a quarter of it, less
+    /// indexes and filters.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -89,7 +94,8 @@ impl Options {
     }
 
     /// Size at which the memtables of all families are frozen and flushed, in bytes, from 4 KiB to
-    /// 8 GiB. Larger ones mean fewer flushes, more memory and a longer recovery. Default: 32 MiB.
+    /// 8 GiB, and at most 3/16 of [`Options::memory_budget`]; more counts as so much. Larger ones
+    /// mean fewer flushes, more memory and a longer recovery. Default: 32 MiB.
     #[must_use]
     pub fn memtable_bytes(mut self, bytes: usize) -> Self {
         self.engine.memtable_bytes = bytes;

@@ -142,6 +142,80 @@ fn a_checkpoint_of_chosen_families_holds_these_alone() {
     assert!(fs.metadata(Path::new("none.partial")).unwrap().is_none());
 }
 
+/// A branch and `main` hold different values under the same names. A checkpoint of the branch is a
+/// database of its own, whose default family is that of the branch.
+#[test]
+fn a_checkpoint_of_a_branch_holds_its_families_as_its_own() {
+    let fs = MemFs::new();
+    let db = open(&fs, "db");
+    let users = db.create_family("users", FamilyOptions::new()).unwrap();
+    fill(&db, 1);
+    users.put("who", "main").unwrap();
+    let fix = db.create_branch("fix").unwrap();
+    fix.family("default").unwrap().put("key", "of the branch").unwrap();
+    fix.family("users").unwrap().put("who", "branch").unwrap();
+    db.put("key", "of main").unwrap();
+    let checkpoint = |dir: &str, options: CheckpointOptions| {
+        db.checkpoint_with(dir, &options, &mut go_on).map(|_| open(&fs, dir))
+    };
+    let all = checkpoint("all", CheckpointOptions::new().branch("fix")).unwrap();
+    assert_eq!(all.families(), ["default", "users"]);
+    assert!(all.branches().is_empty());
+    assert_eq!(all.get("key").unwrap().as_deref(), Some(&b"of the branch"[..]));
+    assert_eq!(all.count(..).unwrap(), 601);
+    let who = |db: &Db| db.family("users").unwrap().get("who").unwrap().unwrap().to_vec();
+    assert_eq!(who(&all), b"branch");
+    // It is written, compacted and recovered as any database.
+    all.put("key", "later").unwrap();
+    all.compact().unwrap();
+    drop(all);
+    let again = open(&fs.crash_clone(Crash::Kill), "all");
+    assert_eq!(again.get("key").unwrap().as_deref(), Some(&b"later"[..]));
+    assert!(again.check(&mut |_| ()).unwrap().errors.is_empty());
+    let options = CheckpointOptions::new().branch("fix").families(["users"]);
+    let chosen = checkpoint("chosen", options).unwrap();
+    assert_eq!((chosen.count(..).unwrap(), who(&chosen)), (0, b"branch".to_vec()));
+    let of_main = checkpoint("main", CheckpointOptions::new().branch("main")).unwrap();
+    assert_eq!((of_main.branches().len(), who(&of_main)), (0, b"main".to_vec()));
+    assert_eq!(of_main.get("key").unwrap().as_deref(), Some(&b"of main"[..]));
+    for options in [
+        CheckpointOptions::new().branch("absent"),
+        CheckpointOptions::new().branch("fix").families(["absent"]),
+    ] {
+        assert_eq!(checkpoint("none", options).unwrap_err().kind(), ErrorKind::NotFound);
+        assert!(fs.metadata(Path::new("none")).unwrap().is_none());
+    }
+}
+
+#[test]
+fn a_copy_into_a_database_or_its_cold_directory_is_refused_by_name() {
+    let fs = MemFs::new();
+    let options = Options::new().fs(Arc::new(fs.clone())).workers(0).cold_directory("../cold");
+    let db = options.open("db").unwrap();
+    fill(&db, 1);
+    db.default_family().freeze().unwrap();
+    let list = |dir: &str| -> Vec<String> {
+        fs.list(Path::new(dir)).unwrap().into_iter().map(|entry| entry.name).collect()
+    };
+    let before = [list("db"), list("cold")];
+    for (dir, words) in [("db", "belongs to a database"), ("cold", "the cold directory of")] {
+        let place = |name: &str| format!("{dir}/{name}");
+        let refused = [
+            db.checkpoint(place("copy")).map(drop),
+            db.backup(place("backups")).map(drop),
+            db.backup(dir).map(drop),
+            db.archive(place("all.siltar")).map(drop),
+        ];
+        for result in refused {
+            let error = result.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{dir}: {error}");
+            assert!(error.message().contains(words), "{dir}: {error}");
+        }
+    }
+    assert_eq!([list("db"), list("cold")], before);
+    db.checkpoint("copy").unwrap();
+}
+
 #[test]
 fn a_checkpoint_of_copies_links_nothing_and_can_be_cancelled() {
     let fs = MemFs::new();

@@ -536,7 +536,7 @@ fn write_trees(writer: &mut Writer) {
     let changed = db.create_family("changed", small(Compression::None)).unwrap();
     for round in 0..3 {
         for number in (round..90).step_by(3) {
-            let key = format!("row:{number:05}:{}", "long".repeat(120));
+            let key = format!("row:{number:05}:{}", "long".repeat(60));
             writer.put(&plain, key.as_bytes(), &value(number, 24 + number as usize % 400));
             let key = format!("row:{number:05}");
             writer.put(&packed, key.as_bytes(), &[number as u8; 90]);
@@ -550,7 +550,12 @@ fn write_trees(writer: &mut Writer) {
             changed.set_options(&changed.options().table_kind(TableKind::BTree)).unwrap();
         }
     }
-    db.close().unwrap();
+    for family in [&plain, &packed, &changed] {
+        for number in 0..4_u8 {
+            writer.put(family, &[b'l', number], b"in the log");
+        }
+    }
+    writer.crash(db, Crash::Kill);
 }
 
 /// A key of the history, and what it holds in one version.

@@ -89,6 +89,16 @@ fn search(
         let at = width.read(&offsets[index * width.bytes()..]);
         header.form.check(raw, at)
     };
+    // Most heads stand once, and versions are few.
+    if low + 1 == end {
+        let entry = entry_at(low)?;
+        let is_key = raw[entry.suffix_start..entry.value_start] == *suffix;
+        return match is_key && entry.sequence <= visible {
+            true => entry.check_kind(raw).map(|()| Glance::Found(entry)),
+            false if is_key => Ok(Glance::Newer),
+            false => Ok(Glance::Absent),
+        };
+    }
     let mut high = end;
     // The first at or behind (suffix, visible) among those that have the head.
     while low < high {

@@ -11,7 +11,7 @@ use crate::{
         info::ArchiveInfo,
         place::{LockedArchives, archive_name, check_unfinished},
     },
-    branch::{head, heads},
+    branch::chosen_heads,
     catalog::family::FamilyData,
     copying::{CopyProgress, FileCopy, OnProgress},
     database::Database,
@@ -22,7 +22,6 @@ use crate::{
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::Fs,
-    id::BranchId,
     sync::lock,
 };
 use siltdb_disk::archive::{
@@ -59,6 +58,7 @@ pub fn create_archive(
     on_progress: OnProgress<'_>,
 ) -> Result<ArchiveInfo> {
     database.health.check_open()?;
+    let _charge = database.memory.charge_copy();
     // A close waits for this call.
     let mut watched = |progress: CopyProgress| match database.health.check_open() {
         Ok(()) => on_progress(progress),
@@ -96,21 +96,9 @@ type Chosen = BTreeMap<String, Arc<FamilyData>>;
 
 /// The families of the request: of its branch, and of these all or the named ones.
 fn chosen(database: &Database, request: &ArchiveRequest) -> Result<Chosen> {
-    let families = database.catalog.families.load();
-    let record = match &request.branch {
-        None => None,
-        Some(name) => families.branches().named(name)?,
-    };
-    let branch = record.map_or(BranchId::MAIN, |record| record.id);
-    match &request.families {
-        Some(names) => {
-            names.iter().map(|name| Ok((name.clone(), head(database, branch, name)?))).collect()
-        }
-        None => {
-            let heads = heads(database, branch)?.into_iter();
-            Ok(heads.map(|family| (family.name().to_string(), family)).collect())
-        }
-    }
+    let (branch, names) = (request.branch.as_deref(), request.families.as_deref());
+    let heads = chosen_heads(database, branch, names)?.into_iter();
+    Ok(heads.map(|family| (family.name().to_string(), family)).collect())
 }
 
 /// Writes the archive under another name, verifies it, and renames it.

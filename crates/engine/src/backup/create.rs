@@ -19,7 +19,7 @@ use crate::{
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::Fs,
-    id::{BlobUid, FileNumber, TableUid},
+    id::{BlobUid, FileNumber, SequenceNumber, TableUid},
 };
 use siltdb_disk::{
     backup_list::{
@@ -64,10 +64,11 @@ pub struct Backup {
 /// durable.
 ///
 /// # Errors
-/// `InvalidArgument`, if `dir` belongs to a database, or holds other files and no backup; `Locked`,
-/// while another process writes or reads there; `Corruption`, if a table is damaged; `NoSpace`;
-/// `Cancelled`; `Closed`, if the database is closed meanwhile; what a flush fails with; the
-/// system's. Earlier backups are as before. Whole files stay for the next backup.
+/// `InvalidArgument`, if `dir` belongs to a database, holds other files and no backup, or backups
+/// that can only be those of another database; `Locked`, while another process writes or reads
+/// there; `Corruption`, if a table is damaged; `NoSpace`; `Cancelled`; `Closed`, if the database is
+/// closed meanwhile; what a flush fails with; the system's. Earlier backups are as before. Whole
+/// files stay for the next backup.
 pub fn create_backup(
     database: &Database,
     dir: &Path,
@@ -75,6 +76,7 @@ pub fn create_backup(
     on_progress: OnProgress<'_>,
 ) -> Result<Backup> {
     database.health.check()?;
+    let _charge = database.memory.charge_copy();
     // A close waits for this call.
     let mut watched = |progress: CopyProgress| match database.health.check_open() {
         Ok(()) => on_progress(progress),
@@ -99,6 +101,7 @@ fn add_backup(
     let contents = flushed(database, None)?;
     let source = &*database.catalog.files;
     let files = source_files(source, &contents)?;
+    held.check_source(&database.dir, contents.last, &files)?;
     let blobs = source_blobs(database, &contents)?;
     let blob_bytes = blobs.iter().map(|(_, bytes)| bytes);
     copying.begin(files.iter().map(|file| &file.bytes).chain(blob_bytes).sum())?;
@@ -233,6 +236,10 @@ struct HeldObjects {
     blobs: BTreeMap<ObjectName, u64>,
     /// Those that a list names with the length that they have.
     listed_blobs: BTreeSet<ObjectName>,
+    /// The directories of the databases that the lists name.
+    sources: BTreeSet<String>,
+    /// The last commit in any of the lists.
+    last: SequenceNumber,
 }
 
 impl HeldObjects {
@@ -241,6 +248,7 @@ impl HeldObjects {
         let (blobs, found): (BTreeMap<_, _>, BTreeMap<_, _>) =
             found.into_iter().partition(|(name, _)| name.kind == ObjectKind::Blobs);
         let (mut listed, mut names) = (BTreeMap::new(), BTreeSet::new());
+        let (mut sources, mut last) = (BTreeSet::new(), SequenceNumber::ZERO);
         let mut listed_blobs = BTreeSet::new();
         for number in directory.numbers()? {
             match directory.list(number) {
@@ -248,6 +256,8 @@ impl HeldObjects {
                     let is_whole =
                         |blob: &&BackupObject| blobs.get(&blob.name) == Some(&blob.bytes);
                     listed_blobs.extend(list.blobs.iter().filter(is_whole).map(|blob| blob.name));
+                    sources.insert(list.source.clone());
+                    last = last.max(list.sequence);
                     for (BackupObject { name, bytes, .. }, table) in list.tables() {
                         if found.get(name) == Some(bytes) {
                             listed.insert((table.meta.uid, *bytes), (*name, table.meta.clone()));
@@ -264,7 +274,7 @@ impl HeldObjects {
         }
         let others = found.into_iter().filter(|(name, _)| !names.contains(name));
         let unlisted = others.map(|(name, bytes)| ((name.uid, bytes), name)).collect();
-        Ok(Self { listed, unlisted, blobs, listed_blobs })
+        Ok(Self { listed, unlisted, blobs, listed_blobs, sources, last })
     }
 
     /// The name of the copy of a blob file, if the directory has it. One that no list names is read
@@ -285,6 +295,42 @@ impl HeldObjects {
         }
         let object = directory.fs().open(&BackupFileName::Object(*name).to_path())?;
         Ok((copying.checksum(&*object)? == name.checksum).then_some(*name))
+    }
+
+    /// Refuses a database whose backups these cannot be: it has another path, its last commit is
+    /// older than theirs, and none of its tables is in them. A database has no id, and a path may
+    /// be a link, so that a database with more commits counts as the one of the backups.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    fn check_source(
+        &self,
+        dir: &Path,
+        last: SequenceNumber,
+        files: &[SourceFile<'_>],
+    ) -> Result<()> {
+        // Relative paths depend on the working directory, so one may be the end of the other.
+        let is_it = |source: &String| {
+            let source = Path::new(source);
+            source.ends_with(dir) || dir.ends_with(source)
+        };
+        let is_listed = |table: &&TableReference| {
+            let uid = table.meta.uid;
+            self.listed.range((uid, 0)..=(uid, u64::MAX)).next().is_some()
+        };
+        let mut tables = files.iter().flat_map(|file| &file.tables);
+        match self.sources.last() {
+            Some(other)
+                if last < self.last
+                    && !self.sources.iter().any(is_it)
+                    && !tables.any(|table| is_listed(table)) =>
+            {
+                Err(Error::invalid("the directory holds foreign backups, of another database")
+                    .with_mismatch(other, dir.display())
+                    .with_hint("give each database a directory of its own"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The name of the file that holds what `file` does, if the directory has it.

@@ -163,8 +163,12 @@ fn writers(database: &Database, failing: &[JobOf]) -> WriteLoad {
     {
         return WriteLoad::Idle;
     }
-    let is_half_full = database.log.memory_bytes() >= database.options.memtable_bytes as u64 / 2;
-    if is_half_full { WriteLoad::Heavy } else { WriteLoad::Light }
+    let generation_bytes = database.options.generation_bytes() as u64;
+    if database.log.memory_bytes() >= generation_bytes / 2 {
+        WriteLoad::Heavy
+    } else {
+        WriteLoad::Light
+    }
 }
 
 /// Whether a job of another family would fail with the same error.

@@ -69,3 +69,19 @@ fn a_cache_beyond_the_budget_is_refused() {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("cache_bytes is more than memory_budget"), "{error}");
 }
+
+#[test]
+fn four_generations_leave_a_quarter_of_the_budget() {
+    for (budget, generation) in [(512, 32), (160, 30), (64, 12)] {
+        let options = options(budget * MIB, None);
+        options.check().unwrap();
+        assert_eq!(options.generation_bytes(), generation * MIB);
+        assert_eq!(options.memtables_reserved(), 4 * generation * MIB);
+        assert_eq!(options.cache_bytes_max(), (budget - 4 * generation) * MIB);
+    }
+    let least = sizes(2 * MEMTABLE_BYTES_MIN, MEMTABLE_BYTES_MIN);
+    assert_eq!(least.generation_bytes(), MEMTABLE_BYTES_MIN);
+    // The cache that was asked for is not reserved for memtables.
+    let options = options(320 * MIB, Some(300 * MIB));
+    assert_eq!(options.memtables_reserved(), 20 * MIB);
+}

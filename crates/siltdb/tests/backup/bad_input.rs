@@ -1,6 +1,6 @@
 //! Places that are refused, with nothing changed in them.
 
-use super::world::{BACKUPS, DB, RESTORED, back_up, backups, filled, numbers, open, options};
+use super::world::{BACKUPS, DB, RESTORED, back_up, backups, fill, filled, numbers, open, options};
 use siltdb::{
     Error, ErrorKind,
     backup::{Backups, CopyOptions},
@@ -54,6 +54,36 @@ fn a_backup_where_something_else_lies_is_refused() {
     let options = CopyOptions::new().rate(0);
     let error = db.backup_with(BACKUPS, &options, &mut go_on).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+}
+
+/// A second database is refused. The first one goes on, also from where it was moved to, and so
+/// does a database that was restored from the backups.
+#[test]
+fn the_backups_of_another_database_are_refused_by_name() {
+    let fs = MemFs::new();
+    let db = filled(&fs);
+    back_up(&db);
+    let before: Vec<_> = fs.list(Path::new(BACKUPS)).unwrap().into_iter().map(|e| e.name).collect();
+    let other = options(&fs).open("elsewhere/other").unwrap();
+    for keys in [0..0, 0..50] {
+        fill(&other, keys, 9);
+        let error = other.backup(BACKUPS).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        let text = error.to_string();
+        assert!(text.contains("foreign backups") && text.contains("elsewhere/other"), "{text}");
+    }
+    let after: Vec<_> = fs.list(Path::new(BACKUPS)).unwrap().into_iter().map(|e| e.name).collect();
+    assert_eq!(before, after);
+    backups(&fs).restore(None, RESTORED).unwrap();
+    let restored = options(&fs).open(RESTORED).unwrap();
+    assert_eq!(restored.backup(BACKUPS).unwrap().number, 2);
+    // By its place, whatever compactions have replaced.
+    for _ in 0..2 {
+        fill(&db, 0..250, 10);
+        db.compact().unwrap();
+    }
+    assert_eq!(db.backup(BACKUPS).unwrap().number, 3);
+    assert_eq!(other.backup("copies/of-other").unwrap().number, 1);
 }
 
 /// What each call says of a directory that is no source.

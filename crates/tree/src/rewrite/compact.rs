@@ -181,6 +181,12 @@ impl Compaction {
         Some(MovedValues { files, family, mover })
     }
 
+    /// The number of cursors that are merged.
+    fn input_count(&self) -> usize {
+        let level0 = self.plan.inputs.iter().filter(|input| input.level == 0);
+        level0.map(|input| input.tables.len()).sum::<usize>() + self.runs.len()
+    }
+
     /// All entries of the inputs in order.
     fn merge(&self) -> Result<Merge<SourceCursor<ScanCursor>>> {
         let mut sources = Vec::new();
@@ -214,6 +220,7 @@ impl JobPart for Subjob {
     fn run(&self, context: &JobContext<'_>) -> Result<NewTables> {
         let compaction = &*self.compaction;
         let context = &JobContext { given_up: Some(&compaction.plan.given_up), ..*context };
+        let _charge = context.charge_inputs(compaction.input_count());
         let mut merge = compaction.merge()?;
         match &self.borders.lower {
             Some(lower) => merge.seek(lower, SequenceNumber::MAX)?,

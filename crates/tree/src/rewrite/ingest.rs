@@ -148,6 +148,7 @@ impl IngestWriter {
         let table = TableWriter::owning(writer, &self.options.table, (context.uids)());
         let origin = origin_of(self.family, &self.options, context);
         let table = table.with_origin(origin).with_created_ms(context.clock.wall_ms());
+        let table = table.with_charge(context.charge(0));
         self.open = Some(OpenTable { table, file });
         Ok(written)
     }

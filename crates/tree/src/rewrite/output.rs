@@ -372,7 +372,7 @@ fn write_table<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries>(
     let offset = writer.len();
     let uid = (context.uids)();
     let table = TableWriter::new(writer, &destination.options.table, uid);
-    let table = table.with_created_ms(context.clock.wall_ms());
+    let table = table.with_created_ms(context.clock.wall_ms()).with_charge(context.charge(0));
     let mut table = table.with_origin(destination.origin(context));
     fill_table(stream, &mut table, destination, context)?;
     // What is ahead begins the next table: this one ends before it.

@@ -6,7 +6,7 @@
 use siltdb::{FamilyOptions, Options};
 
 /// Options of all sets: one thread, so that no wait for a lock ends, and a feed that never lags.
-const COMMON: &str = "workers=0 lock_timeout=0ms feed_bytes_max=1GiB tier_rate=1TiB seed=1";
+const COMMON: &str = "workers=0 lock_timeout=0ms feed_bytes_max=1GiB tier_rate=1024GiB seed=1";
 
 /// Little memory and small tables, so that a few thousand operations reach every level.
 const SMALL: &str = "memtable_bytes=16KiB memory_budget=1MiB block_bytes=1KiB table_bytes=4KiB \

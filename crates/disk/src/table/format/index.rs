@@ -26,7 +26,7 @@
 
 use crate::table::format::block_info::{BlockInfo, Blocks};
 use crate::table::format::block_stats::{BlockStats, Contents};
-use crate::table::format::node::Node;
+use crate::table::format::node::NodeView;
 use crate::{block::shared_prefix_bytes, compress::Codec};
 use siltdb_base::{
     codec::{ByteReader, put_bytes, put_varint},
@@ -200,7 +200,7 @@ impl Index {
     /// # Errors
     /// Corruption, if its blocks take more than `data_bytes`, or have more entries than a block can
     /// have.
-    pub fn read_node(&mut self, node: &Node<'_>, data_bytes: u64) -> Result<()> {
+    pub fn read_node(&mut self, node: &NodeView<'_>, data_bytes: u64) -> Result<()> {
         for info in (0..node.count()).map(|at| node.info(at)) {
             let first = self.keys.len() + info.first_key.len();
             self.keys.extend_from_slice(info.first_key);

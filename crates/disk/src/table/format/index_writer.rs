@@ -74,7 +74,7 @@ impl IndexWriter {
     /// What `write` fails with.
     pub fn finish(
         self,
-        write: &mut dyn FnMut(FrameKind, &[u8]) -> Result<Range<u64>>,
+        mut write: impl FnMut(FrameKind, &[u8]) -> Result<Range<u64>>,
     ) -> Result<IndexFrames> {
         let mut bytes = Vec::new();
         let mut write = |kind, raw: &[u8]| {

@@ -24,8 +24,8 @@
 //! key that the one before ends with; 2, the next one does so; 4, its first key is its last.
 //!
 //! # Invariants
-//! Checked by [`Node::check`], for a node alone, and by [`Node::check_child`], against its parent.
-//! Every access afterwards is within bounds. If the bytes change later, an access panics.
+//! [`NodeView::check`] checks them for a node alone, and [`NodeView::check_child`] against its
+//! parent. Every access afterwards is within bounds. If the bytes change later, an access panics.
 //! 1. There is at least one child. The ends of keys, data and blocks ascend.
 //! 2. Of each child, first key <= last key. Of neighbours, last key <= first key, and the places
 //!    (last key, sequence of the last entry) ascend. The bits of `joins` say where keys are equal.
@@ -36,7 +36,6 @@ use crate::block::shared_prefix_bytes;
 use crate::table::format::block_info::{BlockInfo, Blocks};
 use crate::table::format::block_stats::Contents;
 use siltdb_base::{
-    codec::ByteReader,
     cursor::Direction,
     error::{Error, Result},
     id::SequenceNumber,
@@ -61,7 +60,7 @@ pub(super) const ONE_KEY: u8 = 4;
 
 /// A node where it lies.
 #[derive(Clone, Copy, Debug)]
-pub struct Node<'a> {
+pub struct NodeView<'a> {
     heads: &'a [[u8; HEAD_BYTES]],
     prefix: &'a [u8],
     rows: &'a [u8],
@@ -71,29 +70,30 @@ pub struct Node<'a> {
     begin: u64,
 }
 
-impl<'a> Node<'a> {
+impl<'a> NodeView<'a> {
     /// The node that `raw` holds, of which only the sizes of its parts are checked.
     ///
     /// # Errors
     /// Corruption, if its parts do not fit.
     #[inline]
     pub fn at(raw: &'a [u8]) -> Result<Self> {
-        let mut reader = ByteReader::new(raw);
-        let count = reader.u32()? as usize;
-        let level = reader.u32()?;
-        let prefix_bytes = reader.u32()? as usize;
-        let (first_block, begin) = (reader.u64()?, reader.u64()?);
-        let prefix = reader.take(prefix_bytes)?;
-        let parts = count
-            .checked_mul(HEAD_BYTES)
-            .zip(count.checked_mul(row_bytes(level)))
-            .filter(|_| count > 0 && level < NODE_LEVELS_MAX);
-        let Some((heads, rows)) = parts else {
-            return Err(Error::corruption("bad header of a node"));
+        let Some((header, rest)) = raw.split_first_chunk::<HEADER_BYTES>() else {
+            return Err(bad_header());
         };
-        let (heads, rows) = (reader.take(heads)?, reader.take(rows)?);
-        let heads = heads.as_chunks().0;
-        Ok(Self { heads, prefix, rows, keys: reader.rest(), level, first_block, begin })
+        let (count, level, prefix_bytes) =
+            (u32_at(header, 0), u32_at(header, 4), u32_at(header, 8));
+        // At most 2^32 times the bytes of a row: no overflow.
+        let [heads, rows] =
+            [HEAD_BYTES, row_bytes(level)].map(|bytes| u64::from(count) * bytes as u64);
+        let is_whole = u64::from(prefix_bytes) + heads + rows <= rest.len() as u64;
+        if count == 0 || level >= NODE_LEVELS_MAX || !is_whole {
+            return Err(bad_header());
+        }
+        let (prefix, rest) = rest.split_at(prefix_bytes as usize);
+        let (heads, rest) = rest.split_at(heads as usize);
+        let (rows, keys) = rest.split_at(rows as usize);
+        let (first_block, begin) = (u64_at(header, 12), u64_at(header, 20));
+        Ok(Self { heads: heads.as_chunks().0, prefix, rows, keys, level, first_block, begin })
     }
 
     /// The number of its children.
@@ -317,7 +317,7 @@ impl<'a> Node<'a> {
     /// Checks a node that is to lead to blocks.
     ///
     /// # Errors
-    /// Those of [`Node::check`]; corruption, if it leads to nodes.
+    /// Those of [`NodeView::check`]; corruption, if it leads to nodes.
     pub fn check_lowest(&self) -> Result<()> {
         match self.level {
             0 => self.check(),
@@ -343,7 +343,7 @@ impl<'a> Node<'a> {
     ///
     /// # Errors
     /// Corruption, if it is another one.
-    pub fn check_child(&self, index: usize, child: &Node<'_>) -> Result<()> {
+    pub fn check_child(&self, index: usize, child: &NodeView<'_>) -> Result<()> {
         // The suite must notice an engine that takes any sound node for the one it looked for.
         if cfg!(seeded_fault = "node_accepted_at_a_wrong_place") {
             return Ok(());
@@ -510,6 +510,11 @@ impl NodeBuilder {
         self.count = 0;
         raw
     }
+}
+
+#[cold]
+fn bad_header() -> Error {
+    Error::corruption("bad header of a node")
 }
 
 #[cold]

@@ -4,7 +4,7 @@
 
 use crate::table::format::block_info::BlockInfo;
 use crate::table::format::block_stats::BlockStats;
-use crate::table::format::node::{CONTINUES, Node, NodeBuilder};
+use crate::table::format::node::{CONTINUES, NodeBuilder, NodeView};
 use siltdb_base::{error::Result, id::SequenceNumber, limits::INDEX_FRAME_BYTES};
 use std::ops::Range;
 
@@ -86,7 +86,7 @@ impl TreeBuilder {
             level += 1;
             let (mut open, mut above) = (NodeBuilder::new(level), Vec::new());
             for raw in &nodes {
-                let (frame, node) = (write(raw)?, Node::at(raw)?);
+                let (frame, node) = (write(raw)?, NodeView::at(raw)?);
                 let (info, first_block) = (node.beneath(), node.first_block());
                 above.extend(add_child(&mut open, &info, first_block, node.continues(0)));
                 open.place_last(&frame, node.end_block());

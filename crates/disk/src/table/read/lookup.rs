@@ -3,7 +3,7 @@
 //! It does not decide what a reader may see: it shows what is there.
 
 use crate::table::format::index::Index;
-use crate::table::format::node::Node;
+use crate::table::format::node::NodeView;
 use crate::table::read::contents::TableIndex;
 use crate::table::read::reader::{BlockSite, Table};
 use crate::table::read::tree::{CachedTree, MappedTree, TreeIndex};
@@ -33,7 +33,7 @@ pub struct FoundEntry<'a> {
 
 impl<'a> FoundEntry<'a> {
     #[inline]
-    fn new(value: Pinnable<'a>, located: &Located) -> Self {
+    pub(in crate::table) fn new(value: Pinnable<'a>, located: &Located) -> Self {
         let Located { sequence, kind, .. } = *located;
         Self { sequence, kind, value }
     }
@@ -204,7 +204,7 @@ impl Table {
         visible: SequenceNumber,
         look: impl FnOnce(FoundEntry<'_>) -> R,
     ) -> Result<Option<R>> {
-        let choose = |node: &Node<'_>| node.lower_bound(key, visible);
+        let choose = |node: &NodeView<'_>| node.lower_bound(key, visible);
         let Some((_, node, at)) = tree.descend(&self.source, choose)? else { return Ok(None) };
         let info = node.info(at);
         let place = tree.leaf(&self.source, node.first_block_of(at), &info)?;
@@ -224,7 +224,7 @@ impl Table {
         visible: SequenceNumber,
         look: L,
     ) -> Result<Option<R>> {
-        let choose = |node: &Node<'_>| node.lower_bound(key, visible);
+        let choose = |node: &NodeView<'_>| node.lower_bound(key, visible);
         let found = tree.descend(&self.source, &self.cache, choose)?;
         let Some((node, at)) = found else { return Ok(None) };
         let Some(slots) = node.blocks() else { return Ok(None) };

@@ -5,7 +5,7 @@
 
 use crate::table::format::block_info::BlockInfo;
 use crate::table::format::index::Index;
-use crate::table::format::node::Node;
+use crate::table::format::node::NodeView;
 use crate::table::read::contents::{TableContents, TableIndex};
 use crate::table::read::mapped::Mapped;
 use crate::table::read::readahead::Readahead;
@@ -209,7 +209,7 @@ impl Table {
     pub(in crate::table) fn descend(
         &self,
         tree: &TreeIndex,
-        choose: impl Fn(&Node<'_>) -> usize,
+        choose: impl Fn(&NodeView<'_>) -> usize,
     ) -> Result<Option<(NodeHold, usize)>> {
         tree.descend(&self.source, &self.cache, choose)
     }
@@ -251,7 +251,7 @@ impl Table {
             TableIndex::Whole(whole) => self.keep_at(&self.site(whole, index), block),
             TableIndex::Tree(TreeIndex::Mapped(_)) => {}
             TableIndex::Tree(TreeIndex::Cached(tree)) => {
-                let choose = |node: &Node<'_>| node.position_of(index as u64);
+                let choose = |node: &NodeView<'_>| node.position_of(index as u64);
                 // A node that cannot be read is found by the next reader.
                 if let Ok(Some((node, at))) = tree.descend(&self.source, &self.cache, choose)
                     && let Some(site) = node.site(at)
@@ -290,7 +290,10 @@ impl Table {
     ) -> Result<Arc<Cached<Block>>> {
         match site.slots.admit(site.slot) {
             CacheFill::Keep => self.load(site),
-            CacheFill::Pass => self.read_block(site, Buffer::copy_on_heap),
+            CacheFill::Pass => {
+                let region = self.cache.region();
+                self.read_block(site, |raw, margins| region.copy_beside(raw, margins))
+            }
         }
     }
 
@@ -343,14 +346,22 @@ impl Table {
         let (info, number, data_bytes) = (&site.info, site.number, self.contents.data_bytes);
         if !site.slots.offer(site.slot) {
             return match &self.mapped {
-                Some(mapped) => self.hold_mapped(mapped, site, Buffer::copy_on_heap),
-                None => ahead.block(&self.source, data_bytes, number, info).map(hold_verified),
+                Some(mapped) => {
+                    let region = self.cache.region();
+                    self.hold_mapped(mapped, site, |raw, margins| region.copy_beside(raw, margins))
+                }
+                None => {
+                    let block = ahead.block(&self.source, data_bytes, number, info)?;
+                    ahead.charge_to(self.cache.budget(), block.bytes());
+                    Ok(hold_verified(block))
+                }
             };
         }
         let copy = |raw: &[u8], margins| self.cache.region().copy(raw, margins);
         let held = match &self.mapped {
             Some(mapped) => self.hold_mapped(mapped, site, copy),
             None => {
+                ahead.charge_to(self.cache.budget(), 0);
                 let frame = ahead.frame(&self.source, data_bytes, number, info)?;
                 self.hold_read(info, frame, copy)
             }

@@ -10,7 +10,7 @@
 //! Any thread may go down. Two may verify the same node.
 
 use crate::table::format::block_info::BlockInfo;
-use crate::table::format::node::Node;
+use crate::table::format::node::NodeView;
 use crate::table::format::properties::Properties;
 use crate::table::read::source::{TableSource, check_block};
 use crate::{
@@ -21,6 +21,7 @@ use crate::{
 };
 use bytes::Bytes;
 use siltdb_base::{
+    codec::{VARINT_BYTES_MAX, varint_len},
     error::{Error, Result},
     hint::{CACHE_LINE_BYTES, prefetch_bytes},
     memory::region::{Buffer, Margins, piece_bytes},
@@ -109,7 +110,7 @@ impl TreeIndex {
         &self,
         source: &TableSource,
         cache: &Arc<Cache>,
-        choose: impl Fn(&Node<'_>) -> usize,
+        choose: impl Fn(&NodeView<'_>) -> usize,
     ) -> Result<Option<(NodeHold, usize)>> {
         match self {
             Self::Mapped(tree) => {
@@ -124,7 +125,7 @@ impl TreeIndex {
     }
 
     /// A node that was returned before.
-    pub fn view<'a>(&'a self, hold: &'a NodeHold) -> Node<'a> {
+    pub fn view<'a>(&'a self, hold: &'a NodeHold) -> NodeView<'a> {
         match (hold, self) {
             (NodeHold::Cached(node), _) => node.view(),
             (NodeHold::Mapped(place), Self::Mapped(tree)) => tree.view(place),
@@ -182,7 +183,7 @@ impl MappedTree {
         let mut tree = Self { bytes, root: 0..0, verified: Box::default(), words_per_level };
         let place = tree.frame(source, FrameKind::Node, root, Checksum::Compare);
         let opened = place.and_then(|place| {
-            let node = Node::at(&tree.bytes[place.clone()])?;
+            let node = NodeView::at(&tree.bytes[place.clone()])?;
             node.check()?;
             check_root(&node, properties)?;
             Ok((place, node.level() as usize))
@@ -201,8 +202,8 @@ impl MappedTree {
 
     /// The node whose raw bytes lie at `place`, which was checked.
     #[inline]
-    pub fn view(&self, place: &Range<usize>) -> Node<'_> {
-        Node::at(&self.bytes[place.clone()]).expect("the node was checked")
+    pub fn view(&self, place: &Range<usize>) -> NodeView<'_> {
+        NodeView::at(&self.bytes[place.clone()]).expect("the node was checked")
     }
 
     /// See [`TreeIndex::descend`].
@@ -210,8 +211,8 @@ impl MappedTree {
     pub fn descend(
         &self,
         source: &TableSource,
-        choose: impl Fn(&Node<'_>) -> usize,
-    ) -> Result<Option<(Range<usize>, Node<'_>, usize)>> {
+        choose: impl Fn(&NodeView<'_>) -> usize,
+    ) -> Result<Option<(Range<usize>, NodeView<'_>, usize)>> {
         let mut place = self.root.clone();
         let mut node = self.view(&place);
         loop {
@@ -231,18 +232,18 @@ impl MappedTree {
     fn child(
         &self,
         source: &TableSource,
-        parent: &Node<'_>,
+        parent: &NodeView<'_>,
         at: usize,
-    ) -> Result<(Range<usize>, Node<'_>)> {
+    ) -> Result<(Range<usize>, NodeView<'_>)> {
         let frame = parent.child_place(at);
         let bit = self.bit(parent.level(), parent.first_block_of(at));
         let read = || {
             if self.is_verified(&bit) {
                 let place = self.frame(source, FrameKind::Node, &frame, Checksum::Known)?;
-                return Ok((place.clone(), Node::at(&self.bytes[place])?));
+                return Ok((place.clone(), NodeView::at(&self.bytes[place])?));
             }
             let place = self.frame(source, FrameKind::Node, &frame, Checksum::Compare)?;
-            let node = Node::at(&self.bytes[place.clone()])?;
+            let node = NodeView::at(&self.bytes[place.clone()])?;
             node.check()?;
             parent.check_child(at, &node)?;
             self.note_verified(&bit);
@@ -301,7 +302,7 @@ impl MappedTree {
     fn visit(
         &self,
         source: &TableSource,
-        node: Node<'_>,
+        node: NodeView<'_>,
         seen: &mut impl FnMut(&BlockInfo<'_>, u32) -> Visit,
     ) -> Result<()> {
         for at in 0..node.count() {
@@ -321,19 +322,18 @@ impl MappedTree {
         frame: &Range<u64>,
         checksum: Checksum,
     ) -> Result<Range<usize>> {
-        let (start, end) = (frame.start as usize, frame.end as usize);
-        let bytes = self.bytes.get(start..end).ok_or_else(outside)?;
-        let opened = match checksum {
-            // Should the system read other bytes than before, they are decoded within bounds.
-            Checksum::Known => Frame::open_verified(bytes, kind),
-            Checksum::Compare => {
-                Frame::open(bytes, kind, FramePlace { table: source.uid, offset: frame.start })
+        let place = raw_place(frame).filter(|place| place.end <= self.bytes.len());
+        let place = place.ok_or_else(outside)?;
+        if checksum == Checksum::Compare {
+            let (start, end) = (frame.start as usize, frame.end as usize);
+            let bytes = self.bytes.get(start..end).ok_or_else(outside)?;
+            let at = FramePlace { table: source.uid, offset: frame.start };
+            let opened = Frame::open(bytes, kind, at)?;
+            if opened.codec != Codec::Raw || opened.payload_place(end) != place {
+                return Err(Error::corruption("a leaf cannot be searched where it lies"));
             }
-        }?;
-        match opened.codec {
-            Codec::Raw => Ok(opened.payload_place(end)),
-            _ => Err(Error::corruption("a leaf cannot be searched where it lies")),
         }
+        Ok(place)
     }
 
     /// The word and the bit of a block, for `level` 0, or of a node of the level below `level`.
@@ -353,6 +353,21 @@ impl MappedTree {
     fn note_verified(&self, &(word, bit): &(usize, u64)) {
         self.verified[word].fetch_or(bit, Ordering::Relaxed);
     }
+}
+
+/// Where the payload of the frame at `frame` lies that is not compressed, and whose lengths are as
+/// short as they can be.
+#[inline]
+fn raw_place(frame: &Range<u64>) -> Option<Range<usize>> {
+    let bytes = frame.end - frame.start;
+    (1..=VARINT_BYTES_MAX as u64).find_map(|length_bytes| {
+        // Kind, codec, and the length twice, as the payload is the raw bytes.
+        let around = 2 + 2 * length_bytes + CHECKSUM_BYTES as u64;
+        let payload = bytes.checked_sub(around)?;
+        let end = (frame.end - CHECKSUM_BYTES as u64) as usize;
+        let start = end - payload as usize;
+        (varint_len(payload) as u64 == length_bytes).then_some(start..end)
+    })
 }
 
 /// Whether a checksum was compared before.
@@ -390,7 +405,7 @@ impl Cacheable for TreeNode {
 impl TreeNode {
     /// A copy of the node that `raw` holds, which was checked.
     fn hold(raw: &[u8], cache: &Arc<Cache>) -> Result<Arc<Cached<Self>>> {
-        let node = Node::at(raw)?;
+        let node = NodeView::at(raw)?;
         let (count, level) = (node.count(), node.level());
         let raw = cache.region().copy(raw, Margins { front: 0, back: 0 }).freeze();
         let children = match level {
@@ -414,8 +429,8 @@ impl TreeNode {
 
     /// The node.
     #[inline]
-    pub fn view(&self) -> Node<'_> {
-        Node::at(&self.raw).expect("the node was checked")
+    pub fn view(&self) -> NodeView<'_> {
+        NodeView::at(&self.raw).expect("the node was checked")
     }
 
     /// The slots of its blocks, if it is one of level 0.
@@ -451,7 +466,7 @@ impl CachedTree {
     ) -> Result<Self> {
         let root =
             source.read_frame(FrameKind::Node, root.start, root.end - root.start, |raw| {
-                let node = Node::at(raw)?;
+                let node = NodeView::at(raw)?;
                 node.check()?;
                 check_root(&node, properties)?;
                 TreeNode::hold(raw, cache)
@@ -469,7 +484,7 @@ impl CachedTree {
         &self,
         source: &TableSource,
         cache: &Arc<Cache>,
-        choose: impl Fn(&Node<'_>) -> usize,
+        choose: impl Fn(&NodeView<'_>) -> usize,
     ) -> Result<Option<(Arc<Cached<TreeNode>>, usize)>> {
         let mut node = Arc::clone(&self.root);
         loop {
@@ -492,7 +507,7 @@ impl CachedTree {
 fn child(
     source: &TableSource,
     cache: &Arc<Cache>,
-    parent: &Node<'_>,
+    parent: &NodeView<'_>,
     slots: &Slots<TreeNode>,
     at: usize,
 ) -> Result<Arc<Cached<TreeNode>>> {
@@ -504,7 +519,7 @@ fn child(
         return Err(source.locate(outside(), frame.start));
     }
     let node = source.read_frame(FrameKind::Node, frame.start, frame.end - frame.start, |raw| {
-        let node = Node::at(raw)?;
+        let node = NodeView::at(raw)?;
         node.check()?;
         parent.check_child(at, &node)?;
         TreeNode::hold(raw, cache)
@@ -531,7 +546,7 @@ fn visit_cached(
 }
 
 /// Checks that the properties of a table describe what lies beneath its root.
-pub fn check_root(root: &Node<'_>, properties: &Properties) -> Result<()> {
+pub fn check_root(root: &NodeView<'_>, properties: &Properties) -> Result<()> {
     let all = root.beneath();
     let agrees = root.first_block() == 0
         && all.offset == 0

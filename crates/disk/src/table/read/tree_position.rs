@@ -2,7 +2,7 @@
 //!
 //! It walks no entries: the cursor does.
 
-use crate::table::format::node::Node;
+use crate::table::format::node::NodeView;
 use crate::table::read::key_block::key_block;
 use crate::table::read::mapped::share;
 use crate::table::read::readahead::Readahead;
@@ -54,7 +54,7 @@ impl TreePosition {
     /// The node that holds the block of this number, and its position there, if the place is in
     /// that node.
     #[inline]
-    pub fn held<'a>(&'a self, tree: &'a TreeIndex, number: usize) -> Option<(Node<'a>, usize)> {
+    pub fn held<'a>(&'a self, tree: &'a TreeIndex, number: usize) -> Option<(NodeView<'a>, usize)> {
         held(self.node.as_ref(), tree, number)
     }
 
@@ -109,7 +109,7 @@ fn held<'a>(
     hold: Option<&'a NodeHold>,
     tree: &'a TreeIndex,
     number: usize,
-) -> Option<(Node<'a>, usize)> {
+) -> Option<(NodeView<'a>, usize)> {
     let node = tree.view(hold?);
     let number = number as u64;
     let is_within = (node.first_block()..node.end_block()).contains(&number);

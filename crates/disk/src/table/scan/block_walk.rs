@@ -7,7 +7,7 @@
 use crate::frame::FrameKind;
 use crate::table::format::block_info::BlockInfo;
 use crate::table::format::index::Index;
-use crate::table::format::node::Node;
+use crate::table::format::node::NodeView;
 use crate::table::scan::table_scan::TableScan;
 use siltdb_base::{
     error::{Error, Result},
@@ -185,7 +185,7 @@ impl BlockWalk {
             let read = |raw: &[u8]| {
                 match kind {
                     FrameKind::Node => {
-                        let node = Node::at(raw)?;
+                        let node = NodeView::at(raw)?;
                         node.check_lowest()?;
                         part.read_node(&node, data_bytes)?;
                     }

@@ -12,7 +12,7 @@
 
 use crate::table::format::footer::{FOOTER_BYTES, Footer};
 use crate::table::format::index::Index;
-use crate::table::format::node::Node;
+use crate::table::format::node::NodeView;
 use crate::table::format::properties::{Properties, TableOrigin};
 use crate::table::format::sealed::SealedBlock;
 use crate::table::format::tombstones;
@@ -191,7 +191,7 @@ impl TableSalvage {
         for &bytes in properties.lowest_index_bytes() {
             let read = self.source.read_frame(kind, offset, bytes, |raw| match kind {
                 FrameKind::Node => {
-                    let node = Node::at(raw)?;
+                    let node = NodeView::at(raw)?;
                     node.check_lowest()?;
                     index.read_node(&node, properties.data_bytes)
                 }

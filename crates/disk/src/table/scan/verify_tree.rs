@@ -3,7 +3,7 @@
 //! It reads no blocks: what the lowest nodes say of them is checked with the blocks.
 
 use crate::frame::FrameKind;
-use crate::table::format::node::Node;
+use crate::table::format::node::NodeView;
 use crate::table::read::source::TableSource;
 use crate::table::read::tree::check_root;
 use crate::table::scan::table_scan::TableScan;
@@ -31,7 +31,7 @@ impl TableScan {
         }
         let root = offset - root_bytes..offset;
         let raw = read_node(&self.source, &root)?;
-        let node = Node::at(&raw)?;
+        let node = NodeView::at(&raw)?;
         check_root(&node, properties).map_err(|error| self.source.locate(error, root.start))?;
         let mut visit = TreeVisit { source: &self.source, frames, seen: 1 };
         visit.check(&node, root.start)?;
@@ -54,7 +54,7 @@ struct TreeVisit<'t> {
 
 impl TreeVisit<'_> {
     /// Checks the children of `node`, whose frame begins at `offset`.
-    fn check(&mut self, node: &Node<'_>, offset: u64) -> Result<()> {
+    fn check(&mut self, node: &NodeView<'_>, offset: u64) -> Result<()> {
         if node.level() == 0 {
             return Ok(());
         }
@@ -65,7 +65,7 @@ impl TreeVisit<'_> {
                 return Err(self.source.locate(error, offset));
             }
             let raw = read_node(self.source, &frame)?;
-            let child = Node::at(&raw)?;
+            let child = NodeView::at(&raw)?;
             node.check_child(at, &child).map_err(|error| self.source.locate(error, frame.start))?;
             // Children cover other blocks each, so no node is come to twice.
             self.seen += 1;
@@ -82,7 +82,7 @@ fn read_node(source: &TableSource, frame: &Range<u64>) -> Result<Vec<u8>> {
         return Err(source.locate(error, frame.start));
     }
     source.read_frame(FrameKind::Node, frame.start, frame.end - frame.start, |raw| {
-        Node::at(raw)?.check()?;
+        NodeView::at(raw)?.check()?;
         Ok(raw.to_vec())
     })
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     block::BlockLayout,
     frame::{CHECKSUM_BYTES, FrameKind, FramePlace, moved_checksum},
-    table::format::node::Node,
+    table::format::node::NodeView,
 };
 use siltdb_base::error::ErrorKind;
 
@@ -99,7 +99,7 @@ fn levels(table: &Table) -> u32 {
     let bytes = *properties.index_bytes.last().unwrap();
     let read = scan
         .source
-        .read_frame(FrameKind::Node, end - bytes, bytes, |raw| Ok(Node::at(raw)?.level() + 1));
+        .read_frame(FrameKind::Node, end - bytes, bytes, |raw| Ok(NodeView::at(raw)?.level() + 1));
     read.unwrap()
 }
 

@@ -38,7 +38,7 @@ const CHILDREN: [(&str, &str); 4] =
 fn a_node_is_read_back() {
     for level in [0, 1] {
         let raw = raw(level, &CHILDREN);
-        let node = Node::at(&raw).unwrap();
+        let node = NodeView::at(&raw).unwrap();
         node.check().unwrap();
         for (at, (first, last)) in CHILDREN.iter().enumerate() {
             let info = node.info(at);
@@ -68,7 +68,7 @@ fn each_changed_byte_of_a_node_is_another_node_or_none() {
             for flip in [1, 0x10, 0x80, 0xff] {
                 let mut changed = raw.clone();
                 changed[at] ^= flip;
-                let Ok(node) = Node::at(&changed) else { continue };
+                let Ok(node) = NodeView::at(&changed) else { continue };
                 if node.check().is_err() {
                     continue;
                 }
@@ -81,7 +81,10 @@ fn each_changed_byte_of_a_node_is_another_node_or_none() {
             }
         }
         for end in 0..raw.len() {
-            assert!(Node::at(&raw[..end]).and_then(|node| node.check()).is_err(), "cut at {end}");
+            assert!(
+                NodeView::at(&raw[..end]).and_then(|node| node.check()).is_err(),
+                "cut at {end}"
+            );
         }
     }
 }
@@ -91,14 +94,14 @@ fn a_node_out_of_order_is_refused() {
     let wrong: [&[(&str, &str)]; 3] =
         [&[("b", "a")], &[("a", "c"), ("b", "d")], &[("c", "d"), ("a", "b")]];
     for children in wrong {
-        assert!(Node::at(&raw(0, children)).unwrap().check().is_err(), "{children:?}");
+        assert!(NodeView::at(&raw(0, children)).unwrap().check().is_err(), "{children:?}");
     }
 }
 
 #[test]
 fn a_child_that_says_something_else_is_refused() {
     let child = raw(0, &CHILDREN);
-    let child = Node::at(&child).unwrap();
+    let child = NodeView::at(&child).unwrap();
     let all = child.beneath();
     let parent = |info: BlockInfo<'_>, end_block: u64, joins: u8| {
         let mut builder = NodeBuilder::new(1);
@@ -108,7 +111,7 @@ fn a_child_that_says_something_else_is_refused() {
     };
     let check = |info, end_block, joins| {
         let raw = parent(info, end_block, joins);
-        let node = Node::at(&raw).unwrap();
+        let node = NodeView::at(&raw).unwrap();
         node.check_child(0, &child)
     };
     check(all, 4, 0).unwrap();
@@ -129,6 +132,6 @@ fn a_child_that_says_something_else_is_refused() {
     }
     assert!(check(all, 5, 0).is_err() && check(all, 4, CONTINUES).is_err());
     let raw = parent(all, 4, 0);
-    let other_level = Node::at(&raw).unwrap();
+    let other_level = NodeView::at(&raw).unwrap();
     assert!(other_level.check_child(0, &other_level).is_err());
 }
