@@ -178,6 +178,7 @@ fn a_blob_file_is_shown_and_its_damage_named() {
     place.run(&["inspect", "blob", "db/absent.blob"], 1).says(&["no blob file"]);
     let stats = place.ok(&["stats", "db"]);
     assert!(stats.contains("blob_files") && stats.contains("blob_garbage_bytes"), "{stats}");
+    place.ok(&["flush", "db"]);
     let mut bytes = std::fs::read(&blob).unwrap();
     bytes[70] ^= 1;
     std::fs::write(&blob, bytes).unwrap();
