@@ -42,8 +42,8 @@ fn an_unharmed_log_is_delivered_whole() {
     assert_eq!(payloads, writer.payloads[3..]);
 }
 
-/// A record whose values in other files are lost: behind the synced position the log ends before it;
-/// below it, that is the damage.
+/// A record whose values in other files are lost: behind the synced position the log ends before
+/// it; below it, that is the damage.
 #[test]
 fn a_record_that_is_not_whole_ends_the_log_or_is_damage_below_the_synced_position() {
     let writer = small_log();
