@@ -51,7 +51,9 @@ fn stored_databases_are_read_checked_and_looked_into() {
             "expiring",
             "ingested",
             "now",
+            "packed",
             "plain: ünïcode",
+            "raw",
             "u64",
         ];
         let mut compared = 0;
