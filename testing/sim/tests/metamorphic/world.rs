@@ -420,16 +420,13 @@ impl World {
     fn feed(&mut self) -> Shown {
         let mut text = String::new();
         while let Some(event) = self.open.feed.try_next()? {
-            match event {
-                Event::Commit(commit) => {
-                    for change in commit.changes() {
-                        let (key, action) = (change.operation.key, change.operation.action);
-                        let _ = write!(text, "{} {action:?}", brief(key));
-                    }
-                    let _ = write!(text, "{:?}", commit.families().len());
+            // Other events are the numbers of an ingest, one or several.
+            if let Event::Commit(commit) = event {
+                for change in commit.changes() {
+                    let (key, action) = (change.operation.key, change.operation.action);
+                    let _ = write!(text, "{} {action:?}", brief(key));
                 }
-                // The numbers of an ingest, one or several.
-                _ => text.push_str("unlogged"),
+                let _ = write!(text, "{:?}", commit.families().len());
             }
         }
         Ok(summary(text))
