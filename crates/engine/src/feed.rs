@@ -5,7 +5,8 @@
 //! everything it reads is filled. It knows neither families nor keys nor readers.
 //!
 //! Operations that the log lacks are reported as a range of sequence numbers. These are commits
-//! that were not logged, and what a power failure took from segments that were already flushed.
+//! that were not logged, and what a power failure took from segments that were already flushed, or
+//! from the separated values that they point to.
 //!
 //! # Seeded fault
 //! `feed_skips_a_commit`: a feed skips the first record of each segment.
@@ -194,8 +195,18 @@ impl Place {
                 return Ok((Some(unlogged(next, end)), end.next()));
             }
             if after > next {
-                let offset = record.at.offset;
-                let item = item(&record, &database.blobs).map_err(|error| error.or_offset(offset));
+                let (first, offset) = (record.header.first_sequence, record.at.offset);
+                let item = match (item(&record, &database.blobs), found.segment.origin) {
+                    // A recovery may have cut the log here, and what follows with it.
+                    (Err(error), Origin::Retained) if is_lost(&error) => {
+                        return Ok((Some(unlogged(next.max(first), end)), end.next()));
+                    }
+                    // The log is released, and with it the files that it refers to.
+                    (Err(error), _) if error.kind() == ErrorKind::NotFound => {
+                        Ok(Some(unlogged(first, before(after))))
+                    }
+                    (item, _) => item.map_err(|error| error.or_offset(offset)),
+                };
                 if item.is_err() {
                     // It stands behind the record, which a later call must read again.
                     self.reader = None;
@@ -256,6 +267,11 @@ fn open(directory: &dyn Fs, segment: &KnownSegment) -> Result<SegmentReader> {
     SegmentReader::new(directory.open(&name)?, directory.full_path(&name), segment.slot.id)
 }
 
+/// Whether a separated value is not there, or not whole.
+fn is_lost(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Corruption | ErrorKind::NotFound)
+}
+
 fn before(sequence: SequenceNumber) -> SequenceNumber {
     SequenceNumber(sequence.0.saturating_sub(1))
 }
@@ -268,7 +284,8 @@ pub(crate) fn unlogged(first: SequenceNumber, last: SequenceNumber) -> FeedItem 
 /// What a record contributes to a feed; `None` if that is nothing.
 ///
 /// # Errors
-/// `Corruption` and `Unsupported`, for changes of families that cannot be read.
+/// `Corruption` and `Unsupported`, for changes of families and values that cannot be read;
+/// `NotFound`, if a blob file was removed.
 pub(crate) fn item(record: &Record<'_>, blobs: &Blobs) -> Result<Option<FeedItem>> {
     let header = &record.header;
     let first = header.first_sequence;
@@ -291,13 +308,7 @@ pub(crate) fn item(record: &Record<'_>, blobs: &Blobs) -> Result<Option<FeedItem
         // A feed reports everything that it cannot read.
         _ => return Ok(Some(unlogged(first, last))),
     };
-    let operations = match with_values(operations, count, blobs) {
-        // The log is released, and with it the files that it refers to.
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            return Ok(Some(unlogged(first, last)));
-        }
-        operations => operations?,
-    };
+    let operations = with_values(operations, count, blobs)?;
     let commit = Some(FeedCommit { families, operations, count });
     Ok(Some(FeedItem { first, last, commit }))
 }

@@ -15,7 +15,7 @@ use crate::{
 };
 use siltdb_base::{
     clock::Clock,
-    error::Result,
+    error::{ErrorKind, Result},
     fs::{File, Fs},
     id::SequenceNumber,
 };
@@ -117,7 +117,13 @@ impl LogFeed {
                 if let Some(error) = lost_value(record, |pointer| blobs.verify(pointer))? {
                     return Ok(Taken::NotWhole(error));
                 }
-                let item = item(record, blobs)?;
+                let item = match item(record, blobs) {
+                    // The writer has removed the file meanwhile.
+                    Err(error) if error.kind() == ErrorKind::NotFound => {
+                        return Ok(Taken::NotWhole(error));
+                    }
+                    item => item?,
+                };
                 if first > *next {
                     ahead.push_back(unlogged(*next, SequenceNumber(first.0 - 1)));
                 }

@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 
 /// Appends operands.
 #[derive(Debug)]
-struct Append;
+pub struct Append;
 
 impl MergeOperator for Append {
     fn name(&self) -> &str {
@@ -208,6 +208,42 @@ fn a_feed_tells_a_commit_whose_value_could_not_be_read_at_first() {
         nth += 1;
     }
     assert!(failed > 20, "{failed} failed reads");
+}
+
+/// A recovery may have cut the log at a lost value, and the records behind it with it. So a feed
+/// tells none of them from a segment that was retired before the opening.
+#[test]
+fn a_feed_ends_a_retained_segment_at_a_lost_value() {
+    let fs = MemFs::new();
+    let options = || options(&fs).retain_log_bytes(10 << 20);
+    let db = options().open("db").unwrap();
+    fill(&db, 0..20, 1);
+    db.flush().unwrap();
+    db.close().unwrap();
+    let (name, bytes) = blob_files(&fs, "db").remove(0);
+    let db = options().open("db").unwrap();
+    db.put(b"later", b"short").unwrap();
+    db.flush().unwrap();
+    // The value of the key 10, of 1032 bytes with its header, behind the header of the file.
+    fs.bytes_flip(&std::path::Path::new("db").join(&name), 32 + 10 * 1032 + 500, 1).unwrap();
+    assert!(bytes > 20 * 1032, "{bytes} bytes");
+    db.close().unwrap();
+    let db = options().open("db").unwrap();
+    let mut subscription = db.subscribe(&SubscribeOptions::new().from_oldest()).unwrap();
+    let (mut told, mut unlogged) = (Vec::new(), Vec::new());
+    while let Some(event) = subscription.try_next().unwrap() {
+        match event {
+            Event::Commit(commit) => {
+                told.extend(commit.changes().map(|c| c.operation.key.to_vec()))
+            }
+            Event::Unlogged(range) => unlogged.push(range),
+            event => panic!("{event:?}"),
+        }
+    }
+    let mut expected: Vec<_> = (0..10).map(|number| key(number).to_vec()).collect();
+    expected.push(b"later".to_vec());
+    assert_eq!(told, expected);
+    assert_eq!(unlogged, [11..=20]);
 }
 
 #[test]
