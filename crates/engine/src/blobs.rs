@@ -174,22 +174,20 @@ impl BlobPlace {
 }
 
 impl Blobs {
-    /// The files that the manifest names.
+    /// The files that the manifest names. As with tables, a missing one is damage that its readers
+    /// meet.
     ///
     /// # Errors
-    /// Corruption, if a file is missing; the system's.
+    /// The system's.
     pub fn open(directory: Arc<dyn Fs>, named: &BTreeMap<FileNumber, BlobUid>) -> Result<Self> {
         let mut files = BTreeMap::new();
         for (number, uid) in named {
             let name = FileName::Blob(*number).to_path();
-            let end = match directory.metadata(&name)? {
-                Some(Metadata::File { len }) => len,
-                _ => {
-                    return Err(Error::corruption("a blob file is missing")
-                        .with_file(&directory.full_path(&name)));
-                }
+            let ids = (*number, *uid);
+            let file = match directory.metadata(&name)? {
+                Some(Metadata::File { len }) => BlobFile::found(&directory, ids, len),
+                _ => BlobFile::missing(&directory, ids),
             };
-            let file = BlobFile::found(&directory, (*number, *uid), end);
             files.insert(*number, Arc::new(file));
         }
         let blobs = Self::new(directory, KnownBlobs::Named);

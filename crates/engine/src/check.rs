@@ -19,9 +19,11 @@ use crate::{
 };
 use siltdb_base::{
     budget::Budget,
+    cursor::EntryCursor,
     error::{Error, ErrorKind, Result},
     fs::{LockKind, ReadIo},
     key::{BlobPointer, EntryKind},
+    slice::Slice,
     sync::lock,
 };
 use siltdb_disk::{
@@ -33,6 +35,7 @@ use siltdb_disk::{
 };
 use siltdb_tree::{
     files::open_files::{OpenFiles, OpenReference, TableId},
+    memory::Memtables,
     merge_operator::{AbsentOperator, MergeOperator},
     read::visible::resolve::BlobSource,
 };
@@ -42,7 +45,8 @@ use std::{collections::HashMap, path::Path, sync::Arc};
 type SharedTable<'v> = Vec<(&'v str, &'v Arc<OpenReference>)>;
 
 impl Database {
-    /// Verifies every table of every family: each block, order, filter and count.
+    /// Verifies every table of every family: each block, order, filter and count. Verifies every
+    /// separated value that tables and memtables point to.
     ///
     /// # Errors
     /// None of its own; damage is in the report.
@@ -153,8 +157,14 @@ fn check_tables(
     let tables = shared_tables(named);
     let bytes = tables.iter().filter_map(|shared| shared.first()).map(|(_, table)| table.bytes());
     let mut progress = CheckProgress { bytes_done: 0, bytes_total: bytes.sum() };
-    for (_, view) in &views {
+    for (name, view) in &views {
         report.errors.extend(view.version.check().err());
+        let lost = source.map(|blobs| lost_in_memory(&view.memory, blobs)).transpose();
+        let lost = lost.map_err(|error| report.errors.push(error));
+        for part in lost.unwrap_or_default().unwrap_or_default() {
+            report.errors.push(part.error.duplicate());
+            report.damage.push(Lost::of(name, part));
+        }
     }
     for shared in tables {
         let Some((_, table)) = shared.first() else { continue };
@@ -165,6 +175,30 @@ fn check_tables(
         });
         note_table(report, files, &shared, verified);
     }
+}
+
+/// The entries of memtables that point to separated values that cannot be read.
+fn lost_in_memory(memory: &Memtables, blobs: &dyn BlobSource) -> Result<Vec<LostEntries>> {
+    let mut lost = Vec::new();
+    for table in memory.tables() {
+        let mut cursor = table.memtable.cursor();
+        cursor.seek_to_first()?;
+        while let Some(entry) = cursor.entry() {
+            if entry.kind == EntryKind::BlobPointer
+                && let Err(error) = blobs.read(&BlobPointer::decode(entry.value)?)
+            {
+                let key = Some(Slice::copy_from(entry.key));
+                lost.push(LostEntries {
+                    first: key.clone(),
+                    last: key,
+                    entries_max: Some(1),
+                    error,
+                });
+            }
+            cursor.next()?;
+        }
+    }
+    Ok(lost)
 }
 
 /// Verifies every block of a table, its order, index, filter and counts, and the separated values

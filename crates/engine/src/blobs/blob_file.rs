@@ -48,6 +48,8 @@ pub struct BlobFile {
     last_segment: AtomicU64,
     /// No place is given any more.
     is_sealed: AtomicBool,
+    /// The opening did not find it.
+    is_missing: bool,
 }
 
 impl BlobFile {
@@ -67,7 +69,14 @@ impl BlobFile {
             writers: AtomicU64::new(0),
             last_segment: AtomicU64::new(0),
             is_sealed: AtomicBool::new(true),
+            is_missing: false,
         }
+    }
+
+    /// A file of an earlier opening that is not there.
+    #[must_use]
+    pub fn missing(directory: &Arc<dyn Fs>, ids: (FileNumber, BlobUid)) -> Self {
+        Self { is_missing: true, ..Self::found(directory, ids, 0) }
     }
 
     /// A file of another process, whose manifest may name it.
@@ -140,8 +149,14 @@ impl BlobFile {
     pub fn written_bytes(&self) -> Result<u64> {
         match self.directory.metadata(&self.name)? {
             Some(Metadata::File { len }) => Ok(len.min(self.bytes())),
-            _ => Err(Error::corruption("a blob file is missing").with_file(&self.path())),
+            _ => Err(missing(&self.path())),
         }
+    }
+
+    /// Whether the opening did not find it: no value of it can be read.
+    #[must_use]
+    pub fn is_missing(&self) -> bool {
+        self.is_missing
     }
 
     /// Whether no value gets a place in it any more.
@@ -225,9 +240,7 @@ impl BlobFile {
             return Ok(file);
         }
         let file = self.directory.open(&self.name).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => {
-                Error::corruption("a blob file is missing").with_file(&self.path())
-            }
+            ErrorKind::NotFound => missing(&self.path()),
             _ => error,
         })?;
         let uid = read_file_header(&*file).map_err(|error| error.or_file(&self.path()))?;
@@ -248,6 +261,9 @@ impl BlobFile {
         let is_within = end.is_some_and(|end| end <= self.bytes());
         if is_within && pointer.offset >= BLOB_FILE_HEADER_BYTES + BLOB_HEADER_BYTES {
             return Ok(());
+        }
+        if self.is_missing {
+            return Err(missing(&self.path()).with_offset(pointer.offset));
         }
         Err(Error::corruption("a blob file ends before a value")
             .with_file(&self.path())
@@ -292,6 +308,11 @@ impl BlobFile {
         let verified = verify_stored(&**self.open()?, self.uid, pointer);
         verified.map_err(|error| error.or_file(&self.path()))
     }
+}
+
+#[cold]
+fn missing(path: &Path) -> Error {
+    Error::corruption("a blob file is missing").with_file(path)
 }
 
 /// The hold of a commit on the file that has its value.

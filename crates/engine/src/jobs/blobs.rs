@@ -111,7 +111,8 @@ fn moved_files(
     first: Option<SegmentId>,
     (file_bytes, percent): (u64, u32),
 ) -> BTreeSet<FileNumber> {
-    let settled = set.iter().filter(|file| is_settled(file, first));
+    // The values of a missing file cannot be moved.
+    let settled = set.iter().filter(|file| is_settled(file, first) && !file.is_missing());
     let settled: Vec<_> =
         settled.filter_map(|file| Some((file, *referenced.get(&file.number())?))).collect();
     let is_small = |file: &BlobFile| file.bytes() < file_bytes / SMALL_PART;

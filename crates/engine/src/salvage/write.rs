@@ -345,19 +345,28 @@ impl<'a> FamilyWriter<'a> {
     }
 
     fn finish_key(&mut self) -> Result<()> {
-        let mut has_value = false;
+        let (mut has_value, mut is_base_lost) = (false, false);
+        let mut lost: Option<LostEntries> = None;
         for (kind, payload) in std::mem::take(&mut self.versions).into_iter().rev() {
+            if let (true, EntryKind::Merge, Some(lost)) = (is_base_lost, kind, &mut lost) {
+                // Without the value below them, operands give one that was never written.
+                lost.entries_max = lost.entries_max.map(|entries| entries + 1);
+                continue;
+            }
             let writable = self.cannot_hold(kind).map_or(Ok(()), Err);
             let writable = writable.and_then(|()| self.database.with_value(kind, payload));
             let (kind, payload) = match writable {
                 Ok(writable) => writable,
                 Err(error) => {
                     let key = Some(Slice::copy_from(&self.key));
-                    let (first, last, entries_max) = (key.clone(), key, Some(1));
-                    lock(self.lost).push(LostEntries { first, last, entries_max, error });
+                    let entries = lost.take().and_then(|lost| lost.entries_max).unwrap_or(0) + 1;
+                    let (first, last, entries_max) = (key.clone(), key, Some(entries));
+                    lost = Some(LostEntries { first, last, entries_max, error });
+                    is_base_lost = true;
                     continue;
                 }
             };
+            is_base_lost = false;
             has_value = !kind.is_point_tombstone();
             let bytes = self.key.len() + payload.len();
             if self.batch_bytes > 0 && self.batch_bytes + bytes > BATCH_BYTES {
@@ -368,6 +377,7 @@ impl<'a> FamilyWriter<'a> {
             self.batch_bytes += bytes;
         }
         self.entries += u64::from(has_value);
+        lock(self.lost).extend(lost);
         Ok(())
     }
 

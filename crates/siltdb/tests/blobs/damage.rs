@@ -74,9 +74,9 @@ fn a_missing_cut_or_exchanged_blob_file_is_an_error_that_names_it() {
     let (name, bytes) = blob_files(&fs, "db").remove(0);
     let missing = fs.crash_clone(siltdb::testing::Crash::Kill);
     missing.remove(&path(&name)).unwrap();
-    let error = options(&missing).open("db").unwrap_err();
+    let error = open(&missing).get(key(7)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corruption);
-    assert!(error.to_string().contains(&name), "{error}");
+    assert!(error.to_string().contains(&name) && error.offset().is_some(), "{error}");
     let short = fs.crash_clone(siltdb::testing::Crash::Kill);
     cut(&short, &name, bytes / 2);
     let db = options(&short).open("db").unwrap();
@@ -96,6 +96,40 @@ fn a_missing_cut_or_exchanged_blob_file_is_an_error_that_names_it() {
     assert_eq!(db.get(key(0)).unwrap_err().kind(), ErrorKind::Corruption);
 }
 
+/// As with a missing table, all that does not need the file goes on.
+#[test]
+fn without_a_blob_file_everything_but_its_values_is_read_written_and_saved() {
+    let fs = flushed();
+    let (name, _) = blob_files(&fs, "db").remove(0);
+    let db = open(&fs);
+    fill(&db, 20..40, 1);
+    db.put(b"short", b"value").unwrap();
+    db.close().unwrap();
+    fs.remove(&path(&name)).unwrap();
+    let db = open(&fs);
+    db.put_with(key(50), value(50, 1, 1000), &crate::world::synced()).unwrap();
+    db.compact().unwrap();
+    while db.run_job().unwrap() {}
+    for number in 0..20 {
+        let error = db.get(key(number)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+        assert!(error.to_string().contains(&name) && error.offset().is_some(), "{error}");
+    }
+    let mut expected = filled(20..40, 1);
+    expected.extend(filled(50..51, 1));
+    expected.insert(b"short".to_vec(), b"value".to_vec());
+    for (key, value) in &expected {
+        assert_eq!(db.get(key).unwrap().unwrap(), value.as_slice());
+    }
+    let report = db.check(&mut |_| ()).unwrap();
+    assert!(report.errors.iter().any(|error| error.to_string().contains(&name)), "{report:?}");
+    db.close().unwrap();
+    let with = siltdb::Options::new().fs(std::sync::Arc::new(fs.clone()));
+    let report = siltdb::salvage::salvage("db", "new", with, &mut |_| ()).unwrap();
+    assert_eq!(report.lost.len(), 20, "{report:?}");
+    assert_eq!(contents(&options(&fs).open("new").unwrap()), expected);
+}
+
 #[test]
 fn salvage_saves_all_values_but_the_damaged_one() {
     for with_manifest in [true, false] {
@@ -113,6 +147,49 @@ fn salvage_saves_all_values_but_the_damaged_one() {
         expected.remove(&key(0)[..]);
         assert_eq!(saved, expected);
     }
+}
+
+/// The log is durable, so its records are replayed, whatever became of their values.
+#[test]
+fn a_check_reads_the_values_of_what_was_replayed() {
+    let fs = MemFs::new();
+    let db = open(&fs);
+    fill(&db, 0..5, 1);
+    db.close().unwrap();
+    let (name, _) = blob_files(&fs, "db").remove(0);
+    flip(&fs, &name, 32 + 1032 + 500);
+    let db = open(&fs);
+    assert_eq!(db.get(key(1)).unwrap_err().kind(), ErrorKind::Corruption);
+    let report = db.check(&mut |_| ()).unwrap();
+    assert_eq!((report.errors.len(), report.damage.len()), (1, 1), "{report:?}");
+    assert!(report.errors[0].to_string().contains(&name), "{report:?}");
+    assert!(report.damage[0].may_hold("default", &key(1)), "{report:?}");
+}
+
+#[test]
+fn salvage_leaves_out_operands_over_a_lost_value() {
+    let fs = MemFs::new();
+    let operator = || std::sync::Arc::new(crate::reads::Append);
+    let family = crate::world::separating().merge_operator(operator());
+    let with = || options(&fs).merge_operator(operator()).default_family(family.clone());
+    let db = with().open("db").unwrap();
+    for number in 0..3 {
+        db.put(key(number), value(number, 0, 50)).unwrap();
+        db.flush().unwrap();
+        db.put(key(number), value(number, 1, 1000)).unwrap();
+        db.merge(key(number), b"a").unwrap();
+        db.flush().unwrap();
+        db.merge(key(number), b"b").unwrap();
+    }
+    db.close().unwrap();
+    let (name, _) = blob_files(&fs, "db").remove(0);
+    // A byte of the value of the key 1.
+    flip(&fs, &name, 32 + 1032 + 500);
+    let report = siltdb::salvage::salvage("db", "new", with(), &mut |_| ()).unwrap();
+    assert_eq!(report.lost.len(), 1, "{report:?}");
+    let expected = [0, 2].map(|number| (key(number).to_vec(), value(number, 1, 1000)));
+    let expected = expected.map(|(key, value)| (key, [&value[..], b"ab"].concat()));
+    assert_eq!(contents(&with().open("new").unwrap()), expected.into());
 }
 
 #[test]
