@@ -5,7 +5,7 @@ use crate::{
     database::Database,
     model::{FamilyIndex, Operation},
     plan::Planned,
-    settings::OUTSIDE,
+    settings::{OUTSIDE, OUTSIDE_NAME},
 };
 use siltdb::{Family, FamilyOptions, Options};
 use siltdb_base::{clock::ManualClock, fs::Fs};
@@ -30,7 +30,7 @@ pub(crate) fn ingest(database: &Database, planned: &Planned) -> siltdb::Result<(
     let options = Options::new().fs(Arc::new(database.fs.clone())).clock(clock);
     let mut files: Vec<(Family, PathBuf)> = Vec::new();
     for (number, (family, operations)) in parts.iter().enumerate() {
-        let path = Path::new(OUTSIDE).join(format!("{number}.table"));
+        let path = Path::new(OUTSIDE).join(format!("{OUTSIDE_NAME}{number}.table"));
         // Left by an earlier ingest, or by a crash in one.
         let _ = database.fs.remove(&path);
         let order = database.families[family].key_order();
