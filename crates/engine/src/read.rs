@@ -106,7 +106,8 @@ impl PinnedReader {
         family: &FamilyData,
         sequence: Option<SequenceNumber>,
     ) -> Result<Self> {
-        let pinned = database.blobs.pin_with(|| pin(database, family, sequence))?;
+        let pin = || pin(database, family, sequence);
+        let pinned = database.blobs.pin_with(pin, || family.kept_blobs())?;
         let ((view, snapshot), blobs) = pinned;
         let reader = TreeReader {
             snapshot,
@@ -218,12 +219,17 @@ pub fn get<R>(
 ) -> Result<Option<R>> {
     let (mut look, mut tries) = (Some(look), 0);
     loop {
+        // Before the view is pinned: a dropped family does not change, so it keeps all of its view.
+        let kept = if tries == 0 { None } else { family.kept_blobs() };
         let (view, snapshot) = pin(database, family, sequence)?;
         let options = OnceCell::new();
         let resolver = || Resolver {
             now_ms: database.options.clock.wall_ms(),
             operator: options.get_or_init(|| family.tree.peek_options()).merge_operator.as_deref(),
-            blobs: Some(&*database.blobs),
+            blobs: Some(match kept {
+                None => &*database.blobs,
+                Some(kept) => kept,
+            }),
             folds: Some(family.tree.folds()),
         };
         let look = |value: Pinnable<'_>| look.take().expect("a value is found once")(value);

@@ -128,8 +128,7 @@ pub fn get_stream(
     key: &[u8],
     sequence: Option<SequenceNumber>,
 ) -> Result<Option<ValueStream>> {
-    let pinned = database.blobs.pin_with(|| read::pin(database, family, sequence))?;
-    let ((view, snapshot), _) = pinned;
+    let (view, snapshot) = read::pin(database, family, sequence)?;
     let noted = Noted::default();
     // Without an operator, operands are an error.
     let resolver = || Resolver {
