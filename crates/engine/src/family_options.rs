@@ -26,13 +26,15 @@ pub fn other_key_order(now: &str, given: &str) -> Error {
 ///
 /// # Errors
 /// `InvalidArgument`, if an option is out of its range, or the family has another merge operator or
-/// key order; `NotFound`, if the family was dropped; as [`install`](crate::install::install).
+/// key order; `Unsupported`, for a codec that this build cannot write; `NotFound`, if the family was
+/// dropped; as [`install`](crate::install::install).
 pub fn change_options(
     database: &Database,
     family: &FamilyData,
     options: TreeOptions,
 ) -> Result<()> {
     options.check()?;
+    options.check_writable()?;
     database.health.check()?;
     let _changing = lock(&database.catalog.changing_io);
     family.check()?;

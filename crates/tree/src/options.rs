@@ -8,7 +8,7 @@
 //! ```text
 //! tag  value
 //! 1    block bytes varint
-//! 2    compression u8: 0 none, 1 LZ4
+//! 2    compression u8: 0 none, 1 LZ4, 2 Zstandard, 3 Snappy
 //! 3    filter bits per key varint
 //! 4    name of the merge operator, UTF-8
 //! 5    level size ratio varint
@@ -19,9 +19,13 @@
 //! 10   key order, a name; `bytewise` without one
 //! 12   value threshold varint; absent: no value is separated
 //! 13   table kind varint: 2 B+tree; absent: block
+//! 16   dictionary bytes varint
 //! 17   cold from level varint; absent: all tables are hot
 //! 19   TTL in ms varint; absent without one
 //! 21   blob files: | bytes of a file varint | garbage percent trigger varint |
+//! 24   level of the compression i8; absent: 3 for Zstandard
+//! 25   compression of level 0, 1, ...: | compression u8 | its level i8 |, ...
+//! 27   filter bits per key of level 0, 1, ...: u8, ...
 //! ```
 
 use crate::merge_operator::{MergeOperator, not_given};
@@ -57,6 +61,8 @@ pub const TOMBSTONE_PERCENT_TRIGGER: RangeInclusive<u32> = 1..=101;
 /// Levels from which on tables may be cold: 0 is all of them, and one past the last is none.
 pub const COLD_FROM_LEVEL: RangeInclusive<u32> = 0..=LEVELS as u32;
 
+/// Levels that a list by level may name.
+const LISTED: RangeInclusive<usize> = 0..=LEVELS;
 /// Value thresholds that are permitted, in bytes, besides 0, which separates nothing. A pointer
 /// takes about 20 bytes.
 pub const VALUE_THRESHOLD: RangeInclusive<u64> = 32..=VALUE_BYTES_MAX as u64;
@@ -73,7 +79,6 @@ const FIELDS: FieldList = FieldList {
         (11, "prefix extractor"),
         (14, "compaction strategy"),
         (15, "compaction filter"),
-        (16, "compression dictionary"),
         (18, "encryption"),
     ],
 };
@@ -93,6 +98,11 @@ const BLOB_GARBAGE_PERCENT_DEFAULT: u32 = 50;
 pub struct TreeOptions {
     /// How tables are written.
     pub table: TableOptions,
+    /// How blocks of the tables of level 0, 1 and so on are compressed; the last one holds for all
+    /// deeper levels as well. None: as `table` says, in all levels. At most [`LEVELS`].
+    pub compression_per_level: Vec<Compression>,
+    /// The same for the filter bits per key.
+    pub filter_bits_per_level: Vec<u32>,
     /// What merge operands mean; without one, merging is refused.
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
     /// How many times larger a level is than the one above it, in [`LEVEL_SIZE_RATIO`].
@@ -129,6 +139,8 @@ impl Default for TreeOptions {
     fn default() -> Self {
         Self {
             table: TableOptions::default(),
+            compression_per_level: Vec::new(),
+            filter_bits_per_level: Vec::new(),
             merge_operator: None,
             level_size_ratio: 10,
             level0_runs_trigger: 8,
@@ -153,6 +165,9 @@ impl TreeOptions {
     /// `InvalidArgument`, naming the option.
     pub fn check(&self) -> Result<()> {
         self.table.check()?;
+        in_range("compression_per_level: levels", self.compression_per_level.len(), &LISTED)?;
+        in_range("filter_bits_per_level: levels", self.filter_bits_per_level.len(), &LISTED)?;
+        (0..LEVELS).try_for_each(|level| self.table_at(level).check())?;
         in_range("level_size_ratio", self.level_size_ratio, &LEVEL_SIZE_RATIO)?;
         in_range("level0_runs_trigger", self.level0_runs_trigger, &LEVEL0_RUNS_TRIGGER)?;
         in_range("table_bytes_target", self.table_bytes_target, &TABLE_BYTES_TARGET)?;
@@ -183,11 +198,80 @@ impl TreeOptions {
         self.value_threshold.checked_sub(1).map_or(u64::MAX, |below| below + 1)
     }
 
+    /// Checks that this build can write the tables of every level.
+    ///
+    /// # Errors
+    /// `Unsupported`, naming the cargo feature that is missing.
+    pub fn check_writable(&self) -> Result<()> {
+        (0..LEVELS).try_for_each(|level| self.table_at(level).compression.check_writable())
+    }
+
+    /// These options, or if this build cannot write their tables, with the default compression. For
+    /// copies whose codec is no promise.
+    #[must_use]
+    pub fn or_writable(self) -> Self {
+        match self.check_writable() {
+            Ok(()) => self,
+            Err(_) => Self {
+                table: TableOptions { compression: Compression::default(), ..self.table },
+                compression_per_level: Vec::new(),
+                ..self
+            },
+        }
+    }
+
+    /// How tables of `level` are written.
+    #[must_use]
+    pub fn table_at(&self, level: usize) -> TableOptions {
+        TableOptions {
+            compression: at_level(&self.compression_per_level, level)
+                .unwrap_or(self.table.compression),
+            filter_bits_per_key: at_level(&self.filter_bits_per_level, level)
+                .unwrap_or(self.table.filter_bits_per_key),
+            ..self.table
+        }
+    }
+
+    /// A number for each level. Tables of two levels are written alike if both have the same, and
+    /// only then may a table move from one to the other as it is.
+    #[must_use]
+    pub fn level_kinds(&self) -> [u8; LEVELS] {
+        let mut kinds = [0; LEVELS];
+        if self.compression_per_level.is_empty() && self.filter_bits_per_level.is_empty() {
+            return kinds;
+        }
+        for level in 0..LEVELS {
+            let own = self.table_at(level);
+            let alike = (0..level).find(|&before| self.table_at(before) == own);
+            kinds[level] = alike.unwrap_or(level) as u8;
+        }
+        kinds
+    }
+
+    /// The compression that stored options name, if they can be read that far.
+    #[must_use]
+    pub fn stored_compression(encoded: &[u8]) -> Option<Compression> {
+        let (mut number, mut level) = (None, None);
+        let read = read_fields(&FIELDS, encoded, |tag, value| {
+            match tag {
+                2 => number = Some(value.u8()?),
+                24 => level = Some(value.u8()?),
+                _ => {
+                    value.take_all();
+                }
+            }
+            Ok(StoredField::Known)
+        });
+        read.ok()?;
+        with_level(number?, level).ok()
+    }
+
     /// Appends the encoding to `out`. Of the merge operator only the name is stored.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut fields = FieldsWriter::new(out, &self.unknown);
         fields.put_number(1, self.table.block_bytes as u64);
-        fields.put(2, |value| value.push(self.table.compression.to_byte()));
+        let [compression, level] = self.table.compression.to_bytes();
+        fields.put(2, |value| value.push(compression));
         fields.put_number(3, u64::from(self.table.filter_bits_per_key));
         if let Some(operator) = &self.merge_operator {
             fields.put(4, |value| value.extend_from_slice(operator.name().as_bytes()));
@@ -204,6 +288,7 @@ impl TreeOptions {
         if self.table.kind != TableKind::Block {
             fields.put_number(13, self.table.kind.to_number());
         }
+        fields.put_count(16, self.table.dictionary_bytes.into());
         // Absent by default, so that versions without tiers can open a database without them.
         if self.cold_from_level != *COLD_FROM_LEVEL.end() {
             fields.put_number(17, u64::from(self.cold_from_level));
@@ -214,6 +299,21 @@ impl TreeOptions {
             fields.put(21, |value| {
                 put_varint(value, blobs.0);
                 put_varint(value, u64::from(blobs.1));
+            });
+        }
+        if with_level(compression, None).ok() != Some(self.table.compression) {
+            fields.put(24, |value| value.push(level));
+        }
+        if !self.compression_per_level.is_empty() {
+            fields.put(25, |value| {
+                let levels = self.compression_per_level.iter();
+                value.extend(levels.flat_map(|compression| compression.to_bytes()));
+            });
+        }
+        if !self.filter_bits_per_level.is_empty() {
+            fields.put(27, |value| {
+                // The check of options keeps them far below 256.
+                value.extend(self.filter_bits_per_level.iter().map(|&bits| bits as u8));
             });
         }
         fields.finish();
@@ -250,11 +350,7 @@ impl TreeOptions {
                 let bytes = usize::try_from(value.varint()?);
                 self.table.block_bytes = bytes.map_err(|_| Error::corruption("bad block size"))?;
             }
-            2 => {
-                let compression = Compression::from_byte(value.u8()?);
-                self.table.compression = compression
-                    .ok_or_else(|| Error::new(ErrorKind::Unsupported, "unknown compression"))?;
-            }
+            2 => self.table.compression = with_level(value.u8()?, None)?,
             3 => self.table.filter_bits_per_key = value.varint_u32()?,
             4 => {
                 let name = std::str::from_utf8(value.take_all())
@@ -276,16 +372,43 @@ impl TreeOptions {
                 self.table.kind = TableKind::from_number(value.varint()?)
                     .ok_or_else(|| Error::new(ErrorKind::Unsupported, "unknown table kind"))?;
             }
+            16 => self.table.dictionary_bytes = value.varint_u32()?,
             17 => self.cold_from_level = value.varint_u32()?,
             19 => self.ttl_ms = value.varint()?,
             21 => {
                 self.blob_file_bytes = value.varint()?;
                 self.blob_garbage_percent_trigger = value.varint_u32()?;
             }
+            24 => {
+                let [number, _] = self.table.compression.to_bytes();
+                self.table.compression = with_level(number, Some(value.u8()?))?;
+            }
+            25 => {
+                while !value.is_empty() {
+                    let stored = [value.u8()?, value.u8()?];
+                    self.compression_per_level.push(Compression::from_bytes(stored)?);
+                }
+            }
+            27 => {
+                let levels = value.take_all().iter();
+                self.filter_bits_per_level = levels.map(|&bits| bits.into()).collect();
+            }
             _ => return Ok(StoredField::Unknown),
         }
         Ok(StoredField::Known)
     }
+}
+
+/// The compression with a stored number and level; without a level, with its usual one.
+fn with_level(number: u8, level: Option<u8>) -> Result<Compression> {
+    let [zstd, usual] = Compression::ZSTD.to_bytes();
+    let level = level.unwrap_or(if number == zstd { usual } else { 0 });
+    Compression::from_bytes([number, level])
+}
+
+/// What a list by level says of one; `None`, if it is empty.
+fn at_level<T: Copy>(list: &[T], level: usize) -> Option<T> {
+    list.get(level).or(list.last()).copied()
 }
 
 fn check_key_order(name: &str) -> Result<()> {

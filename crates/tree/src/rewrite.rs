@@ -3,6 +3,7 @@
 pub mod below_output;
 pub mod progress;
 pub mod job;
+pub mod table_form;
 pub mod block_copy;
 pub mod job_cursor;
 pub mod output;

@@ -371,9 +371,10 @@ fn write_table<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries>(
 ) -> Result<NewTable> {
     let offset = writer.len();
     let uid = (context.uids)();
-    let table = TableWriter::new(writer, &destination.options.table, uid);
+    let options = destination.options;
+    let table = TableWriter::new(writer, &options.table_at(destination.level), uid);
     let table = table.with_created_ms(context.clock.wall_ms());
-    let mut table = table.with_origin(destination.origin(context));
+    let mut table = table.with_origin(destination.origin(context), options.table.compression);
     fill_table(stream, &mut table, destination, context)?;
     // What is ahead begins the next table: this one ends before it.
     let border = stream.next_key();
