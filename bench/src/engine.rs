@@ -197,6 +197,8 @@ pub struct Config {
     pub write_buffer_bytes: u64,
     /// Size of the block cache, in bytes.
     pub cache_bytes: u64,
+    /// Memory of the whole engine, in bytes, if it is bounded; the cache is then a part of it.
+    pub memory_bytes: Option<u64>,
     /// Bits of the filter for each key.
     pub bloom_bits_per_key: u32,
     /// The compression of blocks.
@@ -230,12 +232,12 @@ impl Config {
     pub fn knobs(&self) -> String {
         match self.arm {
             Arm::Defaults => "its own defaults".to_owned(),
-            Arm::Equal => format!(
-                "memtable {} MiB, cache {} MiB, filter {} bits a key",
-                self.write_buffer_bytes >> 20,
-                self.cache_bytes >> 20,
-                self.bloom_bits_per_key
-            ),
+            Arm::Equal => {
+                let of = if self.memory_bytes.is_some() { "memory" } else { "cache" };
+                let mib = self.memory_bytes.unwrap_or(self.cache_bytes) >> 20;
+                let (memtable, bits) = (self.write_buffer_bytes >> 20, self.bloom_bits_per_key);
+                format!("memtable {memtable} MiB, {of} {mib} MiB, filter {bits} bits a key")
+            }
         }
     }
 
@@ -271,6 +273,7 @@ impl Default for Config {
         Self {
             write_buffer_bytes: 64 << 20,
             cache_bytes: 64 << 20,
+            memory_bytes: None,
             bloom_bits_per_key: 10,
             codec: Codec::Lz4,
             durability: Durability::Buffered,

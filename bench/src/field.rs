@@ -13,7 +13,7 @@ use crate::{
 use std::str::FromStr;
 
 /// The engines with adapters or workers in this benchmark, in the order of reports.
-pub const KNOWN: [&str; 23] = [
+pub const KNOWN: [&str; 25] = [
     "siltdb",
     "siltdb-btree",
     "siltdb-btree-map",
@@ -23,6 +23,7 @@ pub const KNOWN: [&str; 23] = [
     "siltdb-mimalloc",
     "siltdb-jemalloc",
     "rocksdb",
+    "rocksdb-blobs",
     OPTIMISTIC,
     PESSIMISTIC,
     "tidesdb",

@@ -320,8 +320,7 @@ impl Meter {
     /// benchmark itself.
     #[must_use]
     pub fn start(dir: &Path, count_at: CountAt, harness_rss_bytes: u64) -> Self {
-        // Some kernels refuse this; then the peak is that of the whole process.
-        let _ = fs::write("/proc/self/clear_refs", "5");
+        reset_peak();
         Self { harness_rss_bytes, count_at, started: Moment::now(dir) }
     }
 
@@ -349,6 +348,12 @@ impl Meter {
 #[must_use]
 pub fn resident_bytes() -> u64 {
     kib(&read("/proc/self/status"), "VmRSS:")
+}
+
+/// Begins the peak of the resident memory anew. Some kernels refuse this; then it stays that of the
+/// whole process.
+pub fn reset_peak() {
+    let _ = fs::write("/proc/self/clear_refs", "5");
 }
 
 /// The peak of this process's resident memory; none if the system does not report it.

@@ -13,7 +13,7 @@ use crate::{
 use serde::Deserialize;
 
 /// The files, in the order of reports.
-const FILES: [(&str, &str); 21] = [
+const FILES: [(&str, &str); 24] = [
     ("claims", include_str!("../suites/claims.toml")),
     ("core", include_str!("../suites/core.toml")),
     ("layerdb", include_str!("../suites/layerdb.toml")),
@@ -35,11 +35,18 @@ const FILES: [(&str, &str); 21] = [
     ("map", include_str!("../suites/map.toml")),
     ("transactions", include_str!("../suites/transactions.toml")),
     ("soak", include_str!("../suites/soak.toml")),
+    ("large-values", include_str!("../suites/large-values.toml")),
+    ("btree", include_str!("../suites/btree.toml")),
+    (LARGE_DATA, include_str!("../suites/large-data.toml")),
 ];
 
 /// The suite that the pages of the project cite. A run of all suites leaves it out, because other
 /// suites have the same workloads.
 pub const CLAIMS: &str = "claims";
+
+/// The suite of data far beyond the memory. A run of all suites leaves it out, because it takes
+/// hours and tens of gigabytes.
+const LARGE_DATA: &str = "large-data";
 
 /// The suite of `silt-bench demo`. A run of all suites leaves it out, because it has the same rows
 /// at full size.
@@ -137,6 +144,8 @@ struct Settings {
     codec: Option<Codec>,
     durability: Option<Durability>,
     cache_mib: Option<u64>,
+    /// The memory of the whole engine, indexes and filters included.
+    memory_mib: Option<u64>,
     write_buffer_mib: Option<u64>,
     families: Option<u32>,
     level0_runs: Option<u32>,
@@ -365,6 +374,7 @@ impl Suite {
         let config = Config {
             write_buffer_bytes: mib(settings.write_buffer_mib),
             cache_bytes: mib(cache_mib.or(settings.cache_mib)),
+            memory_bytes: settings.memory_mib.map(|mib| mib << 20),
             codec: settings.codec.unwrap_or_default(),
             durability: settings.durability.unwrap_or_default(),
             arm: overrides.arm,
@@ -450,6 +460,7 @@ impl Settings {
             codec: self.codec.or(other.codec),
             durability: self.durability.or(other.durability),
             cache_mib: self.cache_mib.or(other.cache_mib),
+            memory_mib: self.memory_mib.or(other.memory_mib),
             write_buffer_mib: self.write_buffer_mib.or(other.write_buffer_mib),
             families: self.families.or(other.families),
             level0_runs: self.level0_runs.or(other.level0_runs),
@@ -486,7 +497,8 @@ fn parse(name: &str, text: &str) -> Suite {
     toml::from_str(text).unwrap_or_else(|error| panic!("suite {name}: {error}"))
 }
 
-/// The requested rows: of some suites, or of all but [`CLAIMS`]; those with these ids or prefixes
+/// The requested rows: of some suites, or of all but [`CLAIMS`] and [`LARGE_DATA`]; those with
+/// these ids or prefixes
 /// before a slash, or all.
 ///
 /// # Errors
@@ -497,7 +509,7 @@ pub fn select(suites: &[Suite], names: &[String], rows: &[String]) -> Result<Vec
         known_or_nearest("suite", name, &known)?;
     }
     let is_named = |suite: &&Suite| match names {
-        [] => suite.suite != CLAIMS,
+        [] => suite.suite != CLAIMS && suite.suite != LARGE_DATA,
         names => names.contains(&suite.suite),
     };
     let mut chosen: Vec<Suite> = suites.iter().filter(is_named).cloned().collect();

@@ -12,6 +12,7 @@ mod syncs;
 mod families;
 mod space;
 mod reads;
+mod budget;
 mod copies;
 mod backups;
 mod followers;

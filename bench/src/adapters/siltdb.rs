@@ -17,6 +17,11 @@ use std::{
 /// The engine may hold this many memtables at once, besides its cache.
 const MEMTABLES: u64 = 4;
 
+/// Room in the budget for what lies outside of the cache, as at the others: indexes, filters, and
+/// buffers of jobs; and a part of the cache for gaps between its blocks.
+const OUTSIDE_BYTES: u64 = 256 << 20;
+const GAPS_SHARE: u64 = 4;
+
 /// A write buffer is divided into this many memtables, as by the engine's defaults: while one is
 /// filled, the other is flushed.
 const MEMTABLES_OF_BUFFER: u64 = 2;
@@ -102,11 +107,15 @@ fn options(config: &Config) -> Options {
         Arm::Defaults => options,
         Arm::Equal => {
             let memtable_bytes = config.write_buffer_bytes / MEMTABLES_OF_BUFFER;
-            let memory = memtable_bytes * MEMTABLES + config.cache_bytes;
-            options
-                .memtable_bytes(memtable_bytes as usize)
-                .memory_budget(memory as usize)
-                .cache_bytes(config.cache_bytes as usize)
+            let cache = config.cache_bytes + config.cache_bytes / GAPS_SHARE;
+            let memory = memtable_bytes * MEMTABLES + cache + OUTSIDE_BYTES;
+            let options = options.memtable_bytes(memtable_bytes as usize);
+            match config.memory_bytes {
+                Some(bytes) => options.memory_budget(bytes as usize),
+                None => {
+                    options.memory_budget(memory as usize).cache_bytes(config.cache_bytes as usize)
+                }
+            }
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     upkeep::{
         backups::{self, Rounds},
         bar::{Bar, Unit},
-        copies,
+        budget, copies,
         families::{self, Counts},
         followers,
         part::{Line, Teller},
@@ -92,7 +92,7 @@ const fn waiting(
 }
 
 /// All parts, in the order of the table.
-pub const PARTS: [Part; 18] = [
+pub const PARTS: [Part; 21] = [
     timed("flushes", 30, &FLUSHES, |dir, teller| steps::flushes(dir, 1_200, teller)),
     timed("openings", 80, &OPENINGS, |dir, teller| steps::openings(dir, 10_000, teller)),
     timed("syncs", 20, &SYNCS, syncs::syncs),
@@ -101,6 +101,15 @@ pub const PARTS: [Part; 18] = [
     timed("deleted", 20, &DELETED, |dir, teller| reads::deleted(dir, 1_000_000, teller)),
     timed("merges", 20, &MERGES, |dir, teller| reads::merges(dir, 20_000, teller)),
     timed("memory", 20, &MEMORY, |dir, teller| reads::large_value(dir, LARGE_VALUE_BYTES, teller)),
+    timed("memory-64", 180, &BUDGET_64, |dir, teller| {
+        budget::within(BUDGET_64[0].id, dir, 64, teller)
+    }),
+    timed("memory-256", 180, &BUDGET_256, |dir, teller| {
+        budget::within(BUDGET_256[0].id, dir, 256, teller)
+    }),
+    timed("memory-1024", 600, &BUDGET_1024, |dir, teller| {
+        budget::within(BUDGET_1024[0].id, dir, 1024, teller)
+    }),
     timed("copies-clone", 60, &CLONES, |dir, teller| copies::clones(dir, CLONED, teller)),
     timed("copies", 90, &COPIES, |dir, teller| copies::large(dir, GIGABYTE, teller)),
     timed("copies-writer", 180, &BACKUPS, |dir, teller| {
@@ -168,6 +177,14 @@ const MERGES: [Bar; 2] = [
 ];
 const MEMORY: [Bar; 1] =
     [bar("writes/memory", Unit::Ratio, 2.2, "peak memory of a put of 300 MB, to the value")];
+/// The memory may exceed the budget by a tenth.
+const BUDGET_RATIO_MAX: f64 = 1.1;
+const BUDGET_64: [Bar; 1] =
+    [bar("memory/64-mib", Unit::Ratio, BUDGET_RATIO_MAX, "peak of nine workloads, to 64 MiB")];
+const BUDGET_256: [Bar; 1] =
+    [bar("memory/256-mib", Unit::Ratio, BUDGET_RATIO_MAX, "peak of nine workloads, to 256 MiB")];
+const BUDGET_1024: [Bar; 1] =
+    [bar("memory/1-gib", Unit::Ratio, BUDGET_RATIO_MAX, "peak of nine workloads, to 1 GiB")];
 const CLONES: [Bar; 3] = [
     bar("copies/clone", Unit::Ns, AT_ONCE_NS, "a clone of a family of thousands of files, flushed"),
     bar("copies/first-write", Unit::Ns, 5e6, "the first put to such a clone"),

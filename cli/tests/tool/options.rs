@@ -41,7 +41,8 @@ fn the_options_of_a_family_are_printed_and_changed() {
     let options = |arguments: &[&str]| {
         place.ok(&[&["families", "options", "db", "users"][..], arguments].concat())
     };
-    assert!(options(&[]).starts_with("compression=lz4\nblock_bytes=4096\n"));
+    let shown = options(&[]);
+    assert!(shown.contains("compression=lz4\n") && shown.contains("block_bytes=4096\n"), "{shown}");
     assert_eq!(options(&["compression=none", "level0_runs=4"]), "");
     let printed = place.run(&["families", "options", "db", "users", "--json"], 0).json();
     assert_eq!(
@@ -156,4 +157,24 @@ fn tables_are_counted_by_codec_and_zstd_without_its_feature_is_refused_by_name()
     } else {
         change("compression=zstd:9", 1).says(&["cannot write zstd", "feature `zstd`"]);
     }
+}
+
+#[test]
+fn a_family_gets_a_compaction_strategy_by_name() {
+    let place = filled();
+    let strategy = |value: &str| {
+        let change = format!("compaction={value}");
+        place.ok(&["families", "options", "db", "users", &change]);
+        place.run(&["families", "options", "db", "users", "--json"], 0).json()[0]["compaction"]
+            .as_str()
+            .map(str::to_owned)
+    };
+    assert_eq!(strategy("tiered").as_deref(), Some("tiered:4:200"));
+    let stats = place.run(&["stats", "db", "--json"], 0).json();
+    assert_eq!((&stats[0]["tiered_families"], &stats[0]["fifo_families"]), (&json!(1), &json!(0)));
+    assert_eq!(strategy("fifo:1GiB:90s").as_deref(), Some("fifo:1073741824:90000ms"));
+    assert_eq!(strategy("leveled").as_deref(), Some("leveled"));
+    let change = "compaction=tiered:9:200";
+    place.run(&["families", "options", "db", "users", change], 2).says(&["2..=5"]);
+    assert_eq!(place.ok(&["get", "db", "u", "--family", "users"]), "1\n");
 }

@@ -160,6 +160,7 @@ fn log_and_manifest_can_be_looked_into() {
 #[test]
 fn a_blob_file_is_shown_and_its_damage_named() {
     let place = Place::new();
+    place.ok(&["put", "db", "short", "v"]);
     place.ok(&["families", "create", "db", "long", "--option", "value_threshold=100"]);
     let value = "v".repeat(500);
     place.ok(&["put", "db", "key", &value, "--family", "long"]);
@@ -177,6 +178,7 @@ fn a_blob_file_is_shown_and_its_damage_named() {
     place.run(&["inspect", "blob", "db/absent.blob"], 1).says(&["no blob file"]);
     let stats = place.ok(&["stats", "db"]);
     assert!(stats.contains("blob_files") && stats.contains("blob_garbage_bytes"), "{stats}");
+    place.ok(&["flush", "db"]);
     let mut bytes = std::fs::read(&blob).unwrap();
     bytes[70] ^= 1;
     std::fs::write(&blob, bytes).unwrap();

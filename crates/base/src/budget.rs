@@ -10,17 +10,30 @@ use std::sync::{
 /// A part of the memory of a database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Memtables, active and frozen.
+    /// Memtables, active, frozen, and flushed ones that readers still hold.
     Memtables,
-    /// Blocks in the cache.
+    /// Chunks of flushed memtables that wait for their next use.
+    IdleMemtables,
+    /// Blocks in the cache: a share of [`Part::BlockMemory`].
     Blocks,
+    /// The memory that blocks lie in: those of the cache, those that only readers hold, and gaps.
+    BlockMemory,
     /// Indexes, filters and properties of open tables.
     Tables,
     /// Values that readers folded of merge operands.
     Folds,
-    /// Uncommitted writes of transactions, as far as they were read again.
+    /// Writes and footprints of open transactions, and prepared ones.
     Transactions,
+    /// What iterators have read ahead.
+    Cursors,
+    /// Buffers of flushes, compactions, bulk loads, copies and scrubs.
+    Jobs,
+    /// What subscriptions and followers read ahead.
+    Feeds,
 }
+
+/// The number of parts.
+const PARTS: usize = Part::Feeds as usize + 1;
 
 /// Bytes held, by part, and the limit for their sum.
 ///
@@ -28,26 +41,34 @@ pub enum Part {
 /// Any thread may charge and release; sums are exact once all have finished.
 #[derive(Debug)]
 pub struct Budget {
-    limit: AtomicUsize,
-    parts: [AtomicUsize; 5],
+    limit: usize,
+    /// What memtables may have, in bytes: others leave it to them.
+    memtables_reserved: usize,
+    parts: [AtomicUsize; PARTS],
 }
 
 impl Budget {
     /// An empty account with a limit in bytes.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Self { limit: AtomicUsize::new(limit), parts: Default::default() }
+        Self { limit, memtables_reserved: 0, parts: Default::default() }
+    }
+
+    /// The account with `bytes` of the limit reserved for memtables.
+    #[must_use]
+    pub fn reserving(self, bytes: usize) -> Self {
+        Self { memtables_reserved: bytes, ..self }
     }
 
     /// The limit, in bytes.
     #[must_use]
     pub fn limit(&self) -> usize {
-        // Relaxed, here and below: counters carry no other data with them.
-        self.limit.load(Ordering::Relaxed)
+        self.limit
     }
 
     /// Adds `bytes` to a part.
     pub fn charge(&self, part: Part, bytes: usize) {
+        // Relaxed, here and below: counters carry no other data with them.
         self.parts[part as usize].fetch_add(bytes, Ordering::Relaxed);
     }
 
@@ -63,10 +84,43 @@ impl Budget {
         self.parts[part as usize].load(Ordering::Relaxed)
     }
 
-    /// Bytes held by all parts.
+    /// Bytes of the memory that blocks lie in, at least those of the blocks in the cache.
+    #[must_use]
+    pub fn block_memory(&self) -> usize {
+        self.used(Part::BlockMemory).max(self.used(Part::Blocks))
+    }
+
+    /// Bytes held by memtables, idle ones included.
+    #[must_use]
+    pub fn memtables(&self) -> usize {
+        self.used(Part::Memtables) + self.used(Part::IdleMemtables)
+    }
+
+    /// Bytes held by all parts but memtables and blocks.
+    #[must_use]
+    pub fn others(&self) -> usize {
+        use Part::{Cursors, Feeds, Folds, Jobs, Tables, Transactions};
+        let parts = [Tables, Folds, Transactions, Cursors, Jobs, Feeds];
+        parts.map(|part| self.used(part)).iter().sum()
+    }
+
+    /// Bytes of the limit that are not reserved for memtables.
+    #[must_use]
+    pub fn beside_memtables(&self) -> usize {
+        self.limit.saturating_sub(self.memtables_reserved)
+    }
+
+    /// Bytes that memtables, or what is reserved for them, and other parts leave to blocks.
+    #[must_use]
+    pub fn left_to_blocks(&self) -> usize {
+        let memtables = self.memtables().max(self.memtables_reserved);
+        self.limit.saturating_sub(memtables.saturating_add(self.others()))
+    }
+
+    /// Bytes held by all parts. [`Part::Blocks`] is within [`Part::BlockMemory`].
     #[must_use]
     pub fn total(&self) -> usize {
-        self.parts.iter().map(|part| part.load(Ordering::Relaxed)).sum()
+        self.memtables() + self.block_memory() + self.others()
     }
 }
 
@@ -84,6 +138,21 @@ impl Charge {
     pub fn new(budget: &Arc<Budget>, part: Part, bytes: usize) -> Self {
         budget.charge(part, bytes);
         Self { budget: Arc::clone(budget), part, bytes }
+    }
+
+    /// Charges `bytes` from now on instead of what it charged before.
+    pub fn resize(&mut self, bytes: usize) {
+        match bytes.checked_sub(self.bytes) {
+            Some(more) => self.budget.charge(self.part, more),
+            None => self.budget.release(self.part, self.bytes - bytes),
+        }
+        self.bytes = bytes;
+    }
+
+    /// The bytes that it charges.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 

@@ -4,6 +4,7 @@
 #![deny(unsafe_code)]
 
 pub mod sync;
+pub mod budget;
 #[allow(unsafe_code)]
 pub mod hint;
 #[allow(unsafe_code)]
@@ -18,8 +19,8 @@ pub mod codec;
 pub mod checksum;
 pub mod key;
 pub mod slice;
-pub mod budget;
 pub mod tombstone;
 pub mod cursor;
+pub mod rate;
 pub mod clock;
 pub mod fs;

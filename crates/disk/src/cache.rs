@@ -15,6 +15,9 @@
 //! except to set the mark of a value that has none and to count itself in its thread's stripe. The
 //! hand is behind a mutex, which is never held during IO.
 //!
+//! # Seeded fault
+//! `pins_not_charged`: what readers hold outside of the cache does not count.
+//!
 //! # Invariants
 //! 1. The bytes of a value are in `Cache::used` from before it enters its slot until after it left.
 //! 2. `Cache::used` never exceeds the capacity, unless the capacity became less and the hand has
@@ -26,6 +29,7 @@
 
 mod cached;
 mod array;
+mod room;
 
 pub use cached::{Cacheable, Cached};
 
@@ -83,9 +87,6 @@ const ROUNDS_MAX: usize = 3;
 /// Marks that the hand takes away in one eviction before it evicts marked values too.
 const PATIENCE: usize = 4096;
 
-/// The region exceeds the capacity by one part in this many, for gaps between its pieces.
-const REGION_SLACK: usize = 8;
-
 /// What leads to values takes at most one part in this many of the capacity.
 const GUIDES_SHARE: usize = 8;
 
@@ -94,9 +95,6 @@ const ARRAYS_MIN: usize = 64;
 
 /// A cache is full if less than one part in this many of its capacity is free.
 const SPARE_SHARE: usize = 64;
-
-/// At least one part in this many of the capacity stays for values, whatever tables take.
-const VALUES_SHARE: usize = 4;
 
 /// What a cache did so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -193,9 +191,10 @@ impl Cache {
     /// less what open tables take, if these are to be within.
     #[must_use]
     pub fn new(budget: Arc<Budget>, capacity_bytes: usize, tables: TableMemory) -> Arc<Self> {
-        Arc::new(Self {
+        let region = Region::new(&budget, 0);
+        let cache = Arc::new(Self {
             budget,
-            region: Region::new(capacity_bytes.saturating_add(capacity_bytes / REGION_SLACK)),
+            region,
             capacity: AtomicUsize::new(capacity_bytes),
             tables,
             used: AtomicUsize::new(0),
@@ -205,7 +204,9 @@ impl Cache {
             misses: AtomicU64::new(0),
             insertions: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
-        })
+        });
+        cache.fit();
+        cache
     }
 
     /// The account that the cache and its tables charge.
@@ -214,33 +215,11 @@ impl Cache {
         &self.budget
     }
 
-    /// Where values that may enter shall lie. It has the size that the capacity was at first, and a
-    /// little more, for the gaps between values of different sizes.
+    /// Where values that may enter shall lie. It has the size of the capacity, and a little more,
+    /// for the gaps between values of different sizes.
     #[must_use]
     pub fn region(&self) -> &Arc<Region> {
         &self.region
-    }
-
-    /// The bytes it may hold now.
-    fn capacity(&self) -> usize {
-        let capacity = self.capacity.load(Ordering::Relaxed);
-        match self.tables {
-            TableMemory::Beside => capacity,
-            TableMemory::Within => {
-                let beside = self.budget.used(Part::Tables) + self.budget.used(Part::Folds);
-                let left = capacity.saturating_sub(beside);
-                left.max(capacity / VALUES_SHARE)
-            }
-        }
-    }
-
-    /// Evicts what is too much since the capacity became less: because it was changed, or because
-    /// tables took of it.
-    pub fn fit(&self) {
-        let (used, capacity) = (self.used.load(Ordering::Relaxed), self.capacity());
-        if used > capacity {
-            self.evict(used - capacity);
-        }
     }
 
     /// Changes the bytes it may hold, and evicts what is too much.
@@ -281,7 +260,11 @@ impl Cache {
     /// Takes `bytes` of the capacity; `false` if there is no such room to be had.
     fn reserve(&self, bytes: usize, room: Room) -> bool {
         loop {
-            let capacity = self.capacity();
+            let limits = self.limits();
+            if self.region.set_limit(limits.region) {
+                self.shrink();
+            }
+            let capacity = limits.values;
             let used = self.used.load(Ordering::Relaxed);
             let wanted = used.saturating_add(bytes);
             if bytes > capacity {

@@ -24,7 +24,10 @@ use crate::{
     signal::Signal,
 };
 use siltdb_base::{clock::Clock, id::FamilyId, sync::lock};
-use siltdb_tree::planning::pick_leveled::{LAGGING_FACTOR, debt_bytes};
+use siltdb_tree::{
+    planning::{pick_leveled::LAGGING_FACTOR, strategy::debt},
+    rewrite::write_rate::WriteRate,
+};
 use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicU64},
@@ -55,6 +58,8 @@ pub struct Backpressure {
     pub room: Signal,
     /// The waits of writers so far.
     pub waits: Waits,
+    /// The rate of flushes and compactions, if it is limited.
+    pub rate: Option<Arc<WriteRate>>,
     memtable_bytes: u64,
     levels: LevelDebts,
     pacer: Pacer,
@@ -78,7 +83,13 @@ impl Backpressure {
     #[must_use]
     pub fn new(open_id: OpenId, memtable_bytes: u64, clock: Option<Arc<dyn Clock>>) -> Self {
         let (room, waits, levels) = (Signal::default(), Waits::default(), LevelDebts::default());
-        Self { room, waits, memtable_bytes, levels, pacer: Pacer::new(open_id), clock }
+        Self { room, waits, rate: None, memtable_bytes, levels, pacer: Pacer::new(open_id), clock }
+    }
+
+    /// The same with a limit of what flushes and compactions write, which yields to debt.
+    #[must_use]
+    pub fn with_rate(self, rate: Option<WriteRate>) -> Self {
+        Self { rate: rate.map(Arc::new), ..self }
     }
 
     /// The limits for the sequencer.
@@ -128,12 +139,12 @@ impl Backpressure {
         let view = family.tree.view();
         let options = family.tree.peek_options();
         let trigger = u64::from(options.level0_runs_trigger);
+        let (level0_runs, bytes) = debt(&view.version, &options);
         let level0 = Debt {
-            bytes: view.version.levels()[0].runs() as u64,
+            bytes: level0_runs,
             soft: LEVEL0_RUNS.0.max(trigger * LEVEL0_TRIGGERS.0),
             hard: LEVEL0_RUNS.1.max(trigger * LEVEL0_TRIGGERS.1),
         };
-        let bytes = debt_bytes(&view.version, &options);
         let (soft, hard) =
             (self.memtable_bytes * MERGE_MEMTABLES.0, self.memtable_bytes * MERGE_MEMTABLES.1);
         level0.share().max(Debt { bytes, soft, hard }.share())
@@ -157,7 +168,11 @@ impl Backpressure {
     /// The same with `active_bytes` in the active generation. Called whenever these have grown by a
     /// step.
     pub fn update_at(&self, active_bytes: u64, log: &Log) {
-        let share = self.memory_share(active_bytes, log).max(self.level_share());
+        let level_share = self.level_share();
+        if let Some(rate) = &self.rate {
+            rate.note_debt(level_share);
+        }
+        let share = self.memory_share(active_bytes, log).max(level_share);
         self.pacer.set_pressure(pressure(share));
     }
 

@@ -8,6 +8,7 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{File, WriteFile},
     id::FileNumber,
+    rate::Pace,
 };
 use siltdb_tree::files::open_files::OpenFiles;
 use std::{fmt, ops::ControlFlow, sync::Arc, time::Duration};
@@ -23,8 +24,6 @@ const PIECES_PER_SECOND: u64 = 16;
 
 /// Longest sleep under a limited rate: so soon a cancellation is noticed.
 const PAUSE_MAX: Duration = Duration::from_millis(50);
-
-const NS_PER_SECOND: u128 = 1_000_000_000;
 
 /// How far a copy has come.
 #[non_exhaustive]
@@ -44,8 +43,7 @@ pub struct FileCopy<'a> {
     clock: &'a dyn Clock,
     /// Bytes a second.
     rate: Option<u64>,
-    /// When the next piece may be copied.
-    next_ns: u64,
+    pace: Pace,
     progress: CopyProgress,
     on_progress: OnProgress<'a>,
 }
@@ -69,7 +67,13 @@ impl<'a> FileCopy<'a> {
         if rate == Some(0) {
             return Err(Error::invalid("a rate of 0 bytes a second copies nothing"));
         }
-        Ok(Self { clock, rate, next_ns: 0, progress: CopyProgress::default(), on_progress })
+        Ok(Self {
+            clock,
+            rate,
+            pace: Pace::default(),
+            progress: CopyProgress::default(),
+            on_progress,
+        })
     }
 
     /// Says how many bytes all files have.
@@ -160,17 +164,12 @@ impl<'a> FileCopy<'a> {
     /// for nothing, so that no burst follows it.
     fn pace(&mut self, piece_bytes: u64) -> Result<()> {
         let Some(rate) = self.rate else { return Ok(()) };
-        let takes_ns = u128::from(piece_bytes) * NS_PER_SECOND / u128::from(rate);
-        let takes_ns = u64::try_from(takes_ns).unwrap_or(u64::MAX);
-        self.next_ns = self.next_ns.max(self.clock.monotonic_ns()).saturating_add(takes_ns);
-        loop {
-            let ahead_ns = self.next_ns.saturating_sub(self.clock.monotonic_ns());
-            if ahead_ns == 0 {
-                return Ok(());
-            }
-            self.clock.sleep(Duration::from_nanos(ahead_ns).min(PAUSE_MAX));
+        self.pace.count(piece_bytes, rate, self.clock.monotonic_ns());
+        while let Some(rest) = self.pace.rest(self.clock.monotonic_ns()) {
+            self.clock.sleep(rest.min(PAUSE_MAX));
             self.tell()?;
         }
+        Ok(())
     }
 }
 

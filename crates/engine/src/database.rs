@@ -30,6 +30,7 @@ use siltdb_base::{
     id::FamilyId,
     sync::lock,
 };
+use siltdb_tree::rewrite::write_rate::WriteRate;
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 /// How long a writer waits for room before it checks again.
@@ -118,7 +119,10 @@ impl Database {
             Waiting::ForWorkers => Some(Arc::clone(&options.clock)),
             Waiting::RunJob(_) => None,
         };
-        let backpressure = Backpressure::new(open_id, options.memtable_bytes as u64, clock);
+        let rate = (options.background_rate > 0)
+            .then(|| WriteRate::new(options.background_rate, Arc::clone(&options.clock)));
+        let backpressure = Backpressure::new(open_id, options.generation_bytes() as u64, clock);
+        let backpressure = backpressure.with_rate(rate);
         let (background, counters) = (Background::default(), Counters::default());
         let scrubs = Scrubs::default();
         let (snapshots, locks, prepared) = (Arc::default(), Arc::default(), PreparedSet::default());

@@ -441,7 +441,7 @@ impl Engine {
         control: &mut CompactControl<'_>,
     ) -> Result<()> {
         // A forked child must not wait for locks that were held when it was forked.
-        self.writable()?;
+        control.begin(self.writable()?);
         control.token().check()?;
         let pause = family.tree.cancel_redundant()?;
         self.flush()?;
@@ -462,7 +462,9 @@ impl Engine {
     /// `Cancelled`; the failure of a merge.
     pub fn compact_all_with(&self, control: &mut CompactControl<'_>) -> Result<()> {
         // As in `compact`.
-        let families = self.writable()?.catalog.families.load();
+        let database = self.writable()?;
+        control.begin(database);
+        let families = database.catalog.families.load();
         control.token().check()?;
         let first = families.iter().next();
         let mut cleared = first.map(|first| first.tree.cancel_redundant()).transpose()?;

@@ -33,8 +33,6 @@ pub fn change_options(
     family: &FamilyData,
     options: TreeOptions,
 ) -> Result<()> {
-    options.check()?;
-    options.check_writable()?;
     database.health.check()?;
     let _changing = lock(&database.catalog.changing_io);
     family.check()?;
@@ -56,6 +54,7 @@ pub fn change_options(
     };
     let options = TreeOptions { merge_operator: operator.clone(), key_order, ..options };
     options.check()?;
+    options.check_writable()?;
     let manifest = lock(&database.catalog.manifest_io);
     let changes = vec![options_change(family.id, &options)];
     install_with(database, manifest, (changes, None), operator.as_slice())?;

@@ -16,6 +16,7 @@ use crate::{
     log::pins::{FeedPin, Found, KnownSegment, Origin},
 };
 use siltdb_base::{
+    budget::{Charge, Part},
     error::{Error, ErrorKind, Result},
     fs::Fs,
     id::{SegmentId, SequenceNumber},
@@ -35,6 +36,9 @@ use std::time::Duration;
 
 /// The longest wait before a feed checks whether the database was closed.
 const PATIENCE: Duration = Duration::from_millis(50);
+
+/// What a feed reads of the log at once, in bytes.
+const WINDOW_BYTES: usize = 1 << 20;
 
 /// A range of sequence numbers, and the commit that has them.
 #[derive(Clone, Debug)]
@@ -63,6 +67,8 @@ pub struct FeedCommit {
 pub struct Feed {
     pin: FeedPin,
     place: Place,
+    /// For the window on the log, and the commit that was returned last.
+    charge: Charge,
 }
 
 #[derive(Debug)]
@@ -100,7 +106,9 @@ impl Feed {
                 .with_mismatch(format_args!("at most {}", end.0), first.0));
         }
         let pin = pins.follow(first, end).map_err(|oldest| not_retained(first, oldest))?;
-        Ok(Self { pin, place: Place { next: first, reader: None } })
+        let charge = Charge::new(&database.memory.budget, Part::Feeds, WINDOW_BYTES);
+        database.memory.cache.fit();
+        Ok(Self { pin, place: Place { next: first, reader: None }, charge })
     }
 
     /// The sequence number at which a later feed can continue.
@@ -140,11 +148,14 @@ impl Feed {
 
     /// Reads a record that is published up to `published`; `None`, if it has nothing for a feed.
     fn read(&mut self, database: &Database, published: SequenceNumber) -> Result<Option<FeedItem>> {
-        let Self { pin, place } = self;
+        let Self { pin, place, .. } = self;
         let read = pin.read(place.next, |found| place.read_in(database, found, published));
         let Some(read) = read else { return Err(self.lost(database)) };
         let (item, next) = read?;
         self.place.next = next;
+        let commit = item.as_ref().and_then(|item| item.commit.as_ref());
+        let operations = commit.map_or(0, |commit| commit.operations.len());
+        self.charge.resize(WINDOW_BYTES + operations);
         Ok(item)
     }
 

@@ -530,7 +530,8 @@ pub fn create_family(
 /// Gives the default family the merge operator given at open, if it has none.
 ///
 /// # Errors
-/// `InvalidArgument`, if it has another operator or a TTL; as [`install`].
+/// `InvalidArgument`, if it has another operator, a TTL, or a strategy that permits none; as
+/// [`install`].
 pub fn adopt_operator(database: &Database) -> Result<()> {
     let Some(given) = &database.options.tree.merge_operator else { return Ok(()) };
     let family = database.catalog.families.named(DEFAULT_FAMILY)?;

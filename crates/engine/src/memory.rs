@@ -2,12 +2,16 @@
 
 use crate::options::EngineOptions;
 use siltdb_base::{
-    budget::{Budget, Part},
+    budget::{Budget, Charge, Part},
     memory::chunk::Pages,
 };
 use siltdb_disk::cache::Cache;
 use siltdb_memtable::arena::{ArenaOptions, ArenaPool};
 use std::sync::Arc;
+
+/// What a backup, an archive, a checkpoint or a scrub takes for its buffers, in bytes: a window to
+/// read, one to write, and a block.
+const COPY_BYTES: usize = 768 << 10;
 
 /// The sources of memory of a database.
 #[derive(Clone, Debug)]
@@ -26,15 +30,112 @@ impl Memory {
     /// The memory of an opening with these options.
     #[must_use]
     pub fn new(options: &EngineOptions) -> Self {
-        let budget = Arc::new(Budget::new(options.memory_budget));
+        let reserved = options.memtables_reserved();
+        let budget = Arc::new(Budget::new(options.memory_budget).reserving(reserved));
         let table_memory = options.table_memory();
         let cache = Cache::new(Arc::clone(&budget), options.cache_bytes_max(), table_memory);
         let mut arenas = ArenaOptions::default();
         arenas.pooled_bytes_max = options.memory_budget.saturating_sub(options.cache_bytes_max());
+        arenas.chunk_bytes_max = chunk_bytes_max(options.generation_bytes());
         let arenas = ArenaPool::new(Arc::clone(&budget), arenas);
         let transaction_arenas = transaction_arenas(&budget);
         Self { budget, cache, arenas, transaction_arenas }
     }
+
+    /// Charges the buffers of a copy or a scrub, before they are taken.
+    #[must_use]
+    pub fn charge_copy(&self) -> Charge {
+        let charge = Charge::new(&self.budget, Part::Jobs, COPY_BYTES);
+        self.cache.fit();
+        charge
+    }
+
+    /// What each part takes now.
+    #[must_use]
+    pub fn stats(&self) -> MemoryStats {
+        let used = |part| self.budget.used(part) as u64;
+        let blocks = self.budget.block_memory() as u64;
+        let cached = used(Part::Blocks).min(blocks);
+        let pinned = (self.cache.pinned_bytes() as u64).min(blocks - cached);
+        MemoryStats {
+            budget: self.budget.limit() as u64,
+            memtables: used(Part::Memtables),
+            idle_memtables: used(Part::IdleMemtables),
+            cached_blocks: cached,
+            pinned_blocks: pinned,
+            free_blocks: blocks - cached - pinned,
+            tables: used(Part::Tables),
+            folds: used(Part::Folds),
+            transactions: used(Part::Transactions),
+            cursors: used(Part::Cursors),
+            jobs: used(Part::Jobs),
+            feeds: used(Part::Feeds),
+        }
+    }
+}
+
+/// The memory of a database by part, in bytes, and the budget for their sum.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryStats {
+    /// The limit for the sum of all parts.
+    pub budget: u64,
+    /// Memtables: active, frozen, and flushed ones that iterators still hold.
+    pub memtables: u64,
+    /// Chunks of flushed memtables that wait for their next use.
+    pub idle_memtables: u64,
+    /// Blocks in the cache.
+    pub cached_blocks: u64,
+    /// Blocks that iterators and values of callers hold, and the cache does not, about.
+    pub pinned_blocks: u64,
+    /// Gaps between blocks.
+    pub free_blocks: u64,
+    /// Indexes, filters and properties of open tables.
+    pub tables: u64,
+    /// Values that readers folded from merge operands.
+    pub folds: u64,
+    /// Writes and footprints of open transactions, and prepared transactions.
+    pub transactions: u64,
+    /// What iterators have read ahead.
+    pub cursors: u64,
+    /// Buffers of flushes, compactions, bulk loads, copies and scrubs.
+    pub jobs: u64,
+    /// What subscriptions have read ahead.
+    pub feeds: u64,
+}
+
+impl MemoryStats {
+    /// The sum of all parts, in bytes.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.parts().iter().map(|(_, bytes)| bytes).sum()
+    }
+
+    /// Every part with its name.
+    #[must_use]
+    pub fn parts(&self) -> [(&'static str, u64); 11] {
+        [
+            ("memtables", self.memtables),
+            ("idle_memtables", self.idle_memtables),
+            ("cached_blocks", self.cached_blocks),
+            ("pinned_blocks", self.pinned_blocks),
+            ("free_blocks", self.free_blocks),
+            ("tables", self.tables),
+            ("folds", self.folds),
+            ("transactions", self.transactions),
+            ("cursors", self.cursors),
+            ("jobs", self.jobs),
+            ("feeds", self.feeds),
+        ]
+    }
+}
+
+/// The largest chunk of the memtables of a generation: a power of two up to an eighth of it, so
+/// that little of the last one is unused.
+fn chunk_bytes_max(generation_bytes: usize) -> usize {
+    let default = ArenaOptions::default();
+    let most = 1 << (generation_bytes / 8).max(1).ilog2();
+    most.clamp(default.chunk_bytes_first, default.chunk_bytes_max)
 }
 
 /// The arenas for the writes of transactions. Small pages, because most transactions need little,

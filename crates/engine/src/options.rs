@@ -91,7 +91,8 @@ pub struct EngineOptions {
     /// Memory for the block cache within the budget, in bytes, without open tables. `None`: what
     /// memtables leave of the budget, at least a quarter of it, for both.
     pub cache_bytes: Option<usize>,
-    /// Size at which the memtables of a generation are frozen together, in bytes.
+    /// Size at which the memtables of a generation are frozen together, in bytes; see
+    /// [`EngineOptions::generation_bytes`].
     pub memtable_bytes: usize,
     /// How the log is written to its files.
     pub log_io: LogIo,
@@ -112,6 +113,8 @@ pub struct EngineOptions {
     pub cold_directory: Option<PathBuf>,
     /// The rate at which tables move between the tiers in the background, in bytes a second.
     pub tier_rate: u64,
+    /// The rate at which flushes and compactions write together, in bytes a second; 0: no limit.
+    pub background_rate: u64,
     /// The number of compaction threads. 0: no threads at all; a caller that would have to wait
     /// runs a job itself.
     pub workers: usize,
@@ -151,6 +154,7 @@ impl Default for EngineOptions {
             scrub_bytes_per_second: 8 << 20,
             cold_directory: None,
             tier_rate: 32 << 20,
+            background_rate: 0,
             workers: std::thread::available_parallelism().map_or(1, |cores| cores.get()).min(4),
             recovery: RecoveryMode::default(),
             tree: TreeOptions::default(),
@@ -174,6 +178,10 @@ pub const SCRUB_RATE_MIN: u64 = 1 << 10;
 
 /// The lowest rate of moves between tiers, in bytes a second.
 pub(crate) const TIER_RATE_MIN: u64 = 1 << 10;
+
+/// The lowest rate of flushes and compactions, in bytes a second: less would be a block in more
+/// than the second that a job waits for at most.
+pub(crate) const BACKGROUND_RATE_MIN: u64 = 1 << 20;
 
 /// The maximum number of frozen generations that wait for their flush before writes stop.
 pub const FROZEN_MAX: usize = 3;
@@ -205,6 +213,10 @@ impl EngineOptions {
             return Err(Error::invalid("tier_rate is too small")
                 .with_mismatch(format!(">= {TIER_RATE_MIN}"), self.tier_rate));
         }
+        if self.background_rate > 0 && self.background_rate < BACKGROUND_RATE_MIN {
+            return Err(Error::invalid("background_rate is too small")
+                .with_mismatch(format!("0 or >= {BACKGROUND_RATE_MIN}"), self.background_rate));
+        }
         if let Some(bytes) = self.cache_bytes.filter(|bytes| *bytes > self.memory_budget) {
             return Err(Error::invalid("cache_bytes is more than memory_budget")
                 .with_mismatch(format!("<= {}", self.memory_budget), bytes));
@@ -224,12 +236,27 @@ impl EngineOptions {
         self.merge_operators.iter().chain(&self.tree.merge_operator).cloned().collect()
     }
 
+    /// The size at which a generation is frozen, in bytes: `memtable_bytes`, but at most what
+    /// leaves a quarter of the budget beside as many memtables as there can be.
+    #[must_use]
+    pub fn generation_bytes(&self) -> usize {
+        let most = self.memory_budget / (4 * (FROZEN_MAX + 1)) * 3;
+        self.memtable_bytes.min(most).max(MEMTABLE_BYTES_MIN)
+    }
+
+    /// The memory that memtables may have, in bytes. Others of the budget leave it to them.
+    #[must_use]
+    pub fn memtables_reserved(&self) -> usize {
+        let memtables = self.generation_bytes().saturating_mul(FROZEN_MAX + 1);
+        memtables.min(self.memory_budget.saturating_sub(self.cache_bytes_max()))
+    }
+
     /// Memory for the block cache, in bytes: the given size, or the budget less the memtables, at
     /// least a quarter of it.
     #[must_use]
     pub fn cache_bytes_max(&self) -> usize {
         let left = || {
-            let memtables = self.memtable_bytes.saturating_mul(FROZEN_MAX + 1);
+            let memtables = self.generation_bytes().saturating_mul(FROZEN_MAX + 1);
             self.memory_budget.saturating_sub(memtables).max(self.memory_budget / 4)
         };
         self.cache_bytes.unwrap_or_else(left)

@@ -143,6 +143,7 @@ fn run(
     request: &ScrubRequest,
     (go_on, on_progress): (&dyn Fn() -> Result<()>, &mut dyn FnMut(CheckProgress)),
 ) -> Result<Arc<ScrubReport>> {
+    let _charge = database.memory.charge_copy();
     let clock = &*database.options.clock;
     let start_ns = clock.monotonic_ns();
     let prepared = database.prepared.undecided().len() as u64;

@@ -10,7 +10,7 @@ use siltdb_base::{
 };
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
 /// The registry of live snapshots.
@@ -23,9 +23,13 @@ use std::{
 /// 3. `take_at` reads at or above the floor, or at the present. Each job that captured its list
 ///    while the floor was in force keeps all from there on. Each that captured it before captured
 ///    a present number that is not above the floor.
+/// 4. While there is a [`Removal`], no snapshot and no floor begins. None that exists sees what is
+///    being removed.
 #[derive(Debug, Default)]
 pub struct Snapshots {
     known: Mutex<Known>,
+    /// A removal has ended.
+    removed: Condvar,
 }
 
 #[derive(Debug, Default)]
@@ -34,9 +38,15 @@ struct Known {
     live: BTreeMap<SequenceNumber, usize>,
     /// The retention floor.
     floor: Option<SequenceNumber>,
+    /// How many removals are being installed.
+    removals: usize,
 }
 
 impl Known {
+    fn newest(&self) -> Option<SequenceNumber> {
+        self.live.last_key_value().map(|(newest, _)| *newest)
+    }
+
     /// Checks that the state after `sequence` is kept.
     fn check_kept(&self, sequence: SequenceNumber, present: SequenceNumber) -> Result<()> {
         if sequence > present {
@@ -70,10 +80,41 @@ pub struct Retained {
 }
 
 impl Snapshots {
+    /// The registry once no removal is being installed, which takes about a sync of the manifest.
+    fn without_removals(&self) -> MutexGuard<'_, Known> {
+        let mut known = lock(&self.known);
+        while known.removals > 0 {
+            known = self.removed.wait(known).unwrap_or_else(PoisonError::into_inner);
+        }
+        known
+    }
+
+    /// The newest number that a live snapshot reads at.
+    #[must_use]
+    pub(crate) fn newest(&self) -> Option<SequenceNumber> {
+        lock(&self.known).newest()
+    }
+
+    /// Begins to remove data of which `oldest` is the oldest sequence number, and which readers at
+    /// the present still see. `None`, if a live snapshot or the retention floor sees some of it.
+    ///
+    /// The removal must be installed soon. Its thread must not begin a snapshot meanwhile, and no
+    /// thread may that holds `manifest_io`.
+    pub(crate) fn begin_removal(&self, oldest: SequenceNumber) -> Option<Removal<'_>> {
+        let mut known = lock(&self.known);
+        let is_seen =
+            known.floor.is_some() || known.newest().is_some_and(|newest| newest >= oldest);
+        if is_seen && !cfg!(seeded_fault = "fifo_drops_under_a_snapshot") {
+            return None;
+        }
+        known.removals += 1;
+        Some(Removal { registry: self })
+    }
+
     /// Registers a snapshot at the number that `present` returns under the registration lock.
     #[must_use]
     pub fn take(self: &Arc<Self>, present: impl FnOnce() -> SequenceNumber) -> LiveSnapshot {
-        let mut known = lock(&self.known);
+        let mut known = self.without_removals();
         let sequence = present();
         known.register(sequence, self)
     }
@@ -88,7 +129,7 @@ impl Snapshots {
         sequence: SequenceNumber,
         present: impl FnOnce() -> SequenceNumber,
     ) -> Result<LiveSnapshot> {
-        let mut known = lock(&self.known);
+        let mut known = self.without_removals();
         known.check_kept(sequence, present())?;
         Ok(known.register(sequence, self))
     }
@@ -128,7 +169,7 @@ impl Snapshots {
         wanted: Option<SequenceNumber>,
         present: impl FnOnce() -> SequenceNumber,
     ) -> Result<SequenceNumber> {
-        let mut known = lock(&self.known);
+        let mut known = self.without_removals();
         let present = present();
         let number = match wanted {
             Some(wanted) => {
@@ -145,6 +186,20 @@ impl Snapshots {
     /// Puts another floor in force, which must be durable, or none.
     pub fn set_floor(&self, floor: Option<SequenceNumber>) {
         lock(&self.known).floor = floor;
+    }
+}
+
+/// A removal of data that readers at the present see. While it lives, no snapshot begins.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Removal<'a> {
+    registry: &'a Snapshots,
+}
+
+impl Drop for Removal<'_> {
+    fn drop(&mut self) {
+        lock(&self.registry.known).removals -= 1;
+        self.registry.removed.notify_all();
     }
 }
 

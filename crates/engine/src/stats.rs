@@ -2,9 +2,13 @@
 //!
 //! Nothing here runs on a hot path: each counter is kept where its events happen.
 
-use crate::{catalog::family::FamilyData, database::Database, jobs::blobs::referenced_bytes};
+use crate::{
+    catalog::family::FamilyData, database::Database, jobs::blobs::referenced_bytes,
+    memory::MemoryStats,
+};
 use siltdb_base::{budget::Part, limits::LEVELS, sync::lock};
 use siltdb_disk::edit::tier::Tier;
+use siltdb_tree::strategy::CompactionStrategy;
 use std::{
     fmt,
     sync::atomic::{AtomicU64, Ordering},
@@ -19,6 +23,10 @@ pub struct Stats {
     pub sequence: u64,
     /// The number of families.
     pub families: u64,
+    /// The number of those with the tiered compaction strategy.
+    pub tiered_families: u64,
+    /// The number of those with the FIFO compaction strategy.
+    pub fifo_families: u64,
     /// The number of live snapshots.
     pub snapshots: u64,
     /// The retention floor: the sequence number from which on every version is kept.
@@ -68,6 +76,8 @@ pub struct Stats {
     pub cache_misses: u64,
     /// The memory of indexes and filters of open tables, in bytes.
     pub index_bytes: u64,
+    /// The memory of the whole database by part.
+    pub memory: MemoryStats,
     /// The number of syncs of the log.
     pub log_syncs: u64,
     /// The number of flushes since the database was opened.
@@ -79,7 +89,7 @@ pub struct Stats {
     /// The size of the tables that they wrote, in bytes.
     pub compacted_bytes: u64,
     /// The number of tables removed unread since the database was opened, because range deletes,
-    /// expiry and deletions left no visible entry in them.
+    /// expiry and deletions left no visible entry in them, or because they left a FIFO family.
     pub dropped_tables: u64,
     /// The number of compactions since the database was opened that only freed space.
     pub space_compactions: u64,
@@ -130,6 +140,7 @@ impl Database {
             cache_hits: cache.hits,
             cache_misses: cache.misses,
             index_bytes: self.memory.budget.used(Part::Tables) as u64,
+            memory: self.memory.stats(),
             log_syncs: self.log.wal.syncs(),
             flushes: count(&counters.flushes),
             flushed_bytes: count(&counters.flushed_bytes),
@@ -191,6 +202,11 @@ pub fn family_stats(family: &FamilyData) -> Stats {
 impl Stats {
     fn add_family(&mut self, family: &FamilyData) {
         self.families += 1;
+        match family.tree.peek_options().compaction {
+            CompactionStrategy::Tiered { .. } => self.tiered_families += 1,
+            CompactionStrategy::Fifo { .. } => self.fifo_families += 1,
+            _ => {}
+        }
         let view = family.tree.view();
         for memory in view.memory.tables() {
             self.memtable_entries += memory.memtable.entries();
@@ -217,6 +233,8 @@ impl Stats {
         let mut entries: Vec<(String, u64)> = [
             ("sequence", self.sequence),
             ("families", self.families),
+            ("tiered_families", self.tiered_families),
+            ("fifo_families", self.fifo_families),
             ("snapshots", self.snapshots),
             ("prepared_transactions", self.prepared_transactions),
             ("prepared_bytes", self.prepared_bytes),
@@ -238,6 +256,8 @@ impl Stats {
             ("cache_hits", self.cache_hits),
             ("cache_misses", self.cache_misses),
             ("index_bytes", self.index_bytes),
+            ("memory_budget", self.memory.budget),
+            ("memory_bytes", self.memory.total()),
             ("log_syncs", self.log_syncs),
             ("flushes", self.flushes),
             ("flushed_bytes", self.flushed_bytes),
@@ -259,6 +279,8 @@ impl Stats {
         ]
         .map(|(name, number)| (name.to_owned(), number))
         .into();
+        let memory = self.memory.parts();
+        entries.extend(memory.map(|(part, bytes)| (format!("memory_{part}"), bytes)));
         entries.extend(self.retention_floor.map(|floor| ("retention_floor".to_owned(), floor)));
         for level in 0..LEVELS {
             entries.push((format!("level{level}_tables"), self.tables[level]));
@@ -270,6 +292,6 @@ impl Stats {
 
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.entries().iter().try_for_each(|(name, number)| writeln!(f, "{name:20} {number:>16}"))
+        self.entries().iter().try_for_each(|(name, number)| writeln!(f, "{name:24} {number:>16}"))
     }
 }

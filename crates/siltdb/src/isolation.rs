@@ -3,8 +3,10 @@
 use siltdb_engine::options::{Durability, LOCK_TIMEOUT};
 use std::time::Duration;
 
-/// Default bound of the memory of a transaction: its writes and its footprint, in bytes.
+/// Default bound of the memory of a transaction: its writes and its footprint, in bytes. With a
+/// small memory budget it is a quarter of that, but no less than the second number.
 const MEMORY_BYTES: usize = 64 << 20;
+const MEMORY_BYTES_MIN: usize = 4 << 20;
 
 /// How far a transaction is isolated from others, weakest level first.
 ///
@@ -86,7 +88,7 @@ impl std::str::FromStr for Isolation {
 pub struct TransactionOptions {
     pub(crate) isolation: Isolation,
     pub(crate) durability: Option<Durability>,
-    pub(crate) memory_bytes: usize,
+    memory_bytes: Option<usize>,
     pub(crate) lock_timeout: Duration,
 }
 
@@ -100,7 +102,7 @@ impl TransactionOptions {
     /// A serializable transaction with the durability of the database.
     #[must_use]
     pub fn new() -> Self {
-        let (isolation, memory_bytes) = (Isolation::default(), MEMORY_BYTES);
+        let (isolation, memory_bytes) = (Isolation::default(), None);
         Self { isolation, durability: None, memory_bytes, lock_timeout: LOCK_TIMEOUT }
     }
 
@@ -119,11 +121,19 @@ impl TransactionOptions {
     }
 
     /// Bound of the memory of the writes and of the record of reads, in bytes. Beyond it, reads and
-    /// writes fail with `InvalidArgument`. Default: 64 MiB.
+    /// writes fail with `InvalidArgument`. They are charged to the memory budget, so that a large
+    /// transaction takes from the block cache. Default: 64 MiB, but at most a quarter of
+    /// [`Options::memory_budget`](crate::Options::memory_budget), and at least 4 MiB.
     #[must_use]
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
-        self.memory_bytes = bytes;
+        self.memory_bytes = Some(bytes);
         self
+    }
+
+    /// The bound of the memory in a database with this memory budget, in bytes.
+    pub(crate) fn memory_bytes_max(&self, budget: usize) -> usize {
+        let default = || MEMORY_BYTES.min((budget / 4).max(MEMORY_BYTES_MIN));
+        self.memory_bytes.unwrap_or_else(default)
     }
 
     /// How long the transaction waits for a lock of another transaction before it fails with

@@ -181,8 +181,8 @@ pub use key_range::KeyRange;
 pub use key_types::{Caseless, KeyForm, KeyPrefix, LittleEndian};
 pub use operation::{Action, Operation, Operations};
 pub use options::{
-    Compression, Create, Durability, FamilyOptions, LogIo, MergeOperator, Options, ReadIo,
-    RecoveryMode, TableKind,
+    CompactionStrategy, Compression, Create, Durability, FamilyOptions, LogIo, MergeOperator,
+    Options, ReadIo, RecoveryMode, TableKind,
 };
 pub use read::Read;
 pub use read_options::ReadOptions;
@@ -202,6 +202,7 @@ pub use siltdb_engine::{
     ingest::Ingested,
     jobs::request::CompactProgress,
     lock_table::LockMode,
+    memory::MemoryStats,
     pause::BackgroundPause,
     scrub_report::ScrubReport,
     stats::Stats,

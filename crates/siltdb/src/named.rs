@@ -5,7 +5,8 @@
 
 use crate::key_order::KeyOrder;
 use crate::options::{
-    Compression, Create, Durability, FamilyOptions, LogIo, Options, ReadIo, RecoveryMode, TableKind,
+    CompactionStrategy, Compression, Create, Durability, FamilyOptions, LogIo, Options, ReadIo,
+    RecoveryMode, TableKind,
 };
 use siltdb_base::error::{Error, Result};
 use siltdb_engine::options::Access;
@@ -28,6 +29,8 @@ struct Named<T> {
 const BYTES: &str = "a number of bytes, as 4096, 64KiB, 32MiB or 1GiB";
 const NUMBER: &str = "a number";
 const COMPRESSIONS: &str = "none, lz4, snappy, zstd or zstd:LEVEL";
+const STRATEGIES: &str =
+    "leveled, tiered, tiered:RUNS:PERCENT, fifo:BYTES or fifo:BYTES:AGE, as fifo:4GiB:3600s";
 
 /// What stands for a list by level that is empty.
 const UNIFORM: &str = "uniform";
@@ -65,6 +68,7 @@ const OPTIONS: &[Named<Options>] = options! {
     "scrub_bytes_per_second", BYTES, engine.scrub_bytes_per_second, bytes, u64::to_string;
     "cold_directory", "a path, or none", engine.cold_directory, path, path_text;
     "tier_rate", BYTES, engine.tier_rate, bytes, u64::to_string;
+    "background_rate", BYTES, engine.background_rate, bytes, u64::to_string;
     "workers", NUMBER, engine.workers, number, usize::to_string;
     "recovery", "strict or point_in_time", engine.recovery, word(RECOVERIES), word_of(RECOVERIES);
     "seed", "a number, or auto", engine.seed, or_auto(number), auto_or;
@@ -79,6 +83,11 @@ const FAMILY_OPTIONS: &[Named<FamilyOptions>] = options! {
     "base_level_bytes", BYTES, tree.base_level_bytes, bytes, u64::to_string;
     "level_size_ratio", NUMBER, tree.level_size_ratio, number, u32::to_string;
     "level0_runs", NUMBER, tree.level0_runs_trigger, number, u32::to_string;
+    "compaction", STRATEGIES, tree.compaction, strategy, strategy_text;
+    "tombstone_percent", NUMBER, tree.tombstone_percent_trigger, number, u32::to_string;
+    "range_tombstone_percent", NUMBER,
+        tree.range_tombstone_percent_trigger, number, u32::to_string;
+    "garbage_percent", NUMBER, tree.garbage_percent_trigger, number, u32::to_string;
     "cold_from_level", NUMBER, tree.cold_from_level, number, u32::to_string;
     "value_threshold", BYTES, tree.value_threshold, bytes, u64::to_string;
     "blob_file_bytes", BYTES, tree.blob_file_bytes, bytes, u64::to_string;
@@ -346,6 +355,41 @@ fn durability(text: &str) -> Option<Durability> {
             ms => Durability::Interval(Duration::from_millis(ms)),
         },
     })
+}
+
+fn strategy(text: &str) -> Option<CompactionStrategy> {
+    let mut parts = text.split(':');
+    let strategy = match (parts.next()?, parts.next(), parts.next()) {
+        ("leveled", None, None) => CompactionStrategy::Leveled,
+        ("tiered", None, None) => CompactionStrategy::tiered(),
+        ("tiered", Some(runs), Some(percent)) => CompactionStrategy::Tiered {
+            runs_max: number(runs)?,
+            space_percent_max: number(percent)?,
+        },
+        ("fifo", Some(size), None) => {
+            CompactionStrategy::Fifo { bytes_max: bytes(size)?, age_max: None }
+        }
+        ("fifo", Some(size), Some(age)) => {
+            CompactionStrategy::Fifo { bytes_max: bytes(size)?, age_max: Some(time(age)?) }
+        }
+        _ => return None,
+    };
+    parts.next().is_none().then_some(strategy)
+}
+
+fn strategy_text(strategy: &CompactionStrategy) -> String {
+    let word = strategy.as_str();
+    match strategy {
+        CompactionStrategy::Tiered { runs_max, space_percent_max } => {
+            format!("{word}:{runs_max}:{space_percent_max}")
+        }
+        CompactionStrategy::Fifo { bytes_max, age_max: None } => format!("{word}:{bytes_max}"),
+        CompactionStrategy::Fifo { bytes_max, age_max: Some(age) } => {
+            format!("{word}:{bytes_max}:{}", time_text(age))
+        }
+        // `Leveled`; a test converts every strategy.
+        _ => word.to_owned(),
+    }
 }
 
 fn path(text: &str) -> Option<Option<PathBuf>> {

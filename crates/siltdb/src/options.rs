@@ -2,6 +2,8 @@
 //!
 //! These are builders only: the calls that use them check the ranges.
 
+mod levels;
+
 use crate::{key_order::KeyOrder, source::whole_ms};
 use siltdb_base::{clock::Clock, fs::Fs};
 use siltdb_engine::options::{Access, EngineOptions};
@@ -14,7 +16,7 @@ pub use siltdb_disk::{
     options::{Compression, TableKind},
 };
 pub use siltdb_engine::options::{Create, Durability};
-pub use siltdb_tree::merge_operator::MergeOperator;
+pub use siltdb_tree::{merge_operator::MergeOperator, strategy::CompactionStrategy};
 
 /// Options for opening a database.
 ///
@@ -55,14 +57,18 @@ impl Options {
         self
     }
 
-    /// Memory of the memtables, the block cache, and the indexes and filters of open tables
-    /// together, in bytes. At least twice [`Options::memtable_bytes`]. Default: 512 MiB.
+    /// Memory of the database, in bytes: memtables, block cache, indexes and filters of open
+    /// tables, buffers of jobs and iterators, and transactions. At least twice
+    /// [`Options::memtable_bytes`]. Default: 512 MiB.
     ///
     /// The budget reserves four memtables, since writers may be ahead of flushes, but at most three
-    /// quarters of itself. With a budget below 5⅓ memtables, memtables may exceed it. The rest is
-    /// for the cache, less the indexes and filters, about 3 % of data with values of 100 bytes. The
-    /// cache keeps at least a quarter of the rest, so a very large database exceeds the budget,
-    /// too. [`Stats`](crate::Stats) reports the size of each part.
+    /// quarters of itself. The cache has the rest, and gives way when another part grows. Indexes
+    /// and filters take about 3 % of data with values of 100 bytes. Tables beyond half of the
+    /// cache's share are read without being held open, which is slower.
+    ///
+    /// The resident memory of the process stays within 1.1 × the budget beside the program. The
+    /// page docs/memory.md has each part, and what may exceed the budget: what callers hold.
+    /// [`Stats::memory`](crate::Stats::memory) reports the parts.
     #[must_use]
     pub fn memory_budget(mut self, bytes: usize) -> Self {
         self.engine.memory_budget = bytes;
@@ -70,8 +76,9 @@ impl Options {
     }
 
     /// Memory of the block cache, in bytes, at most [`Options::memory_budget`]; 0 caches no blocks.
-    /// Indexes and filters then come on top. Default: the budget less four memtables, at least a
-    /// quarter of it, less indexes and filters.
+    /// Indexes and filters then have what the budget leaves beside it; with too small a budget, the
+    /// cache gets less. Default: the budget less four memtables, at least a quarter of it, less
+    /// indexes and filters.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -89,7 +96,8 @@ impl Options {
     }
 
     /// Size at which the memtables of all families are frozen and flushed, in bytes, from 4 KiB to
-    /// 8 GiB. Larger ones mean fewer flushes, more memory and a longer recovery. Default: 32 MiB.
+    /// 8 GiB, and at most 3/16 of [`Options::memory_budget`]; more counts as so much. Larger ones
+    /// mean fewer flushes, more memory and a longer recovery. Default: 32 MiB.
     #[must_use]
     pub fn memtable_bytes(mut self, bytes: usize) -> Self {
         self.engine.memtable_bytes = bytes;
@@ -208,6 +216,18 @@ impl Options {
     #[must_use]
     pub fn tier_rate(mut self, bytes: u64) -> Self {
         self.engine.tier_rate = bytes;
+        self
+    }
+
+    /// The rate at which flushes and compactions write together, in bytes a second, at least 1 MiB;
+    /// 0 for no limit. Default: 0.
+    ///
+    /// Compactions wait for it. Flushes count, but never wait, so that writers do not wait for
+    /// them. While writers are delayed because compactions lag behind, the limit is lifted: a rate
+    /// below what the writers need makes compactions come in bursts, and nothing else.
+    #[must_use]
+    pub fn background_rate(mut self, bytes: u64) -> Self {
+        self.engine.background_rate = bytes;
         self
     }
 
@@ -426,45 +446,6 @@ impl FamilyOptions {
     #[must_use]
     pub fn table_bytes(mut self, bytes: u64) -> Self {
         self.tree.table_bytes_target = bytes;
-        self
-    }
-
-    /// Size of a level that needs no other between itself and level 0, in bytes, at least 1 KiB. It
-    /// should be about the size of one compaction out of level 0. Default: 256 MiB.
-    #[must_use]
-    pub fn base_level_bytes(mut self, bytes: u64) -> Self {
-        self.tree.base_level_bytes = bytes;
-        self
-    }
-
-    /// Size ratio of a level to the one above it: 2 to 100. Smaller ratios mean more levels, less
-    /// rewriting in each, and slower reads. Default: 10.
-    #[must_use]
-    pub fn level_size_ratio(mut self, ratio: u32) -> Self {
-        self.tree.level_size_ratio = ratio;
-        self
-    }
-
-    /// Sorted runs in level 0 that trigger its compaction: 1 to 1000. Default: 8.
-    ///
-    /// Above three times as many runs, at least 12, compaction debt delays writers. At five times
-    /// as many, at least 20, writers stop. The memtables that exist at that moment may still be
-    /// flushed.
-    #[must_use]
-    pub fn level0_runs(mut self, runs: u32) -> Self {
-        self.tree.level0_runs_trigger = runs;
-        self
-    }
-
-    /// The level from which on tables belong to the cold tier: 0 (all) to 7 (none). Default: 7.
-    ///
-    /// The background moves them, at [`Options::tier_rate`], if the database has an
-    /// [`Options::cold_directory`]. Flushes and compactions write hot tables, which then move. A
-    /// lower level means less hot space, and slower reads of what lies there.
-    /// [`Family::freeze`](crate::Family::freeze) sets 0, [`Family::thaw`](crate::Family::thaw) 7.
-    #[must_use]
-    pub fn cold_from_level(mut self, level: u32) -> Self {
-        self.tree.cold_from_level = level;
         self
     }
 

@@ -19,6 +19,7 @@ use crate::{
     source::{Pinned, ReadPlace, ReadSource},
 };
 use siltdb_base::{
+    budget::{Charge, Part},
     error::{Error, ErrorKind, Result},
     slice::Pinnable,
     sync::lock,
@@ -40,6 +41,9 @@ use std::{
 
 mod locks;
 pub(crate) mod prepare;
+
+/// The charge of a transaction changes by multiples of this, in bytes.
+const CHARGE_STEP_BYTES: usize = 64 << 10;
 
 /// The result of a commit.
 #[non_exhaustive]
@@ -101,6 +105,8 @@ struct State {
     savepoints: Vec<Savepoint>,
     /// The locks; `None` before the first request.
     locks: Option<Arc<LockHolder>>,
+    /// For writes and reads, once they take more than a little.
+    charge: Option<Charge>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +135,7 @@ impl State {
             reads: Arc::default(),
             savepoints: Vec::new(),
             locks: None,
+            charge: None,
         }
     }
 
@@ -149,6 +156,7 @@ impl State {
         self.indexed.clear();
         self.reads = Arc::default();
         self.savepoints.clear();
+        self.charge = None;
         self.release_locks();
     }
 
@@ -166,6 +174,20 @@ impl State {
         })
     }
 
+    /// Charges `bytes` of memory to the budget, in steps; what is indexed is charged by itself.
+    fn charge(&mut self, bytes: usize, engine: &Engine) {
+        let bytes = bytes.saturating_sub(self.indexed.memory_bytes());
+        let charged = bytes / CHARGE_STEP_BYTES * CHARGE_STEP_BYTES;
+        if charged == self.charge.as_ref().map_or(0, Charge::bytes) {
+            return;
+        }
+        let memory = &engine.memory;
+        let new = || Charge::new(&memory.budget, Part::Transactions, 0);
+        self.charge.get_or_insert_with(new).resize(charged);
+        // The cache gives way.
+        memory.cache.fit();
+    }
+
     fn memory_bytes(&self) -> usize {
         let locks = self.locks.as_ref().map_or(0, |locks| locks.memory_bytes());
         let writes = self.writes.bytes() + self.indexed.memory_bytes();
@@ -181,9 +203,11 @@ impl Shared {
         Ok(state)
     }
 
-    fn check_memory(&self, state: &State) -> Result<()> {
-        let (bytes, bytes_max) = (state.memory_bytes(), self.options.memory_bytes);
+    fn check_memory(&self, state: &mut State) -> Result<()> {
+        let bytes_max = self.options.memory_bytes_max(self.engine.options.memory_budget);
+        let bytes = state.memory_bytes();
         if bytes <= bytes_max {
+            state.charge(bytes, &self.engine);
             return Ok(());
         }
         Err(Error::invalid("the transaction takes more memory than it may")
@@ -269,7 +293,7 @@ impl Transaction {
         self.place.place.engine.check_writable(&self.place.place.family)?;
         let (bytes, count) = state.writes.mark();
         add(&mut state.writes, &self.place)?;
-        let checked = self.shared.check_memory(&state);
+        let checked = self.shared.check_memory(&mut state);
         if checked.is_err() {
             state.writes.truncate(bytes, count);
         }
@@ -437,7 +461,7 @@ impl Transaction {
             Isolation::Serializable => Some(Tracking::Ranges),
             _ => None,
         };
-        self.shared.check_memory(&state)?;
+        self.shared.check_memory(&mut state)?;
         let reads = covered.map(|covered| {
             let (footprint, family) = (Arc::clone(&state.reads), Arc::clone(&place.family));
             Reads { footprint, family, covered }

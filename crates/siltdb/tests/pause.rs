@@ -341,6 +341,73 @@ fn a_range_compaction_tells_its_progress_and_stops_between_steps() {
     assert!(db.background_error().is_none());
 }
 
+/// Two levels below level 0 in each of `families`, so that compacting one takes several steps.
+fn with_levels(fs: &MemFs, families: usize) -> Db {
+    let shape = FamilyOptions::new().level0_runs(2).table_bytes(4 << 10).base_level_bytes(8 << 10);
+    let db = options(fs, 0).default_family(shape.clone()).open("db").unwrap();
+    for number in 1..families {
+        db.create_family(&format!("family {number}"), shape.clone()).unwrap();
+    }
+    for round in 0..4 {
+        for name in db.families() {
+            let family = db.family(&name).unwrap();
+            for key in 0..300_u32 {
+                family.put(key.to_be_bytes(), value(round << 32 | u64::from(key))).unwrap();
+            }
+        }
+        db.flush().unwrap();
+        db.settle().unwrap();
+    }
+    db
+}
+
+/// Between two steps, and between two families, no compaction runs that could meet the
+/// cancellation.
+#[test]
+fn a_compaction_that_is_cancelled_between_its_steps_takes_no_further_one() {
+    for families in [1, 3] {
+        let fs = MemFs::new();
+        drop(with_levels(&fs, families));
+        let compact = |fs: &MemFs, cancelled: Option<(Way, u64)>| {
+            let db = open(fs, 0);
+            let _pause = db.pause_background().unwrap();
+            fill(&db, 300, 9).unwrap();
+            let before = contents(&db);
+            let (token, mut steps) = (CancelToken::new(), 0);
+            let compacted = db.compact_with(&CompactOptions::new().cancel(&token), &mut |_| {
+                steps += 1;
+                match &cancelled {
+                    Some((Way::Token, step)) if *step == steps => token.cancel(),
+                    Some((Way::Database, step)) if *step == steps => {
+                        db.cancel_compactions().unwrap();
+                    }
+                    _ => {}
+                }
+            });
+            let what = format!("{families} families: {steps} steps, {compacted:?}");
+            match &cancelled {
+                None => assert!(compacted.is_ok() && steps > families as u64, "{what}"),
+                Some((_, step)) => {
+                    assert_eq!(compacted.unwrap_err().kind(), ErrorKind::Cancelled, "{what}");
+                    assert_eq!(steps, *step, "{what}");
+                }
+            }
+            assert!(contents(&db) == before, "{what}");
+            // A cancellation is for what ran then.
+            db.compact().unwrap();
+            assert_eq!(db.stats().tables[0], 0, "{what}");
+            steps
+        };
+        let steps = compact(&fs.crash_clone(Crash::Kill), None);
+        // Some steps are the last of their family, and the next one belongs to another.
+        for step in 1..steps {
+            for way in [Way::Token, Way::Database] {
+                compact(&fs.crash_clone(Crash::Kill), Some((way, step)));
+            }
+        }
+    }
+}
+
 /// Each call of a compaction that is cancelled in the middle, and of the pause after it, is a crash
 /// point: everything is there after a reopen, and nothing superfluous.
 #[test]

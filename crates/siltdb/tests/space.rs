@@ -1,7 +1,7 @@
 //! Space that background work reclaims within a minute, counted in bytes of table files.
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
-use siltdb::{Db, FamilyOptions, Options, Read, Snapshot, WriteBatch};
+use siltdb::{CompactionStrategy, Db, FamilyOptions, Options, Read, Snapshot, WriteBatch};
 use siltdb_base::{
     clock::ManualClock,
     fs::{Fs, mem::MemFs},
@@ -119,6 +119,30 @@ fn nine_tenths_deleted_by_ranges_leave_what_lives() {
         let (bytes, live) = (bench.bytes(), live(1_000));
         assert!(bytes * 10 <= live * 13, "by {step}: {bytes} bytes, {live} live");
         assert_eq!(bench.db.iter().unwrap().count(), 1_000);
+    }
+}
+
+#[test]
+fn nine_tenths_deleted_one_by_one_leave_what_lives_whether_or_not_that_is_flushed() {
+    for strategy in [CompactionStrategy::Leveled, CompactionStrategy::tiered()] {
+        for is_flushed in [true, false] {
+            let mut bench = Bench::new();
+            let default = bench.db.default_family();
+            default.set_options(&default.options().compaction(strategy)).unwrap();
+            bench.fill(0..10_000);
+            bench.db.compact().unwrap();
+            for number in (0..10_000).filter(|number| number % 10 != 3) {
+                bench.db.delete(key(number)).unwrap();
+            }
+            if is_flushed {
+                bench.db.flush().unwrap();
+            }
+            bench.pass_a_minute();
+            let (bytes, live) = (bench.bytes(), live(1_000));
+            let case = format!("{strategy:?}, flushed: {is_flushed}");
+            assert!(bytes * 10 <= live * 13, "{case}: {bytes} bytes, {live} live");
+            assert_eq!(bench.db.iter().unwrap().count(), 1_000);
+        }
     }
 }
 

@@ -96,7 +96,7 @@ fn kinds_in(dir: &Path) -> BTreeSet<String> {
     for entry in std::fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
         if path.extension().is_some_and(|extension| extension == "table") {
-            inspect::table(&path, Detail::Summary, &mut |line| {
+            inspect::table(&path, Detail::Operations, &mut |line| {
                 kinds.extend(line.field("index").map(str::to_owned));
                 Ok(())
             })

@@ -9,7 +9,8 @@ mod maps;
 
 use maps::{Map, Random, Writes, contents, key};
 use siltdb::{
-    Compression, Db, ErrorKind, Family, FamilyOptions, Options, Read, ScrubOptions,
+    Compression, Db, ErrorKind, Family, FamilyOptions, Options, Read, RetentionFloor, ScrubOptions,
+    archive::ArchiveOptions,
     backup::{Backups, CopyOptions},
     salvage::{ManifestState, salvage},
     testing::{Call, CallKind, Crash, Fault, FaultError, FaultSpan, Fs, ManualClock, MemFs},
@@ -890,4 +891,63 @@ fn each_call_of_a_freeze_may_fail_once() {
         check_files(&fs, &db, cold);
     }
     assert!(failed > 20, "{failed} calls failed");
+}
+
+/// The states from the floor on are read in either tier, and archives of them are made of either,
+/// through compactions, moves and kills. Below the floor nothing can be had.
+#[test]
+fn states_of_history_and_their_archives_come_from_either_tier() {
+    let fs = MemFs::new();
+    let (db, map) = filled(&fs);
+    let floor = db.set_retention_floor(RetentionFloor::Now).unwrap().unwrap();
+    let mut states = vec![(floor, map.clone())];
+    let mut map = map;
+    for round in 0..4_u64 {
+        let family = db.default_family();
+        for number in (round..KEYS).step_by(5) {
+            let value = format!("history {round} {number}").into_bytes();
+            family.put(key(number), &value).unwrap();
+            map.insert(key(number), value);
+        }
+        for number in (round * 7..KEYS).step_by(50) {
+            family.delete(key(number)).unwrap();
+            map.remove(&key(number));
+        }
+        states.push((db.snapshot().sequence(), map.clone()));
+        // Every version lies in the cold tier, then in the hot one.
+        if round % 2 == 0 { family.freeze() } else { family.thaw() }.unwrap();
+        db.compact().unwrap();
+        db.settle().unwrap();
+        if round % 2 == 0 {
+            family.freeze().unwrap();
+            assert_eq!(family.stats().hot_bytes, 0);
+        }
+        fs.create_dir_all(Path::new("archives")).unwrap();
+        let killed = fs.crash_clone(Crash::Kill);
+        let again = open(&killed);
+        for (index, (sequence, state)) in states.iter().enumerate() {
+            let what = format!("round {round}, at {sequence}");
+            compare(&db.snapshot_at(*sequence).unwrap(), state, &what);
+            let snapshot = again.snapshot_at(*sequence).unwrap();
+            compare(&snapshot, state, &format!("{what}, after a kill"));
+            let (path, copy) = (format!("archives/{index}.siltar"), format!("copy {index}"));
+            let options = ArchiveOptions::new().snapshot(&snapshot);
+            again.archive_with(&path, &options, &mut |_| ControlFlow::Continue(())).unwrap();
+            let imported = self::options(&killed).open(&copy).unwrap();
+            imported.import_archive(&path).unwrap();
+            compare(&imported, state, &format!("{what}, imported"));
+        }
+        let kind = db.snapshot_at(floor - 1).unwrap_err().kind();
+        assert_eq!(kind, ErrorKind::NotFound, "below the floor");
+    }
+    // Without a floor, the space of history comes back in the tier where it lies.
+    let family = db.default_family();
+    family.freeze().unwrap();
+    let before = family.stats().cold_bytes;
+    db.set_retention_floor(RetentionFloor::None).unwrap();
+    db.compact().unwrap();
+    family.freeze().unwrap();
+    let after = family.stats().cold_bytes;
+    assert!(after > 0 && after < before, "{after} of {before}");
+    compare(&db, &map, "without a floor");
 }

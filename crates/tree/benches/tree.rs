@@ -142,6 +142,7 @@ impl Bench {
             should_yield: &AtomicBool::new(false),
             mover: None,
             progress: None,
+            rate: None,
         })
     }
 

@@ -1,6 +1,7 @@
 //! What the tests of this floor share: references to tables that are not there, and seeds.
 
 pub mod model;
+pub mod simulation;
 pub mod world;
 
 use crate::{

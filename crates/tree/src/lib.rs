@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod merge_operator;
+pub mod strategy;
 pub mod options;
 pub mod memory;
 pub mod files;

@@ -19,16 +19,23 @@
 //! 10   key order, a name; `bytewise` without one
 //! 12   value threshold varint; absent: no value is separated
 //! 13   table kind varint: 2 B+tree; absent: block
+//! 14   compaction strategy u8: 1 tiered, 2 FIFO; absent: leveled
 //! 16   dictionary bytes varint
 //! 17   cold from level varint; absent: all tables are hot
 //! 19   TTL in ms varint; absent without one
 //! 21   blob files: | bytes of a file varint | garbage percent trigger varint |
+//! 22   tiered: runs varint; FIFO: bytes varint
+//! 23   tiered: space percent varint; FIFO: age in ms varint, 0 for none
 //! 24   level of the compression i8; absent: 3 for Zstandard
 //! 25   compression of level 0, 1, ...: | compression u8 | its level i8 |, ...
+//! 26   range tombstone percent varint, garbage percent varint
 //! 27   filter bits per key of level 0, 1, ...: u8, ...
 //! ```
 
-use crate::merge_operator::{MergeOperator, not_given};
+use crate::{
+    merge_operator::{MergeOperator, not_given},
+    strategy::{CompactionStrategy, FIFO_AGE, FIFO_BYTES, SPACE_PERCENT, TIERED_RUNS},
+};
 use siltdb_base::{
     codec::{ByteReader, put_varint},
     error::{Error, ErrorKind, Result},
@@ -38,7 +45,7 @@ use siltdb_disk::{
     fields::{FieldList, FieldsWriter, StoredField, UnknownFields, read_fields},
     options::{Compression, TableKind, TableOptions},
 };
-use std::{ops::RangeInclusive, sync::Arc};
+use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
 /// Level size ratios that are permitted.
 pub const LEVEL_SIZE_RATIO: RangeInclusive<u32> = 2..=100;
@@ -58,6 +65,13 @@ pub const KEY_ORDER_BYTES_MAX: usize = 255;
 /// Tombstone triggers that are permitted, in percent; one above 100 never triggers.
 pub const TOMBSTONE_PERCENT_TRIGGER: RangeInclusive<u32> = 1..=101;
 
+/// Range tombstone triggers that are permitted, in percent; one above 100 never triggers.
+pub const RANGE_TOMBSTONE_PERCENT_TRIGGER: RangeInclusive<u32> = 1..=101;
+
+/// Garbage triggers that are permitted, in percent; one above 100 never triggers. A rewrite that
+/// frees less than a twentieth would write twenty bytes for each that it frees.
+pub const GARBAGE_PERCENT_TRIGGER: RangeInclusive<u32> = 5..=101;
+
 /// Levels from which on tables may be cold: 0 is all of them, and one past the last is none.
 pub const COLD_FROM_LEVEL: RangeInclusive<u32> = 0..=LEVELS as u32;
 
@@ -73,14 +87,12 @@ pub const BLOB_FILE_BYTES: RangeInclusive<u64> = 4 << 10..=1 << 40;
 /// Garbage triggers of blob files that are permitted, in percent; one above 100 never triggers.
 pub const BLOB_GARBAGE_PERCENT_TRIGGER: RangeInclusive<u32> = 1..=101;
 
+/// The default of [`TreeOptions::garbage_percent_trigger`].
+const GARBAGE_PERCENT: u32 = 18;
+
 const FIELDS: FieldList = FieldList {
     of: "family options",
-    reserved: &[
-        (11, "prefix extractor"),
-        (14, "compaction strategy"),
-        (15, "compaction filter"),
-        (18, "encryption"),
-    ],
+    reserved: &[(11, "prefix extractor"), (15, "compaction filter"), (18, "encryption")],
 };
 
 /// The name of the order of keys without an encoding: that of their bytes.
@@ -117,6 +129,15 @@ pub struct TreeOptions {
     /// The part of a table's entries that are tombstones from which on it is compacted for their
     /// sake, in percent, in [`TOMBSTONE_PERCENT_TRIGGER`].
     pub tombstone_percent_trigger: u32,
+    /// The same for range tombstones alone, in percent, in [`RANGE_TOMBSTONE_PERCENT_TRIGGER`].
+    pub range_tombstone_percent_trigger: u32,
+    /// The part of a table that is expired, superseded or covered from which on it is rewritten, in
+    /// percent, in [`GARBAGE_PERCENT_TRIGGER`]. Expired bytes are known within 4 %, so by default
+    /// less than 22 % of a table is garbage in the end: 1.28 times what is live. A byte that is
+    /// freed then costs at most five that are written.
+    pub garbage_percent_trigger: u32,
+    /// How tables are merged.
+    pub compaction: CompactionStrategy,
     /// Tables from this level on belong to the cold tier, in [`COLD_FROM_LEVEL`].
     pub cold_from_level: u32,
     /// Values of this length or more go to blob files, in bytes, in [`VALUE_THRESHOLD`]; 0: none.
@@ -147,6 +168,9 @@ impl Default for TreeOptions {
             table_bytes_target: 32 << 20,
             base_level_bytes: 256 << 20,
             tombstone_percent_trigger: 50,
+            range_tombstone_percent_trigger: *RANGE_TOMBSTONE_PERCENT_TRIGGER.end(),
+            garbage_percent_trigger: GARBAGE_PERCENT,
+            compaction: CompactionStrategy::Leveled,
             cold_from_level: *COLD_FROM_LEVEL.end(),
             value_threshold: 0,
             blob_file_bytes: BLOB_FILE_BYTES_DEFAULT,
@@ -159,7 +183,8 @@ impl Default for TreeOptions {
 }
 
 impl TreeOptions {
-    /// Checks that every option is in its range.
+    /// Checks that every option is in its range, and that the strategy permits a merge operator if
+    /// there is one.
     ///
     /// # Errors
     /// `InvalidArgument`, naming the option.
@@ -174,6 +199,12 @@ impl TreeOptions {
         in_range("base_level_bytes", self.base_level_bytes, &BASE_LEVEL_BYTES)?;
         let percent = self.tombstone_percent_trigger;
         in_range("tombstone_percent_trigger", percent, &TOMBSTONE_PERCENT_TRIGGER)?;
+        let percent = self.range_tombstone_percent_trigger;
+        let range = RANGE_TOMBSTONE_PERCENT_TRIGGER;
+        in_range("range_tombstone_percent_trigger", percent, &range)?;
+        let percent = self.garbage_percent_trigger;
+        in_range("garbage_percent_trigger", percent, &GARBAGE_PERCENT_TRIGGER)?;
+        self.check_strategy()?;
         in_range("cold_from_level", self.cold_from_level, &COLD_FROM_LEVEL)?;
         if self.value_threshold != 0 {
             in_range("value_threshold", self.value_threshold, &VALUE_THRESHOLD)?;
@@ -266,11 +297,40 @@ impl TreeOptions {
         with_level(number?, level).ok()
     }
 
+    fn check_strategy(&self) -> Result<()> {
+        match self.compaction {
+            CompactionStrategy::Leveled => Ok(()),
+            CompactionStrategy::Tiered { runs_max, space_percent_max } => {
+                in_range("runs of the tiered strategy", runs_max, &TIERED_RUNS)?;
+                let name = "space percent of the tiered strategy";
+                in_range(name, space_percent_max, &SPACE_PERCENT)
+            }
+            CompactionStrategy::Fifo { bytes_max, age_max } => {
+                in_range("bytes of the FIFO strategy", bytes_max, &FIFO_BYTES)?;
+                if let Some(age) = age_max.filter(|age| !FIFO_AGE.contains(age)) {
+                    let permitted = format!("{:?} to {:?}", FIFO_AGE.start(), FIFO_AGE.end());
+                    return Err(Error::invalid("age of the FIFO strategy out of range")
+                        .with_mismatch(permitted, format_args!("{age:?}")));
+                }
+                match &self.merge_operator {
+                    None => Ok(()),
+                    Some(operator) => {
+                        Err(Error::invalid("the FIFO strategy permits no merge operator")
+                            .with_mismatch("no operator", operator.name())
+                            .with_hint(
+                                "a value that leaves would change the result of later operands",
+                            ))
+                    }
+                }
+            }
+        }
+    }
+
     /// Appends the encoding to `out`. Of the merge operator only the name is stored.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut fields = FieldsWriter::new(out, &self.unknown);
         fields.put_number(1, self.table.block_bytes as u64);
-        let [compression, level] = self.table.compression.to_bytes();
+        let [compression, _] = self.table.compression.to_bytes();
         fields.put(2, |value| value.push(compression));
         fields.put_number(3, u64::from(self.table.filter_bits_per_key));
         if let Some(operator) = &self.merge_operator {
@@ -284,12 +344,21 @@ impl TreeOptions {
         let order = self.key_order.as_deref().unwrap_or(BYTEWISE);
         fields.put(10, |value| value.extend_from_slice(order.as_bytes()));
         fields.put_count(12, self.value_threshold);
-        // Absent by default, so that versions that know one kind can open databases without others.
+        // Absent by default, so that versions without an option can open databases without it.
         if self.table.kind != TableKind::Block {
             fields.put_number(13, self.table.kind.to_number());
         }
+        self.encode_later(&mut fields);
+        fields.finish();
+    }
+
+    /// Appends the fields from 14 on, each of which is absent by default.
+    fn encode_later(&self, fields: &mut FieldsWriter<'_>) {
+        let parameters = self.strategy_parameters();
+        if let Some((kind, _)) = parameters {
+            fields.put(14, |value| value.push(kind));
+        }
         fields.put_count(16, self.table.dictionary_bytes.into());
-        // Absent by default, so that versions without tiers can open a database without them.
         if self.cold_from_level != *COLD_FROM_LEVEL.end() {
             fields.put_number(17, u64::from(self.cold_from_level));
         }
@@ -301,6 +370,11 @@ impl TreeOptions {
                 put_varint(value, u64::from(blobs.1));
             });
         }
+        if let Some((_, [first, second])) = parameters {
+            fields.put_number(22, first);
+            fields.put_number(23, second);
+        }
+        let [compression, level] = self.table.compression.to_bytes();
         if with_level(compression, None).ok() != Some(self.table.compression) {
             fields.put(24, |value| value.push(level));
         }
@@ -310,13 +384,52 @@ impl TreeOptions {
                 value.extend(levels.flat_map(|compression| compression.to_bytes()));
             });
         }
+        let triggers = (self.range_tombstone_percent_trigger, self.garbage_percent_trigger);
+        if triggers != (*RANGE_TOMBSTONE_PERCENT_TRIGGER.end(), GARBAGE_PERCENT) {
+            fields.put(26, |value| {
+                put_varint(value, u64::from(triggers.0));
+                put_varint(value, u64::from(triggers.1));
+            });
+        }
         if !self.filter_bits_per_level.is_empty() {
             fields.put(27, |value| {
                 // The check of options keeps them far below 256.
                 value.extend(self.filter_bits_per_level.iter().map(|&bits| bits as u8));
             });
         }
-        fields.finish();
+    }
+
+    /// The number of the strategy and its two parameters; `None` for the default strategy.
+    fn strategy_parameters(&self) -> Option<(u8, [u64; 2])> {
+        match self.compaction {
+            CompactionStrategy::Leveled => None,
+            CompactionStrategy::Tiered { runs_max, space_percent_max } => {
+                Some((1, [u64::from(runs_max), u64::from(space_percent_max)]))
+            }
+            CompactionStrategy::Fifo { bytes_max, age_max } => {
+                // In range, so below 2^48 ms.
+                Some((2, [bytes_max, age_max.map_or(0, |age| age.as_millis() as u64)]))
+            }
+        }
+    }
+
+    /// Reads a parameter of the strategy, of which the number has a lower tag.
+    fn decode_parameter(&mut self, tag: u64, value: &mut ByteReader<'_>) -> Result<()> {
+        match (&mut self.compaction, tag) {
+            (CompactionStrategy::Tiered { runs_max, .. }, 22) => *runs_max = value.varint_u32()?,
+            (CompactionStrategy::Tiered { space_percent_max, .. }, _) => {
+                *space_percent_max = value.varint_u32()?;
+            }
+            (CompactionStrategy::Fifo { bytes_max, .. }, 22) => *bytes_max = value.varint()?,
+            (CompactionStrategy::Fifo { age_max, .. }, _) => {
+                let ms = value.varint()?;
+                *age_max = (ms > 0).then(|| Duration::from_millis(ms));
+            }
+            (CompactionStrategy::Leveled, _) => {
+                return Err(Error::corruption("a parameter of no compaction strategy"));
+            }
+        }
+        Ok(())
     }
 
     /// Reads an encoding that fills all of `bytes`.
@@ -372,6 +485,15 @@ impl TreeOptions {
                 self.table.kind = TableKind::from_number(value.varint()?)
                     .ok_or_else(|| Error::new(ErrorKind::Unsupported, "unknown table kind"))?;
             }
+            _ => return self.decode_later(tag, value),
+        }
+        Ok(StoredField::Known)
+    }
+
+    /// Reads a field from 14 on.
+    fn decode_later(&mut self, tag: u64, value: &mut ByteReader<'_>) -> Result<StoredField> {
+        match tag {
+            14 => self.compaction = strategy_of(value.u8()?)?,
             16 => self.table.dictionary_bytes = value.varint_u32()?,
             17 => self.cold_from_level = value.varint_u32()?,
             19 => self.ttl_ms = value.varint()?,
@@ -379,6 +501,7 @@ impl TreeOptions {
                 self.blob_file_bytes = value.varint()?;
                 self.blob_garbage_percent_trigger = value.varint_u32()?;
             }
+            22 | 23 => self.decode_parameter(tag, value)?,
             24 => {
                 let [number, _] = self.table.compression.to_bytes();
                 self.table.compression = with_level(number, Some(value.u8()?))?;
@@ -388,6 +511,10 @@ impl TreeOptions {
                     let stored = [value.u8()?, value.u8()?];
                     self.compression_per_level.push(Compression::from_bytes(stored)?);
                 }
+            }
+            26 => {
+                self.range_tombstone_percent_trigger = value.varint_u32()?;
+                self.garbage_percent_trigger = value.varint_u32()?;
             }
             27 => {
                 let levels = value.take_all().iter();
@@ -409,6 +536,16 @@ fn with_level(number: u8, level: Option<u8>) -> Result<Compression> {
 /// What a list by level says of one; `None`, if it is empty.
 fn at_level<T: Copy>(list: &[T], level: usize) -> Option<T> {
     list.get(level).or(list.last()).copied()
+}
+
+/// The strategy of this number with its default parameters, which other fields replace.
+fn strategy_of(number: u8) -> Result<CompactionStrategy> {
+    match number {
+        1 => Ok(CompactionStrategy::tiered()),
+        2 => Ok(CompactionStrategy::Fifo { bytes_max: *FIFO_BYTES.end(), age_max: None }),
+        other => Err(Error::new(ErrorKind::Unsupported, "unknown compaction strategy of a family")
+            .with_mismatch("1 or 2", other)),
+    }
 }
 
 fn check_key_order(name: &str) -> Result<()> {

@@ -3,7 +3,10 @@
 pub mod plan;
 pub mod pick_small;
 pub mod pick_leveled;
+pub mod pick_tiered;
 pub mod pick_garbage;
+pub mod pick_fifo;
+pub mod strategy;
 pub mod garbage_watch;
 pub mod pick_range;
 pub mod pick_tier;

@@ -13,7 +13,7 @@ use rocksdb::{
 };
 use siltdb_bench::engine::{
     Arm, Batch, Class, Codec, Config, Direction, Durability, Engine, Facts, Failure, Result,
-    Session, TableKind, Write,
+    Session, TableKind, Values, Write,
 };
 use std::{
     path::Path,
@@ -24,6 +24,8 @@ use std::{
 
 /// Memtables of a family that may be full before writers wait for a flush.
 const MEMTABLES_MAX: i32 = 4;
+/// The shortest value that the variant with blob files separates, in bytes: as at siltdb.
+const SEPARATED_FROM: u64 = 1 << 10;
 /// Least number of background threads, so that a compaction does not hold up a flush.
 const JOBS_MIN: i32 = 2;
 /// Tables are handed to the device in pieces of this size, so that no sync writes a whole table.
@@ -31,6 +33,13 @@ const TABLE_SYNC_BYTES: u64 = 1 << 20;
 /// The build of the linked library.
 const BUILD: &str =
     if cfg!(feature = "source") { "built from source" } else { "portable prebuilt build" };
+
+/// Bytes of the cache: what write buffers leave of the memory, if that is bounded.
+pub fn cache_bytes(config: &Config) -> usize {
+    let buffers = config.write_buffer_bytes * MEMTABLES_MAX as u64;
+    let of_memory = |memory: u64| memory.saturating_sub(buffers);
+    config.memory_bytes.map_or(config.cache_bytes, of_memory) as usize
+}
 
 /// An open database and the names of its column families.
 pub struct Rocksdb {
@@ -76,6 +85,14 @@ fn family_options(config: &Config, cache: &Cache) -> Options {
         Codec::None => DBCompressionType::None,
         Codec::Lz4 => DBCompressionType::Lz4,
     });
+    if config.values == Values::Separated {
+        options.set_enable_blob_files(true);
+        options.set_min_blob_size(SEPARATED_FROM);
+        options.set_enable_blob_gc(true);
+        if config.codec == Codec::Lz4 {
+            options.set_blob_compression_type(DBCompressionType::Lz4);
+        }
+    }
     if let Some(runs) = config.level0_runs {
         options.set_level_zero_file_num_compaction_trigger(runs as i32);
     }
@@ -85,6 +102,10 @@ fn family_options(config: &Config, cache: &Cache) -> Options {
         options.set_level_compaction_dynamic_level_bytes(true);
         let mut table = BlockBasedOptions::default();
         table.set_block_cache(cache);
+        // Where memory is bounded, what lies outside of the cache would not be.
+        let is_bounded = config.memory_bytes.is_some();
+        table.set_cache_index_and_filter_blocks(is_bounded);
+        table.set_pin_l0_filter_and_index_blocks_in_cache(is_bounded);
         table.set_bloom_filter(f64::from(config.bloom_bits_per_key), false);
         options.set_block_based_table_factory(&table);
     }
@@ -135,11 +156,12 @@ impl Engine for Rocksdb {
             Arm::Defaults => "its own defaults".to_owned(),
             Arm::Equal => format!(
                 "memtable {} MiB x {MEMTABLES_MAX}, LRU cache {} MiB, index and filter blocks \
-                 outside it, full filter {} bits a key, {jobs} background jobs, {jobs} \
+                 {place} it, full filter {} bits a key, {jobs} background jobs, {jobs} \
                  subcompactions, dynamic levels, pipelined writes",
                 config.write_buffer_bytes >> 20,
-                config.cache_bytes >> 20,
+                cache_bytes(config) >> 20,
                 config.bloom_bits_per_key,
+                place = if config.memory_bytes.is_some() { "inside" } else { "outside" },
                 jobs = jobs(),
             ),
         };
@@ -151,7 +173,7 @@ impl Engine for Rocksdb {
         if config.table == TableKind::Btree {
             return Err(Failure::unsupported("no B+tree tables"));
         }
-        let cache = Cache::new_lru_cache(config.cache_bytes as usize);
+        let cache = Cache::new_lru_cache(cache_bytes(config));
         let families: Vec<String> = (0..config.families).map(family_name).collect();
         let described = families.iter().map(|name| (name, family_options(config, &cache)));
         let options = database_options(config, &cache);

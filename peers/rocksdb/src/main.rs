@@ -14,6 +14,7 @@ use transactional::{Pessimistic, Transactional};
 fn main() -> ExitCode {
     serve(&[
         Entry::of::<Rocksdb>(),
+        Entry::of::<Rocksdb>().with_separation("rocksdb-blobs"),
         Entry::of::<Transactional<OptimisticTransactionDB>>(),
         Entry::of::<Transactional<Pessimistic>>(),
     ])

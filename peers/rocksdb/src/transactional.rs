@@ -10,7 +10,7 @@
 //! runs in the background, and leaves the memtables in memory.
 
 use crate::{
-    adapter::{Rocksdb, database_options},
+    adapter::{Rocksdb, cache_bytes, database_options},
     walk,
 };
 use rocksdb::{
@@ -270,7 +270,7 @@ impl<D: Kind> Engine for Transactional<D> {
         if config.table == TableKind::Btree {
             return Err(Failure::unsupported("no B+tree tables"));
         }
-        let cache = Cache::new_lru_cache(config.cache_bytes as usize);
+        let cache = Cache::new_lru_cache(cache_bytes(config));
         let options = database_options(config, &cache);
         let db = D::open(&options, &dir.join("data"))?;
         Ok(Self { db, durability: config.durability })

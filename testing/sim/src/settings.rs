@@ -3,7 +3,10 @@
 //! They decide the conditions of a run, not its operations.
 
 use crate::{draw::Draw, keys::KeyShape, operator::Operator};
-use siltdb::{Compression, Durability, FamilyOptions, KeyOrder, Options, ReadIo, TableKind};
+use siltdb::{
+    CompactionStrategy, Compression, Durability, FamilyOptions, KeyOrder, Options, ReadIo,
+    TableKind,
+};
 use siltdb_base::{clock::ManualClock, fs::mem::MemFs};
 use std::{sync::Arc, time::Duration};
 
@@ -103,6 +106,10 @@ pub struct FamilySettings {
     base_level_bytes: u64,
     level_size_ratio: u32,
     level0_runs: u32,
+    compaction: CompactionStrategy,
+    tombstone_percent: u32,
+    range_tombstone_percent: u32,
+    garbage_percent: u32,
     cold_from_level: u32,
     value_threshold: u64,
     blob_file_bytes: u64,
@@ -157,6 +164,17 @@ impl FamilySettings {
             base_level_bytes: draw.pick(&[4 << 10, 32 << 10, 256 << 20]),
             level_size_ratio: draw.pick(&[2, 4, 10]),
             level0_runs: draw.pick(&[1, 2, 4]),
+            // A value that leaves a FIFO family by itself would not be where the model expects it.
+            compaction: match draw.below(2) {
+                0 => CompactionStrategy::Leveled,
+                _ => CompactionStrategy::Tiered {
+                    runs_max: draw.pick(&[2, 3, 5]),
+                    space_percent_max: draw.pick(&[10, 100, 1000]),
+                },
+            },
+            tombstone_percent: draw.pick(&[50, 50, 10, 101]),
+            range_tombstone_percent: draw.pick(&[101, 101, 10]),
+            garbage_percent: draw.pick(&[18, 18, 5, 101]),
             cold_from_level: draw.pick(&[7, 7, 6, 2, 1, 0]),
             // Most values are short; many reach the smallest threshold.
             value_threshold: draw.pick(&[0, 0, 32, 32, 100]),
@@ -193,6 +211,10 @@ impl FamilySettings {
             .base_level_bytes(self.base_level_bytes)
             .level_size_ratio(self.level_size_ratio)
             .level0_runs(self.level0_runs)
+            .compaction(self.compaction)
+            .tombstone_percent(self.tombstone_percent)
+            .range_tombstone_percent(self.range_tombstone_percent)
+            .garbage_percent(self.garbage_percent)
             .cold_from_level(self.cold_from_level)
             .value_threshold(self.value_threshold)
             .blob_file_bytes(self.blob_file_bytes)

@@ -104,7 +104,6 @@ fn family_options() -> FamilyOptions {
     FamilyOptions::new()
         .block_bytes(1 << 10)
         .compression(Compression::Lz4)
-        .value_threshold(40)
         .merge_operator(Arc::new(Operator::Append))
 }
 
@@ -122,9 +121,19 @@ fn state(db: &Db) -> siltdb::Result<State> {
     Ok(state)
 }
 
-fn commit(db: &Db, families: &[Family], round: u32, draw: &mut Draw) -> siltdb::Result<()> {
+/// The name of the family with B+tree tables. It has no merges.
+const TREES: &str = "trees";
+
+fn commit(
+    db: &Db,
+    families: &[Family],
+    round: u32,
+    [draw, draw_trees]: &mut [Draw; 2],
+) -> siltdb::Result<()> {
     let mut batch = WriteBatch::new();
     for family in families {
+        let is_tree = family.name() == TREES;
+        let draw = if is_tree { &mut *draw_trees } else { &mut *draw };
         let key = |draw: &mut Draw| format!("key:{:03}", draw.below(40));
         let len = draw.within(10..=90) as usize;
         let value = if draw.chance(1, 2) { vec![b'v'; len] } else { draw.bytes(len) };
@@ -132,6 +141,7 @@ fn commit(db: &Db, families: &[Family], round: u32, draw: &mut Draw) -> siltdb::
         batch.put(family, key(draw), round.to_le_bytes())?;
         match draw.below(6) {
             0 => batch.delete(family, key(draw))?,
+            1 if is_tree => batch.delete(family, key(draw))?,
             1 => batch.merge(family, key(draw), b"+")?,
             2 => {
                 let (a, b) = (key(draw), key(draw));
@@ -151,9 +161,9 @@ fn sample(end: End) -> Sample {
         let db = options(&fs).open(DIRECTORY)?;
         let other = db.create_family("other", family_options())?;
         let trees = family_options().table_kind(TableKind::BTree).compression(Compression::None);
-        let trees = db.create_family("trees", trees)?;
+        let trees = db.create_family(TREES, trees)?;
         let families = [db.default_family(), other, trees];
-        let mut draw = Draw::new(3, 3);
+        let mut draw = [Draw::new(3, 3), Draw::new(5, 5)];
         let (mut older, mut ever) = (MemFs::new(), Ever::new());
         for round in 0..24 {
             commit(&db, &families, round, &mut draw)?;

@@ -1,8 +1,8 @@
 //! Tests of all parts at a small size: each reports its figures after reading back its data.
 
 use super::{
-    Amount, Counts, LEFT_BYTES_MAX, Most, PARTS, Rounds, backups, copies, families, followers,
-    reads, space, steps, syncs,
+    Amount, Counts, LEFT_BYTES_MAX, Most, PARTS, Rounds, backups, budget, copies, families,
+    followers, reads, space, steps, syncs,
 };
 use crate::{
     engine::{Failure, Result},
@@ -49,7 +49,7 @@ fn each_bar_stands_once_and_its_part_tells_it() {
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), count);
-    assert!(PARTS.iter().all(|part| !part.bars.is_empty() && part.seconds <= 180));
+    assert!(PARTS.iter().all(|part| !part.bars.is_empty() && part.seconds <= 600));
 }
 
 #[test]
@@ -78,6 +78,8 @@ fn reads_pass_deletes_and_fold_operands() {
     assert!(value >= 1.0, "a flush that folds hands over each byte at least once: {value}");
     let large = told(60, |dir, teller| reads::large_value(dir, 1 << 20, teller));
     are_measured(&large, &["writes/memory"]);
+    let budget = told(120, |dir, teller| budget::within("memory/8-mib", dir, 8, teller));
+    are_measured(&budget, &["memory/8-mib"]);
 }
 
 #[test]

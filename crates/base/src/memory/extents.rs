@@ -10,12 +10,17 @@
 //! come back. What is out leaves no trace here: memory that is full costs nothing, however small
 //! its units.
 //!
+//! A chunk can be closed: nothing is taken from it any more. Once all that was out came back, it is
+//! vacant, and the next chunk that is added takes its place.
+//!
 //! # Invariants
-//! 1. Each unit belongs to one extent that is out, or to one gap. None of them crosses the border
-//!    of a chunk, and no two gaps touch. This holds as long as what comes back was out.
+//! 1. Each unit of an open chunk belongs to one extent that is out, or to one gap. None of them
+//!    crosses the border of a chunk, and no two gaps touch. A closed chunk has no gaps. This holds
+//!    as long as what comes back was out.
 //! 2. The first and the last unit of each gap have its tag, and no other unit has one.
 //! 3. A gap is in the bin of its length once, at the index that its tag has. The bit of a bin says
 //!    whether there is a gap in it.
+//! 4. Each chunk counts its units that are out.
 
 use std::{
     collections::HashMap,
@@ -63,6 +68,23 @@ pub struct Extents {
     /// The first units of the gaps of each length.
     bins: Vec<Vec<u32>>,
     filled: u128,
+    chunks: Vec<ChunkUnits>,
+}
+
+/// What is known of a chunk.
+#[derive(Clone, Copy, Debug)]
+struct ChunkUnits {
+    /// Units that are out (4).
+    out: u32,
+    state: ChunkState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ChunkState {
+    Open,
+    Closed,
+    /// Closed, and all units came back.
+    Vacant,
 }
 
 /// The bin of gaps of this length.
@@ -92,17 +114,46 @@ impl Extents {
     pub fn new(chunk_units: u32) -> Self {
         assert!((1..=1 << 16).contains(&chunk_units), "{chunk_units} units of a chunk");
         let bins = vec![Vec::new(); bin_of(chunk_units) as usize + 1];
-        Self { chunk_units, units: 0, tags: HashMap::default(), bins, filled: 0 }
+        let (tags, chunks) = (HashMap::default(), Vec::new());
+        Self { chunk_units, units: 0, tags, bins, filled: 0, chunks }
     }
 
-    /// Adds a chunk; its units follow those before it.
+    /// Adds a chunk, and returns its index: that of a vacant one, or else the next.
     ///
     /// # Panics
     /// If the number of units would exceed 32 bits.
-    pub fn grow(&mut self) {
-        let end = self.units.checked_add(self.chunk_units).expect("too many chunks");
-        self.put_gap(self.units, self.chunk_units);
-        self.units = end;
+    pub fn grow(&mut self) -> usize {
+        let added = ChunkUnits { out: 0, state: ChunkState::Open };
+        let vacant = self.chunks.iter().position(|chunk| chunk.state == ChunkState::Vacant);
+        let index = vacant.unwrap_or(self.chunks.len());
+        match self.chunks.get_mut(index) {
+            Some(chunk) => *chunk = added,
+            None => {
+                self.units = self.units.checked_add(self.chunk_units).expect("too many chunks");
+                self.chunks.push(added);
+            }
+        }
+        // By the last line there are less than 2^32 units.
+        self.put_gap(index as u32 * self.chunk_units, self.chunk_units);
+        index
+    }
+
+    /// Closes the open chunk that has the fewest units out, and returns its index and how many
+    /// these are. With none it is vacant at once.
+    ///
+    /// Cost: a look at each gap.
+    pub fn close_one(&mut self) -> Option<(usize, u32)> {
+        let open = self.chunks.iter().enumerate().filter(|(_, it)| it.state == ChunkState::Open);
+        let (index, _) = open.min_by_key(|(_, chunk)| chunk.out)?;
+        let units = index as u32 * self.chunk_units..(index as u32 + 1) * self.chunk_units;
+        let gaps: Vec<u32> =
+            self.bins.iter().flatten().copied().filter(|first| units.contains(first)).collect();
+        for first in gaps {
+            self.remove_gap(first);
+        }
+        let chunk = &mut self.chunks[index];
+        chunk.state = if chunk.out == 0 { ChunkState::Vacant } else { ChunkState::Closed };
+        Some((index, chunk.out))
     }
 
     /// The first of `length` units that were free, if there is a gap to take them from.
@@ -121,19 +172,29 @@ impl Extents {
         if whole > length {
             self.put_gap(first + length, whole - length);
         }
+        self.chunks[(first / self.chunk_units) as usize].out += length;
         Some(first)
     }
 
     /// Takes back the extent of `length` units that begins with the unit `first`. It must be out:
-    /// that is not checked but where a gap begins or ends with the same unit.
+    /// that is not checked but where a gap begins or ends with the same unit. Returns the index of
+    /// its chunk, if that is vacant now.
     ///
     /// # Panics
     /// If there is no such extent, as far as that is checked.
-    pub fn give(&mut self, first: u32, length: u32) {
+    pub fn give(&mut self, first: u32, length: u32) -> Option<usize> {
         let (mut start, mut end) = (first, first + length);
         let is_within = length > 0 && end <= self.units;
         let is_free = [first, end - 1].iter().any(|unit| self.tags.contains_key(unit));
         assert!(is_within && !is_free, "unit {first} begins no extent that is out");
+        let index = (first / self.chunk_units) as usize;
+        let chunk = &mut self.chunks[index];
+        chunk.out = chunk.out.checked_sub(length).expect("by (4) its units are counted");
+        if chunk.state != ChunkState::Open {
+            let is_vacant = chunk.out == 0;
+            chunk.state = if is_vacant { ChunkState::Vacant } else { ChunkState::Closed };
+            return is_vacant.then_some(index);
+        }
         if !end.is_multiple_of(self.chunk_units) && self.tags.contains_key(&end) {
             end += self.remove_gap(end);
         }
@@ -144,6 +205,7 @@ impl Extents {
             self.remove_gap(start);
         }
         self.put_gap(start, end - start);
+        None
     }
 
     fn put_gap(&mut self, first: u32, length: u32) {

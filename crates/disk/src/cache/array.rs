@@ -8,6 +8,7 @@ use arc_swap::ArcSwapOption;
 use siltdb_base::hint::prefetch_bytes;
 use std::{
     mem::ManuallyDrop,
+    ops::Range,
     ptr,
     sync::{
         Arc,
@@ -197,6 +198,11 @@ impl<T> Array<T> {
             }
             Some(_) => {}
         }
+        self.evict(index)
+    }
+
+    /// Takes the value out of a slot that holds one; returns the bytes freed.
+    fn evict(&self, index: usize) -> usize {
         // By (4): before the slot is emptied.
         self.occupied[index / SLOTS_PER_WORD].fetch_and(!bit_of(index), Ordering::Relaxed);
         self.take(index)
@@ -237,6 +243,26 @@ impl<T: Send + Sync> Sweep for Array<T> {
         }
         // Relaxed: a hint.
         self.is_missed.store(false, Ordering::Relaxed);
+        swept
+    }
+
+    fn sweep_out(&self, places: &[Range<usize>]) -> Swept {
+        let mut swept = Swept { freed: 0, evicted: 0, next: None };
+        for (word, occupied) in self.occupied.iter().enumerate() {
+            // Acquire pairs with the Release of an insertion.
+            let mut bits = occupied.load(Ordering::Acquire);
+            while bits != 0 {
+                let index = word * SLOTS_PER_WORD + bits.trailing_zeros() as usize;
+                bits &= bits - 1;
+                // Relaxed: what is missed here leaves when the hand comes by.
+                let front = self.slots[index].front.load(Ordering::Relaxed);
+                if places.iter().any(|place| place.contains(&front)) {
+                    let freed = self.evict(index);
+                    swept.freed += freed;
+                    swept.evicted += u64::from(freed > 0);
+                }
+            }
+        }
         swept
     }
 }

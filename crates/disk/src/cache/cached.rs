@@ -1,7 +1,7 @@
 //! What a cache keeps: values with what it must know of them, and how the hand passes over them.
 
 use std::{
-    ops::Deref,
+    ops::{Deref, Range},
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -66,6 +66,9 @@ pub(super) trait Sweep: Send + Sync {
     /// Passes over the slots from `from` on until `wanted` bytes are free or the array ends, and
     /// spares at most `patience` marked values.
     fn sweep(&self, from: usize, wanted: usize, patience: &mut usize) -> Swept;
+
+    /// Evicts the values that lie at one of the `places` in memory, marked or not.
+    fn sweep_out(&self, places: &[Range<usize>]) -> Swept;
 }
 
 /// What one pass of the hand did.

@@ -1,6 +1,8 @@
 //! Slots, the hand, and the budget under concurrent readers.
 
 use super::{cached::HELD_OVERHEAD_BYTES, *};
+use bytes::Bytes;
+use siltdb_base::memory::region::Margins;
 
 fn cache(capacity: usize) -> (Arc<Budget>, Arc<Cache>) {
     let budget = Arc::new(Budget::new(1 << 30));
@@ -318,4 +320,97 @@ fn tables_within_the_capacity_leave_the_less_for_values() {
     budget.release(Part::Tables, 12_000);
     slots.insert(7, &held(1));
     assert_eq!((cache.stats().bytes, cache.stats().capacity), (2_000, 5_000));
+}
+
+#[test]
+fn what_others_of_the_budget_take_values_leave() {
+    let budget = Arc::new(Budget::new(20_000).reserving(10_000));
+    let cache = Cache::new(Arc::clone(&budget), 10_000, TableMemory::Within);
+    let slots = Slots::new(&cache, 20);
+    let fill = || {
+        for index in 0..20 {
+            slots.insert(index, &held(1));
+        }
+        cache.fit();
+        cache.stats().bytes
+    };
+    assert_eq!(fill(), 8_000, "a ninth is for gaps");
+    // What is reserved for memtables is theirs, used or not.
+    budget.charge(Part::Memtables, 10_000);
+    assert_eq!(fill(), 8_000);
+    budget.charge(Part::IdleMemtables, 2_000);
+    assert_eq!(fill(), 7_000);
+    for part in [Part::Transactions, Part::Cursors, Part::Jobs, Part::Feeds] {
+        budget.charge(part, 3_000);
+        assert_eq!(fill(), 4_000, "{part:?}");
+        budget.release(part, 3_000);
+    }
+    budget.charge(Part::Jobs, 1 << 20);
+    assert_eq!(fill(), 0, "less than a value is left: a sixteenth");
+}
+
+#[test]
+fn what_readers_hold_outside_of_the_cache_values_leave() {
+    const MARGINS: Margins = Margins { front: 0, back: 0 };
+    let budget = Arc::new(Budget::new(20_000));
+    let cache = Cache::new(Arc::clone(&budget), 20_000, TableMemory::Within);
+    let slots: Slots<Lying> = Slots::new(&cache, 20);
+    let capacity = cache.stats().capacity;
+    let pinned = cache.region().copy_beside(&[0; 9_000], MARGINS).freeze();
+    assert_eq!(cache.pinned_bytes(), 9_000);
+    assert_eq!(cache.stats().capacity, capacity - 8_000);
+    for index in 0..20 {
+        let bytes = cache.region().copy_beside(&[1; 1_000], MARGINS).freeze();
+        slots.insert(index, &Arc::new(Cached::new(Lying(bytes), 1_000)));
+    }
+    let bytes = cache.stats().bytes;
+    assert!(bytes > 5_000 && bytes <= capacity - 7_000, "{bytes} of {capacity}");
+    drop(pinned);
+    assert_eq!((cache.stats().capacity, budget.total()), (capacity, cache.stats().bytes));
+}
+
+/// A value that lies in the region of the cache.
+struct Lying(Bytes);
+
+impl Cacheable for Lying {
+    const FRONT_BYTES: usize = 8;
+
+    fn front(&self) -> *const u8 {
+        self.0.as_ptr()
+    }
+
+    fn layout(&self) -> u64 {
+        0
+    }
+}
+
+#[test]
+fn the_region_gives_memory_back_when_others_take_it() {
+    const VALUE: usize = 200 << 10;
+    const MARGINS: Margins = Margins { front: 0, back: 0 };
+    let budget = Arc::new(Budget::new(64 << 20));
+    let cache = Cache::new(Arc::clone(&budget), 64 << 20, TableMemory::Within);
+    let slots: Slots<Lying> = Slots::new(&cache, 400);
+    let fill = || {
+        for index in 0..400 {
+            let bytes = cache.region().copy(&[1; VALUE], MARGINS).freeze();
+            slots.insert(index, &Arc::new(Cached::new(Lying(bytes), VALUE)));
+        }
+    };
+    fill();
+    let memory = || budget.used(Part::BlockMemory);
+    let before = memory();
+    assert!(before > 48 << 20 && budget.total() <= 64 << 20, "{before} bytes");
+    let kept = slots.get(399).or_else(|| slots.get(3));
+    budget.charge(Part::Transactions, 40 << 20);
+    cache.fit();
+    // A chunk whose value is held stays.
+    assert!(memory() <= 28 << 20, "{} bytes", memory());
+    assert!(cache.stats().bytes > 8 << 20, "the rest stays of use");
+    drop(kept);
+    fill();
+    assert!(budget.total() <= 64 << 20, "{} bytes", budget.total());
+    budget.release(Part::Transactions, 40 << 20);
+    fill();
+    assert!(memory() > 48 << 20, "it grows again: {} bytes", memory());
 }

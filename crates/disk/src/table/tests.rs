@@ -26,7 +26,7 @@ use crate::{
 use siltdb_base::{
     budget::{Budget, Part},
     cursor::{Direction, EntryCursor},
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     fs::{File, ReadIo, WriteFile},
     id::{SequenceNumber, TableUid},
     key::{Entry, EntryKind, LookupKey, compare},

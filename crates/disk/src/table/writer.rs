@@ -22,12 +22,13 @@ use crate::{
     table_meta::{KeySpan, RangeEnd, TableMeta},
 };
 use siltdb_base::{
+    budget::Charge,
     checksum::xxh3,
     error::{Error, Result},
     fs::WriteFile,
     id::{SequenceNumber, TableUid},
     key::{Entry, compare},
-    limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX},
+    limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX, WRITE_BUFFER_BYTES},
     slice::Slice,
     tombstone::{Fragments, RangeTombstone},
 };
@@ -36,6 +37,12 @@ use std::cmp::Ordering;
 /// Longest value that is copied into a block, in bytes: none that may be compressed is longer. The
 /// tests of this floor have a shorter one, so that they reach it.
 const COPIED_BYTES_MAX: usize = if cfg!(test) { 100 << 10 } else { COMPRESSED_RAW_BYTES_MAX };
+
+/// Bytes that a key takes until the filter is written: its hash, and its bits, twice.
+const HASH_BYTES: usize = 12;
+
+/// The charge of a writer changes by multiples of this.
+const CHARGE_STEP_BYTES: usize = 64 << 10;
 
 /// Bytes an expiring value has in front.
 const EXPIRY_BYTES: usize = 8;
@@ -78,6 +85,7 @@ pub struct TableWriter<'f> {
     created_ms: u64,
     raw: Vec<u8>,
     frame: Vec<u8>,
+    charge: Option<Charge>,
 }
 
 impl<'f> TableWriter<'f> {
@@ -125,6 +133,28 @@ impl<'f> TableWriter<'f> {
             created_ms: 0,
             raw: Vec::new(),
             frame: Vec::new(),
+            charge: None,
+        }
+    }
+
+    /// Has `charge` follow the memory that the writer takes, in steps of 64 KiB.
+    #[must_use]
+    pub fn with_charge(mut self, charge: Charge) -> Self {
+        self.charge = Some(charge);
+        self.recharge();
+        self
+    }
+
+    /// Called once a block.
+    fn recharge(&mut self) {
+        let Some(charge) = &mut self.charge else { return };
+        // What is encoded of the filter lies beside the hashes in the end.
+        let filter = self.filter.count() as usize * HASH_BYTES;
+        let buffers = self.raw.capacity() + self.frame.capacity() + self.options.block_bytes;
+        let bytes = filter + self.index.raw_bytes() + buffers + WRITE_BUFFER_BYTES;
+        let charged = bytes.next_multiple_of(CHARGE_STEP_BYTES);
+        if charged != charge.bytes() {
+            charge.resize(charged);
         }
     }
 
@@ -266,6 +296,7 @@ impl<'f> TableWriter<'f> {
         self.total.merge(sealed.stats());
         self.first_key.get_or_insert(first_key);
         self.last = Some((last.0.to_vec(), last.1));
+        self.recharge();
         Ok(())
     }
 
@@ -479,6 +510,7 @@ impl<'f> TableWriter<'f> {
     }
 
     fn append_frame(&mut self) -> Result<()> {
+        self.recharge();
         self.file.append(&self.frame)?;
         self.written += self.frame.len() as u64;
         Ok(())

@@ -59,6 +59,7 @@ pub fn create_archive(
     on_progress: OnProgress<'_>,
 ) -> Result<ArchiveInfo> {
     database.health.check_open()?;
+    let _charge = database.memory.charge_copy();
     // A close waits for this call.
     let mut watched = |progress: CopyProgress| match database.health.check_open() {
         Ok(()) => on_progress(progress),

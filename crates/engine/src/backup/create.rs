@@ -76,6 +76,7 @@ pub fn create_backup(
     on_progress: OnProgress<'_>,
 ) -> Result<Backup> {
     database.health.check()?;
+    let _charge = database.memory.charge_copy();
     // A close waits for this call.
     let mut watched = |progress: CopyProgress| match database.health.check_open() {
         Ok(()) => on_progress(progress),
@@ -322,7 +323,7 @@ impl HeldObjects {
             Some(other)
                 if last < self.last
                     && !self.sources.iter().any(is_it)
-                    && !tables.any(|table| is_listed(table)) =>
+                    && !tables.any(is_listed) =>
             {
                 Err(Error::invalid("the directory holds foreign backups, of another database")
                     .with_mismatch(other, dir.display())

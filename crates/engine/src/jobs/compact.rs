@@ -163,8 +163,12 @@ fn writers(database: &Database, failing: &[JobOf]) -> WriteLoad {
     {
         return WriteLoad::Idle;
     }
-    let is_half_full = database.log.memory_bytes() >= database.options.memtable_bytes as u64 / 2;
-    if is_half_full { WriteLoad::Heavy } else { WriteLoad::Light }
+    let generation_bytes = database.options.generation_bytes() as u64;
+    if database.log.memory_bytes() >= generation_bytes / 2 {
+        WriteLoad::Heavy
+    } else {
+        WriteLoad::Light
+    }
 }
 
 /// Whether a job of another family would fail with the same error.
@@ -179,22 +183,43 @@ fn is_everywhere(error: &Error) -> bool {
 pub fn run_plan(database: &Database, family: &FamilyData, plan: Plan) -> Result<()> {
     lock(&database.background.jobs).compactions += 1;
     let result = match plan.kind {
+        PlanKind::DeleteOnly if plan.reason == Reason::Fifo => remove(database, family, &plan),
         PlanKind::TrivialMove | PlanKind::DeleteOnly => {
-            install(database, plan.edit_changes(family.id), None)
+            install(database, plan.edit_changes(family.id), None).map(|()| Outcome::Done)
         }
-        PlanKind::Rewrite => merge(database, family, &plan),
+        PlanKind::Rewrite => merge(database, family, &plan).map(|()| Outcome::Done),
     };
     family.tree.end_plan(&plan);
     let result = match result {
         // The manual compaction that cancelled the plan does its work, or a caller cancelled it.
         Err(error) if error.kind() == ErrorKind::Closed && plan.is_given_up() => Ok(()),
-        result => result.inspect(|()| count_plan(database, &plan)),
+        Ok(Outcome::Done) => {
+            count_plan(database, &plan);
+            Ok(())
+        }
+        result => result.map(|_| ()),
     };
     // The plan pins its inputs, which the purge must be able to remove.
     drop(plan);
     ended(database, JobOf::Family(family.id), result, |jobs| jobs.compactions -= 1)?;
     database.background.work.raise();
     Ok(())
+}
+
+/// How a plan ended that did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    Done,
+    /// A snapshot that began after the plan was made needs its tables.
+    Withdrawn,
+}
+
+/// Removes tables of which a reader at the present sees entries, unless a snapshot sees some.
+fn remove(database: &Database, family: &FamilyData, plan: &Plan) -> Result<Outcome> {
+    let oldest = plan.tables().map(|table| table.sequence_min()).min();
+    let removal = database.snapshots.begin_removal(oldest.unwrap_or_default());
+    let Some(_removal) = removal else { return Ok(Outcome::Withdrawn) };
+    install(database, plan.edit_changes(family.id), None).map(|()| Outcome::Done)
 }
 
 fn count_plan(database: &Database, plan: &Plan) {

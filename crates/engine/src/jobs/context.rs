@@ -16,7 +16,10 @@ use siltdb_disk::edit::Change;
 use siltdb_tree::{
     memory::Generation,
     options::TreeOptions,
-    rewrite::job::{BlobMover, JobContext},
+    rewrite::{
+        job::{BlobMover, JobContext},
+        write_rate::RateUse,
+    },
 };
 
 /// Calls `work` with what a job needs of the database.
@@ -40,6 +43,7 @@ pub fn with_context<T>(
         should_yield: database.backpressure.should_yield(),
         mover: Some(&Mover { database }),
         progress: None,
+        rate: database.backpressure.rate.as_ref().map(|rate| (rate, RateUse::Counts)),
     })
 }
 

@@ -37,7 +37,7 @@ pub fn settle_replayed(database: &Database) -> Result<()> {
         (frozen.number, frozen.segments.len(), frozen.bytes)
     };
     if segments <= LEFT_SEGMENTS_MAX {
-        let memtable = database.options.memtable_bytes as u64;
+        let memtable = database.options.generation_bytes() as u64;
         if bytes <= REPLAY_BYTES_MAX.min(memtable / LEFT_PART) {
             lock(&database.background.jobs).left = Some(generation);
         }

@@ -46,12 +46,20 @@ pub struct CompactControl<'a> {
     token: &'a CancelToken,
     progress: CompactProgress,
     on_progress: &'a mut dyn FnMut(CompactProgress),
+    /// How often all compactions were cancelled before this one began.
+    cancels: Option<u64>,
 }
 
 impl<'a> CompactControl<'a> {
     /// A compaction that `token` cancels, and that calls `on_progress` after each step.
     pub fn new(token: &'a CancelToken, on_progress: &'a mut dyn FnMut(CompactProgress)) -> Self {
-        Self { token, progress: CompactProgress::default(), on_progress }
+        Self { token, progress: CompactProgress::default(), on_progress, cancels: None }
+    }
+
+    /// Begins the compaction, unless that was done: a later [`cancel_compactions`] ends it, also
+    /// between two families. Returns how often all compactions were cancelled before.
+    pub fn begin(&mut self, database: &Database) -> u64 {
+        *self.cancels.get_or_insert_with(|| database.background.cancels())
     }
 
     /// The token that cancels it.
@@ -153,7 +161,7 @@ fn carry_out(
     (range, mut pause): (Option<KeySpan>, Option<Pause<'_>>),
     control: &mut CompactControl<'_>,
 ) -> Result<()> {
-    let cancels = database.background.cancels();
+    let cancels = control.begin(database);
     // A table that moves meanwhile would count as one that came later.
     let _numbers = family.tree.keep_numbers();
     wait_for_plans(database, family, family.tree.plans_begun(), control.token)?;

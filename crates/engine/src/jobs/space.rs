@@ -1,5 +1,5 @@
-//! What the engine adds to the search for garbage: the stripes and the time, and the range deletes
-//! that are worth a flush.
+//! What the engine adds to the search for garbage: the stripes and the time, and the deletions that
+//! are worth a flush.
 //!
 //! This module runs no job.
 
@@ -21,17 +21,21 @@ pub fn stripes(database: &Database) -> Stripes {
 
 /// What decides now whether an entry is garbage.
 pub fn moment(database: &Database) -> Moment {
-    Moment { stripes: stripes(database), now_ms: database.options.clock.settled_ms() }
+    Moment {
+        stripes: stripes(database),
+        newest_snapshot: database.snapshots.newest(),
+        now_ms: database.options.clock.settled_ms(),
+    }
 }
 
-/// If range deletes in memory cover tables that are worth a flush, freezes the active generation.
+/// If deletions in memory are worth a flush for what goes then, freezes the active generation.
 /// In this case it also makes the flush of a generation due that was left to the log.
 ///
-/// Returns whether there was one of these. Otherwise the covered tables would stay until a memtable
+/// Returns whether there was one of these. Otherwise what they delete would stay until a memtable
 /// is full, perhaps for ever.
 ///
-/// To be called when writers are idle. Cost: a load for each family in memory, and for a family
-/// with range deletes there, a look at each of its tables.
+/// To be called when writers are idle. Cost: for each family in memory, a look at each of its
+/// tables and at some entries of its memtables.
 pub fn freeze_what_covers(database: &Database, moment: &Moment) -> bool {
     let families = database.catalog.families.load();
     let holders = database.catalog.families.holders().all();

@@ -125,6 +125,9 @@ impl Workers {
     pub fn end(&self, database: &Database) {
         // Release pairs with the acquire in `is_ending`.
         database.background.ending.store(true, Ordering::Release);
+        if let Some(rate) = &database.backpressure.rate {
+            rate.end();
+        }
         database.background.work.raise();
         database.log.work.raise();
         database.log.sync_work.raise();

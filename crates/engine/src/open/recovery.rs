@@ -272,8 +272,8 @@ fn load(
     slots.check_tables((&files, cold.as_ref()), &known.log)?;
     let time = Arc::new(forward_clock(&options, known.log.time));
     options.clock = Arc::clone(&time) as Arc<dyn Clock>;
-    let families_known = (known.next_family, known.log.families);
-    let mut replay = Replay::new(target, &memory.arenas, families_known, options.memtable_bytes)
+    let known_ids = (known.next_family, known.log.families);
+    let mut replay = Replay::new(target, &memory.arenas, known_ids, options.generation_bytes())
         .with_prepared(known.log.prepared.clone());
     let blobs = Arc::new(Blobs::open(Arc::clone(&directory), &known.log.blob_files)?);
     let mut loss = BlobLoss::new(&blobs, known.log.synced);
@@ -324,7 +324,7 @@ fn forward_clock(options: &EngineOptions, stored: StoredTime) -> ForwardClock {
 
 /// The log that continues at `start`.
 fn new_wal(directory: &Arc<dyn Fs>, options: &EngineOptions, start: &LogStart, seed: u64) -> Wal {
-    let usual = options.memtable_bytes as u64 * SEGMENT_SLACK + SEGMENT_HEADER_BYTES as u64;
+    let usual = options.generation_bytes() as u64 * SEGMENT_SLACK + SEGMENT_HEADER_BYTES as u64;
     let (usual, random) = (usual.next_multiple_of(8), Random::new(Some(seed)));
     Wal::new(Arc::clone(directory), options.log_io, usual, start, random)
         .with_pins(Pins::new(retention(options)))

@@ -69,3 +69,32 @@ fn a_cache_beyond_the_budget_is_refused() {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("cache_bytes is more than memory_budget"), "{error}");
 }
+
+#[test]
+fn four_generations_leave_a_quarter_of_the_budget() {
+    for (budget, generation) in [(512, 32), (160, 30), (64, 12)] {
+        let options = options(budget * MIB, None);
+        options.check().unwrap();
+        assert_eq!(options.generation_bytes(), generation * MIB);
+        assert_eq!(options.memtables_reserved(), 4 * generation * MIB);
+        assert_eq!(options.cache_bytes_max(), (budget - 4 * generation) * MIB);
+    }
+    let least = sizes(2 * MEMTABLE_BYTES_MIN, MEMTABLE_BYTES_MIN);
+    assert_eq!(least.generation_bytes(), MEMTABLE_BYTES_MIN);
+    // The cache that was asked for is not reserved for memtables.
+    let options = options(320 * MIB, Some(300 * MIB));
+    assert_eq!(options.memtables_reserved(), 20 * MIB);
+}
+
+#[test]
+fn a_background_rate_is_none_or_at_least_the_lowest() {
+    let check =
+        |background_rate| EngineOptions { background_rate, ..EngineOptions::default() }.check();
+    for rate in [0, BACKGROUND_RATE_MIN, u64::MAX] {
+        check(rate).unwrap();
+    }
+    for rate in [1, BACKGROUND_RATE_MIN - 1] {
+        let error = check(rate).unwrap_err();
+        assert!(error.to_string().contains("background_rate is too small"), "{error}");
+    }
+}

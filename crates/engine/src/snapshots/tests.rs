@@ -128,3 +128,36 @@ fn a_flush_waits_until_its_inputs_are_wholly_published() {
     let both = [(b"early".to_vec(), b"1".to_vec()), (b"late".to_vec(), b"2".to_vec())];
     assert_eq!(contents(&reopened, "default", None), both);
 }
+
+#[test]
+fn a_removal_begins_only_if_no_snapshot_sees_what_is_removed() {
+    let snapshots = Arc::new(Snapshots::default());
+    let begins = |oldest| snapshots.begin_removal(SequenceNumber(oldest)).is_some();
+    assert!(begins(5));
+    let older = snapshots.take(|| SequenceNumber(4));
+    assert!(begins(5) && !begins(4) && snapshots.newest() == Some(SequenceNumber(4)));
+    // One that reads at the present sees it, too.
+    let present = snapshots.take(|| SequenceNumber(9));
+    assert!(!begins(5) && !begins(9) && begins(10));
+    drop((older, present));
+    assert!(begins(0));
+    snapshots.set_floor(Some(SequenceNumber(9)));
+    assert!(!begins(20));
+}
+
+#[test]
+fn no_snapshot_begins_during_a_removal() {
+    let snapshots = Arc::new(Snapshots::default());
+    let removal = snapshots.begin_removal(SequenceNumber(5)).unwrap();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let registry = Arc::clone(&snapshots);
+    let reader = std::thread::spawn(move || {
+        let snapshot = registry.take(|| SequenceNumber(9));
+        sender.send(snapshot.sequence()).unwrap();
+    });
+    let waited = receiver.recv_timeout(std::time::Duration::from_millis(50));
+    assert!(waited.is_err(), "a snapshot began: {waited:?}");
+    drop(removal);
+    assert_eq!(receiver.recv(), Ok(SequenceNumber(9)));
+    reader.join().unwrap();
+}

@@ -49,11 +49,11 @@ impl Default for ArenaOptions {
 
 /// The chunks of all memtables of a database.
 ///
-/// Chunks in use are charged to [`ArenaOptions::part`]. Idle ones are not, as a memtable that was
-/// dropped must not look as if it still had to be flushed. Whenever chunks are given back, there
-/// are no more idle ones than are in use, and at most [`ArenaOptions::idle_bytes_max`]. Whenever
-/// one is taken or given back, idle ones are within [`ArenaOptions::pooled_bytes_max`] less what is
-/// in use.
+/// Chunks in use are charged to [`ArenaOptions::part`], and idle ones to [`Part::IdleMemtables`]: a
+/// memtable that was dropped must not look as if it still had to be flushed. Whenever chunks are
+/// given back, there are no more idle ones than are in use, and at most
+/// [`ArenaOptions::idle_bytes_max`]. Whenever one is taken or given back, idle ones are within
+/// [`ArenaOptions::pooled_bytes_max`] less what is in use.
 ///
 /// # Thread safety
 /// Any thread may take and give.
@@ -126,6 +126,7 @@ impl ArenaPool {
         let mut surplus = Vec::new();
         let recycled = {
             let mut idle = self.idle();
+            let before = idle.bytes;
             let found = idle.chunks.iter().rposition(|chunk| chunk.bytes() == bytes);
             let recycled = found.map(|index| {
                 idle.bytes -= bytes;
@@ -133,6 +134,7 @@ impl ArenaPool {
             });
             let used = self.budget.used(self.options.part);
             idle.shrink(self.options.pooled_bytes_max.saturating_sub(used), &mut surplus);
+            self.budget.release(Part::IdleMemtables, before - idle.bytes);
             recycled
         };
         // Unmapping takes long, so it happens after the lock was left; and before more is mapped.
@@ -154,14 +156,23 @@ impl ArenaPool {
         let used = self.budget.used(self.options.part);
         let room = self.options.pooled_bytes_max.saturating_sub(used);
         let idle_max = used.min(self.options.idle_bytes_max).min(room);
+        let before = idle.bytes;
         for chunk in chunks.extract_if(.., is_regular) {
             idle.bytes += chunk.bytes();
             idle.chunks.push(chunk);
         }
         idle.shrink(idle_max, chunks);
+        self.budget.charge(Part::IdleMemtables, idle.bytes);
+        self.budget.release(Part::IdleMemtables, before);
         // Unmapping takes long, so it happens after the lock was left.
         drop(idle);
         chunks.clear();
+    }
+}
+
+impl Drop for ArenaPool {
+    fn drop(&mut self) {
+        self.budget.release(Part::IdleMemtables, self.idle_bytes());
     }
 }
 

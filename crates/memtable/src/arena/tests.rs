@@ -79,12 +79,15 @@ fn no_more_chunks_wait_for_their_next_use_than_are_in_use_and_no_more_than_the_b
     assert_eq!(state(), (11, 0));
     drop(a);
     assert_eq!(state(), (6, 3), "no more than the bound");
+    assert_eq!(budget.used(Part::IdleMemtables), 3 * CHUNK);
     drop(b);
     assert_eq!(state(), (2, 2), "no more than are in use");
     let d = arena_of(1);
     assert_eq!(state(), (3, 1), "used again");
+    assert_eq!(budget.used(Part::IdleMemtables), CHUNK);
     drop((c, d));
     assert_eq!(state(), (0, 0), "nothing is kept when none is in use");
+    assert_eq!(budget.total(), 0);
 }
 
 #[test]

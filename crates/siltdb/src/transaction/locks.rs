@@ -102,7 +102,7 @@ impl Transaction {
         // The state is unlocked while the call waits, so that another thread can roll back.
         drop(state);
         engine.lock(&holder, family, (target, mode), self.shared.options.lock_timeout)?;
-        let state: &State = &*self.shared.active()?;
+        let state: &mut State = &mut *self.shared.active()?;
         if !state.locks.as_ref().is_some_and(|locks| Arc::ptr_eq(locks, &holder)) {
             return Err(Error::invalid("the transaction was reset while it waited for a lock"));
         }

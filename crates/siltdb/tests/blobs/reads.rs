@@ -278,10 +278,9 @@ fn a_stream_that_is_shorter_or_longer_than_said_or_fails_writes_nothing() {
     assert_eq!(error.kind(), siltdb::ErrorKind::InvalidArgument);
     assert_eq!(db.get(b"k").unwrap(), None);
     family.put_reader(b"k", 100, &[1; 100][..]).unwrap();
-    let (name, bytes) = blob_files(&fs, "db").remove(0);
-    // The last record of the file.
+    let (name, bytes) = blob_files(&fs, "db").pop().unwrap();
+    // The last record of the last file.
     fs.bytes_flip(&std::path::Path::new("db").join(&name), bytes - 10, 4).unwrap();
-    drop(db);
     let db = open(&fs.crash_clone(siltdb::testing::Crash::Kill));
     assert_eq!(db.get(b"k").unwrap(), None, "the damaged tail of the log was never synced");
 }

@@ -2,6 +2,8 @@
 //!
 //! It removes nothing: a purge asks it which files are in use.
 
+mod closed;
+
 use crate::files::{
     key_slice::{cut_to_slice, visible_range},
     table_file::{MissingFile, Remover, TableFile},
@@ -18,7 +20,7 @@ use siltdb_base::{
 use siltdb_disk::{
     cache::Cache,
     edit::{TableReference, tier::Tier},
-    table::{FoundEntry, Table, TableFilter, TableScan},
+    table::{FoundEntry, Table, TableFilter, TableProbe, TableScan},
     table_meta::{KeySpan, TableMeta},
 };
 use std::{
@@ -200,7 +202,7 @@ impl OpenFiles {
         let open = file.find_open(reference.offset);
         let open = open.filter(|table| *table.meta() == reference.meta);
         let (table, narrow) = (open.map_or_else(OnceLock::new, OnceLock::from), OnceLock::new());
-        let (filter, opening) = (OnceLock::new(), Mutex::default());
+        let (filter, probe, opening) = (OnceLock::new(), OnceLock::new(), Mutex::default());
         Ok(Arc::new(OpenReference {
             reference,
             range,
@@ -208,6 +210,7 @@ impl OpenFiles {
             files,
             filter,
             table,
+            probe,
             opening,
             narrow,
         }))
@@ -307,6 +310,8 @@ pub struct OpenReference {
     /// Read by the first lookup, unless the table is open.
     filter: OnceLock<TableFilter>,
     table: OnceLock<Arc<Table>>,
+    /// For lookups while there is no memory to hold the table open.
+    probe: OnceLock<TableProbe>,
     /// Held while the filter is being read or the table opened.
     opening: Mutex<()>,
     /// The range tombstones of a reference that narrows its table.
@@ -459,7 +464,11 @@ impl OpenReference {
     /// # Errors
     /// What opening the table fails with.
     pub fn tombstones(&self) -> Result<&Arc<Fragments>> {
-        Ok(self.seen_of(self.table()?.tombstones()))
+        match (self.table.get(), self.narrow.get()) {
+            (None, Some(seen)) => Ok(seen),
+            (None, None) if !self.may_stay_open() => self.read_tombstones(),
+            _ => Ok(self.seen_of(self.table()?.tombstones())),
+        }
     }
 
     /// What is seen through this reference of `whole`, the range tombstones of its table.
@@ -515,8 +524,10 @@ impl OpenReference {
     ) -> Result<Option<R>> {
         match self.table.get() {
             Some(table) => table.get(key, visible, look),
-            None if self.filter()?.may_contain(key) => self.open()?.get(key, visible, look),
-            None => Ok(None),
+            None => match self.filter.get() {
+                Some(filter) if !filter.may_contain(key) => Ok(None),
+                _ => self.get_closed(key, visible, look),
+            },
         }
     }
 

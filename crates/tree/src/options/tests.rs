@@ -40,6 +40,9 @@ fn unusual() -> TreeOptions {
         table_bytes_target: 1 << 20,
         base_level_bytes: 5 << 20,
         tombstone_percent_trigger: 101,
+        range_tombstone_percent_trigger: 20,
+        garbage_percent_trigger: 30,
+        compaction: CompactionStrategy::Tiered { runs_max: 3, space_percent_max: 150 },
         cold_from_level: 5,
         value_threshold: 4096,
         blob_file_bytes: 1 << 20,
@@ -100,8 +103,10 @@ fn options_of_later_versions_are_kept_or_refused_by_name() {
     let mut again = Vec::new();
     read.encode(&mut again);
     assert_eq!(again, later);
+    let error = TreeOptions::decode(&[16, 1, 0], &find).unwrap_err();
+    assert!(error.to_string().contains("family options: compression dictionary"), "{error}");
     let error = TreeOptions::decode(&[14, 1, 0], &find).unwrap_err();
-    assert!(error.to_string().contains("family options: compaction strategy"), "{error}");
+    assert!(error.to_string().contains("unknown compaction strategy"), "{error}");
 }
 
 #[test]
@@ -131,6 +136,10 @@ fn limits_are_accepted_and_one_past_them_is_not() {
     assert!(check(&|options| options.blob_garbage_percent_trigger = 101));
     assert!(!check(&|options| options.blob_garbage_percent_trigger = 102));
     assert!(!check(&|options| options.tombstone_percent_trigger = 0));
+    assert!(check(&|options| options.range_tombstone_percent_trigger = 1));
+    assert!(!check(&|options| options.range_tombstone_percent_trigger = 102));
+    assert!(check(&|options| options.garbage_percent_trigger = 101));
+    assert!(!check(&|options| options.garbage_percent_trigger = 4));
     assert!(check(&|options| options.cold_from_level = 7));
     assert!(!check(&|options| options.cold_from_level = 8));
     let name = |bytes: usize| Some("n".repeat(bytes).into());
@@ -223,4 +232,43 @@ fn what_this_build_cannot_write_is_named_and_replaced_on_request() {
     read.check_writable().unwrap();
     assert_eq!(read.table_at(6).compression, Compression::Lz4);
     assert_eq!(read.table_at(6).filter_bits_per_key, 32);
+}
+
+#[test]
+fn strategies_round_trip_and_check_their_parameters() {
+    let tiered =
+        |runs_max, space_percent_max| CompactionStrategy::Tiered { runs_max, space_percent_max };
+    let fifo = |bytes_max, age_ms: Option<u64>| CompactionStrategy::Fifo {
+        bytes_max,
+        age_max: age_ms.map(Duration::from_millis),
+    };
+    let with = |compaction| TreeOptions { compaction, ..TreeOptions::default() };
+    for strategy in [tiered(2, 10), tiered(5, 10_000), fifo(1 << 10, None), fifo(1 << 60, Some(1))]
+    {
+        let mut bytes = Vec::new();
+        with(strategy).check().unwrap();
+        with(strategy).encode(&mut bytes);
+        assert_eq!(TreeOptions::decode(&bytes, &find).unwrap().compaction, strategy);
+    }
+    let refused = [
+        tiered(1, 200),
+        tiered(6, 200),
+        tiered(4, 9),
+        tiered(4, 10_001),
+        fifo((1 << 10) - 1, None),
+        fifo((1 << 60) + 1, None),
+        fifo(1 << 20, Some(0)),
+        fifo(1 << 20, Some((1 << 48) + 1)),
+    ];
+    for strategy in refused {
+        let error = with(strategy).check().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{strategy:?}");
+    }
+    // An operand would get another result when its value leaves.
+    let counter = TreeOptions { merge_operator: find("append"), ..with(fifo(1 << 20, None)) };
+    assert!(counter.check().unwrap_err().to_string().contains("merge operator"));
+    // A number that is not known, and a parameter without a strategy.
+    let decode = |bytes: &[u8]| TreeOptions::decode(bytes, &find).unwrap_err().kind();
+    assert_eq!(decode(&[14, 1, 3]), ErrorKind::Unsupported);
+    assert_eq!(decode(&[22, 1, 3]), ErrorKind::Corruption);
 }

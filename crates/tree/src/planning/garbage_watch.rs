@@ -7,8 +7,10 @@ use crate::{
     files::covered::Covered,
     files::version::Version,
     options::TreeOptions,
+    planning::pick_fifo::pick_leaving,
     planning::pick_garbage::{Moment, next_expiry_ms, pick_drop, pick_rewrite},
     planning::plan::{Busy, Plan},
+    strategy::CompactionStrategy,
 };
 use siltdb_base::{id::SequenceNumber, sync::lock};
 use std::sync::{Arc, Mutex, Weak};
@@ -38,29 +40,47 @@ struct Quiet {
     version: Weak<Version>,
     snapshots: Vec<SequenceNumber>,
     floor: Option<SequenceNumber>,
+    rules: Rules,
     until_ms: u64,
 }
 
+/// The options that decide what is rewritten.
+type Rules = (CompactionStrategy, u32);
+
+fn rules(options: &TreeOptions) -> Rules {
+    (options.compaction, options.garbage_percent_trigger)
+}
+
 impl Quiet {
-    fn is_of(&self, version: &Arc<Version>) -> bool {
-        std::ptr::eq(self.version.as_ptr(), Arc::as_ptr(version))
+    fn is_of(&self, version: &Arc<Version>, options: &TreeOptions) -> bool {
+        std::ptr::eq(self.version.as_ptr(), Arc::as_ptr(version)) && self.rules == rules(options)
     }
 }
 
 impl GarbageWatch {
-    /// The removal of the tables that no reader can see anything of any more, noted in `busy` if
-    /// there are any.
+    /// The removal of the tables that leave a FIFO tree, or that no reader can see anything of any
+    /// more, noted in `busy` if there are any.
     ///
-    /// Cost: nothing, if since the last call that found nothing neither the tables, the snapshots
-    /// nor the retention floor have changed and nothing has expired. Else a look at each table, and
-    /// three reads for each that is new and has range tombstones.
+    /// Cost: for a FIFO tree, a look at each table. Else nothing, if since the last call that found
+    /// nothing neither the tables, the snapshots, the retention floor nor the options have changed
+    /// and nothing has expired. Else a look at each table, and three reads for each that is new and
+    /// has range tombstones.
     pub fn begin_drop(
         &self,
         version: impl Fn() -> Arc<Version>,
         busy: &Mutex<Busy>,
         moment: &Moment,
+        options: &TreeOptions,
     ) -> Option<Plan> {
-        self.begin(version, busy, moment, |version, known, busy| {
+        if let CompactionStrategy::Fifo { .. } = options.compaction {
+            let mut busy = lock(busy);
+            let leaving = pick_leaving(&version(), options, &busy, moment);
+            if let Some(plan) = leaving.filter(|_| !busy.is_paused()) {
+                busy.begin(&plan);
+                return Some(plan);
+            }
+        }
+        self.begin(version, busy, (moment, options), |version, known, busy| {
             pick_drop(version, &known.covered, busy, moment)
         })
     }
@@ -74,7 +94,7 @@ impl GarbageWatch {
         moment: &Moment,
         options: &TreeOptions,
     ) -> Option<Plan> {
-        self.begin(version, busy, moment, |version, known, busy| {
+        self.begin(version, busy, (moment, options), |version, known, busy| {
             // Both pickers see one version, so that "nothing found" holds for that version.
             let plan = pick_drop(version, &known.covered, busy, moment)
                 .or_else(|| pick_rewrite(version, &known.covered, options, busy, moment));
@@ -84,7 +104,8 @@ impl GarbageWatch {
                     version: Arc::downgrade(version),
                     snapshots: moment.stripes.snapshots().to_vec(),
                     floor: moment.stripes.floor(),
-                    until_ms: next_expiry_ms(version, moment.now_ms).unwrap_or(u64::MAX),
+                    rules: rules(options),
+                    until_ms: next_expiry_ms(version, options, moment.now_ms).unwrap_or(u64::MAX),
                 });
             }
             plan
@@ -95,13 +116,13 @@ impl GarbageWatch {
         &self,
         version: impl Fn() -> Arc<Version>,
         busy: &Mutex<Busy>,
-        moment: &Moment,
+        (moment, options): (&Moment, &TreeOptions),
         pick: impl FnOnce(&Arc<Version>, &mut Known, &Busy) -> Option<Plan>,
     ) -> Option<Plan> {
         let mut known = lock(&self.known_io);
         let before = version();
         let is_quiet = known.quiet.as_ref().is_some_and(|quiet| {
-            quiet.is_of(&before)
+            quiet.is_of(&before, options)
                 && quiet.snapshots == moment.stripes.snapshots()
                 && quiet.floor == moment.stripes.floor()
                 && moment.now_ms < quiet.until_ms
@@ -135,9 +156,10 @@ impl GarbageWatch {
     /// Until when nothing of `version` becomes garbage by time alone, in ms since 1970, if it was
     /// found to have none. A snapshot that goes may make some.
     #[must_use]
-    pub fn quiet_until_ms(&self, version: &Arc<Version>) -> Option<u64> {
+    pub fn quiet_until_ms(&self, version: &Arc<Version>, options: &TreeOptions) -> Option<u64> {
         let known = lock(&self.known_io);
-        known.quiet.as_ref().filter(|quiet| quiet.is_of(version)).map(|quiet| quiet.until_ms)
+        let quiet = known.quiet.as_ref().filter(|quiet| quiet.is_of(version, options));
+        quiet.map(|quiet| quiet.until_ms)
     }
 }
 

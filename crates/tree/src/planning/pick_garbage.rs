@@ -17,26 +17,32 @@ use crate::{
     planning::pick_leveled::limits,
     planning::plan::{Busy, Plan, PlanInput, PlanKind, Reason},
     retain::stripes::Stripes,
+    strategy::CompactionStrategy,
 };
-use siltdb_base::limits::LEVELS;
+use siltdb_base::{cursor::EntryCursor, id::SequenceNumber, key::EntryKind, limits::LEVELS};
 use std::{collections::HashSet, sync::Arc};
-
-/// The part of a table that must be garbage for it to be rewritten, in thousandths. Expired bytes
-/// are known within 4 %, so less than 22 % of a table is garbage in the end: 1.28 times what is
-/// live. A byte that is freed costs at most five that are written.
-const GARBAGE_THOUSANDTHS: u64 = 180;
 
 /// Memtables are flushed for the sake of tables that their range tombstones cover if this many
 /// times the size of these reaches [`TreeOptions::base_level_bytes`].
 const FLUSHED_PART: u64 = 64;
+
+/// Entries of a memtable that are looked at to tell what part of them deletes.
+const SAMPLED_ENTRIES: u64 = 256;
 
 /// What decides whether something is garbage.
 #[derive(Clone, Debug)]
 pub struct Moment {
     /// The snapshots and the present from which the database is looked at.
     pub stripes: Stripes,
+    /// The newest live snapshot. Unlike the stripes, it tells one that reads at the present.
+    pub newest_snapshot: Option<SequenceNumber>,
     /// The wall time that decides expiry, in ms since 1970.
     pub now_ms: u64,
+}
+
+/// The part of a table that must be garbage for it to be rewritten, in thousandths.
+fn wasteful_thousandths(options: &TreeOptions) -> u64 {
+    u64::from(options.garbage_percent_trigger) * 10
 }
 
 /// The removal of all tables that no reader can see anything of, and that no running plan takes;
@@ -113,7 +119,7 @@ fn hides_nothing(
 }
 
 /// The rewrite of a table that is garbage for a fair part, together with such neighbours. `None` if
-/// there is none, or all are taken by running plans.
+/// there is none, or all are taken by running plans. Tables of a FIFO family leave as they are.
 ///
 /// Cost: a look at each table; no IO.
 #[must_use]
@@ -124,8 +130,11 @@ pub fn pick_rewrite(
     busy: &Busy,
     moment: &Moment,
 ) -> Option<Plan> {
+    if matches!(options.compaction, CompactionStrategy::Fifo { .. }) {
+        return None;
+    }
     let is_wasteful = |table: &Arc<OpenReference>| {
-        garbage_thousandths(table, covered, moment) >= GARBAGE_THOUSANDTHS
+        garbage_thousandths(table, covered, moment) >= wasteful_thousandths(options)
             && !busy.holds(table.id())
     };
     let bytes_max = limits(options).widen_bytes_max;
@@ -172,8 +181,11 @@ fn thousandths(bytes: u64, all: u64) -> u64 {
     bytes * 1000 / all.max(1)
 }
 
-/// Whether the range tombstones in `memory` cover tables that are worth a flush of it, because they
-/// go then. They must be a fair part of all tables, and make up for the syncs of new files.
+/// Whether the tombstones in `memory` delete so much of the tables that it is worth a flush of it,
+/// because that goes then. It must be a fair part of all tables, and make up for the syncs of new
+/// files. Range tombstones count for the tables that they cover whole, others for an entry each.
+///
+/// Cost: a look at each table, and at some entries of a memtable that might delete that much.
 #[must_use]
 pub fn is_worth_flush(
     memory: &Memtables,
@@ -186,32 +198,60 @@ pub fn is_worth_flush(
         .filter(|memtable| memtable.range_tombstones() > 0)
         .map(|memtable| memtable.tombstones())
         .collect();
-    if tombstones.is_empty() {
-        return false;
-    }
     let goes = |table: &OpenReference| {
         tombstones
             .iter()
             .filter_map(|tombstones| covered_whole(tombstones, table))
             .any(|to| !moment.stripes.separate(table.sequence_min(), to))
     };
-    let (mut all, mut going) = (0, 0);
+    let (mut all, mut entries, mut going) = (0, 0, 0);
     for (_, table) in version.tables() {
         all += table.bytes();
+        entries += table.meta().entries;
         going += if goes(table) { table.bytes() } else { 0 };
     }
-    thousandths(going, all) >= GARBAGE_THOUSANDTHS
-        && going * FLUSHED_PART >= options.base_level_bytes
+    let is_due = |going: u64| {
+        thousandths(going, all) >= wasteful_thousandths(options)
+            && going * FLUSHED_PART >= options.base_level_bytes
+    };
+    // A snapshot may need what is deleted.
+    let are_seen = !moment.stripes.snapshots().is_empty() || moment.stripes.floor().is_some();
+    is_due(going) || !are_seen && is_due(deleted(memory, all / u64::max(entries, 1), &is_due))
+}
+
+/// About how many bytes of tables point tombstones in `memory` delete, if an entry takes
+/// `entry_bytes` there and so much `is_due` that it matters.
+fn deleted(memory: &Memtables, entry_bytes: u64, is_due: &dyn Fn(u64) -> bool) -> u64 {
+    let entries: u64 = memory.tables().iter().map(|table| table.memtable.entries()).sum();
+    if !is_due(entries * entry_bytes) {
+        return 0;
+    }
+    let tombstones = memory.tables().iter().map(|table| {
+        let (mut cursor, mut seen, mut deleting) = (table.memtable.cursor(), 0, 0);
+        // A memtable that cannot be read deletes nothing here; its flush says what is wrong.
+        let mut go_on = cursor.seek_to_first();
+        while let (Ok(()), Some(entry)) = (&go_on, cursor.entry()) {
+            deleting +=
+                u64::from(matches!(entry.kind, EntryKind::Delete | EntryKind::SingleDelete));
+            seen += 1;
+            if seen == SAMPLED_ENTRIES {
+                break;
+            }
+            go_on = cursor.next();
+        }
+        table.memtable.entries() * deleting / u64::max(seen, 1)
+    });
+    tombstones.sum::<u64>() * entry_bytes
 }
 
 /// When there may be more garbage by time alone, in ms since 1970. It is the next moment after
 /// `now_ms` at which a table has expired as a whole, or for a part that calls for a rewrite. `None`
 /// if there is none.
 #[must_use]
-pub fn next_expiry_ms(version: &Version, now_ms: u64) -> Option<u64> {
+pub fn next_expiry_ms(version: &Version, options: &TreeOptions, now_ms: u64) -> Option<u64> {
     let next = |table: &Arc<OpenReference>| {
         let meta = table.meta();
-        let (mut bytes, due) = (0, meta.logical_bytes * GARBAGE_THOUSANDTHS / 1000);
+        let (mut bytes, due) = (0, meta.logical_bytes * wasteful_thousandths(options) / 1000);
         let part = meta.garbage.expiring().iter().find(|bucket| {
             bytes += bucket.bytes;
             bytes >= due && bucket.until_ms > now_ms

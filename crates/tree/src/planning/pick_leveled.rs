@@ -71,7 +71,7 @@ pub enum WriteLoad {
 
 impl WriteLoad {
     /// How many times as much as otherwise calls for a compaction of level 0.
-    fn factor(self) -> u64 {
+    pub(crate) fn factor(self) -> u64 {
         match self {
             Self::Idle | Self::Light | Self::Heavy => 1,
             Self::Throttled => LAGGING_FACTOR,
@@ -483,11 +483,14 @@ fn is_worth_syncs(bytes: u64, options: &TreeOptions) -> bool {
     bytes * REPLACING_PART >= options.base_level_bytes
 }
 
-fn is_dense(table: &OpenReference, options: &TreeOptions) -> bool {
+/// Whether so much of the table are tombstones, or range tombstones, that it goes down for them.
+pub(crate) fn is_dense(table: &OpenReference, options: &TreeOptions) -> bool {
     let meta = table.meta();
     let tombstones = meta.point_tombstones + meta.range_tombstones;
     let all = meta.entries + meta.range_tombstones;
-    tombstones > 0 && tombstones * 100 >= all * u64::from(options.tombstone_percent_trigger)
+    let reaches = |count: u64, percent: u32| count > 0 && count * 100 >= all * u64::from(percent);
+    reaches(tombstones, options.tombstone_percent_trigger)
+        || reaches(meta.range_tombstones, options.range_tombstone_percent_trigger)
 }
 
 #[cfg(test)]

@@ -7,7 +7,9 @@ use crate::{
     files::version::Version,
     options::TreeOptions,
     planning::pick_leveled::{Targets, below_level0, limits, move_isolated},
+    planning::pick_tiered::merge_all,
     planning::plan::{Busy, Plan, PlanInput, PlanKind, Reason, bring_down},
+    strategy::CompactionStrategy,
 };
 use siltdb_base::{
     cancel::CancelToken,
@@ -71,7 +73,8 @@ pub enum Step {
 
 /// The next step of compacting what `request` asks for. The topmost level that has some of it goes
 /// to the next one that has, until all lies in one level. What came later than the request does not
-/// count.
+/// count. A full request merges all runs of a tiered tree at once. Tables of a FIFO tree stay as
+/// they are, because a merge would mix their ages.
 #[must_use]
 pub fn plan_request(
     version: &Version,
@@ -79,6 +82,9 @@ pub fn plan_request(
     options: &TreeOptions,
     busy: &Busy,
 ) -> Step {
+    if matches!(options.compaction, CompactionStrategy::Fifo { .. }) {
+        return Step::Done;
+    }
     let Some(range) = request.range.clone().or_else(|| version.range()) else { return Step::Done };
     let touched = |level: usize| -> Vec<usize> {
         let level = &version.levels()[level];
@@ -87,8 +93,14 @@ pub fn plan_request(
     };
     let mut levels = (0..LEVELS).filter(|&level| !touched(level).is_empty());
     let Some(top) = levels.next() else { return Step::Done };
-    if levels.next().is_none() && top > 0 {
+    let is_one = levels.next().is_none();
+    if is_one && top > 0 {
         return plan_rewrite(version, top, &range, request, options, busy);
+    }
+    let is_tiered = matches!(options.compaction, CompactionStrategy::Tiered { .. });
+    if is_tiered && !is_one && request.range.is_none() {
+        let plan = merge_all(version, top, request.newest);
+        return if busy.conflicts(&plan) { Step::Wait } else { Step::Plan(plan) };
     }
     if top == 0 {
         let to = below_level0(version, &Targets::new(&version.bytes(), options));

@@ -73,6 +73,8 @@ pub enum Reason {
     Small,
     /// Nothing, or much less than all, of a table can be seen any more.
     Garbage,
+    /// A FIFO family is too large, or a table of it too old.
+    Fifo,
     /// The user asked for it.
     Request,
     /// The table refers to blob files that are mostly garbage.

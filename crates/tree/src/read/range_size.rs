@@ -61,7 +61,7 @@ fn table_extent(table: &OpenReference, bounds: &Bounds) -> Result<Extent> {
     if is_within && table.is_whole() {
         return Ok(Extent { entries: table.meta().entries, bytes: table.bytes() });
     }
-    table.table()?.extent(lower, upper)
+    table.reading()?.extent(lower, upper)
 }
 
 fn add_memtable(size: &mut RangeSize, memtable: &Arc<Memtable>, bounds: &Bounds) -> Result<()> {

@@ -23,6 +23,8 @@ use crate::{
     rewrite::output::{
         Destination, Merged, MovedValues, OutputIter, OutputPlace, SharedSequence, write_tables,
     },
+    rewrite::write_rate::RateUse,
+    strategy::CompactionStrategy,
 };
 use siltdb_base::{
     cursor::EntryCursor,
@@ -107,9 +109,11 @@ impl Compaction {
         tombstones.extend(tombstones_above(&plan, version));
         let tombstones = Arc::new(Fragments::new(&tombstones));
         let shared = shared_sequence(&plan, &stripes, &below);
+        let is_tiered = matches!(options.compaction, CompactionStrategy::Tiered { .. });
         let under = match version.levels().get(plan.output_level + 1) {
             // Tables of level 0 go down all together, so a border there would gain nothing.
-            Some(level) if plan.output_level > 0 => {
+            // Nor in a tiered tree, where runs go down whole.
+            Some(level) if plan.output_level > 0 && !is_tiered => {
                 level.tables()[level.overlapping_run(&plan.range)].to_vec()
             }
             _ => Vec::new(),
@@ -182,6 +186,18 @@ impl Compaction {
         Some(MovedValues { files, family, mover })
     }
 
+    /// The number of cursors that are merged.
+    fn input_count(&self) -> usize {
+        let level0 = self.plan.inputs.iter().filter(|input| input.level == 0);
+        level0.map(|input| input.tables.len()).sum::<usize>() + self.runs.len()
+    }
+
+    /// When the newest entry of the inputs was flushed, if the strategy needs to know.
+    fn created_ms(&self) -> Option<u64> {
+        let is_fifo = matches!(self.options.compaction, CompactionStrategy::Fifo { .. });
+        is_fifo.then(|| self.plan.tables().map(|table| table.meta().created_ms).max()).flatten()
+    }
+
     /// All entries of the inputs in order.
     fn merge(&self) -> Result<Merge<SourceCursor<ScanCursor>>> {
         let mut sources = Vec::new();
@@ -214,7 +230,12 @@ impl JobPart for Subjob {
     /// Merges the inputs between the borders.
     fn run(&self, context: &JobContext<'_>) -> Result<NewTables> {
         let compaction = &*self.compaction;
-        let context = &JobContext { given_up: Some(&compaction.plan.given_up), ..*context };
+        let context = &JobContext {
+            given_up: Some(&compaction.plan.given_up),
+            rate: context.rate.map(|(rate, _)| (rate, RateUse::Waits)),
+            ..*context
+        };
+        let _charge = context.charge_inputs(compaction.input_count());
         let mut merge = compaction.merge()?;
         match &self.borders.lower {
             Some(lower) => merge.seek(lower, SequenceNumber::MAX)?,
@@ -244,6 +265,7 @@ impl JobPart for Subjob {
             under: &compaction.under,
             merged: &compaction.merged,
             opening: Opening::like(compaction.plan.tables()),
+            created_ms: compaction.created_ms(),
         };
         let mut tables = NewTables::default();
         write_tables(stream, &destination, &mut OutputPlace::OwnFile, &mut tables, context)?;

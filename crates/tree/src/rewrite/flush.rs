@@ -290,6 +290,7 @@ impl Flush {
             under: &[],
             merged: &Merged::default(),
             opening: input.opening(),
+            created_ms: None,
         };
         write_tables(stream, &destination, place, tables, context)
     }

@@ -7,8 +7,10 @@ use crate::{
     files::open_files::{OpenFiles, OpenReference, SharedFile},
     options::TreeOptions,
     rewrite::progress::PartProgress,
+    rewrite::write_rate::{RateUse, WriteRate},
 };
 use siltdb_base::{
+    budget::{Charge, Part},
     cancel::CancelToken,
     clock::Clock,
     error::{Error, ErrorKind, Result},
@@ -57,6 +59,8 @@ pub struct JobContext<'a> {
     pub mover: Option<&'a (dyn BlobMover + Sync)>,
     /// Is told what this part of the job reads and verifies.
     pub progress: Option<&'a PartProgress<'a>>,
+    /// The rate of what is written, if it is limited, and how the job uses it.
+    pub rate: Option<(&'a Arc<WriteRate>, RateUse)>,
 }
 
 /// Moves separated values.
@@ -103,7 +107,25 @@ pub trait JobPart: fmt::Debug + Send + Sync {
     fn run(&self, context: &JobContext<'_>) -> Result<NewTables>;
 }
 
+/// What a cursor of a job over one table or run takes: a window, a frame of the index, a block.
+const INPUT_BYTES: usize = 128 << 10;
+
 impl JobContext<'_> {
+    /// Charges `bytes` of buffers to the budget.
+    #[must_use]
+    pub(crate) fn charge(&self, bytes: usize) -> Charge {
+        Charge::new(self.files.cache().budget(), Part::Jobs, bytes)
+    }
+
+    /// Charges what cursors over `inputs` tables and runs take.
+    #[must_use]
+    pub(crate) fn charge_inputs(&self, inputs: usize) -> Charge {
+        let charge = self.charge(inputs * INPUT_BYTES);
+        // The cache gives way before the memory is taken.
+        self.files.cache().fit();
+        charge
+    }
+
     /// Whether to go on, after yielding to others if that is due.
     ///
     /// # Errors
@@ -171,6 +193,10 @@ impl NewFile {
         // Claimed before it exists, so that no purge takes it for an orphan.
         let claim = files.claim(number);
         let writer = files.directory().create(&FileName::Table(number).to_path())?;
+        let writer = match context.rate {
+            Some((rate, rate_use)) => rate.counted(writer, rate_use),
+            None => writer,
+        };
         Ok((Self { files, claim, number, fate: Fate::Remove }, writer))
     }
 
@@ -309,8 +335,10 @@ impl NewTables {
             context.go_on()?;
             let reference = context.files.reference(table.reference.clone())?;
             let open = match table.opening {
-                Opening::Readahead => Some(reference.open_ahead()?),
-                Opening::WhenRead => None,
+                Opening::Readahead if context.files.cache().has_room_for_tables() => {
+                    Some(reference.open_ahead()?)
+                }
+                Opening::Readahead | Opening::WhenRead => None,
             };
             reference.pass()?.verify(&mut |number, _, block| {
                 context.go_on()?;

@@ -66,6 +66,7 @@ pub fn load<C: EntryCursor>(
         under: &[],
         merged: &Merged::default(),
         opening: Opening::WhenRead,
+        created_ms: None,
     };
     let mut tables = NewTables::default();
     write_tables(stream, &destination, &mut OutputPlace::OwnFile, &mut tables, context)?;

@@ -54,6 +54,9 @@ pub struct Destination<'a> {
     pub merged: &'a Merged,
     /// When they are opened.
     pub opening: Opening,
+    /// When their newest entry was flushed, in ms since 1970, if it is to be kept as the time of
+    /// their creation. A FIFO tree tells their age by it.
+    pub created_ms: Option<u64>,
 }
 
 /// Tables that the output of a job replaces. Only a salvage without a manifest asks for them: it
@@ -373,7 +376,8 @@ fn write_table<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries>(
     let uid = (context.uids)();
     let options = destination.options;
     let table = TableWriter::new(writer, &options.table_at(destination.level), uid);
-    let table = table.with_created_ms(context.clock.wall_ms());
+    let created_ms = destination.created_ms.unwrap_or_else(|| context.clock.wall_ms());
+    let table = table.with_created_ms(created_ms).with_charge(context.charge(0));
     let mut table = table.with_origin(destination.origin(context), options.table.compression);
     fill_table(stream, &mut table, destination, context)?;
     // What is ahead begins the next table: this one ends before it.

@@ -4,14 +4,18 @@ mod clones;
 
 use super::*;
 use crate::{
+    files::open_files::TableId,
     fixture::{
         TestRandom, add, reference,
         world::{World, small_options},
     },
+    planning::pick_leveled::WriteLoad,
+    planning::pick_range::{Request, Step},
     planning::plan::PlanKind,
     read::visible::resolve::Resolver,
 };
 use siltdb_base::{clock::Clock, key::EntryKind, slice::Pinnable};
+use siltdb_disk::edit::tier::Tier;
 use std::time::Duration;
 
 /// Keys of different lengths with long common parts, so that borders fall everywhere.

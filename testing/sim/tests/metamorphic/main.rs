@@ -119,7 +119,7 @@ fn fail(seed: u64, sets: [OptionSet; 2], operations: &[Operation], found: [&str;
     println!("shown by {:?}: {}", expected.name, found[0]);
     println!("shown by {:?}: {}", set.name, found[1]);
     for operation in shortened(sets, operations) {
-        println!("    {operation:?}");
+        println!("    {:.200}", format!("{operation:?}"));
     }
     panic!("seed {seed}: another history under the option set {:?}", set.name);
 }
@@ -161,7 +161,7 @@ fn every_option_set_gives_the_same_history() {
             ("=", count / 20),
             ("error Conflict", 3),
             ("error NotFound", 10),
-            ("CommitInfo", 10),
+            ("committed", 10),
             ("is_applied: true", 1),
             ("prepared", 10),
             ("swapped", 10),

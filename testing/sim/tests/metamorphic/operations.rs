@@ -50,8 +50,8 @@ pub enum Source {
     Newest,
     Snapshot(usize),
     Transaction(usize),
-    /// The state so many sequence numbers ago.
-    Past(u64),
+    /// The state so many operations ago.
+    Past(usize),
 }
 
 /// A neighbour of a key.
@@ -149,6 +149,13 @@ pub enum Operation {
     All,
 }
 
+impl Operation {
+    /// Whether it ingests tables.
+    pub fn ingests(&self) -> bool {
+        matches!(self, Self::Ingest(..) | Self::Ordered(OrderedStep::Ingest(_)))
+    }
+}
+
 /// Draws `count` operations.
 pub fn drawn(seed: u64, count: usize) -> Vec<Operation> {
     let mut draw = Draw::new(seed, 0x3e7a);
@@ -213,7 +220,7 @@ fn source(draw: &mut Draw) -> Source {
         0..6 => Source::Newest,
         6..9 => Source::Snapshot(draw.index(SLOTS)),
         9..11 => Source::Transaction(draw.index(SLOTS)),
-        _ => Source::Past(draw.below(400)),
+        _ => Source::Past(draw.index(400)),
     }
 }
 

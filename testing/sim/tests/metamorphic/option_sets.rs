@@ -6,7 +6,7 @@
 use siltdb::{FamilyOptions, Options};
 
 /// Options of all sets: one thread, so that no wait for a lock ends, and a feed that never lags.
-const COMMON: &str = "workers=0 lock_timeout=0ms feed_bytes_max=1GiB tier_rate=1TiB seed=1";
+const COMMON: &str = "workers=0 lock_timeout=0ms feed_bytes_max=1GiB tier_rate=1024GiB seed=1";
 
 /// Little memory and small tables, so that a few thousand operations reach every level.
 const SMALL: &str = "memtable_bytes=16KiB memory_budget=1MiB block_bytes=1KiB table_bytes=4KiB \
@@ -65,6 +65,14 @@ pub const SETS: &[OptionSet] = &[
     small("all tables cold", "cold_directory=/cold cold_from_level=0"),
     small("deep tables cold", "cold_directory=/cold cold_from_level=2"),
     small("three workers", "workers=3"),
+    small("tiered", "compaction=tiered"),
+    small("tiered, two runs", "compaction=tiered:2:10 range_tombstone_percent=10"),
+    small(
+        "tiered, five runs, little cleared away",
+        "compaction=tiered:5:10000 garbage_percent=101",
+    ),
+    small("much cleared away", "garbage_percent=5 tombstone_percent=1"),
+    small("a background rate", "background_rate=1MiB"),
     small("a key order of a program", "key_order=test.order"),
     small(
         "few levels, nothing cached",

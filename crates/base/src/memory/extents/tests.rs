@@ -141,3 +141,24 @@ fn what_is_not_out_does_not_come_back() {
     extents.give(first, 3);
     extents.give(first, 3);
 }
+
+#[test]
+fn a_closed_chunk_is_vacant_when_all_came_back_and_the_next_takes_its_place() {
+    let mut extents = Extents::new(8);
+    assert_eq!((extents.grow(), extents.grow()), (0, 1));
+    let out: Vec<u32> = (0..3).map(|_| extents.take(4).unwrap()).collect();
+    let (fewer, more) = (out[2], [out[0], out[1]]);
+    // The one with the fewest units out goes first.
+    let closed = fewer as usize / 8;
+    assert_eq!(extents.close_one(), Some((closed, 4)));
+    assert_eq!(extents.take(4), None, "what is closed is not handed out");
+    assert_eq!(extents.give(fewer, 4), Some(closed));
+    assert_eq!(extents.take(1), None);
+    assert_eq!(extents.grow(), closed);
+    assert_eq!(extents.take(8), Some(closed as u32 * 8));
+    assert_eq!(extents.give(more[0], 4), None);
+    assert_eq!(extents.close_one().map(|(index, out)| (index == closed, out)), Some((false, 4)));
+    assert_eq!(extents.give(more[1], 2), None, "units are out yet");
+    assert_eq!(extents.close_one(), Some((closed, 8)));
+    assert_eq!(extents.close_one(), None);
+}

@@ -62,8 +62,12 @@ fn churn(region: &Arc<Region>, thread: u64) {
     assert!(held.iter().all(|(buffer, number)| holds(buffer, *number)));
 }
 
+fn region_of(bytes_max: usize) -> Arc<Region> {
+    Region::new(&Arc::new(Budget::new(usize::MAX)), bytes_max)
+}
+
 fn chunks(region: &Region) -> usize {
-    lock(&region.state).chunks.len()
+    lock(&region.state).chunks.iter().flatten().count()
 }
 
 fn is_in_region(buffer: &Buffer) -> bool {
@@ -72,7 +76,7 @@ fn is_in_region(buffer: &Buffer) -> bool {
 
 #[test]
 fn buffers_keep_what_was_written_to_them() {
-    let region = Region::new(12 << 20);
+    let region = region_of(12 << 20);
     thread::scope(|scope| {
         for thread in 0..3 {
             let region = &region;
@@ -84,7 +88,7 @@ fn buffers_keep_what_was_written_to_them() {
 
 #[test]
 fn memory_that_came_back_is_used_again() {
-    let region = Region::new(64 << 20);
+    let region = region_of(64 << 20);
     churn(&region, 1);
     let before = chunks(&region);
     assert!(before <= 2, "{before} chunks for 3 MiB");
@@ -99,18 +103,19 @@ fn memory_that_came_back_is_used_again() {
 #[test]
 fn a_region_has_no_more_chunks_than_its_units_have_numbers() {
     for bytes in [1 << 40, (1 << 40) + CHUNK_BYTES, usize::MAX] {
-        let chunks_max = Region::new(bytes).chunks_max;
+        let chunks_max = region_of(bytes).chunks_max.load(Ordering::Relaxed);
         assert!(u32::try_from(chunks_max * CHUNK_UNITS).is_ok(), "{chunks_max} of {bytes} bytes");
         assert!(u32::try_from((chunks_max + 1) * CHUNK_UNITS).is_err());
     }
-    assert_eq!(Region::new(CHUNKS_MAX * CHUNK_BYTES - 1).chunks_max, CHUNKS_MAX - 1);
+    let region = region_of(CHUNKS_MAX * CHUNK_BYTES - 1);
+    assert_eq!(region.chunks_max.load(Ordering::Relaxed), CHUNKS_MAX - 1);
 }
 
 #[test]
 fn what_does_not_fit_comes_from_the_allocator() {
-    let none = Region::new(CHUNK_BYTES - 1);
+    let none = region_of(CHUNK_BYTES - 1);
     assert!(!is_in_region(&take(&none, 100)));
-    let region = &Region::new(CHUNK_BYTES);
+    let region = &region_of(CHUNK_BYTES);
     assert!(!is_in_region(&take(region, 0)));
     assert!(!is_in_region(&take(region, PIECE_BYTES_MAX + 1)));
     let mut held = Vec::new();
@@ -130,7 +135,7 @@ fn what_does_not_fit_comes_from_the_allocator() {
 
 #[test]
 fn a_buffer_outlives_the_handle_of_its_region() {
-    let region = Region::new(CHUNK_BYTES);
+    let region = region_of(CHUNK_BYTES);
     let mut buffer = take(&region, 1000);
     assert!(is_in_region(&buffer));
     drop(region);
@@ -143,7 +148,7 @@ fn a_buffer_outlives_the_handle_of_its_region() {
 
 #[test]
 fn a_copy_has_its_margins() {
-    let region = Region::new(CHUNK_BYTES);
+    let region = region_of(CHUNK_BYTES);
     // Twice, so that the second lies where the first one was.
     for _ in 0..2 {
         let mut buffer = region.copy(b"body", Margins { front: 3, back: 5 });
@@ -154,4 +159,53 @@ fn a_copy_has_its_margins() {
     }
     let buffer = Buffer::copy_on_heap(b"body", Margins { front: 2, back: 1 });
     assert_eq!(*buffer, *b"\0\0body\0");
+}
+
+#[test]
+fn chunks_beyond_a_lower_limit_go_back_with_their_last_piece() {
+    let region = region_of(4 * CHUNK_BYTES);
+    let charged = || region.budget.used(Part::BlockMemory);
+    let mut held: Vec<_> = (0..60).map(|_| take(&region, PIECE_BYTES_MAX)).collect();
+    assert_eq!((chunks(&region), charged()), (4, 4 * CHUNK_BYTES));
+    assert_eq!(region.held_bytes(), 60 * PIECE_BYTES_MAX);
+    assert!(!region.set_limit(4 * CHUNK_BYTES) && region.set_limit(CHUNK_BYTES));
+    let closed = region.close_surplus();
+    assert_eq!(closed.len(), 3);
+    assert!(region.close_surplus().is_empty());
+    // Nothing is taken from them any more.
+    let is_closed =
+        |buffer: &Buffer| closed.iter().any(|chunk| chunk.contains(&buffer.as_ptr().addr()));
+    held.pop();
+    assert!(!is_closed(&take(&region, PIECE_BYTES_MAX)));
+    held.retain(|buffer| !is_closed(buffer));
+    assert_eq!((chunks(&region), charged()), (1, CHUNK_BYTES));
+    // What was never used goes back at once, and the region grows again when it may.
+    held.clear();
+    assert!(region.set_limit(0) && region.close_surplus().is_empty());
+    assert_eq!((chunks(&region), charged(), region.held_bytes()), (0, 0, 0));
+    assert!(!is_in_region(&take(&region, 100)));
+    region.set_limit(2 * CHUNK_BYTES);
+    churn(&region, 3);
+    assert!(chunks(&region) <= 2, "{}", chunks(&region));
+}
+
+#[test]
+fn what_lies_beside_a_region_is_charged_until_it_is_dropped() {
+    let region = region_of(CHUNK_BYTES);
+    let charged = |region: &Region| region.budget.used(Part::BlockMemory);
+    let mut beside = region.copy_beside(b"body", Margins { front: 1, back: 2 });
+    beside[0] = b'a';
+    let bytes = beside.freeze();
+    assert_eq!((&bytes[..], charged(&region), region.held_bytes()), (&b"abody\0\0"[..], 7, 7));
+    let part = bytes.slice(1..3);
+    drop(bytes);
+    assert_eq!(charged(&region), 7);
+    drop(part);
+    assert_eq!((charged(&region), region.held_bytes()), (0, 0));
+    let budget = Arc::clone(&region.budget);
+    let piece = take(&region, 10);
+    drop(region);
+    assert_eq!(budget.used(Part::BlockMemory), CHUNK_BYTES);
+    drop(piece);
+    assert_eq!(budget.used(Part::BlockMemory), 0);
 }

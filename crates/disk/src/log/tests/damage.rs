@@ -4,7 +4,7 @@ use super::model::{Writer, from_first, id, recovered, segment_files, small_log};
 use crate::log::{
     read::Stop,
     record::{LogPosition, RECORD_HEADER_BYTES, RecordKind, SEGMENT_ID_MAX},
-    recover::{CutKind, Ending, KnownCut, RecoveryMode, RecoveryOptions, recover},
+    recover::{CutKind, Ending, KnownCut, RecoveryMode, RecoveryOptions, recover, recover_whole},
     segment::segments_end,
 };
 use crate::log::{record::record_bytes, segment::SEGMENT_HEADER_BYTES};
@@ -40,6 +40,50 @@ fn an_unharmed_log_is_delivered_whole() {
     // Retired segments are not looked at.
     let (payloads, _) = recovered(&writer.files, &from_first(2)).unwrap();
     assert_eq!(payloads, writer.payloads[3..]);
+}
+
+/// A record whose values in other files are lost: behind the synced position the log ends before
+/// it; below it, that is the damage.
+#[test]
+fn a_record_that_is_not_whole_ends_the_log_or_is_damage_below_the_synced_position() {
+    let writer = small_log();
+    let (mut tails, mut damaged) = (0, 0);
+    for (lost, (at, _)) in writer.places.iter().enumerate() {
+        for mode in [RecoveryMode::Strict, RecoveryMode::PointInTime] {
+            let mut payloads = Vec::new();
+            let options = RecoveryOptions { mode, ..from_first(1) };
+            let result = recover_whole(
+                &segment_files(&writer.files),
+                &options,
+                &mut |record| {
+                    let is_lost = record.at == *at;
+                    Ok(is_lost.then(|| Error::corruption("a value is lost")))
+                },
+                &mut |record| {
+                    payloads.push(record.payload.to_vec());
+                    Ok(())
+                },
+            );
+            assert_eq!(payloads, writer.payloads[..lost]);
+            match result {
+                Err(error) => {
+                    assert!(*at < writer.synced && mode == RecoveryMode::Strict, "{error}");
+                    assert!(error.to_string().contains("a value is lost"), "{error}");
+                    damaged += 1;
+                }
+                Ok(report) => {
+                    let cut = report.cut.unwrap();
+                    assert_eq!((report.end, cut.at, cut.stop), (*at, *at, Stop::NotWhole));
+                    let is_damage = cut.kind == CutKind::Damage;
+                    assert_eq!(is_damage, *at < writer.synced);
+                    assert!(!is_damage || mode == RecoveryMode::PointInTime);
+                    assert!(cut.bytes > 0);
+                    tails += u32::from(!is_damage);
+                }
+            }
+        }
+    }
+    assert!(tails > 6 && damaged > 3, "{tails} and {damaged}");
 }
 
 #[test]

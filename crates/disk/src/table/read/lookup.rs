@@ -33,7 +33,7 @@ pub struct FoundEntry<'a> {
 
 impl<'a> FoundEntry<'a> {
     #[inline]
-    fn new(value: Pinnable<'a>, located: &Located) -> Self {
+    pub(in crate::table) fn new(value: Pinnable<'a>, located: &Located) -> Self {
         let Located { sequence, kind, .. } = *located;
         Self { sequence, kind, value }
     }

@@ -11,8 +11,12 @@ use crate::{
     frame::{CHECKSUM_BYTES, Frame, FrameKind, FramePlace},
 };
 use bytes::Bytes;
-use siltdb_base::{error::Result, memory::region::Buffer};
-use std::{mem, ops::Range};
+use siltdb_base::{
+    budget::{Budget, Charge, Part},
+    error::Result,
+    memory::region::Buffer,
+};
+use std::{mem, ops::Range, sync::Arc};
 
 /// The first piece that holds more than one frame, in bytes.
 const WINDOW_BYTES_MIN: u64 = 16 << 10;
@@ -22,6 +26,12 @@ pub(in crate::table) const WINDOW_BYTES: u64 = 256 << 10;
 
 /// The same for one of many: a merge has a window on each of its inputs.
 pub(in crate::table) const WINDOW_BYTES_OF_MANY: u64 = 64 << 10;
+
+/// Cursors may take one part in this many of the budget for what they read ahead.
+const CURSORS_SHARE: usize = 16;
+
+/// What a cursor over a table takes beside its block and what it has read ahead, about.
+const CURSOR_BYTES: usize = 2 << 10;
 
 /// Bytes of anything behind a piece, so that the block of its last frame can stay where it is, too.
 const BEHIND_BYTES: usize = Block::BYTES_BEHIND.saturating_sub(CHECKSUM_BYTES);
@@ -38,12 +48,32 @@ pub(in crate::table) struct Readahead {
     window: u64,
     /// The block asked for last.
     last: Option<usize>,
+    /// For the bytes; none for those of jobs, which charge them by themselves.
+    charge: Option<Charge>,
 }
 
 impl Readahead {
     /// Nothing is read; pieces will have at most `window_max` bytes, or one frame.
     pub(in crate::table) fn new(window_max: u64) -> Self {
-        Self { window_max, bytes: Bytes::new(), start: 0, window: 0, last: None }
+        Self { window_max, bytes: Bytes::new(), start: 0, window: 0, last: None, charge: None }
+    }
+
+    /// Charges what was read ahead, and a block of `block_bytes` decoded from it, to
+    /// [`Part::Cursors`] of `budget`. While cursors take more than their share, it reads smaller
+    /// pieces.
+    pub(in crate::table) fn charge_to(&mut self, budget: &Arc<Budget>, block_bytes: usize) {
+        if cfg!(seeded_fault = "pins_not_charged") {
+            return;
+        }
+        let bytes = self.bytes.len() + block_bytes + CURSOR_BYTES;
+        match &mut self.charge {
+            Some(charge) if charge.bytes() == bytes => {}
+            Some(charge) => charge.resize(bytes),
+            None => self.charge = Some(Charge::new(budget, Part::Cursors, bytes)),
+        }
+        if budget.used(Part::Cursors) > budget.limit() / CURSORS_SHARE {
+            self.window = 0;
+        }
     }
 
     /// The frame of the data block at `index` of the table at `source`, whose data frames take

@@ -291,7 +291,10 @@ impl Table {
     ) -> Result<Arc<Cached<Block>>> {
         match site.slots.admit(site.slot) {
             CacheFill::Keep => self.load(site),
-            CacheFill::Pass => self.read_block(site, Buffer::copy_on_heap),
+            CacheFill::Pass => {
+                let region = self.cache.region();
+                self.read_block(site, |raw, margins| region.copy_beside(raw, margins))
+            }
         }
     }
 
@@ -348,14 +351,22 @@ impl Table {
         let (info, number, data_bytes) = (&site.info, site.number, self.contents.data_bytes);
         if !site.slots.offer(site.slot) {
             return match &self.mapped {
-                Some(mapped) => self.hold_mapped(mapped, site, Buffer::copy_on_heap),
-                None => ahead.block(&self.source, data_bytes, number, info).map(hold_verified),
+                Some(mapped) => {
+                    let region = self.cache.region();
+                    self.hold_mapped(mapped, site, |raw, margins| region.copy_beside(raw, margins))
+                }
+                None => {
+                    let block = ahead.block(&self.source, data_bytes, number, info)?;
+                    ahead.charge_to(self.cache.budget(), block.bytes());
+                    Ok(hold_verified(block))
+                }
             };
         }
         let copy = |raw: &[u8], margins| self.cache.region().copy(raw, margins);
         let held = match &self.mapped {
             Some(mapped) => self.hold_mapped(mapped, site, copy),
             None => {
+                ahead.charge_to(self.cache.budget(), 0);
                 let frame = ahead.frame(&self.source, data_bytes, number, info)?;
                 self.hold_read(info, frame, copy)
             }

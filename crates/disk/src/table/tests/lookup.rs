@@ -314,3 +314,69 @@ fn what_was_verified_is_kept_where_there_is_room() {
     assert_eq!(stats.evictions, 0);
     check_all(&table, &entries);
 }
+
+/// Entries whose index takes several frames.
+fn frames() -> Vec<Owned> {
+    (0..30_000).map(|number| put(format!("key-{number:06}"), number + 1, [7; 40])).collect()
+}
+
+#[test]
+fn a_probe_answers_as_the_table_does_and_holds_no_index() {
+    for entries in [versions(), frames()] {
+        let cache = new_cache(1 << 20);
+        let table = opened(&entries, 10, &cache);
+        let before = cache.budget().used(Part::Tables);
+        let probe = TableProbe::new(passing(&table).unwrap(), &cache).unwrap();
+        let held = cache.budget().used(Part::Tables) - before;
+        assert!(held < 10_000, "{held} bytes");
+        let check = |key: &[u8], visible: u64| {
+            let found = probe.get(LookupKey::new(key), SequenceNumber(visible), |found| {
+                (found.sequence.0, found.kind, found.value.bytes().to_vec())
+            });
+            let expected = get_expected(&entries, key, visible);
+            let expected = expected.map(|entry| (entry.1, entry.2, entry.3.clone()));
+            assert_eq!(found.unwrap(), expected, "{key:?} at {visible}");
+        };
+        let step = 1 + entries.len() / 700;
+        for owned in entries.iter().step_by(step).chain(entries.last()) {
+            for visible in [owned.1 - 1, owned.1, owned.1 + 1, SequenceNumber::MAX.0] {
+                check(&owned.0, visible);
+            }
+            check(&[&owned.0, &b"-"[..]].concat(), SequenceNumber::MAX.0);
+        }
+        check(b"", SequenceNumber::MAX.0);
+        check(b"z", SequenceNumber::MAX.0);
+        assert_eq!(cache.stats().bytes, 0);
+        drop(probe);
+        assert_eq!(cache.budget().used(Part::Tables), before);
+    }
+}
+
+#[test]
+fn a_probe_finds_damage_of_index_and_block() {
+    let entries = frames();
+    let mut file = Bytes::default();
+    let meta = write(&mut file, &options(Compression::Lz4), 7, &entries, &[]);
+    let cache = new_cache(0);
+    let probe_of = |bytes: Vec<u8>| {
+        let (length, file) = (bytes.len() as u64, Arc::new(Bytes(bytes)));
+        let table = TableScan::open(file, Path::new("t.table"), 0, length, &meta)?;
+        let frames = table.properties.index_bytes.len();
+        assert!(frames > 1, "{frames} frames");
+        TableProbe::new(table, &cache)
+    };
+    let index = probe_of(file.0.clone()).unwrap();
+    drop(index);
+    let table = open(&file.0, Some(&meta), &cache).unwrap();
+    let index_offset = passing(&table).unwrap().properties.index_offset() as usize;
+    let mut damaged = file.0.clone();
+    damaged[index_offset + 100] ^= 1;
+    assert_eq!(probe_of(damaged).unwrap_err().kind(), ErrorKind::Corruption);
+    let mut damaged = file.0.clone();
+    damaged[100] ^= 1;
+    let probe = probe_of(damaged).unwrap();
+    let key = LookupKey::new(&entries[0].0);
+    let error = probe.get(key, SequenceNumber::MAX, |_| ()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert!(error.to_string().contains("t.table"), "{error}");
+}

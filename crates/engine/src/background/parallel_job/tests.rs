@@ -74,6 +74,7 @@ impl Work {
             should_yield: &AtomicBool::new(false),
             mover: None,
             progress: None,
+            rate: None,
         });
     }
 

@@ -5,7 +5,8 @@ use crate::fixture::{
     open_files,
     world::{World, small_options},
 };
-use siltdb_base::{budget::Part, fs::mem::MemFs};
+use crate::read::visible::bounds::Bounds;
+use siltdb_base::{budget::Part, fs::mem::MemFs, key::EntryKind};
 
 #[test]
 fn a_claimed_file_is_one_thing_and_is_forgotten_when_dropped() {
@@ -134,4 +135,48 @@ fn a_lookup_opens_a_table_only_if_its_filter_lets_the_key_pass() {
     assert_eq!(get(&clone), None);
     assert_eq!(held(), before, "its own would have been read again");
     assert!(clone.table.get().is_none() && table.filter().is_ok());
+}
+
+#[test]
+fn tables_are_read_without_being_held_when_they_have_their_share_of_memory() {
+    let mut world = World::new(small_options());
+    fill(&mut world);
+    world.write(&1_u32.to_be_bytes(), EntryKind::RangeDelete, &2_u32.to_be_bytes());
+    fill(&mut world);
+    let view = world.tree.view();
+    // The newest is first.
+    let table_with = |key: u32| {
+        let mut tables = view.version.tables().map(|(_, table)| table);
+        tables.find(|table| table.range().contains(&key.to_be_bytes())).unwrap()
+    };
+    let table = table_with(77);
+    let others = 1 << 30;
+    world.cache.budget().charge(Part::Tables, others);
+    let before = world.cache.budget().used(Part::Tables);
+    for (key, wanted) in [(&[0, 0, 0, 77][..], true), (&[0, 0, 0, 77, 0], false)] {
+        let found = table
+            .get(LookupKey::new(key), SequenceNumber::MAX, |found| found.value.bytes().to_vec());
+        assert_eq!(found.unwrap(), wanted.then(|| vec![7; 30]));
+    }
+    let deleting = table_with(1);
+    let tombstones = deleting.tombstones().unwrap();
+    assert_eq!(tombstones.count(), 1);
+    assert!(Arc::ptr_eq(tombstones, deleting.tombstones().unwrap()), "read once");
+    assert!(deleting.table.get().is_none());
+    let mut iter = world.iter(world.sequence, Bounds::default());
+    iter.seek_to_first().unwrap();
+    let mut count = 0;
+    while iter.entry().is_some() {
+        count += 1;
+        iter.next().unwrap();
+    }
+    drop(iter);
+    assert_eq!(count, 500);
+    drop(table.reading().unwrap());
+    assert!(table.table.get().is_none() && table.filter.get().is_none());
+    let probe = world.cache.budget().used(Part::Tables) - before;
+    assert!((1..2_000).contains(&probe), "{probe} bytes");
+    world.cache.budget().release(Part::Tables, others);
+    drop(table.reading().unwrap());
+    assert!(table.table.get().is_some());
 }

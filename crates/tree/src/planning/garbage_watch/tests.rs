@@ -41,7 +41,11 @@ fn bytes(world: &World) -> u64 {
 }
 
 fn moment(world: &World) -> Moment {
-    Moment { stripes: world.stripes(), now_ms: world.clock.wall_ms() }
+    Moment {
+        stripes: world.stripes(),
+        newest_snapshot: world.snapshots.iter().copied().max(),
+        now_ms: world.clock.wall_ms(),
+    }
 }
 
 #[test]
@@ -330,7 +334,7 @@ fn a_tree_without_garbage_is_looked_at_once() {
         (plan.is_some(), looks.get())
     };
     assert_eq!(look(&world), (false, 2));
-    assert_eq!(watch.quiet_until_ms(&version), Some(expiry_ms));
+    assert_eq!(watch.quiet_until_ms(&version, &options), Some(expiry_ms));
     assert_eq!(look(&world), (false, 1));
     world.floor = Some(SequenceNumber(1));
     assert_eq!(look(&world), (false, 2), "there is another floor");
@@ -341,7 +345,7 @@ fn a_tree_without_garbage_is_looked_at_once() {
     assert_eq!(look(&world), (true, 2));
     world.put(b"more", b"x");
     world.flush();
-    assert_eq!(watch.quiet_until_ms(&world.tree.view().version), None);
+    assert_eq!(watch.quiet_until_ms(&world.tree.view().version, &world.tree.options()), None);
 }
 
 #[test]

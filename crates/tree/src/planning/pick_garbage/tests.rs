@@ -34,7 +34,7 @@ fn version(changes: &[Change]) -> Version {
 }
 
 fn moment(now_ms: u64) -> Moment {
-    Moment { stripes: Stripes::new(&[], SequenceNumber(100)), now_ms }
+    Moment { stripes: Stripes::new(&[], SequenceNumber(100)), newest_snapshot: None, now_ms }
 }
 
 fn files(plan: &Plan) -> Vec<u64> {
@@ -96,9 +96,9 @@ fn neighbours_are_rewritten_together_once_a_fair_part_has_expired() {
     ]);
     assert_eq!(rewritten(&version, 4), [0; 0]);
     assert_eq!(rewritten(&version, 5), [2, 3]);
-    assert_eq!(next_expiry_ms(&version, 4), Some(5));
-    assert_eq!(next_expiry_ms(&version, 5), Some(9));
-    assert_eq!(next_expiry_ms(&version, 9), None);
+    assert_eq!(next_expiry_ms(&version, &TreeOptions::default(), 4), Some(5));
+    assert_eq!(next_expiry_ms(&version, &TreeOptions::default(), 5), Some(9));
+    assert_eq!(next_expiry_ms(&version, &TreeOptions::default(), 9), None);
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn blocks_leave_the_cache_for_folds() {
         slots.insert(index, &Arc::new(Cached::new(Nothing, 12_000)));
     }
     let blocks = budget.used(Part::Blocks);
-    assert!(blocks > LIMIT - 12_100 && blocks <= LIMIT, "the cache is full");
+    assert!(blocks > LIMIT / 9 * 8 - 12_100 && blocks <= LIMIT, "full, but for gaps");
     folds.keep(b"k", SequenceNumber(1), &[1; 20_000], None);
     let left = budget.used(Part::Blocks);
     assert!(left < blocks && left + budget.used(Part::Folds) <= LIMIT, "{left} of {blocks}");

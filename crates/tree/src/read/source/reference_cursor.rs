@@ -27,10 +27,10 @@ pub trait OfTable: EntryCursor + Sized {
     fn of(reference: &OpenReference, fetch: Fetch) -> Result<Self>;
 }
 
-/// For readers: the table stays open, and its blocks in the cache.
+/// For readers: the table stays open as long as there is memory, and its blocks in the cache.
 impl OfTable for TableCursor {
     fn of(reference: &OpenReference, fetch: Fetch) -> Result<Self> {
-        Ok(reference.table()?.cursor_fetching(fetch))
+        Ok(reference.reading()?.cursor_fetching(fetch))
     }
 }
 

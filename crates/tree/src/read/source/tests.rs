@@ -49,6 +49,7 @@ fn write(files: &Arc<OpenFiles>, number: u64, places: &Places) -> TableReference
         should_yield: &AtomicBool::new(false),
         mover: None,
         progress: None,
+        rate: None,
     };
     let (file, mut writer) = NewFile::create(&context).unwrap();
     let options = TableOptions { block_bytes: 1024, ..TableOptions::default() };

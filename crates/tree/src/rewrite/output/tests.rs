@@ -54,6 +54,7 @@ fn written(
         under,
         merged: &Merged::default(),
         opening: Opening::WhenRead,
+        created_ms: None,
     };
     let mut tables = NewTables::default();
     let result = world.with_context(|context| {

@@ -1,0 +1,289 @@
+//! The memory of the process stays within the budget of its database, under each workload.
+//!
+//! Each workload runs in a process of its own, started by a test of this file, because the system
+//! counts the memory of a process. The parent compares the peak of the resident memory with that of
+//! an empty database in the same process. So the program itself does not count.
+
+#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
+
+use siltdb::{Compression, Cursor, Db, FamilyOptions, Options, Read, WriteBatch};
+use std::{
+    env, fs,
+    process::Command,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::Duration,
+};
+
+const MIB: u64 = 1 << 20;
+/// The budget may be exceeded by a tenth.
+const TOLERANCE: f64 = 1.1;
+/// What tells a process of this test what to run: a workload and a budget in MiB.
+const CASE: &str = "SILT_MEMORY_CASE";
+
+/// The test that runs the workload in its process.
+const CHILD: &str = "writers_stay_within_64_mib";
+
+/// A workload on an empty database, given its budget in bytes.
+type Workload = fn(&Db, u64);
+
+const WORKLOADS: [(&str, Workload); 9] = [
+    ("puts", puts),
+    ("large_values", large_values),
+    ("gets", gets),
+    ("cursors", cursors),
+    ("small_blocks", small_blocks),
+    ("transactions", transactions),
+    ("compaction", compaction),
+    ("bulk_load", bulk_load),
+    ("families", families),
+];
+
+fn resident(field: &str) -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with(field)).unwrap();
+    let kib: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    kib << 10
+}
+
+/// A number that looks random, the same for the same `n`.
+fn mix(n: u64) -> u64 {
+    let mixed = (n ^ n >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ mixed >> 31
+}
+
+/// A value of `bytes` that does not compress.
+fn value(n: u64, bytes: usize) -> Vec<u8> {
+    let words = (0..bytes.div_ceil(8) as u64).map(|word| mix(n << 20 | word));
+    let mut value: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+    value.truncate(bytes);
+    value
+}
+
+fn key(n: u64) -> [u8; 8] {
+    mix(n).to_be_bytes()
+}
+
+/// Puts `count` values of `bytes` under keys in random order.
+fn fill(db: &Db, count: u64, bytes: usize) {
+    let family = db.default_family();
+    let mut batch = WriteBatch::new();
+    for n in 0..count {
+        batch.put(&family, key(n), value(n, bytes)).unwrap();
+        if batch.bytes() > 64 << 10 {
+            db.write(&batch).unwrap();
+            batch.clear();
+        }
+    }
+    db.write(&batch).unwrap();
+}
+
+fn puts(db: &Db, budget: u64) {
+    fill(db, budget / 100, 100);
+    assert_eq!(*db.get(key(7)).unwrap().unwrap(), value(7, 100)[..]);
+}
+
+fn large_values(db: &Db, budget: u64) {
+    let count = budget * 2 / 100_000;
+    for n in 0..count {
+        db.put(key(n), value(n, 100_000)).unwrap();
+    }
+    for n in (0..count).step_by(7) {
+        assert_eq!(*db.get(key(n)).unwrap().unwrap(), value(n, 100_000)[..]);
+    }
+}
+
+fn gets(db: &Db, budget: u64) {
+    let count = budget * 3 / 2 / 200;
+    fill(db, count, 200);
+    db.settle().unwrap();
+    thread::scope(|scope| {
+        for thread in 0..2 {
+            scope.spawn(move || {
+                // Some values are kept, and with them their blocks.
+                let mut kept = Vec::new();
+                for round in 0..budget / 2_000 {
+                    let n = mix(round << 1 | thread) % count;
+                    let found = db.get(key(n)).unwrap().unwrap();
+                    if round % 50 == 0 {
+                        assert_eq!(*found, value(n, 200)[..]);
+                        kept.push(found);
+                    }
+                }
+            });
+        }
+    });
+}
+
+fn cursors(db: &Db, budget: u64) {
+    let count = budget / 200;
+    fill(db, count, 200);
+    db.settle().unwrap();
+    let mut held: Vec<Cursor> = Vec::new();
+    for n in 0..budget / (128 << 10) {
+        let mut cursor = db.cursor().unwrap();
+        cursor.seek(key(n)).unwrap();
+        for _ in 0..600 {
+            cursor.next().unwrap();
+        }
+        held.push(cursor);
+    }
+    // Readers beside them find the cache the smaller.
+    for n in 0..60_000 {
+        assert!(db.get(key(mix(n) % count)).unwrap().is_some());
+    }
+    let memory = db.stats().memory;
+    assert!(memory.pinned_blocks + memory.cursors > budget / 100, "{memory:?}");
+}
+
+/// Indexes and filters of all tables would take a large part of the budget.
+fn small_blocks(db: &Db, budget: u64) {
+    let family = FamilyOptions::new().block_bytes(1 << 10).filter_bits_per_key(24);
+    let family = db.create_family("small blocks", family.table_bytes(4 << 20)).unwrap();
+    let count = budget / 50;
+    let entries = (0..count).map(|n| (n.to_be_bytes(), value(n, 40)));
+    family.ingest_sorted(entries).unwrap();
+    let mut most = 0;
+    for round in 0..20_000 {
+        let n = mix(round) % count;
+        assert_eq!(*family.get(n.to_be_bytes()).unwrap().unwrap(), value(n, 40)[..]);
+        if round % 1_000 == 0 {
+            most = most.max(db.stats().memory.tables);
+            let mut cursor = family.cursor().unwrap();
+            cursor.seek(n.to_be_bytes()).unwrap();
+            assert_eq!(cursor.key().unwrap(), n.to_be_bytes());
+        }
+    }
+    assert!(most > budget / 100, "{most} bytes of tables");
+}
+
+fn transactions(db: &Db, budget: u64) {
+    let count = budget / 400;
+    fill(db, count, 200);
+    for n in 0..40_000 {
+        db.get(key(mix(n) % count)).unwrap();
+    }
+    let bytes = budget / 5;
+    let open: Vec<_> = (0..2_u64)
+        .map(|transaction| {
+            let open = db.begin(siltdb::Isolation::Serializable);
+            for n in 0..bytes / 1_000 {
+                open.put(key(n << 8 | transaction), value(n, 900)).unwrap();
+            }
+            open
+        })
+        .collect();
+    assert!(db.stats().memory.transactions > bytes);
+    for transaction in open {
+        transaction.commit().unwrap();
+    }
+    assert_eq!(db.stats().memory.transactions, 0);
+}
+
+fn compaction(db: &Db, budget: u64) {
+    fill(db, budget / 100, 100);
+    db.compact().unwrap();
+    assert_eq!(db.iter().unwrap().take(1_000).count(), 1_000);
+}
+
+fn bulk_load(db: &Db, budget: u64) {
+    let entries = (0..budget * 3 / 2 / 100).map(|n| (n.to_be_bytes(), value(n, 100)));
+    db.default_family().ingest_sorted(entries).unwrap();
+    assert_eq!(*db.get(5_u64.to_be_bytes()).unwrap().unwrap(), value(5, 100)[..]);
+}
+
+fn families(db: &Db, budget: u64) {
+    let options = || FamilyOptions::new().compression(Compression::None);
+    let families: Vec<_> = (0..budget / MIB * 12)
+        .map(|n| db.create_family(&format!("family-{n}"), options()).unwrap())
+        .collect();
+    for round in 0..4 {
+        for family in &families {
+            family.put(key(round), value(round, 500)).unwrap();
+        }
+    }
+    assert_eq!(*families[9].get(key(3)).unwrap().unwrap(), value(3, 500)[..]);
+}
+
+/// Runs the workload that the environment names, and prints what the memory was.
+fn run_workload(case: &str) {
+    let (name, mib) = case.split_once(' ').unwrap();
+    let budget = mib.parse::<u64>().unwrap() * MIB;
+    let (_, run) = WORKLOADS.iter().find(|(known, _)| *known == name).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let options = || Options::new().memory_budget(budget as usize).workers(2);
+    drop(options().open(dir.path().join("empty")).unwrap());
+    let db = options().open(dir.path().join("db")).unwrap();
+    db.put("first", "value").unwrap();
+    let before = resident("VmHWM:");
+    let (most, is_over) = (AtomicU64::new(0), AtomicU64::new(0));
+    let mut at_most = String::new();
+    thread::scope(|scope| {
+        let sampling = scope.spawn(|| {
+            let mut parts = String::new();
+            while is_over.load(Ordering::Relaxed) == 0 {
+                let memory = db.stats().memory;
+                assert_eq!(memory.total(), memory.parts().iter().map(|(_, it)| it).sum::<u64>());
+                let resident = resident("VmRSS:");
+                if resident > most.fetch_max(resident, Ordering::Relaxed) {
+                    parts = format!("{} MiB counted: {memory:?}", memory.total() / MIB);
+                }
+                thread::sleep(Duration::from_millis(20));
+            }
+            parts
+        });
+        run(&db, budget);
+        is_over.store(1, Ordering::Relaxed);
+        at_most = sampling.join().unwrap();
+    });
+    let peak = resident("VmHWM:");
+    println!("MEMORY {before} {peak} {at_most}");
+}
+
+/// The peak of the memory of a workload above that of an empty database, and what it consisted of.
+fn measure(name: &str, mib: u64) -> (u64, String) {
+    let output = Command::new(env::current_exe().unwrap())
+        .args(["--exact", CHILD, "--nocapture", "--test-threads", "1"])
+        .env(CASE, format!("{name} {mib}"))
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let line = text.lines().find_map(|line| line.split_once("MEMORY ")).unwrap().1;
+    let mut words = line.splitn(3, ' ');
+    let mut number = || words.next().unwrap().parse::<u64>().unwrap();
+    let (before, peak) = (number(), number());
+    (peak - before, format!("{name} at {mib} MiB: {} MiB. {line}", (peak - before) / MIB))
+}
+
+fn stays_within(mib: u64, names: &[&str]) {
+    for name in names {
+        let (taken, about) = measure(name, mib);
+        println!("{about}");
+        assert!(taken as f64 <= TOLERANCE * (mib * MIB) as f64, "{about}");
+    }
+}
+
+#[test]
+fn writers_stay_within_64_mib() {
+    match env::var(CASE) {
+        Ok(case) => run_workload(&case),
+        Err(_) => stays_within(64, &["puts", "large_values", "transactions", "families"]),
+    }
+}
+
+#[test]
+fn readers_stay_within_64_mib() {
+    stays_within(64, &["gets", "cursors", "small_blocks"]);
+}
+
+#[test]
+fn jobs_stay_within_64_mib() {
+    stays_within(64, &["compaction", "bulk_load"]);
+}
+
+#[test]
+fn transactions_take_from_the_cache_at_256_mib() {
+    stays_within(256, &["transactions"]);
+}
