@@ -162,6 +162,15 @@ impl Compressor {
         Self { encoder, output: Vec::new() }
     }
 
+    /// Bytes of memory that the encoder of Zstandard takes now. The others are small.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        match &self.encoder {
+            Encoder::Zstd(encoder, _) => encoder.memory_bytes() + self.output.capacity(),
+            Encoder::None | Encoder::Lz4(_) | Encoder::Snappy(_) => 0,
+        }
+    }
+
     /// The payload for `raw` and how it is encoded: compressed where that saves an eighth.
     pub fn compress<'a>(&'a mut self, raw: &'a [u8]) -> (Codec, &'a [u8]) {
         if raw.len() > COMPRESSED_RAW_BYTES_MAX {

@@ -166,8 +166,8 @@ pub struct TableOptions {
     /// Bits of the Bloom filter per distinct key, at most [`FILTER_BITS_PER_KEY_MAX`]; 0: no
     /// filter. 10 bits let about 1 % of absent keys through.
     pub filter_bits_per_key: u32,
-    /// Size of the dictionary that each table of [`Compression::Zstd`] is compressed with, in bytes,
-    /// in [`DICTIONARY_BYTES`]; 0: none. Training takes a hundred times as much memory.
+    /// Size of the dictionary that each table of [`Compression::Zstd`] is compressed with, in
+    /// bytes, in [`DICTIONARY_BYTES`]; 0: none. Training takes a hundred times as much memory.
     pub dictionary_bytes: u32,
     /// How the blocks are found.
     pub kind: TableKind,

@@ -54,8 +54,8 @@ use std::sync::{Arc, MutexGuard};
 /// handle.
 ///
 /// # Errors
-/// `InvalidArgument`, for a bad name, bad options, or if ids are used up; `Unsupported`, for a codec
-/// that this build cannot write; `ReadOnly`, `Poisoned`, `Closed`.
+/// `InvalidArgument`, for a bad name, bad options, or if ids are used up; `Unsupported`, for a
+/// codec that this build cannot write; `ReadOnly`, `Poisoned`, `Closed`.
 pub fn prepare_family(
     database: &Database,
     name: &str,

@@ -26,8 +26,8 @@ pub fn other_key_order(now: &str, given: &str) -> Error {
 ///
 /// # Errors
 /// `InvalidArgument`, if an option is out of its range, or the family has another merge operator or
-/// key order; `Unsupported`, for a codec that this build cannot write; `NotFound`, if the family was
-/// dropped; as [`install`](crate::install::install).
+/// key order; `Unsupported`, for a codec that this build cannot write; `NotFound`, if the family
+/// was dropped; as [`install`](crate::install::install).
 pub fn change_options(
     database: &Database,
     family: &FamilyData,

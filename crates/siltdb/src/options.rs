@@ -385,8 +385,8 @@ impl FamilyOptions {
         self
     }
 
-    /// Size of the dictionary that each table of [`Compression::Zstd`] is compressed with, in bytes:
-    /// 1 KiB to 128 KiB, or 0 for none. Default: 0.
+    /// Size of the dictionary that each table of [`Compression::Zstd`] is compressed with, in
+    /// bytes: 1 KiB to 128 KiB, or 0 for none. Default: 0.
     ///
     /// A table trains its own from its first blocks, and takes a hundred times as much memory for
     /// that while it is written. Small rows that are alike gain most. Blocks of such tables are not

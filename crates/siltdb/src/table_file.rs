@@ -151,7 +151,8 @@ impl Options {
     ///
     /// # Errors
     /// `AlreadyExists`; `Unsupported`, for a codec that this build cannot write; `InvalidArgument`,
-    /// if an option is out of range or `path` does not end in a name; `NotFound`, if the directory is missing; `ReadOnly`, `NoSpace`, `Io`.
+    /// if an option is out of range or `path` does not end in a name; `NotFound`, if the directory
+    /// is missing; `ReadOnly`, `NoSpace`, `Io`.
     pub fn table_file(
         &self,
         path: impl AsRef<Path>,

@@ -3,8 +3,8 @@
 //! It neither syncs nor verifies: the caller owns the file, and reads the copy back.
 
 use crate::table::format::properties::{Properties, TableOrigin};
+use crate::table::format::table_end::encode_end;
 use crate::table::scan::table_scan::TableScan;
-use crate::table::writer::encode_end;
 use crate::{
     frame::{FRAME_BYTES_MIN, FramePlace, moved_checksum},
     options::Compression,
@@ -19,7 +19,8 @@ use std::sync::Arc;
 
 /// Copies a table that was written outside of any database to the beginning of `file`. The copy has
 /// a `uid` of its own, so that no two tables of a database have the same, and says where it now
-/// belongs: to `origin`, whose options name `usual` as the compression. The file is not synced; the caller reads the copy back.
+/// belongs: to `origin`, whose options name `usual` as the compression. The file is not synced; the
+/// caller reads the copy back.
 ///
 /// `go_on` is called between two frames, and ends the copy by an error.
 ///

@@ -12,6 +12,9 @@ const SAMPLES_PER_BYTE: usize = 100;
 /// Longest block that is a sample, in bytes; a longer one is a single long value.
 pub(in crate::table) const SAMPLE_BYTES_MAX: usize = 2 * *BLOCK_BYTES.end();
 
+/// Bytes of memory that training takes beside the samples, about: what the trainer counts.
+const TRAINER_BYTES: usize = 10 << 20;
+
 /// A block that is not written yet.
 pub(in crate::table) struct PendingBlock {
     raw_bytes: usize,
@@ -62,6 +65,11 @@ impl PendingBlocks {
 
     pub(in crate::table) fn raw_bytes(&self) -> usize {
         self.raw.len()
+    }
+
+    /// Bytes of memory that they take, about, and that training is going to take.
+    pub(in crate::table) fn memory_bytes(&self) -> usize {
+        self.raw.capacity() + self.blocks.capacity() * size_of::<PendingBlock>() + TRAINER_BYTES
     }
 
     /// A dictionary for them, if one can be made.

@@ -4,10 +4,11 @@
 //! it.
 
 use crate::table::format::block_stats::{BlockStats, Contents};
-use crate::table::format::footer::{FOOTER_BYTES, Footer};
+use crate::table::format::footer::FOOTER_BYTES;
 use crate::table::format::index_writer::IndexWriter;
 use crate::table::format::properties::{ExternalTable, Properties, TableOrigin, TreeProperties};
 use crate::table::format::sealed::SealedBlock;
+use crate::table::format::table_end::encode_end;
 use crate::table::format::tombstones;
 use crate::table::pending::{PendingBlocks, SAMPLE_BYTES_MAX};
 use crate::{
@@ -151,6 +152,8 @@ impl<'f> TableWriter<'f> {
         // What is encoded of the filter lies beside the hashes in the end.
         let filter = self.filter.count() as usize * HASH_BYTES;
         let buffers = self.raw.capacity() + self.frame.capacity() + self.options.block_bytes;
+        let pending = self.pending.as_ref().map_or(0, PendingBlocks::memory_bytes);
+        let buffers = buffers + pending + self.compressor.memory_bytes();
         let bytes = filter + self.index.raw_bytes() + buffers + WRITE_BUFFER_BYTES;
         let charged = bytes.next_multiple_of(CHARGE_STEP_BYTES);
         if charged != charge.bytes() {
@@ -486,7 +489,10 @@ impl<'f> TableWriter<'f> {
             Some(pending) if pending.is_enough() || self.raw.len() > SAMPLE_BYTES_MAX => {
                 self.write_pending()
             }
-            Some(_) => Ok(()),
+            Some(_) => {
+                self.recharge();
+                Ok(())
+            }
             None => self.append_frame(),
         }
     }
@@ -582,30 +588,4 @@ impl<'f> TableWriter<'f> {
         });
         tombstones::united_range(points, fragments)
     }
-}
-
-/// Properties and footer of a table whose other frames end at `place`.
-pub(in crate::table) fn encode_end(
-    mut properties: Properties,
-    place: FramePlace,
-) -> (TableMeta, Vec<u8>) {
-    // The properties say how long the table is, and that depends on how long they are.
-    let mut compressor = Compressor::new(Compression::None);
-    let mut end = Vec::new();
-    loop {
-        let mut raw = Vec::new();
-        properties.encode(&mut raw);
-        end.clear();
-        seal(FrameKind::Properties, place, &raw, &mut compressor, &mut end);
-        let table_bytes = place.offset + (end.len() + FOOTER_BYTES) as u64;
-        if properties.meta.file_bytes == table_bytes {
-            break;
-        }
-        // The length only grows, and its varint ends at ten bytes: this ends.
-        properties.meta.file_bytes = table_bytes;
-    }
-    let (uid, table_bytes) = (place.table, properties.meta.file_bytes);
-    let footer = Footer { uid, table_bytes, properties_bytes: end.len() as u64 };
-    end.extend_from_slice(&footer.encode());
-    (properties.meta, end)
 }

@@ -1,15 +1,21 @@
 //! What stands for the encoder in a build without the cargo feature `zstd`: nothing can be made.
 
 /// Encodes frames in builds with the cargo feature `zstd`; here there is none.
-pub struct Encoder(());
+pub struct AbsentEncoder(());
 
-impl Encoder {
+impl AbsentEncoder {
     /// # Panics
     /// Always: options that need it are refused where they are set.
     #[must_use]
     pub fn new(level: i8, dictionary: Option<&[u8]>) -> Self {
         let bytes = dictionary.map_or(0, <[u8]>::len);
         panic!("zstd level {level}, dictionary of {bytes} bytes: options are checked before")
+    }
+
+    /// No memory.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        0
     }
 
     /// No frame.

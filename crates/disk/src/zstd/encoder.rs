@@ -21,6 +21,12 @@ impl Encoder {
         Self { context }
     }
 
+    /// Bytes of memory it takes now.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.context.sizeof()
+    }
+
     /// Writes the frame of `raw` to the front of `out`, which grows if it has to, and says how long
     /// it is; `None`, if it cannot be made.
     pub fn encode(&mut self, raw: &[u8], out: &mut Vec<u8>) -> Option<usize> {

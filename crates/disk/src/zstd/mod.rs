@@ -11,7 +11,7 @@ mod absent_encoder;
 mod encoder;
 
 #[cfg(not(feature = "zstd"))]
-pub use absent_encoder::{Encoder, train};
+pub use absent_encoder::{AbsentEncoder as Encoder, train};
 pub use decoder::{Dictionary, decode};
 #[cfg(feature = "zstd")]
 pub use encoder::{Encoder, train};

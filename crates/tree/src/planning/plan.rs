@@ -416,8 +416,9 @@ pub struct PlanLimits {
     /// Of the tables under the output that a moved table may overlap: what a later compaction of
     /// that one table would have to rewrite.
     pub under_bytes_max: u64,
-    /// Which levels are written alike; see [`level_kinds`](crate::options::TreeOptions::level_kinds). A table moves only between
-    /// such levels; between others it is rewritten.
+    /// Which levels are written alike; see
+    /// [`level_kinds`](crate::options::TreeOptions::level_kinds). A table moves only between such
+    /// levels; between others it is rewritten.
     pub level_kinds: [u8; LEVELS],
 }
 

@@ -17,10 +17,10 @@
 //!    (rule 2). Which is the newer is not asked.
 //! 5. *The table is seen whole*, with its own sequence numbers. A reference that cuts it to a slice
 //!    or to a point in time hides entries, and one that renumbers it changes them.
-//! 6. Of whole blocks: *the block is as the output's own blocks are*: of the codec and the level that the options
-//!    name for the output's level, and of no dictionary. Each table has a dictionary of its own, so a
-//!    block of one with a dictionary can be read nowhere else, and one that is to have a dictionary
-//!    has no use for blocks without.
+//! 6. Of whole blocks: *the block is as the output's own blocks are*: of the codec and the level
+//!    that the options name for the output's level, and of no dictionary. Each table has a
+//!    dictionary of its own, so a block of one with a dictionary can be read nowhere else. A table
+//!    that is to have a dictionary has no use for blocks without.
 //!
 //! Nothing else forbids it. The size of a block stays what it was when it was written, whatever the
 //! options say now. A value that could have the sequence number shared at the

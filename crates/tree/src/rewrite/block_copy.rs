@@ -148,7 +148,8 @@ enum Touch {
     Touched,
 }
 
-/// Shows `seen` the blocks of `inputs`, which have these `forms`, in key order, until it breaks off.
+/// Shows `seen` the blocks of `inputs`, which have these `forms`, in key order, until it breaks
+/// off.
 fn each_block(
     inputs: &[CopyInput<'_>],
     forms: &[BlockForm],
@@ -225,8 +226,8 @@ pub fn untouched_blocks(
     Ok(runs)
 }
 
-/// Whether a job that takes only this table, and writes tables as `wanted`, would write all of it as
-/// it is, and nothing else.
+/// Whether a job that takes only this table, and writes tables as `wanted`, would write all of it
+/// as it is, and nothing else.
 ///
 /// Cost: reads its index, up to the first block that would change.
 ///

@@ -275,9 +275,9 @@ impl JobPart for Subjob {
 }
 
 /// Whether carrying out `plan`, in at most `parallelism` parts, would write the same entries again,
-/// into hardly fewer tables. That is so if it takes tables of one level that stay there, are written
-/// as the options want them and of the kind that is chosen, and all of their blocks are untouched.
-/// So a request is what brings a changed compression to tables that lie at the bottom already.
+/// into hardly fewer tables. That is so if it takes tables of one level that stay there, are
+/// written as the options want them and of the kind that is chosen, and all of their blocks are
+/// untouched. So a request brings a changed compression to tables that lie at the bottom already.
 ///
 /// A table whose index cannot be read counts as one that changes: what is wrong with it is for the
 /// job to say.
