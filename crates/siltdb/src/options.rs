@@ -356,15 +356,16 @@ impl FamilyOptions {
     ///
     /// Every build reads every codec. Writing [`Compression::Zstd`] takes the cargo feature `zstd`,
     /// which compiles C; without it the call that uses these options fails with `Unsupported`.
-    /// Opening a database with such a family also does, unless it is read only.
+    /// Opening a database with such a family also does, unless it is read only. Separated values
+    /// are compressed in the same way ([`FamilyOptions::value_threshold`]).
     #[must_use]
     pub fn compression(mut self, compression: Compression) -> Self {
         self.tree.table.compression = compression;
         self
     }
 
-    /// Compression of level 0, 1 and so on, at most 7; the last one holds for all deeper levels,
-    /// too. Default: none, and [`FamilyOptions::compression`] holds for all levels.
+    /// Compression of tables in level 0, 1 and so on, at most 7; the last one holds for all deeper
+    /// levels, too. Default: none, and [`FamilyOptions::compression`] holds for all levels.
     ///
     /// Level 6 is the last. Most data lies there, and is rewritten least: compress it most. A
     /// table keeps its compression until it is rewritten; between levels that differ, tables are
@@ -390,7 +391,8 @@ impl FamilyOptions {
     ///
     /// A table trains its own from its first blocks, and takes a hundred times as much memory for
     /// that while it is written. Small rows that are alike gain most. Blocks of such tables are not
-    /// copied by compactions, but written anew.
+    /// copied by compactions, but written anew. A dictionary larger than a hundredth of
+    /// [`FamilyOptions::table_bytes`] is made that small, but not below 1 KiB.
     #[must_use]
     pub fn dictionary_bytes(mut self, bytes: u32) -> Self {
         self.tree.table.dictionary_bytes = bytes;

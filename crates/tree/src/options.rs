@@ -43,7 +43,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     fields::{FieldList, FieldsWriter, StoredField, UnknownFields, read_fields},
-    options::{Compression, TableKind, TableOptions},
+    options::{Compression, DICTIONARY_BYTES, TableKind, TableOptions},
 };
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
@@ -97,6 +97,9 @@ const FIELDS: FieldList = FieldList {
 
 /// The name of the order of keys without an encoding: that of their bytes.
 pub const BYTEWISE: &str = "bytewise";
+
+/// Bytes of a table for each byte of its dictionary, at least, unless that is of the smallest size.
+const TABLE_PER_DICTIONARY: u64 = 100;
 
 /// The default size of a blob file, in bytes: what an opening verifies of them after a crash is
 /// about twice as much.
@@ -229,12 +232,14 @@ impl TreeOptions {
         self.value_threshold.checked_sub(1).map_or(u64::MAX, |below| below + 1)
     }
 
-    /// Checks that this build can write the tables of every level.
+    /// Checks that this build can write the tables of every level, and separated values.
     ///
     /// # Errors
     /// `Unsupported`, naming the cargo feature that is missing.
     pub fn check_writable(&self) -> Result<()> {
-        (0..LEVELS).try_for_each(|level| self.table_at(level).compression.check_writable())
+        // Separated values are of no level.
+        self.table.compression.check_writable()?;
+        self.compression_per_level.iter().try_for_each(|level| level.check_writable())
     }
 
     /// These options, or if this build cannot write their tables, with the default compression. For
@@ -254,7 +259,14 @@ impl TreeOptions {
     /// How tables of `level` are written.
     #[must_use]
     pub fn table_at(&self, level: usize) -> TableOptions {
+        // The suite must notice an engine that writes all levels as the first: this is that one.
+        let level = if cfg!(seeded_fault = "levels_written_as_the_first") { 0 } else { level };
+        // So the blocks that wait for the dictionary are about a table at most.
+        let dictionary_bytes_max = self.table_bytes_target / TABLE_PER_DICTIONARY;
+        let dictionary_bytes_max = dictionary_bytes_max.max((*DICTIONARY_BYTES.start()).into());
+        let dictionary_bytes = u64::from(self.table.dictionary_bytes).min(dictionary_bytes_max);
         TableOptions {
+            dictionary_bytes: dictionary_bytes as u32,
             compression: at_level(&self.compression_per_level, level)
                 .unwrap_or(self.table.compression),
             filter_bits_per_key: at_level(&self.filter_bits_per_level, level)

@@ -63,10 +63,6 @@ impl PendingBlocks {
         self.blocks.is_empty()
     }
 
-    pub(in crate::table) fn raw_bytes(&self) -> usize {
-        self.raw.len()
-    }
-
     /// Bytes of memory that they take, about, and that training is going to take.
     pub(in crate::table) fn memory_bytes(&self) -> usize {
         self.raw.capacity() + self.blocks.capacity() * size_of::<PendingBlock>() + TRAINER_BYTES

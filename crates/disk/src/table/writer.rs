@@ -316,12 +316,12 @@ impl<'f> TableWriter<'f> {
         Ok(())
     }
 
-    /// About the length of the table if it were finished now, in bytes.
+    /// About the length of the table if it were finished now, in bytes. Blocks that wait for a
+    /// dictionary do not count: they may shrink to a small part, and the table would end too early.
     #[must_use]
     pub fn estimated_bytes(&self) -> u64 {
         let filter = self.filter.count() * u64::from(self.options.filter_bits_per_key) / 8;
         let open = if self.block.is_empty() { 0 } else { self.block.raw_bytes_with(b"", 0) };
-        let open = open + self.pending.as_ref().map_or(0, PendingBlocks::raw_bytes);
         self.written + filter + (open + self.index.raw_bytes() + FOOTER_BYTES) as u64
     }
 

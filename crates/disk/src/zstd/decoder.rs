@@ -53,11 +53,11 @@ impl Dictionary {
         Ok(Self { id: dictionary.id, bytes: bytes.into(), idle: Mutex::default() })
     }
 
-    /// Bytes of memory it takes, about, with the decoders that it keeps.
+    /// Bytes of memory that one of `bytes` takes, about, with the decoders that it keeps.
     #[must_use]
-    pub fn memory_bytes(&self) -> usize {
+    pub fn memory_bytes(bytes: usize) -> usize {
         // A decoder has the dictionary, and a copy for the frame that it decodes.
-        self.bytes.len() + IDLE_DECODERS_MAX * (2 * self.bytes.len() + DECODER_BYTES)
+        bytes + IDLE_DECODERS_MAX * (2 * bytes + DECODER_BYTES)
     }
 
     fn decoder(&self) -> Result<Box<FrameDecoder>> {

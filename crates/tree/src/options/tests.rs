@@ -72,7 +72,7 @@ fn every_truncation_and_flipped_bit_is_refused_or_read_without_panic() {
         refused += usize::from(TreeOptions::decode(&bytes[..end], &find).is_err());
     }
     // A cut between two fields leaves absent fields; all other cuts are seen.
-    assert_eq!(refused, bytes.len() - 18);
+    assert_eq!(refused, bytes.len() - 22);
     for bit in 0..bytes.len() * 8 {
         let mut flipped = bytes.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
@@ -103,8 +103,8 @@ fn options_of_later_versions_are_kept_or_refused_by_name() {
     let mut again = Vec::new();
     read.encode(&mut again);
     assert_eq!(again, later);
-    let error = TreeOptions::decode(&[16, 1, 0], &find).unwrap_err();
-    assert!(error.to_string().contains("family options: compression dictionary"), "{error}");
+    let error = TreeOptions::decode(&[18, 1, 0], &find).unwrap_err();
+    assert!(error.to_string().contains("family options: encryption"), "{error}");
     let error = TreeOptions::decode(&[14, 1, 0], &find).unwrap_err();
     assert!(error.to_string().contains("unknown compaction strategy"), "{error}");
 }
@@ -180,6 +180,20 @@ fn the_last_of_a_list_by_level_holds_for_all_deeper_levels() {
 }
 
 #[test]
+fn a_dictionary_is_at_most_a_hundredth_of_a_table() {
+    let used = |table_bytes_target, dictionary_bytes| {
+        let table = TableOptions { dictionary_bytes, ..TableOptions::default() };
+        TreeOptions { table, table_bytes_target, ..TreeOptions::default() }
+            .table_at(3)
+            .dictionary_bytes
+    };
+    assert_eq!(used(32 << 20, 128 << 10), 128 << 10);
+    assert_eq!(used(1 << 20, 128 << 10), (1 << 20) / 100);
+    assert_eq!(used(1 << 10, 128 << 10), 1 << 10);
+    assert_eq!(used(1 << 10, 0), 0);
+}
+
+#[test]
 fn lists_by_level_are_checked_at_their_bounds() {
     let compressions = |count| TreeOptions {
         compression_per_level: vec![Compression::Snappy; count],
@@ -225,6 +239,15 @@ fn what_this_build_cannot_write_is_named_and_replaced_on_request() {
         return;
     }
     assert_eq!(options.check_writable().unwrap_err().kind(), ErrorKind::Unsupported);
+    // Separated values are compressed as well, whatever the levels say.
+    let table = TableOptions { compression: Compression::ZSTD, ..TableOptions::default() };
+    let levels = vec![Compression::Lz4];
+    let hidden =
+        TreeOptions { table, compression_per_level: levels.clone(), ..TreeOptions::default() };
+    assert_eq!(hidden.check_writable().unwrap_err().kind(), ErrorKind::Unsupported);
+    TreeOptions { compression_per_level: levels, ..TreeOptions::default() }
+        .check_writable()
+        .unwrap();
     // It can be read all the same.
     let mut bytes = Vec::new();
     options.encode(&mut bytes);

@@ -181,8 +181,8 @@ impl TableSource {
         }
         let TableDictionary { offset, bytes, budget, loaded } = dictionary;
         let read = self.read_frame(FrameKind::Dictionary, *offset, *bytes, Dictionary::read)?;
-        let charge =
-            budget.as_ref().map(|budget| Charge::new(budget, Part::Tables, read.memory_bytes()));
+        let memory_bytes = Dictionary::memory_bytes(*bytes as usize);
+        let charge = budget.as_ref().map(|budget| Charge::new(budget, Part::Tables, memory_bytes));
         Ok(&loaded.get_or_init(|| (read, charge)).0)
     }
 

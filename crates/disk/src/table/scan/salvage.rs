@@ -401,6 +401,7 @@ fn is_head(head: &[u8]) -> bool {
 /// the search goes backwards.
 fn find_dictionary(source: &TableSource) -> Option<Arc<TableDictionary>> {
     let head = [FrameKind::Dictionary as u8, Codec::Raw as u8];
+    let most = FrameKind::Dictionary.frame_bytes_max();
     let (mut end, mut window, mut frame) = (source.length, Vec::new(), Vec::new());
     while end > FRAME_BYTES_MIN {
         let start = end.saturating_sub(WINDOW_BYTES);
@@ -408,14 +409,14 @@ fn find_dictionary(source: &TableSource) -> Option<Arc<TableDictionary>> {
         for at in (0..window.len()).rev().filter(|&at| window[at..].starts_with(&head)) {
             let offset = start + at as u64;
             let left = source.length - offset;
-            let bytes = left.min(FrameKind::Dictionary.frame_bytes_max());
+            // Its lengths first: other bytes often begin as it does.
+            source.read(offset, left.min(HEAD_BYTES_MAX), &mut frame).ok()?;
+            let bytes = raw_frame_bytes(&frame).filter(|&bytes| bytes <= left.min(most));
+            let Some(bytes) = bytes else { continue };
             source.read(offset, bytes, &mut frame).ok()?;
-            let Some(bytes) = stated_frame_bytes(&frame) else { continue };
             let place = FramePlace { table: source.uid, offset };
-            let found =
-                frame.get(..bytes).map(|frame| Frame::open(frame, FrameKind::Dictionary, place));
-            if found.is_some_and(|found| found.is_ok()) {
-                return TableDictionary::at(offset, bytes as u64, None);
+            if Frame::open(&frame, FrameKind::Dictionary, place).is_ok() {
+                return TableDictionary::at(offset, bytes, None);
             }
         }
         // The first byte of a window may be the last but one of a head.
@@ -424,13 +425,14 @@ fn find_dictionary(source: &TableSource) -> Option<Arc<TableDictionary>> {
     None
 }
 
-/// The length of the frame at the front of `bytes`, as it says.
-fn stated_frame_bytes(bytes: &[u8]) -> Option<usize> {
-    let mut reader = ByteReader::new(bytes);
+/// The length of a frame that is not compressed, of which `head` is the front; `None`, if its two
+/// lengths differ.
+fn raw_frame_bytes(head: &[u8]) -> Option<u64> {
+    let mut reader = ByteReader::new(head);
     reader.take(2).ok()?;
-    reader.varint().ok()?;
-    let payload = usize::try_from(reader.varint().ok()?).ok()?;
-    (bytes.len() - reader.rest().len() + CHECKSUM_BYTES).checked_add(payload)
+    let (raw, payload) = (reader.varint().ok()?, reader.varint().ok()?);
+    let around = (head.len() - reader.rest().len() + CHECKSUM_BYTES) as u64;
+    if raw == payload { payload.checked_add(around) } else { None }
 }
 
 /// Looks for the properties in front of a footer that cannot be read. They are a frame that ends

@@ -12,6 +12,7 @@ use crate::{
     block::{Block, Glance, glance},
     cache::Cache,
     frame::{Frame, FrameKind, FramePlace},
+    zstd::Dictionary,
 };
 use siltdb_base::{
     budget::{Charge, Part},
@@ -79,7 +80,14 @@ impl TableProbe {
         }
         let keys: usize = frames.iter().map(|frame| frame.last_key.len()).sum();
         let bytes = size_of_val(&frames[..]) + keys + size_of_val(&properties.index_bytes[..]);
-        let charge = Charge::new(cache.budget(), Part::Tables, bytes + size_of::<TableScan>());
+        // A longer one is refused when it is read.
+        let dictionary = properties.dictionary_bytes.min(FrameKind::Dictionary.frame_bytes_max());
+        let dictionary = match dictionary as usize {
+            0 => 0,
+            bytes => Dictionary::memory_bytes(bytes),
+        };
+        let bytes = bytes + size_of::<TableScan>() + dictionary;
+        let charge = Charge::new(cache.budget(), Part::Tables, bytes);
         Ok(Self { table, frames, _charge: charge })
     }
 

@@ -3,7 +3,7 @@
 use super::salvage::read_salvage;
 use super::*;
 use crate::frame::{FRAME_BYTES_MIN, FrameKind, FramePlace};
-use siltdb_base::error::ErrorKind;
+use siltdb_base::{budget::Charge, error::ErrorKind};
 
 const DICTIONARY_BYTES: u32 = 1 << 10;
 
@@ -68,6 +68,59 @@ fn a_dictionary_is_read_when_a_block_needs_it_and_charged_then() {
     assert!(dictionary > DICTIONARY_BYTES as usize, "{dictionary}");
     drop(table);
     assert_eq!(used(), 0);
+}
+
+#[test]
+fn a_probe_decodes_with_the_dictionary_and_charges_it() {
+    let entries = rows(3000);
+    let (file, meta) = written(&with_dictionary(), &entries);
+    let cache = new_cache(0);
+    let table = open(&file.0, Some(&meta), &cache).unwrap();
+    let before = cache.budget().used(Part::Tables);
+    let probe = TableProbe::new(passing(&table).unwrap(), &cache).unwrap();
+    assert!(cache.budget().used(Part::Tables) - before > DICTIONARY_BYTES as usize);
+    for owned in entries.iter().step_by(97) {
+        let visible = SequenceNumber(owned.1);
+        let found = probe.get(LookupKey::new(&owned.0), visible, |found| {
+            assert_eq!(found.value.bytes(), &owned.3[..]);
+        });
+        assert!(found.unwrap().is_some());
+    }
+}
+
+#[test]
+fn a_writer_charges_the_blocks_that_wait_for_a_dictionary() {
+    let cache = new_cache(0);
+    let mut file = Bytes::default();
+    let mut writer = TableWriter::new(&mut file, &with_dictionary(), TableUid(7))
+        .with_charge(Charge::new(cache.budget(), Part::Jobs, 0));
+    let charged = || cache.budget().used(Part::Jobs);
+    let mut most = 0;
+    for (key, sequence, kind, value) in rows(3000) {
+        let sequence = SequenceNumber(sequence);
+        writer.add(Entry { key: &key, sequence, kind, value: &value }).unwrap();
+        most = most.max(charged());
+    }
+    // The trainer takes 10 MiB, until there is a dictionary.
+    assert!(most > 10 << 20, "{most}");
+    assert!(charged() < 10 << 20, "{}", charged());
+    writer.finish().unwrap();
+    assert_eq!(charged(), 0);
+}
+
+#[test]
+fn a_dictionary_is_found_among_bytes_that_look_like_one() {
+    let mut entries = rows(3000);
+    // The front of a frame of a dictionary, many times, in a block that is not compressed.
+    let noise = (0..300_000_u32).flat_map(|number| [7, 0, (number >> 3) as u8, number as u8]);
+    entries.push(put("account:99999999", 9_000_000, noise.collect::<Vec<u8>>()));
+    let (file, meta) = written(&with_dictionary(), &entries);
+    let mut damaged = file.0.clone();
+    let length = damaged.len();
+    damaged[length - 60..].fill(0);
+    let (found, _) = read_salvage(&damaged, None).unwrap();
+    assert_eq!(found.len(), entries.len());
+    assert!(found == entries && meta.entries == entries.len() as u64);
 }
 
 #[test]

@@ -488,7 +488,10 @@ fn each_level_has_the_compression_and_the_filter_that_its_options_say() {
     for round in 0..60_u32 {
         for number in 0..20 {
             let key = format!("{:05}", (round * 977 + number * 131) % 3000);
-            world.put(key.as_bytes(), &[b'v'; 200]);
+            // Hardly compressible, so that there are levels between the first and the last.
+            let noise = |at: u32| (round * 20 + number + at * 7919).wrapping_mul(0x9e37_79b9);
+            let value: Vec<u8> = (0..50).flat_map(|at| noise(at).to_be_bytes()).collect();
+            world.put(key.as_bytes(), &value);
         }
         world.flush();
         if round % 3 == 0 {
