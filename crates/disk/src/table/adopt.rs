@@ -65,10 +65,17 @@ pub fn adopt(
         meta,
         origin: Some(origin),
         external: None,
-        compression: Some(compression).filter(|&own| own != usual),
+        compression: Some(compression).filter(|&own| is_to_be_stated(own, usual)),
         ..properties.clone()
     };
     let (meta, bytes) = encode_end(properties, FramePlace { table: uid, offset: file.len() });
     file.append(&bytes)?;
     Ok(meta)
+}
+
+/// Whether a copy has to state its own compression, where that of its family is `usual`. Of none
+/// and LZ4 it does not, as when there were no others: an output may take over blocks of both.
+fn is_to_be_stated(own: Compression, usual: Compression) -> bool {
+    let is_old = |one| matches!(one, Compression::None | Compression::Lz4);
+    own != usual && !(is_old(own) && is_old(usual))
 }

@@ -48,6 +48,9 @@ pub(super) fn a_copy_has_the_entries_under_its_own_uid_and_names_its_family() {
         let scan = scan_of(&copy);
         assert_eq!(scan.origin().map(|origin| &origin.name[..]), Some("users"));
         assert!(scan.external().is_none());
+        // Of none and LZ4 it says nothing, as before there were others.
+        let stated = (compression == Compression::Snappy).then_some(compression);
+        assert_eq!(scan.stated_compression(), stated);
         // The bytes of one are not taken for those of the other.
         let mut mixed = copy.0.clone();
         mixed[..1500].copy_from_slice(&file.0[..1500]);
