@@ -12,10 +12,10 @@ use crate::session::{Session, exists, follow};
 use crate::text::{Form, counted};
 use crate::verbs::recover::lost_object;
 use clap::Args;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use siltdb::{
-    CancelToken, CheckProgress, CheckReport, CompactOptions, CompactProgress, Error, ErrorKind,
-    Options, salvage::Lost,
+    CancelToken, CheckProgress, CheckReport, CompactOptions, CompactProgress, CompressionStats,
+    Error, ErrorKind, Options, salvage::Lost,
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -77,19 +77,36 @@ pub struct StatsArguments {
     family: FamilyArguments,
 }
 
+/// The numbers of the tables of one codec, by name.
+fn codec_entries(stats: &CompressionStats) -> [(String, u64); 4] {
+    let named = |what: &str, number| (format!("{}_{what}", stats.codec), number);
+    [
+        named("tables", stats.tables),
+        named("raw_bytes", stats.raw_bytes),
+        named("stored_bytes", stats.stored_bytes),
+        named("dictionaries", stats.dictionaries),
+    ]
+}
+
 /// Prints counts and sizes of the whole database or of one family.
 ///
 /// # Errors
 /// [`Failure::Missing`] if there is no such family.
 pub fn stats(session: &mut Session, arguments: &StatsArguments) -> Result<()> {
     let name = arguments.family.name();
-    let stats = match name.is_given() {
-        false => session.db().stats(),
-        true => session.family_of(name)?.stats(),
+    let (stats, codecs) = match name.is_given() {
+        false => (session.db().stats(), session.db().compression_stats()),
+        true => {
+            let family = session.family_of(name)?;
+            (family.stats(), family.compression_stats())
+        }
     };
-    let entries = stats.entries().into_iter().map(|(name, value)| (name, Value::from(value)));
-    let object: Map<String, Value> = entries.collect();
-    session.output.result(stats.to_string().trim_end(), &Value::Object(object))
+    let codecs = codecs.iter().flat_map(codec_entries);
+    let entries: Vec<(String, u64)> = stats.entries().into_iter().chain(codecs).collect();
+    let lines: Vec<_> =
+        entries.iter().map(|(name, number)| format!("{name:20} {number:>16}")).collect();
+    let object = entries.into_iter().map(|(name, value)| (name, Value::from(value)));
+    session.output.result(&lines.join("\n"), &Value::Object(object.collect()))
 }
 
 /// Arguments of `flush`.

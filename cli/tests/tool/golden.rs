@@ -29,7 +29,8 @@ fn stored_databases_are_read_checked_and_looked_into() {
         let path = entry.expect("their names").path();
         // Directories of backups have a test of their own, and cold ones belong to databases.
         let extension = path.extension().and_then(|extension| extension.to_str());
-        if !path.is_dir() || extension.is_some_and(|other| ["backups", "cold"].contains(&other)) {
+        let others = ["backups", "cold", "unwritable"];
+        if !path.is_dir() || extension.is_some_and(|other| others.contains(&other)) {
             continue;
         }
         databases += 1;

@@ -134,6 +134,32 @@ fn destroy_asks_first_and_leaves_what_is_no_database() {
 }
 
 #[test]
+fn tables_are_counted_by_codec_and_zstd_without_its_feature_is_refused_by_name() {
+    let place = filled();
+    let change =
+        |option: &str, code| place.run(&["families", "options", "db", "users", option], code);
+    change("compression_per_level=none,snappy", 0);
+    change("compression_per_level=lz4,brotli", 2).says(&["none,lz4,zstd:9"]);
+    change("compression=zstd:23", 2).says(&["-7..=22"]);
+    place.ok(&["flush", "db"]);
+    let stats = || place.run(&["stats", "db", "--family", "users", "--json"], 0).json();
+    let flushed = stats();
+    assert_eq!((&flushed[0]["none_tables"], &flushed[0]["none_raw_bytes"]), (&json!(1), &json!(2)));
+    // Level 0 and the last one differ, so the table is rewritten instead of moved.
+    place.ok(&["compact", "db", "--family", "users"]);
+    assert_eq!(
+        (&stats()[0]["snappy_tables"], &stats()[0]["none_tables"]),
+        (&json!(1), &json!(null))
+    );
+    assert!(place.ok(&["stats", "db"]).contains("lz4_stored_bytes"));
+    if cfg!(feature = "zstd") {
+        change("compression=zstd:9", 0);
+    } else {
+        change("compression=zstd:9", 1).says(&["cannot write zstd", "feature `zstd`"]);
+    }
+}
+
+#[test]
 fn a_family_gets_a_compaction_strategy_by_name() {
     let place = filled();
     let strategy = |value: &str| {

@@ -199,7 +199,7 @@ pub fn read_value(file: &dyn File, uid: BlobUid, pointer: &BlobPointer) -> Resul
         return Ok(stored.into());
     }
     let mut value = Vec::new();
-    let decoded = codec.decode(&stored, pointer.length as usize, &mut value);
+    let decoded = codec.decode(&stored, None, pointer.length as usize, &mut value);
     decoded.map_err(|error| error.or_offset(pointer.offset))?;
     Ok(value.into())
 }

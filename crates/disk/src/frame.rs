@@ -20,6 +20,8 @@
 //! without touching its payload, if both places are known.
 
 use crate::compress::{Codec, Compressor};
+use crate::options::DICTIONARY_BYTES;
+use crate::zstd::Dictionary;
 use siltdb_base::{
     checksum::{crc32c, crc32c_append},
     codec::{ByteReader, VARINT_BYTES_MAX, put_varint, resize},
@@ -48,6 +50,8 @@ pub enum FrameKind {
     Properties = 5,
     /// A node of the index of a B+tree table.
     Node = 6,
+    /// The dictionary of a table.
+    Dictionary = 7,
 }
 
 impl FrameKind {
@@ -60,8 +64,10 @@ impl FrameKind {
             (Self::Index, _) => INDEX_FRAME_BYTES_MAX,
             (Self::Node, _) => NODE_BYTES_MAX,
             (Self::Properties, _) => PROPERTIES_BYTES_MAX,
-            (Self::RangeTombstones, Codec::Lz4) => COMPRESSED_TOMBSTONES_BYTES_MAX,
-            (Self::Data | Self::Filter | Self::RangeTombstones, _) => RAW_BYTES_MAX,
+            (Self::Dictionary, _) => *DICTIONARY_BYTES.end() as usize,
+            (Self::Data | Self::Filter | Self::RangeTombstones, Codec::Raw) => RAW_BYTES_MAX,
+            (Self::RangeTombstones, _) => COMPRESSED_TOMBSTONES_BYTES_MAX,
+            (Self::Data | Self::Filter, _) => RAW_BYTES_MAX,
         }
     }
 
@@ -75,7 +81,7 @@ impl FrameKind {
     fn may_be_compressed(self) -> bool {
         match self {
             Self::Data | Self::Index | Self::RangeTombstones => true,
-            Self::Filter | Self::Properties | Self::Node => false,
+            Self::Filter | Self::Properties | Self::Node | Self::Dictionary => false,
         }
     }
 }
@@ -173,21 +179,24 @@ impl<'a> Frame<'a> {
         payload_end - self.payload.len()..payload_end
     }
 
-    /// The raw bytes: decoded over the contents of `buffer`, or the payload itself.
+    /// The raw bytes: decoded over the contents of `buffer`, or the payload itself. A payload of
+    /// Zstandard may need the `dictionary` of its table.
     ///
     /// # Errors
     /// Corruption, if the payload does not decode to the stated length.
-    pub fn decode<'b>(&self, buffer: &'b mut Vec<u8>) -> Result<&'b [u8]>
+    pub fn decode<'b>(
+        &self,
+        dictionary: Option<&Dictionary>,
+        buffer: &'b mut Vec<u8>,
+    ) -> Result<&'b [u8]>
     where
         'a: 'b,
     {
-        match self.codec {
-            Codec::Raw => Ok(self.payload),
-            Codec::Lz4 => {
-                self.codec.decode(self.payload, self.raw_bytes, buffer)?;
-                Ok(buffer)
-            }
+        if self.codec == Codec::Raw {
+            return Ok(self.payload);
         }
+        self.codec.decode(self.payload, dictionary, self.raw_bytes, buffer)?;
+        Ok(buffer)
     }
 
     /// The raw bytes, decoded or copied over the contents of `buffer`, and `padding_bytes` zeros.
@@ -196,10 +205,11 @@ impl<'a> Frame<'a> {
     /// The errors of [`Frame::decode`].
     pub fn decode_padded<'b>(
         &self,
+        dictionary: Option<&Dictionary>,
         padding_bytes: usize,
         buffer: &'b mut Vec<u8>,
     ) -> Result<&'b [u8]> {
-        self.codec.decode(self.payload, self.raw_bytes, buffer)?;
+        self.codec.decode(self.payload, dictionary, self.raw_bytes, buffer)?;
         resize(buffer, self.raw_bytes + padding_bytes)?;
         Ok(buffer)
     }

@@ -6,6 +6,7 @@
 pub mod options;
 pub mod fields;
 pub mod file_name;
+pub mod zstd;
 pub mod compress;
 pub mod blob;
 pub mod frame;

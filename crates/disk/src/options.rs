@@ -4,35 +4,122 @@
 //! options are.
 
 use siltdb_base::{
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     limits::BLOCK_BYTES,
 };
+use std::{fmt, ops::RangeInclusive};
 
-/// How blocks are compressed.
+/// How blocks are compressed. A block that does not shrink by an eighth is stored uncompressed.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Compression {
     /// Not at all.
     None,
-    /// LZ4, where it saves at least an eighth.
+    /// LZ4: the fastest to read.
     #[default]
     Lz4,
+    /// Snappy: as LZ4, for a little more time.
+    Snappy,
+    /// Zstandard at a level, in [`ZSTD_LEVEL`]: the smallest. Every build reads it; writing it
+    /// takes the cargo feature `zstd`, which compiles C.
+    Zstd(i8),
 }
 
+/// Levels of Zstandard that are permitted. Higher ones are smaller and slower to write; all are
+/// read at the same speed. 0 stands for the level that the library prefers.
+pub const ZSTD_LEVEL: RangeInclusive<i8> = -7..=22;
+
+/// Sizes of a dictionary that are permitted, in bytes, apart from 0 for none.
+pub const DICTIONARY_BYTES: RangeInclusive<u32> = 1 << 10..=128 << 10;
+
 impl Compression {
-    /// The number that stands for it on disk.
+    /// Zstandard at the level that suits most data.
+    pub const ZSTD: Self = Self::Zstd(3);
+
+    /// The number and the level that stand for it on disk; a codec without levels has level 0.
     #[must_use]
-    pub fn to_byte(self) -> u8 {
+    pub fn to_bytes(self) -> [u8; 2] {
         match self {
-            Self::None => 0,
-            Self::Lz4 => 1,
+            Self::None => [0, 0],
+            Self::Lz4 => [1, 0],
+            Self::Zstd(level) => [2, level.cast_unsigned()],
+            Self::Snappy => [3, 0],
         }
     }
 
-    /// What a number on disk stands for; `None` if this build does not know it.
+    /// What a number and a level on disk stand for.
+    ///
+    /// # Errors
+    /// `Unsupported`, if this build does not know the number: a newer version may. Corruption, for
+    /// a level out of range, or of a codec that has none.
+    pub fn from_bytes([number, level]: [u8; 2]) -> Result<Self> {
+        let found = match number {
+            0 => Self::None,
+            1 => Self::Lz4,
+            2 => Self::Zstd(level.cast_signed()),
+            3 => Self::Snappy,
+            _ => {
+                return Err(Error::new(ErrorKind::Unsupported, "unknown compression")
+                    .with_mismatch("0..=3", number)
+                    .with_hint("written by a later version"));
+            }
+        };
+        if found.to_bytes() != [number, level] || found.check().is_err() {
+            return Err(Error::corruption("wrong level of a compression")
+                .with_mismatch(format_args!("{ZSTD_LEVEL:?} for zstd, else 0"), level));
+        }
+        Ok(found)
+    }
+
+    /// The name of its codec, without a level.
     #[must_use]
-    pub fn from_byte(byte: u8) -> Option<Self> {
-        [Self::None, Self::Lz4].into_iter().find(|compression| compression.to_byte() == byte)
+    pub fn codec_name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Lz4 => "lz4",
+            Self::Snappy => "snappy",
+            Self::Zstd(_) => "zstd",
+        }
+    }
+
+    /// Checks that the level is in its range.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub fn check(self) -> Result<()> {
+        match self {
+            Self::Zstd(level) if !ZSTD_LEVEL.contains(&level) => {
+                Err(Error::invalid("zstd level out of range")
+                    .with_mismatch(format_args!("{ZSTD_LEVEL:?}"), level))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that this build can write it. It reads all of them.
+    ///
+    /// # Errors
+    /// `Unsupported`, naming the cargo feature that is missing.
+    pub fn check_writable(self) -> Result<()> {
+        match self {
+            Self::Zstd(_) if !cfg!(feature = "zstd") => {
+                Err(Error::new(ErrorKind::Unsupported, "this build cannot write zstd").with_hint(
+                    "build siltdb with the cargo feature `zstd`, or choose lz4 or snappy; \
+                     reading, also with `read_only`, works",
+                ))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for Compression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.codec_name())?;
+        match self {
+            Self::Zstd(level) => write!(f, ":{level}"),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -79,6 +166,9 @@ pub struct TableOptions {
     /// Bits of the Bloom filter per distinct key, at most [`FILTER_BITS_PER_KEY_MAX`]; 0: no
     /// filter. 10 bits let about 1 % of absent keys through.
     pub filter_bits_per_key: u32,
+    /// Size of the dictionary that each table of [`Compression::Zstd`] is compressed with, in
+    /// bytes, in [`DICTIONARY_BYTES`]; 0: none. Training takes a hundred times as much memory.
+    pub dictionary_bytes: u32,
     /// How the blocks are found.
     pub kind: TableKind,
 }
@@ -89,6 +179,7 @@ impl Default for TableOptions {
             block_bytes: 4096,
             compression: Compression::default(),
             filter_bits_per_key: 10,
+            dictionary_bytes: 0,
             kind: TableKind::default(),
         }
     }
@@ -112,7 +203,30 @@ impl TableOptions {
                 self.filter_bits_per_key,
             ));
         }
-        Ok(())
+        if self.dictionary_bytes != 0 && !DICTIONARY_BYTES.contains(&self.dictionary_bytes) {
+            return Err(Error::invalid("dictionary_bytes out of range")
+                .with_mismatch(format_args!("0, or {DICTIONARY_BYTES:?}"), self.dictionary_bytes));
+        }
+        self.compression.check()
+    }
+
+    /// These options, or if this build cannot write their codec, with the default one. For copies
+    /// whose codec is no promise.
+    #[must_use]
+    pub fn or_writable(self) -> Self {
+        match self.compression.check_writable() {
+            Ok(()) => self,
+            Err(_) => Self { compression: Compression::default(), ..self },
+        }
+    }
+
+    /// Bytes of the dictionary of a table that is written so; 0: it has none.
+    #[must_use]
+    pub fn used_dictionary_bytes(&self) -> usize {
+        match self.compression {
+            Compression::Zstd(_) => self.dictionary_bytes as usize,
+            _ => 0,
+        }
     }
 }
 

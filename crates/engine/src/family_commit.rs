@@ -54,8 +54,8 @@ use std::sync::{Arc, MutexGuard};
 /// handle.
 ///
 /// # Errors
-/// `InvalidArgument`, for a bad name, bad options, or if ids are used up; `ReadOnly`, `Poisoned`,
-/// `Closed`.
+/// `InvalidArgument`, for a bad name, bad options, or if ids are used up; `Unsupported`, for a
+/// codec that this build cannot write; `ReadOnly`, `Poisoned`, `Closed`.
 pub fn prepare_family(
     database: &Database,
     name: &str,
@@ -63,6 +63,7 @@ pub fn prepare_family(
 ) -> Result<Arc<FamilyData>> {
     check_name(name)?;
     options.check()?;
+    options.check_writable()?;
     database.health.check()?;
     if database.catalog.ids.next_family() >= NEXT_FAMILY_MAX {
         return Err(Error::invalid("ids of families are used up"));

@@ -26,7 +26,8 @@ pub fn other_key_order(now: &str, given: &str) -> Error {
 ///
 /// # Errors
 /// `InvalidArgument`, if an option is out of its range, or the family has another merge operator or
-/// key order; `NotFound`, if the family was dropped; as [`install`](crate::install::install).
+/// key order; `Unsupported`, for a codec that this build cannot write; `NotFound`, if the family
+/// was dropped; as [`install`](crate::install::install).
 pub fn change_options(
     database: &Database,
     family: &FamilyData,
@@ -53,6 +54,7 @@ pub fn change_options(
     };
     let options = TreeOptions { merge_operator: operator.clone(), key_order, ..options };
     options.check()?;
+    options.check_writable()?;
     let manifest = lock(&database.catalog.manifest_io);
     let changes = vec![options_change(family.id, &options)];
     install_with(database, manifest, (changes, None), operator.as_slice())?;

@@ -504,8 +504,8 @@ fn decode_options(target: &Target<'_>, bytes: &[u8]) -> Result<TreeOptions> {
 /// Creates a family.
 ///
 /// # Errors
-/// `AlreadyExists`; `InvalidArgument`, for a bad name, bad options, or too many families; as
-/// [`install`].
+/// `AlreadyExists`; `InvalidArgument`, for a bad name, bad options, or too many families;
+/// `Unsupported`, for a codec that this build cannot write; as [`install`].
 pub fn create_family(
     database: &Database,
     name: &str,
@@ -513,6 +513,7 @@ pub fn create_family(
 ) -> Result<Arc<FamilyData>> {
     check_name(name)?;
     options.check()?;
+    options.check_writable()?;
     if database.catalog.families.load().len() >= FAMILIES_MAX {
         return Err(Error::invalid("too many families").with_mismatch(FAMILIES_MAX, "one more"));
     }

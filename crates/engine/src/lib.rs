@@ -55,6 +55,7 @@ pub mod branch_walk;
 pub mod branch_merge;
 pub mod archive;
 pub mod stats;
+pub mod compression_stats;
 pub mod check;
 pub mod scrub;
 pub mod upgrade;

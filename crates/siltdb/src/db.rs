@@ -18,6 +18,7 @@ use siltdb_engine::{
     catalog::family::DEFAULT_FAMILY,
     check_report::{CheckProgress, CheckReport},
     checkpoint::Checkpoint,
+    compression_stats::CompressionStats,
     engine::Engine,
     options::{EngineOptions, Lifetime},
     stats::Stats,
@@ -431,6 +432,23 @@ impl Db {
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.engine().stats()
+    }
+
+    /// Returns how much the tables of all families hold, by codec. Unlike [`Db::stats`] this reads
+    /// disk: the properties of each table.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// db.put(b"key", vec![7; 1000])?;
+    /// db.flush()?;
+    /// let stats = db.compression_stats();
+    /// assert_eq!((stats[0].codec, stats[0].tables, stats[0].raw_bytes), ("lz4", 1, 1003));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn compression_stats(&self) -> Vec<CompressionStats> {
+        self.engine().compression_stats()
     }
 
     /// Reads and verifies every table of this database: blocks, order, filters and counts, and that

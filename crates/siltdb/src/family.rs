@@ -17,6 +17,7 @@ use siltdb_base::{
 use siltdb_disk::batch::BatchBytes;
 use siltdb_engine::{
     commit::Payload,
+    compression_stats::{CompressionStats, compression_stats},
     family_options::other_key_order,
     jobs::request::CompactControl,
     options::Durability,
@@ -469,6 +470,13 @@ impl Family {
     #[must_use]
     pub fn stats(&self) -> Stats {
         family_stats(&self.place.family)
+    }
+
+    /// Returns how much the tables of the family hold, by codec, as
+    /// [`Db::compression_stats`](crate::Db::compression_stats).
+    #[must_use]
+    pub fn compression_stats(&self) -> Vec<CompressionStats> {
+        compression_stats(&self.place.family)
     }
 
     #[inline]

@@ -56,7 +56,7 @@
 //! | *memory* `set_cache_bytes` | all | | | |
 //! | *bulk loading* `ingest` | all | ✓ | | |
 //! | *of sorted entries* `ingest_sorted`, of a file [`TableFileWriter`] | | ✓ | | |
-//! | *upkeep* `flush` `compact` `compact_with` `stats` | all | ✓ | | |
+//! | *upkeep* `flush` `compact` `compact_with` `stats` `compression_stats` | all | ✓ | | |
 //! | *of a range* `compact_range`, `_with`, `size_of` | | ✓ | | |
 //! | *what was committed* `subscribe` | all | | | |
 //! | *transactions* `begin` `update` `view` | all | | | |
@@ -197,6 +197,7 @@ pub use siltdb_engine::{
     branch_merge::{ConflictingKey, MergeReport, OnConflict},
     check_report::{CheckProgress, CheckReport},
     checkpoint::Checkpoint,
+    compression_stats::CompressionStats,
     copying::CopyProgress,
     ingest::Ingested,
     jobs::request::CompactProgress,

@@ -28,8 +28,12 @@ struct Named<T> {
 
 const BYTES: &str = "a number of bytes, as 4096, 64KiB, 32MiB or 1GiB";
 const NUMBER: &str = "a number";
+const COMPRESSIONS: &str = "none, lz4, snappy, zstd or zstd:LEVEL";
 const STRATEGIES: &str =
     "leveled, tiered, tiered:RUNS:PERCENT, fifo:BYTES or fifo:BYTES:AGE, as fifo:4GiB:3600s";
+
+/// What stands for a list by level that is empty.
+const UNIFORM: &str = "uniform";
 
 /// Makes the table of options. A row has the name, the permitted values, the field, and the
 /// functions that parse and format it.
@@ -71,8 +75,7 @@ const OPTIONS: &[Named<Options>] = options! {
 };
 
 const FAMILY_OPTIONS: &[Named<FamilyOptions>] = options! {
-    "compression", "none or lz4",
-        tree.table.compression, word(COMPRESSIONS), word_of(COMPRESSIONS);
+    "compression", COMPRESSIONS, tree.table.compression, compression, Compression::to_string;
     "table_kind", "block or btree", tree.table.kind, word(TABLE_KINDS), word_of(TABLE_KINDS);
     "block_bytes", BYTES, tree.table.block_bytes, bytes, usize::to_string;
     "filter_bits_per_key", NUMBER, tree.table.filter_bits_per_key, number, u32::to_string;
@@ -92,6 +95,11 @@ const FAMILY_OPTIONS: &[Named<FamilyOptions>] = options! {
     "ttl", "a time, as 200ms, 5s, 30m or 7d; 0s for none", tree.ttl_ms, ttl, ttl_text;
     "key_order", "bytewise or the name of an order, as u64",
         tree.key_order, key_order, key_order_text;
+    "compression_per_level", "uniform, or compressions as none,lz4,zstd:9",
+        tree.compression_per_level, list(compression), list_text;
+    "dictionary_bytes", BYTES, tree.table.dictionary_bytes, bytes, u32::to_string;
+    "filter_bits_per_level", "uniform, or numbers as 14,12,6",
+        tree.filter_bits_per_level, list(number), list_text;
 };
 
 const CREATES: &[(&str, Create)] =
@@ -102,8 +110,6 @@ const LOG_IOS: &[(&str, LogIo)] =
 const READ_IOS: &[(&str, ReadIo)] = &[("read", ReadIo::Read), ("map", ReadIo::Map)];
 const RECOVERIES: &[(&str, RecoveryMode)] =
     &[("strict", RecoveryMode::Strict), ("point_in_time", RecoveryMode::PointInTime)];
-const COMPRESSIONS: &[(&str, Compression)] =
-    &[("none", Compression::None), ("lz4", Compression::Lz4)];
 const TABLE_KINDS: &[(&str, TableKind)] =
     &[("block", TableKind::Block), ("btree", TableKind::BTree)];
 
@@ -275,6 +281,31 @@ fn word_of<T: PartialEq>(words: &[(&str, T)]) -> impl Fn(&T) -> String {
 
 fn number<T: FromStr>(text: &str) -> Option<T> {
     text.parse().ok()
+}
+
+fn compression(text: &str) -> Option<Compression> {
+    Some(match text {
+        "none" => Compression::None,
+        "lz4" => Compression::Lz4,
+        "snappy" => Compression::Snappy,
+        "zstd" => Compression::ZSTD,
+        _ => Compression::Zstd(text.strip_prefix("zstd:")?.parse().ok()?),
+    })
+}
+
+/// A list by level.
+fn list<T>(read: impl Fn(&str) -> Option<T>) -> impl Fn(&str) -> Option<Vec<T>> {
+    move |text| match text {
+        UNIFORM => Some(Vec::new()),
+        _ => text.split(',').map(|one| read(one.trim())).collect(),
+    }
+}
+
+fn list_text<T: ToString>(list: &Vec<T>) -> String {
+    match &list[..] {
+        [] => UNIFORM.to_owned(),
+        list => list.iter().map(T::to_string).collect::<Vec<_>>().join(","),
+    }
 }
 
 fn bytes<T: TryFrom<u64>>(text: &str) -> Option<T> {

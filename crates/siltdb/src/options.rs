@@ -352,10 +352,50 @@ impl FamilyOptions {
     }
 
     /// Compression of blocks. A block that does not shrink by an eighth is stored uncompressed. So
-    /// is a value above 32 MiB, which is written without a copy.
+    /// is a value above 32 MiB, which is written without a copy. Default: LZ4.
+    ///
+    /// Every build reads every codec. Writing [`Compression::Zstd`] takes the cargo feature `zstd`,
+    /// which compiles C; without it the call that uses these options fails with `Unsupported`.
+    /// Opening a database with such a family also does, unless it is read only. Separated values
+    /// are compressed in the same way ([`FamilyOptions::value_threshold`]).
     #[must_use]
     pub fn compression(mut self, compression: Compression) -> Self {
         self.tree.table.compression = compression;
+        self
+    }
+
+    /// Compression of tables in level 0, 1 and so on, at most 7; the last one holds for all deeper
+    /// levels, too. Default: none, and [`FamilyOptions::compression`] holds for all levels.
+    ///
+    /// Level 6 is the last. Most data lies there, and is rewritten least: compress it most. A
+    /// table keeps its compression until it is rewritten; between levels that differ, tables are
+    /// rewritten instead of moved. A full compaction brings a changed compression to all tables.
+    ///
+    /// ```
+    /// use siltdb::{Compression, FamilyOptions};
+    ///
+    /// let young = [Compression::None; 5];
+    /// let levels = [&young[..], &[Compression::Lz4, Compression::Snappy]].concat();
+    /// let options = FamilyOptions::new().compression_per_level(&levels);
+    /// assert_eq!(options.get("compression_per_level")?, "none,none,none,none,none,lz4,snappy");
+    /// # Ok::<(), siltdb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn compression_per_level(mut self, levels: &[Compression]) -> Self {
+        self.tree.compression_per_level = levels.to_vec();
+        self
+    }
+
+    /// Size of the dictionary that each table of [`Compression::Zstd`] is compressed with, in
+    /// bytes: 1 KiB to 128 KiB, or 0 for none. Default: 0.
+    ///
+    /// A table trains its own from its first blocks, and takes a hundred times as much memory for
+    /// that while it is written. Small rows that are alike gain most. Blocks of such tables are not
+    /// copied by compactions, but written anew. A dictionary larger than a hundredth of
+    /// [`FamilyOptions::table_bytes`] is made that small, but not below 1 KiB.
+    #[must_use]
+    pub fn dictionary_bytes(mut self, bytes: u32) -> Self {
+        self.tree.table.dictionary_bytes = bytes;
         self
     }
 
@@ -386,6 +426,19 @@ impl FamilyOptions {
     #[must_use]
     pub fn filter_bits_per_key(mut self, bits: u32) -> Self {
         self.tree.table.filter_bits_per_key = bits;
+        self
+    }
+
+    /// Bits of the filter of level 0, 1 and so on, in the form of
+    /// [`FamilyOptions::compression_per_level`]; 0 writes no filter. Default: none, and
+    /// [`FamilyOptions::filter_bits_per_key`] holds for all levels.
+    ///
+    /// Nine of ten keys lie in the last level, so its filter takes nine tenths of the memory, and
+    /// helps only lookups of absent keys. More bits above and fewer there lower the reads of a
+    /// lookup for the same memory (Monkey, SIGMOD 2017).
+    #[must_use]
+    pub fn filter_bits_per_level(mut self, levels: &[u32]) -> Self {
+        self.tree.filter_bits_per_level = levels.to_vec();
         self
     }
 

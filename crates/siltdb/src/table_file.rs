@@ -10,6 +10,7 @@ use siltdb_base::{
     fs::Fs,
     id::{SequenceNumber, TableUid},
     key::{Entry, EntryKind},
+    limits::LEVELS,
 };
 use siltdb_disk::table::{ExternalTable, TableWriter};
 use siltdb_engine::random::Random;
@@ -149,8 +150,9 @@ impl Options {
     /// options.
     ///
     /// # Errors
-    /// `AlreadyExists`; `InvalidArgument`, if an option is out of range or `path` does not end in a
-    /// name; `NotFound`, if the directory is missing; `ReadOnly`, `NoSpace`, `Io`.
+    /// `AlreadyExists`; `Unsupported`, for a codec that this build cannot write; `InvalidArgument`,
+    /// if an option is out of range or `path` does not end in a name; `NotFound`, if the directory
+    /// is missing; `ReadOnly`, `NoSpace`, `Io`.
     pub fn table_file(
         &self,
         path: impl AsRef<Path>,
@@ -158,6 +160,7 @@ impl Options {
     ) -> Result<TableFileWriter> {
         let path = path.as_ref();
         options.tree.check()?;
+        options.tree.check_writable()?;
         let name = path.file_name().map(PathBuf::from).ok_or_else(|| {
             Error::invalid("the path of a table file does not end in a name").with_file(path)
         })?;
@@ -168,7 +171,7 @@ impl Options {
         let uid = TableUid(Random::new(seed).next_u64());
         let order = options.tree.key_order.as_deref().unwrap_or(BYTEWISE);
         let clock = Arc::clone(&self.engine.clock);
-        let table = TableWriter::owning(file, &options.tree.table, uid)
+        let table = TableWriter::owning(file, &options.tree.table_at(LEVELS - 1), uid)
             .with_external(ExternalTable::current(order))
             .with_created_ms(clock.wall_ms());
         Ok(TableFileWriter {

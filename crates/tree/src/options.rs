@@ -8,7 +8,7 @@
 //! ```text
 //! tag  value
 //! 1    block bytes varint
-//! 2    compression u8: 0 none, 1 LZ4
+//! 2    compression u8: 0 none, 1 LZ4, 2 Zstandard, 3 Snappy
 //! 3    filter bits per key varint
 //! 4    name of the merge operator, UTF-8
 //! 5    level size ratio varint
@@ -20,12 +20,16 @@
 //! 12   value threshold varint; absent: no value is separated
 //! 13   table kind varint: 2 B+tree; absent: block
 //! 14   compaction strategy u8: 1 tiered, 2 FIFO; absent: leveled
+//! 16   dictionary bytes varint
 //! 17   cold from level varint; absent: all tables are hot
 //! 19   TTL in ms varint; absent without one
 //! 21   blob files: | bytes of a file varint | garbage percent trigger varint |
 //! 22   tiered: runs varint; FIFO: bytes varint
 //! 23   tiered: space percent varint; FIFO: age in ms varint, 0 for none
+//! 24   level of the compression i8; absent: 3 for Zstandard
+//! 25   compression of level 0, 1, ...: | compression u8 | its level i8 |, ...
 //! 26   range tombstone percent varint, garbage percent varint
+//! 27   filter bits per key of level 0, 1, ...: u8, ...
 //! ```
 
 use crate::{
@@ -39,7 +43,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     fields::{FieldList, FieldsWriter, StoredField, UnknownFields, read_fields},
-    options::{Compression, TableKind, TableOptions},
+    options::{Compression, DICTIONARY_BYTES, TableKind, TableOptions},
 };
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
@@ -71,6 +75,8 @@ pub const GARBAGE_PERCENT_TRIGGER: RangeInclusive<u32> = 5..=101;
 /// Levels from which on tables may be cold: 0 is all of them, and one past the last is none.
 pub const COLD_FROM_LEVEL: RangeInclusive<u32> = 0..=LEVELS as u32;
 
+/// Levels that a list by level may name.
+const LISTED: RangeInclusive<usize> = 0..=LEVELS;
 /// Value thresholds that are permitted, in bytes, besides 0, which separates nothing. A pointer
 /// takes about 20 bytes.
 pub const VALUE_THRESHOLD: RangeInclusive<u64> = 32..=VALUE_BYTES_MAX as u64;
@@ -86,16 +92,14 @@ const GARBAGE_PERCENT: u32 = 18;
 
 const FIELDS: FieldList = FieldList {
     of: "family options",
-    reserved: &[
-        (11, "prefix extractor"),
-        (15, "compaction filter"),
-        (16, "compression dictionary"),
-        (18, "encryption"),
-    ],
+    reserved: &[(11, "prefix extractor"), (15, "compaction filter"), (18, "encryption")],
 };
 
 /// The name of the order of keys without an encoding: that of their bytes.
 pub const BYTEWISE: &str = "bytewise";
+
+/// Bytes of a table for each byte of its dictionary, at least, unless that is of the smallest size.
+const TABLE_PER_DICTIONARY: u64 = 100;
 
 /// The default size of a blob file, in bytes: what an opening verifies of them after a crash is
 /// about twice as much.
@@ -109,6 +113,11 @@ const BLOB_GARBAGE_PERCENT_DEFAULT: u32 = 50;
 pub struct TreeOptions {
     /// How tables are written.
     pub table: TableOptions,
+    /// How blocks of the tables of level 0, 1 and so on are compressed; the last one holds for all
+    /// deeper levels as well. None: as `table` says, in all levels. At most [`LEVELS`].
+    pub compression_per_level: Vec<Compression>,
+    /// The same for the filter bits per key.
+    pub filter_bits_per_level: Vec<u32>,
     /// What merge operands mean; without one, merging is refused.
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
     /// How many times larger a level is than the one above it, in [`LEVEL_SIZE_RATIO`].
@@ -154,6 +163,8 @@ impl Default for TreeOptions {
     fn default() -> Self {
         Self {
             table: TableOptions::default(),
+            compression_per_level: Vec::new(),
+            filter_bits_per_level: Vec::new(),
             merge_operator: None,
             level_size_ratio: 10,
             level0_runs_trigger: 8,
@@ -182,6 +193,9 @@ impl TreeOptions {
     /// `InvalidArgument`, naming the option.
     pub fn check(&self) -> Result<()> {
         self.table.check()?;
+        in_range("compression_per_level: levels", self.compression_per_level.len(), &LISTED)?;
+        in_range("filter_bits_per_level: levels", self.filter_bits_per_level.len(), &LISTED)?;
+        (0..LEVELS).try_for_each(|level| self.table_at(level).check())?;
         in_range("level_size_ratio", self.level_size_ratio, &LEVEL_SIZE_RATIO)?;
         in_range("level0_runs_trigger", self.level0_runs_trigger, &LEVEL0_RUNS_TRIGGER)?;
         in_range("table_bytes_target", self.table_bytes_target, &TABLE_BYTES_TARGET)?;
@@ -218,6 +232,83 @@ impl TreeOptions {
         self.value_threshold.checked_sub(1).map_or(u64::MAX, |below| below + 1)
     }
 
+    /// Checks that this build can write the tables of every level, and separated values.
+    ///
+    /// # Errors
+    /// `Unsupported`, naming the cargo feature that is missing.
+    pub fn check_writable(&self) -> Result<()> {
+        // Separated values are of no level.
+        self.table.compression.check_writable()?;
+        self.compression_per_level.iter().try_for_each(|level| level.check_writable())
+    }
+
+    /// These options, or if this build cannot write their tables, with the default compression. For
+    /// copies whose codec is no promise.
+    #[must_use]
+    pub fn or_writable(self) -> Self {
+        match self.check_writable() {
+            Ok(()) => self,
+            Err(_) => Self {
+                table: TableOptions { compression: Compression::default(), ..self.table },
+                compression_per_level: Vec::new(),
+                ..self
+            },
+        }
+    }
+
+    /// How tables of `level` are written.
+    #[must_use]
+    pub fn table_at(&self, level: usize) -> TableOptions {
+        // The suite must notice an engine that writes all levels as the first: this is that one.
+        let level = if cfg!(seeded_fault = "levels_written_as_the_first") { 0 } else { level };
+        // So the blocks that wait for the dictionary are about a table at most.
+        let dictionary_bytes_max = self.table_bytes_target / TABLE_PER_DICTIONARY;
+        let dictionary_bytes_max = dictionary_bytes_max.max((*DICTIONARY_BYTES.start()).into());
+        let dictionary_bytes = u64::from(self.table.dictionary_bytes).min(dictionary_bytes_max);
+        TableOptions {
+            dictionary_bytes: dictionary_bytes as u32,
+            compression: at_level(&self.compression_per_level, level)
+                .unwrap_or(self.table.compression),
+            filter_bits_per_key: at_level(&self.filter_bits_per_level, level)
+                .unwrap_or(self.table.filter_bits_per_key),
+            ..self.table
+        }
+    }
+
+    /// A number for each level. Tables of two levels are written alike if both have the same, and
+    /// only then may a table move from one to the other as it is.
+    #[must_use]
+    pub fn level_kinds(&self) -> [u8; LEVELS] {
+        let mut kinds = [0; LEVELS];
+        if self.compression_per_level.is_empty() && self.filter_bits_per_level.is_empty() {
+            return kinds;
+        }
+        for level in 0..LEVELS {
+            let own = self.table_at(level);
+            let alike = (0..level).find(|&before| self.table_at(before) == own);
+            kinds[level] = alike.unwrap_or(level) as u8;
+        }
+        kinds
+    }
+
+    /// The compression that stored options name, if they can be read that far.
+    #[must_use]
+    pub fn stored_compression(encoded: &[u8]) -> Option<Compression> {
+        let (mut number, mut level) = (None, None);
+        let read = read_fields(&FIELDS, encoded, |tag, value| {
+            match tag {
+                2 => number = Some(value.u8()?),
+                24 => level = Some(value.u8()?),
+                _ => {
+                    value.take_all();
+                }
+            }
+            Ok(StoredField::Known)
+        });
+        read.ok()?;
+        with_level(number?, level).ok()
+    }
+
     fn check_strategy(&self) -> Result<()> {
         match self.compaction {
             CompactionStrategy::Leveled => Ok(()),
@@ -251,7 +342,8 @@ impl TreeOptions {
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut fields = FieldsWriter::new(out, &self.unknown);
         fields.put_number(1, self.table.block_bytes as u64);
-        fields.put(2, |value| value.push(self.table.compression.to_byte()));
+        let [compression, _] = self.table.compression.to_bytes();
+        fields.put(2, |value| value.push(compression));
         fields.put_number(3, u64::from(self.table.filter_bits_per_key));
         if let Some(operator) = &self.merge_operator {
             fields.put(4, |value| value.extend_from_slice(operator.name().as_bytes()));
@@ -268,10 +360,17 @@ impl TreeOptions {
         if self.table.kind != TableKind::Block {
             fields.put_number(13, self.table.kind.to_number());
         }
+        self.encode_later(&mut fields);
+        fields.finish();
+    }
+
+    /// Appends the fields from 14 on, each of which is absent by default.
+    fn encode_later(&self, fields: &mut FieldsWriter<'_>) {
         let parameters = self.strategy_parameters();
         if let Some((kind, _)) = parameters {
             fields.put(14, |value| value.push(kind));
         }
+        fields.put_count(16, self.table.dictionary_bytes.into());
         if self.cold_from_level != *COLD_FROM_LEVEL.end() {
             fields.put_number(17, u64::from(self.cold_from_level));
         }
@@ -287,6 +386,16 @@ impl TreeOptions {
             fields.put_number(22, first);
             fields.put_number(23, second);
         }
+        let [compression, level] = self.table.compression.to_bytes();
+        if with_level(compression, None).ok() != Some(self.table.compression) {
+            fields.put(24, |value| value.push(level));
+        }
+        if !self.compression_per_level.is_empty() {
+            fields.put(25, |value| {
+                let levels = self.compression_per_level.iter();
+                value.extend(levels.flat_map(|compression| compression.to_bytes()));
+            });
+        }
         let triggers = (self.range_tombstone_percent_trigger, self.garbage_percent_trigger);
         if triggers != (*RANGE_TOMBSTONE_PERCENT_TRIGGER.end(), GARBAGE_PERCENT) {
             fields.put(26, |value| {
@@ -294,7 +403,12 @@ impl TreeOptions {
                 put_varint(value, u64::from(triggers.1));
             });
         }
-        fields.finish();
+        if !self.filter_bits_per_level.is_empty() {
+            fields.put(27, |value| {
+                // The check of options keeps them far below 256.
+                value.extend(self.filter_bits_per_level.iter().map(|&bits| bits as u8));
+            });
+        }
     }
 
     /// The number of the strategy and its two parameters; `None` for the default strategy.
@@ -361,11 +475,7 @@ impl TreeOptions {
                 let bytes = usize::try_from(value.varint()?);
                 self.table.block_bytes = bytes.map_err(|_| Error::corruption("bad block size"))?;
             }
-            2 => {
-                let compression = Compression::from_byte(value.u8()?);
-                self.table.compression = compression
-                    .ok_or_else(|| Error::new(ErrorKind::Unsupported, "unknown compression"))?;
-            }
+            2 => self.table.compression = with_level(value.u8()?, None)?,
             3 => self.table.filter_bits_per_key = value.varint_u32()?,
             4 => {
                 let name = std::str::from_utf8(value.take_all())
@@ -387,7 +497,16 @@ impl TreeOptions {
                 self.table.kind = TableKind::from_number(value.varint()?)
                     .ok_or_else(|| Error::new(ErrorKind::Unsupported, "unknown table kind"))?;
             }
+            _ => return self.decode_later(tag, value),
+        }
+        Ok(StoredField::Known)
+    }
+
+    /// Reads a field from 14 on.
+    fn decode_later(&mut self, tag: u64, value: &mut ByteReader<'_>) -> Result<StoredField> {
+        match tag {
             14 => self.compaction = strategy_of(value.u8()?)?,
+            16 => self.table.dictionary_bytes = value.varint_u32()?,
             17 => self.cold_from_level = value.varint_u32()?,
             19 => self.ttl_ms = value.varint()?,
             21 => {
@@ -395,14 +514,40 @@ impl TreeOptions {
                 self.blob_garbage_percent_trigger = value.varint_u32()?;
             }
             22 | 23 => self.decode_parameter(tag, value)?,
+            24 => {
+                let [number, _] = self.table.compression.to_bytes();
+                self.table.compression = with_level(number, Some(value.u8()?))?;
+            }
+            25 => {
+                while !value.is_empty() {
+                    let stored = [value.u8()?, value.u8()?];
+                    self.compression_per_level.push(Compression::from_bytes(stored)?);
+                }
+            }
             26 => {
                 self.range_tombstone_percent_trigger = value.varint_u32()?;
                 self.garbage_percent_trigger = value.varint_u32()?;
+            }
+            27 => {
+                let levels = value.take_all().iter();
+                self.filter_bits_per_level = levels.map(|&bits| bits.into()).collect();
             }
             _ => return Ok(StoredField::Unknown),
         }
         Ok(StoredField::Known)
     }
+}
+
+/// The compression with a stored number and level; without a level, with its usual one.
+fn with_level(number: u8, level: Option<u8>) -> Result<Compression> {
+    let [zstd, usual] = Compression::ZSTD.to_bytes();
+    let level = level.unwrap_or(if number == zstd { usual } else { 0 });
+    Compression::from_bytes([number, level])
+}
+
+/// What a list by level says of one; `None`, if it is empty.
+fn at_level<T: Copy>(list: &[T], level: usize) -> Option<T> {
+    list.get(level).or(list.last()).copied()
 }
 
 /// The strategy of this number with its default parameters, which other fields replace.

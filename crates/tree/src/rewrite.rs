@@ -4,6 +4,7 @@ pub mod below_output;
 pub mod progress;
 pub mod write_rate;
 pub mod job;
+pub mod table_form;
 pub mod block_copy;
 pub mod job_cursor;
 pub mod output;

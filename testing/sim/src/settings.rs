@@ -105,7 +105,9 @@ pub struct FamilySettings {
     table_kind: TableKind,
     block_bytes: usize,
     compression: Compression,
+    dictionary_bytes: u32,
     filter_bits_per_key: u32,
+    levels: LevelSettings,
     table_bytes: u64,
     base_level_bytes: u64,
     level_size_ratio: u32,
@@ -122,6 +124,23 @@ pub struct FamilySettings {
     pub key_order: Option<&'static str>,
 }
 
+/// What differs from level to level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LevelSettings {
+    Uniform,
+    /// Compression and filter bits of the first levels, and those of all others.
+    Two(usize, [(Compression, u32); 2]),
+}
+
+/// What this build can write.
+fn compressions() -> Vec<Compression> {
+    let mut known = vec![Compression::None, Compression::Lz4, Compression::Snappy];
+    if cfg!(feature = "zstd") {
+        known.extend([Compression::Zstd(-3), Compression::ZSTD, Compression::Zstd(9)]);
+    }
+    known
+}
+
 impl FamilySettings {
     /// Draws the settings of a new family. Its keys lie in the order of their bytes, whatever its
     /// key order.
@@ -135,7 +154,16 @@ impl FamilySettings {
         Self {
             table_kind: draw.pick(&[TableKind::Block, TableKind::BTree]),
             block_bytes: draw.pick(&[1 << 10, 1 << 10, 4 << 10, 16 << 10]),
-            compression: draw.pick(&[Compression::None, Compression::Lz4]),
+            compression: draw.pick(&compressions()),
+            dictionary_bytes: draw.pick(&[0, 0, 1 << 10, 4 << 10]),
+            levels: match draw.below(3) {
+                0 => {
+                    let kind = |draw: &mut Draw| (draw.pick(&compressions()), draw.pick(&[0, 12]));
+                    let kinds = [kind(draw), kind(draw)];
+                    LevelSettings::Two(draw.pick(&[1, 3, 6]), kinds)
+                }
+                _ => LevelSettings::Uniform,
+            },
             filter_bits_per_key: draw.pick(&[0, 10]),
             // Small enough for several tables in each of several levels.
             table_bytes: draw.pick(&[1 << 10, 4 << 10, 16 << 10, 32 << 20]),
@@ -171,11 +199,19 @@ impl FamilySettings {
         let order = self.key_order.map_or_else(KeyOrder::bytewise, |name| {
             KeyOrder::named(name).expect("it is drawn from names")
         });
+        let (mut compressions, mut filters) = (Vec::new(), Vec::new());
+        if let LevelSettings::Two(count, [upper, lower]) = self.levels {
+            compressions = [vec![upper.0; count], vec![lower.0]].concat();
+            filters = [vec![upper.1; count], vec![lower.1]].concat();
+        }
         FamilyOptions::new()
             .key_order(order)
             .table_kind(self.table_kind)
             .block_bytes(self.block_bytes)
             .compression(self.compression)
+            .compression_per_level(&compressions)
+            .dictionary_bytes(self.dictionary_bytes)
+            .filter_bits_per_level(&filters)
             .filter_bits_per_key(self.filter_bits_per_key)
             .table_bytes(self.table_bytes)
             .base_level_bytes(self.base_level_bytes)

@@ -782,7 +782,7 @@ fn cold_of(dir: &Path) -> PathBuf {
 fn stored() -> Vec<PathBuf> {
     let entries = fs::read_dir(STORED).unwrap().map(|entry| entry.unwrap().path());
     // Backups are for `golden_backup`, and cold directories belong to databases.
-    let is_other = |extension: &str| ["backups", COLD].contains(&extension);
+    let is_other = |extension: &str| ["backups", COLD, "unwritable"].contains(&extension);
     let is_database = |path: &PathBuf| {
         let extension = path.extension().and_then(|extension| extension.to_str());
         path.is_dir() && !extension.is_some_and(is_other)

@@ -14,7 +14,7 @@ fn sealed(compression: Compression, raw: &[u8]) -> Vec<u8> {
 }
 
 fn opened(bytes: &[u8], kind: FrameKind, place: FramePlace) -> Result<Vec<u8>> {
-    Ok(Frame::open(bytes, kind, place)?.decode(&mut Vec::new())?.to_vec())
+    Ok(Frame::open(bytes, kind, place)?.decode(None, &mut Vec::new())?.to_vec())
 }
 
 #[test]
@@ -66,6 +66,7 @@ fn filter_and_properties_are_refused_if_compressed() {
         (FrameKind::Filter, false),
         (FrameKind::RangeTombstones, true),
         (FrameKind::Properties, false),
+        (FrameKind::Dictionary, false),
     ];
     for (kind, may_be_compressed) in kinds {
         let mut bytes = frame[..frame.len() - CHECKSUM_BYTES].to_vec();
@@ -99,11 +100,12 @@ fn the_bytes_are_the_documented_ones() {
     assert_eq!(mix(place), 0x5692_161d);
 }
 
-/// A frame of `kind` that claims `raw_bytes` raw bytes, with a payload that is long enough for LZ4.
+/// A frame of `kind` that claims `raw_bytes` raw bytes, with a payload that is long enough for
+/// its codec.
 fn claiming(kind: FrameKind, codec: Codec, raw_bytes: u64) -> Vec<u8> {
     let payload_bytes = match codec {
         Codec::Raw => raw_bytes,
-        Codec::Lz4 => raw_bytes.div_ceil(255),
+        Codec::Lz4 | Codec::Zstd | Codec::Snappy => raw_bytes.div_ceil(255),
     };
     let mut bytes = vec![kind as u8, codec as u8];
     put_varint(&mut bytes, raw_bytes);
@@ -120,7 +122,10 @@ fn each_kind_of_frame_has_its_longest_raw_form() {
         (FrameKind::Index, Codec::Lz4),
         (FrameKind::Index, Codec::Raw),
         (FrameKind::RangeTombstones, Codec::Lz4),
+        (FrameKind::RangeTombstones, Codec::Zstd),
+        (FrameKind::RangeTombstones, Codec::Snappy),
         (FrameKind::Properties, Codec::Raw),
+        (FrameKind::Dictionary, Codec::Raw),
     ];
     for (kind, codec) in bounded {
         let most = kind.raw_bytes_max(codec) as u64;
@@ -155,8 +160,8 @@ proptest! {
     #[test]
     fn any_bytes_with_a_good_checksum_open_or_fail(
         mut bytes in proptest::collection::vec(any::<u8>(), 0..80),
-        kind in 0_u8..7,
-        codec in 0_u8..3,
+        kind in 0_u8..8,
+        codec in 0_u8..5,
     ) {
         if let [first, second, ..] = &mut bytes[..] {
             (*first, *second) = (kind, codec);

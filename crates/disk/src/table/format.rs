@@ -4,6 +4,7 @@ pub(super) mod block_stats;
 pub(super) mod sealed;
 pub(super) mod footer;
 pub(super) mod properties;
+pub(super) mod table_end;
 pub(super) mod tombstones;
 pub(super) mod block_info;
 pub(super) mod node;

@@ -4,8 +4,8 @@
 //! make up a tree, nor what a reader may see of their entries.
 //!
 //! ```text
-//! | data frame, ... | filter frame | range tombstone frame | index frame, ... |
-//! | properties frame | footer |
+//! | data frame, ... | filter frame | range tombstone frame | dictionary frame |
+//! | index frame, ... | properties frame | footer |
 //! ```
 //!
 //! The frames touch: the index says where the data frames lie, the properties where the other
@@ -15,7 +15,9 @@
 mod format;
 mod read;
 mod scan;
+mod pending;
 mod writer;
+mod adopt;
 
 pub use format::block_info::BlockInfo;
 pub use format::block_stats::Contents;
@@ -24,6 +26,7 @@ pub use read::cursor::TableCursor;
 pub use read::extent::Extent;
 pub use scan::block_walk::BlockWalk;
 
+pub use adopt::adopt;
 pub use format::properties::{ExternalTable, Properties, ReplacedTable, TableOrigin};
 pub use format::sealed::SealedBlock;
 pub use read::lookup::FoundEntry;
@@ -35,7 +38,7 @@ pub use scan::salvage::{
 pub use scan::scan_cursor::ScanCursor;
 pub use scan::table_probe::TableProbe;
 pub use scan::table_scan::TableScan;
-pub use writer::{TableWriter, adopt};
+pub use writer::TableWriter;
 
 #[cfg(test)]
 mod tests;

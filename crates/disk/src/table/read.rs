@@ -1,7 +1,7 @@
 //! Reading a table at random: lookups and cursors through the cache or a mapping.
 
-pub(super) mod mapped;
 pub(super) mod source;
+pub(super) mod mapped;
 pub(super) mod tree;
 pub(super) mod contents;
 pub(super) mod readahead;

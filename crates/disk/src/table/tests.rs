@@ -3,6 +3,8 @@
 mod readahead;
 mod block_copy;
 mod damage;
+#[cfg(feature = "zstd")]
+mod dictionary;
 mod external;
 mod faults;
 mod keys_only;

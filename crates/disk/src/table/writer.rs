@@ -4,18 +4,19 @@
 //! it.
 
 use crate::table::format::block_stats::{BlockStats, Contents};
-use crate::table::format::footer::{FOOTER_BYTES, Footer};
+use crate::table::format::footer::FOOTER_BYTES;
 use crate::table::format::index_writer::IndexWriter;
 use crate::table::format::properties::{ExternalTable, Properties, TableOrigin, TreeProperties};
 use crate::table::format::sealed::SealedBlock;
+use crate::table::format::table_end::encode_end;
 use crate::table::format::tombstones;
-use crate::table::scan::table_scan::TableScan;
+use crate::table::pending::{PendingBlocks, SAMPLE_BYTES_MAX};
 use crate::{
     block::{BlockBuilder, BlockLayout},
-    compress::{Codec, Compressor, LZ4_RAW_BYTES_MAX},
+    compress::{COMPRESSED_RAW_BYTES_MAX, Codec, Compressor},
     fields::UnknownFields,
     filter::FilterBuilder,
-    frame::{FRAME_BYTES_MIN, FrameKind, FramePlace, enclose, moved_checksum, seal},
+    frame::{FrameKind, FramePlace, enclose, seal},
     garbage::{GarbageBuilder, Repeats},
     key_sketch::SketchBuilder,
     options::{Compression, TableKind, TableOptions},
@@ -32,11 +33,11 @@ use siltdb_base::{
     slice::Slice,
     tombstone::{Fragments, RangeTombstone},
 };
-use std::{cmp::Ordering, sync::Arc};
+use std::cmp::Ordering;
 
 /// Longest value that is copied into a block, in bytes: none that may be compressed is longer. The
 /// tests of this floor have a shorter one, so that they reach it.
-const COPIED_BYTES_MAX: usize = if cfg!(test) { 100 << 10 } else { LZ4_RAW_BYTES_MAX };
+const COPIED_BYTES_MAX: usize = if cfg!(test) { 100 << 10 } else { COMPRESSED_RAW_BYTES_MAX };
 
 /// Bytes that a key takes until the filter is written: its hash, and its bits, twice.
 const HASH_BYTES: usize = 12;
@@ -50,7 +51,8 @@ const EXPIRY_BYTES: usize = 8;
 /// Writes one table to the end of a file.
 ///
 /// After an error the file is worthless. Memory: one block, the index, and 8 bytes per key for the
-/// filter. Longer values than 32 MiB are not compressed, and written from where they lie.
+/// filter. Longer values than 32 MiB are not compressed, and written from where they lie. A table
+/// with a dictionary takes a hundred times its size as well, until it is trained.
 pub struct TableWriter<'f> {
     file: Box<dyn WriteFile + 'f>,
     options: TableOptions,
@@ -58,6 +60,12 @@ pub struct TableWriter<'f> {
     /// Bytes of the table written so far.
     written: u64,
     compressor: Compressor,
+    /// What a reader takes for the compression if the table does not state it.
+    usual: Compression,
+    /// Blocks that wait for the dictionary, if there is to be one and there is none yet.
+    pending: Option<PendingBlocks>,
+    /// The dictionary, if there is one.
+    dictionary: Option<Vec<u8>>,
     block: BlockBuilder,
     /// Stats of the open block.
     stats: BlockStats,
@@ -85,7 +93,8 @@ impl<'f> TableWriter<'f> {
     /// A writer of a new table with a random `uid`, at the current end of `file`.
     ///
     /// # Panics
-    /// If the options are not in their ranges; see [`TableOptions::check`].
+    /// If the options are not in their ranges, or this build cannot write their codec; see
+    /// [`TableOptions::check`] and [`Compression::check_writable`].
     pub fn new(file: &'f mut dyn WriteFile, options: &TableOptions, uid: TableUid) -> Self {
         Self::owning(Box::new(file), options, uid)
     }
@@ -96,12 +105,16 @@ impl<'f> TableWriter<'f> {
     /// As [`TableWriter::new`].
     pub fn owning(file: Box<dyn WriteFile + 'f>, options: &TableOptions, uid: TableUid) -> Self {
         options.check().expect("options are checked where they are set");
+        let dictionary_bytes = options.used_dictionary_bytes();
         Self {
             file,
             options: *options,
             uid,
             written: 0,
             compressor: Compressor::new(options.compression),
+            usual: Compression::default(),
+            pending: (dictionary_bytes > 0).then(|| PendingBlocks::new(dictionary_bytes)),
+            dictionary: None,
             block: BlockBuilder::default(),
             stats: BlockStats::default(),
             total: BlockStats::default(),
@@ -139,6 +152,8 @@ impl<'f> TableWriter<'f> {
         // What is encoded of the filter lies beside the hashes in the end.
         let filter = self.filter.count() as usize * HASH_BYTES;
         let buffers = self.raw.capacity() + self.frame.capacity() + self.options.block_bytes;
+        let pending = self.pending.as_ref().map_or(0, PendingBlocks::memory_bytes);
+        let buffers = buffers + pending + self.compressor.memory_bytes();
         let bytes = filter + self.index.raw_bytes() + buffers + WRITE_BUFFER_BYTES;
         let charged = bytes.next_multiple_of(CHARGE_STEP_BYTES);
         if charged != charge.bytes() {
@@ -146,10 +161,12 @@ impl<'f> TableWriter<'f> {
         }
     }
 
-    /// Says in the table which family it is written for.
+    /// Says in the table which family it is written for. The options that `origin` has name `usual`
+    /// as the compression; the table states its own if that is another.
     #[must_use]
-    pub fn with_origin(mut self, origin: TableOrigin) -> Self {
+    pub fn with_origin(mut self, origin: TableOrigin, usual: Compression) -> Self {
         self.origin = Some(origin);
+        self.usual = usual;
         self
     }
 
@@ -208,6 +225,7 @@ impl<'f> TableWriter<'f> {
     /// Writes the block of one long entry, whose facts are those of the open block.
     fn add_alone(&mut self, entry: &Entry<'_>) -> Result<()> {
         debug_assert!(self.block.is_empty(), "it does not fit into a block with others");
+        self.write_pending()?;
         let behind = BlockBuilder::encode_around_value(entry, self.layout, &mut self.raw);
         let place = FramePlace { table: self.uid, offset: self.written };
         let envelope = enclose(FrameKind::Data, place, &[&self.raw, entry.value, &behind]);
@@ -255,6 +273,7 @@ impl<'f> TableWriter<'f> {
         block.copy_key(0, &mut key);
         let mut repeats = self.check_follows(&key, block.entry(0).sequence);
         self.finish_block()?;
+        self.write_pending()?;
         let first_key = Slice::copy_from(&key);
         for index in 0..block.count() {
             if index > 0 {
@@ -297,7 +316,8 @@ impl<'f> TableWriter<'f> {
         Ok(())
     }
 
-    /// About the length of the table if it were finished now, in bytes.
+    /// About the length of the table if it were finished now, in bytes. Blocks that wait for a
+    /// dictionary do not count: they may shrink to a small part, and the table would end too early.
     #[must_use]
     pub fn estimated_bytes(&self) -> u64 {
         let filter = self.filter.count() * u64::from(self.options.filter_bits_per_key) / 8;
@@ -308,7 +328,10 @@ impl<'f> TableWriter<'f> {
     /// Whether nothing was added.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.block.is_empty() && self.index.blocks() == 0 && self.tombstones.is_empty()
+        self.block.is_empty()
+            && self.pending.as_ref().is_none_or(PendingBlocks::is_empty)
+            && self.index.blocks() == 0
+            && self.tombstones.is_empty()
     }
 
     /// Whether the entry that was added last is one of `key`.
@@ -332,13 +355,18 @@ impl<'f> TableWriter<'f> {
     /// As [`TableWriter::finish`].
     pub fn finish_file(mut self) -> Result<(TableMeta, Box<dyn WriteFile + 'f>)> {
         self.finish_block()?;
+        self.write_pending()?;
         let fragments = Fragments::new(&self.tombstones);
         let Some(range) = self.range(&fragments) else {
             return Err(Error::invalid("a table must hold something"));
         };
         let data_bytes = self.written;
         let filter_bytes = self.write_filter()?;
+        if self.dictionary.is_some() {
+            self.compressor = Compressor::new(self.options.compression);
+        }
         let tombstone_bytes = self.write_tombstones(&fragments)?;
+        let dictionary_bytes = self.write_dictionary()?;
         let data_frames = self.index.blocks();
         let kind = self.options.kind;
         let index = std::mem::replace(&mut self.index, IndexWriter::new(kind));
@@ -382,10 +410,12 @@ impl<'f> TableWriter<'f> {
             data_frames,
             filter_bytes,
             tombstone_bytes,
+            dictionary_bytes,
             index_bytes: frames.bytes,
             tree,
             origin: self.origin.take(),
             external: self.external.take(),
+            compression: Some(self.options.compression).filter(|&own| own != self.usual),
             unknown: UnknownFields::default(),
         };
         self.write_end(properties)
@@ -436,10 +466,15 @@ impl<'f> TableWriter<'f> {
             "checked entry by entry"
         );
         self.block.encode(self.layout, &mut self.raw);
-        self.frame.clear();
-        let place = FramePlace { table: self.uid, offset: self.written };
-        seal(FrameKind::Data, place, &self.raw, &mut self.compressor, &mut self.frame);
-        self.index.add(first, (key, sequence), &self.stats, self.frame.len() as u64);
+        match &mut self.pending {
+            Some(pending) => pending.add(&self.raw, first, (key, sequence), &self.stats),
+            None => {
+                self.frame.clear();
+                let place = FramePlace { table: self.uid, offset: self.written };
+                seal(FrameKind::Data, place, &self.raw, &mut self.compressor, &mut self.frame);
+                self.index.add(first, (key, sequence), &self.stats, self.frame.len() as u64);
+            }
+        }
         if self.first_key.is_none() {
             self.first_key = Some(Slice::copy_from(first));
         }
@@ -450,7 +485,34 @@ impl<'f> TableWriter<'f> {
         self.total.merge(&self.stats);
         self.stats = BlockStats::default();
         self.block.clear();
-        self.append_frame()
+        match &self.pending {
+            Some(pending) if pending.is_enough() || self.raw.len() > SAMPLE_BYTES_MAX => {
+                self.write_pending()
+            }
+            Some(_) => {
+                self.recharge();
+                Ok(())
+            }
+            None => self.append_frame(),
+        }
+    }
+
+    /// Trains the dictionary of the table, if there is to be one and there is none yet, and writes
+    /// the blocks that waited for it.
+    fn write_pending(&mut self) -> Result<()> {
+        let Some(pending) = self.pending.take() else { return Ok(()) };
+        self.dictionary = pending.train();
+        let (compression, dictionary) = (self.options.compression, self.dictionary.as_deref());
+        self.compressor = Compressor::with_dictionary(compression, dictionary);
+        for (block, raw) in pending.iter() {
+            self.frame.clear();
+            let place = FramePlace { table: self.uid, offset: self.written };
+            seal(FrameKind::Data, place, raw, &mut self.compressor, &mut self.frame);
+            let last = (&block.last.0[..], block.last.1);
+            self.index.add(&block.first_key, last, &block.stats, self.frame.len() as u64);
+            self.append_frame()?;
+        }
+        Ok(())
     }
 
     fn append_frame(&mut self) -> Result<()> {
@@ -472,7 +534,7 @@ impl<'f> TableWriter<'f> {
         // Nodes are searched where they lie; the bits of a filter are as good as random.
         let mut none = Compressor::new(Compression::None);
         let compressor = match kind {
-            FrameKind::Node | FrameKind::Filter => &mut none,
+            FrameKind::Node | FrameKind::Filter | FrameKind::Dictionary => &mut none,
             _ => &mut self.compressor,
         };
         seal(kind, place, raw, compressor, &mut self.frame);
@@ -488,6 +550,15 @@ impl<'f> TableWriter<'f> {
         let filter = std::mem::take(&mut self.filter);
         filter.encode(self.options.filter_bits_per_key, &mut raw);
         self.write_frame(FrameKind::Filter, &raw)
+    }
+
+    /// Writes the dictionary, if there is one. All frames but those of data do without it, so that
+    /// they are read before it.
+    fn write_dictionary(&mut self) -> Result<u64> {
+        match self.dictionary.take() {
+            None => Ok(0),
+            Some(dictionary) => self.write_frame(FrameKind::Dictionary, &dictionary),
+        }
     }
 
     fn write_tombstones(&mut self, fragments: &Fragments) -> Result<u64> {
@@ -517,76 +588,4 @@ impl<'f> TableWriter<'f> {
         });
         tombstones::united_range(points, fragments)
     }
-}
-
-/// Properties and footer of a table whose other frames end at `place`.
-fn encode_end(mut properties: Properties, place: FramePlace) -> (TableMeta, Vec<u8>) {
-    // The properties say how long the table is, and that depends on how long they are.
-    let mut compressor = Compressor::new(Compression::None);
-    let mut end = Vec::new();
-    loop {
-        let mut raw = Vec::new();
-        properties.encode(&mut raw);
-        end.clear();
-        seal(FrameKind::Properties, place, &raw, &mut compressor, &mut end);
-        let table_bytes = place.offset + (end.len() + FOOTER_BYTES) as u64;
-        if properties.meta.file_bytes == table_bytes {
-            break;
-        }
-        // The length only grows, and its varint ends at ten bytes: this ends.
-        properties.meta.file_bytes = table_bytes;
-    }
-    let (uid, table_bytes) = (place.table, properties.meta.file_bytes);
-    let footer = Footer { uid, table_bytes, properties_bytes: end.len() as u64 };
-    end.extend_from_slice(&footer.encode());
-    (properties.meta, end)
-}
-
-/// Copies a table that was written outside of any database to the beginning of `file`. The copy has
-/// a `uid` of its own, so that no two tables of a database have the same, and says where it now
-/// belongs. The file is not synced; the caller reads the copy back.
-///
-/// `go_on` is called between two frames, and ends the copy by an error.
-///
-/// # Errors
-/// Corruption, if the lengths of frames are not those of the table; what reading and writing fail
-/// with; the errors of `go_on`.
-pub fn adopt(
-    table: &Arc<TableScan>,
-    file: &mut dyn WriteFile,
-    (uid, origin): (TableUid, TableOrigin),
-    go_on: &mut dyn FnMut() -> Result<()>,
-) -> Result<TableMeta> {
-    debug_assert!(file.is_empty(), "frames are bound to their offsets");
-    let (source, properties) = (&table.source, &table.properties);
-    let end = properties.index_offset() + properties.index_bytes.iter().sum::<u64>();
-    let (mut frame, mut offset) = (Vec::new(), 0);
-    let mut copy = |bytes: u64| {
-        if bytes < FRAME_BYTES_MIN || bytes > end - offset {
-            let error = Error::corruption("the frames of a table do not fill it");
-            return Err(source.locate(error.with_mismatch(end - offset, bytes), offset));
-        }
-        go_on()?;
-        source.read(offset, bytes, &mut frame)?;
-        let place = FramePlace { table: source.uid, offset };
-        let checksum = moved_checksum(&frame, place, FramePlace { table: uid, ..place });
-        file.append(&frame[..frame.len() - checksum.len()])?;
-        file.append(&checksum)?;
-        offset += bytes;
-        Ok(())
-    };
-    let mut blocks = table.blocks()?;
-    while let Some(bytes) = blocks.block().map(|info| info.bytes) {
-        copy(bytes)?;
-        blocks.advance()?;
-    }
-    let others = [properties.filter_bytes, properties.tombstone_bytes];
-    let others = others.iter().filter(|&&bytes| bytes > 0).chain(&properties.index_bytes);
-    others.copied().try_for_each(copy)?;
-    let meta = TableMeta { uid, ..properties.meta.clone() };
-    let properties =
-        Properties { meta, origin: Some(origin), external: None, ..properties.clone() };
-    let (meta, bytes) = encode_end(properties, FramePlace { table: uid, offset: file.len() });
-    file.append(&bytes)?;
-    Ok(meta)
 }

@@ -22,6 +22,7 @@ use crate::{
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::Fs,
+    limits::LEVELS,
     sync::lock,
 };
 use siltdb_disk::archive::{
@@ -178,7 +179,7 @@ fn family_facts(name: &str, family: &FamilyData) -> FamilyFacts {
         name: name.to_owned(),
         options: encoded,
         merge_operator: options.merge_operator.as_ref().map(|given| given.name().to_owned()),
-        table: options.table,
+        table: options.table_at(LEVELS - 1).or_writable(),
         table_bytes: options.table_bytes_target,
     }
 }

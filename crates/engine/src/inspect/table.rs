@@ -18,8 +18,10 @@ use siltdb_base::{
 use siltdb_disk::{
     block::BlockLayout,
     frame::{Frame, FrameKind, FramePlace},
+    options::Compression,
     table::{BlockInfo, Contents, FOOTER_BYTES, Footer, Properties, SealedBlock, TableScan},
 };
+use siltdb_tree::options::TreeOptions;
 use std::{path::Path, sync::Arc};
 
 /// Reports every table in the file `path`, in the order of their offsets.
@@ -108,7 +110,7 @@ impl TableBytes<'_> {
             let place = FramePlace { table: uid, offset };
             let mut raw = Vec::new();
             let frame = Frame::open(&frame, FrameKind::Properties, place)?;
-            Properties::decode(frame.decode(&mut raw)?, table_bytes, properties_bytes)
+            Properties::decode(frame.decode(None, &mut raw)?, table_bytes, properties_bytes)
         };
         read().map_err(|error| locate(error, self.path, self.offset + offset))
     }
@@ -129,6 +131,11 @@ fn report_table(bytes: &TableBytes<'_>, detail: Detail, on_line: OnLine<'_>) -> 
         .with_number("index_frames", properties.index_bytes.len() as u64)
         .with_number("index_bytes", properties.index_bytes.iter().sum())
         .with_number("properties_bytes", footer.properties_bytes);
+    let line = line.with("compression", compression_of(&properties).to_string());
+    let line = match properties.dictionary_bytes {
+        0 => line,
+        bytes => line.with_number("dictionary_bytes", bytes),
+    };
     on_line(with_unknown(line, &properties.unknown))?;
     if let Some(tree) = &properties.tree {
         let leaves = match tree.leaves {
@@ -163,6 +170,12 @@ fn report_table(bytes: &TableBytes<'_>, detail: Detail, on_line: OnLine<'_>) -> 
         report_tombstones(&table, on_line)?;
     }
     Ok(())
+}
+
+/// What the table was compressed with: as it says, or else as its family's options said.
+fn compression_of(properties: &Properties) -> Compression {
+    let by_origin = || TreeOptions::stored_compression(&properties.origin.as_ref()?.options);
+    properties.compression.or_else(by_origin).unwrap_or_default()
 }
 
 fn block_line(index: usize, info: &BlockInfo<'_>) -> Line {

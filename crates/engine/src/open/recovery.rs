@@ -45,7 +45,7 @@ use crate::{
 };
 use siltdb_base::{
     clock::{Clock, ForwardClock, StoredTime},
-    error::Result,
+    error::{Error, Result},
     fs::{FileLock, Fs, LockKind, LogFileOptions, LogIo, Metadata},
     id::{FamilyId, FileNumber},
     limits::FILES_BETWEEN_EDITS_MAX,
@@ -113,6 +113,7 @@ fn open_locked(
     check_contents(&**directory, &options)?;
     let database = load(dir, Arc::clone(directory), options, waiting)?;
     check_operators(&database.database)?;
+    check_codecs(&database.database)?;
     check_key_order(&database.database)?;
     make_durable(&database)?;
     install::adopt_operator(&database.database)?;
@@ -166,6 +167,18 @@ fn check_operators(database: &Database) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Checks that this build can write the tables of all families.
+fn check_codecs(database: &Database) -> Result<()> {
+    database.catalog.families.load().iter().try_for_each(|family| {
+        let checked = family.tree.options().check_writable();
+        checked.map_err(|error| {
+            let message = format!("{} for the family {:?}", error.message(), family.name());
+            let hint = error.hint().unwrap_or_default().to_owned();
+            Error::new(error.kind(), message).with_hint(hint)
+        })
+    })
 }
 
 /// A database that was read, and what must still be made durable.
@@ -467,6 +480,7 @@ fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
         let id = database.catalog.ids.family();
         let mut options = Vec::new();
         database.options.tree.check()?;
+        database.options.tree.check_writable()?;
         database.options.tree.encode(&mut options);
         let name = DEFAULT_FAMILY.to_owned();
         return install::install(database, vec![Change::CreateFamily { id, name, options }], None);

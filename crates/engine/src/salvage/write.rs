@@ -68,7 +68,7 @@ impl NewDatabase {
     pub fn create(dir: &Path, mut options: EngineOptions, found: &Salvageable) -> Result<Self> {
         options.create = Create::New;
         if let Some(default) = found.families.get(&DEFAULT_FAMILY_ID) {
-            options.tree = default.options.clone();
+            options.tree = default.options.clone().or_writable();
         }
         Ok(Self { engine: Engine::open(dir, options)?, keeps: Keeps::All, old_blobs: None })
     }
@@ -111,7 +111,9 @@ impl NewDatabase {
             let target = match (id, of_branches.get(&id)) {
                 (DEFAULT_FAMILY_ID, _) => self.engine.catalog.families.named(DEFAULT_FAMILY)?,
                 (_, Some(target)) => Arc::clone(target),
-                _ => self.engine.create_family(&family.name, family.options.clone())?,
+                _ => {
+                    self.engine.create_family(&family.name, family.options.clone().or_writable())?
+                }
             };
             let name = self.engine.catalog.families.load().label(&target).to_string();
             let family = FoundFamily { name, ..family.clone() };
@@ -127,7 +129,7 @@ impl NewDatabase {
         for old in found.branches.iter() {
             let named = old.families.iter().map(|part| {
                 let head = &found.families[&part.head];
-                (&*head.name, head.options.clone())
+                (&*head.name, head.options.clone().or_writable())
             });
             let named: Vec<_> = named.collect();
             let parent = ids.get(&old.parent).copied();

@@ -47,6 +47,11 @@ fn every_value_that_differs_from_the_default_is_read_back() {
         ("recovery", "point_in_time"),
         ("seed", "7"),
         ("default_family.compression", "none"),
+        ("default_family.compression", "zstd:19"),
+        ("default_family.compression", "snappy"),
+        ("default_family.compression_per_level", "none,lz4,zstd:-3"),
+        ("default_family.dictionary_bytes", "16384"),
+        ("default_family.filter_bits_per_level", "14,0"),
         ("default_family.table_kind", "btree"),
         ("default_family.block_bytes", "16384"),
         ("default_family.filter_bits_per_key", "0"),
@@ -140,5 +145,31 @@ fn an_unknown_name_lists_the_names_and_a_bad_value_what_is_permitted() {
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert!(error.to_string().contains(permitted), "{error}");
         assert_eq!(options.get(name).unwrap(), before);
+    }
+}
+
+#[test]
+fn compressions_and_lists_by_level_are_read_and_refused_by_name() {
+    let mut options = FamilyOptions::new();
+    options.set("compression", "zstd").unwrap();
+    assert_eq!(options.get("compression").unwrap(), "zstd:3");
+    options.set("compression_per_level", "none, snappy").unwrap();
+    assert_eq!(options.get("compression_per_level").unwrap(), "none,snappy");
+    options.set("compression_per_level", "uniform").unwrap();
+    assert_eq!(options.get("compression_per_level").unwrap(), "uniform");
+    let refused = [
+        ("compression", "zstd:23"),
+        ("compression", "zstd:"),
+        ("compression", "brotli"),
+        ("compression_per_level", ""),
+        ("compression_per_level", "lz4,"),
+        ("compression_per_level", "lz4,lz4,lz4,lz4,lz4,lz4,lz4,lz4"),
+        ("filter_bits_per_level", "33"),
+        ("filter_bits_per_level", "1,2,3,4,5,6,7,8"),
+        ("dictionary_bytes", "1000"),
+    ];
+    for (name, value) in refused {
+        let error = options.set(name, value).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{name} {value}");
     }
 }

@@ -27,10 +27,13 @@ fn unusual() -> TreeOptions {
     TreeOptions {
         table: TableOptions {
             block_bytes: 8192,
-            compression: Compression::None,
+            compression: Compression::Zstd(-5),
             filter_bits_per_key: 0,
+            dictionary_bytes: 16 << 10,
             kind: TableKind::BTree,
         },
+        compression_per_level: vec![Compression::None, Compression::Snappy, Compression::Zstd(22)],
+        filter_bits_per_level: vec![14, 0, 32],
         merge_operator: find("append"),
         level_size_ratio: 7,
         level0_runs_trigger: 9,
@@ -69,7 +72,7 @@ fn every_truncation_and_flipped_bit_is_refused_or_read_without_panic() {
         refused += usize::from(TreeOptions::decode(&bytes[..end], &find).is_err());
     }
     // A cut between two fields leaves absent fields; all other cuts are seen.
-    assert_eq!(refused, bytes.len() - 18);
+    assert_eq!(refused, bytes.len() - 22);
     for bit in 0..bytes.len() * 8 {
         let mut flipped = bytes.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
@@ -100,8 +103,8 @@ fn options_of_later_versions_are_kept_or_refused_by_name() {
     let mut again = Vec::new();
     read.encode(&mut again);
     assert_eq!(again, later);
-    let error = TreeOptions::decode(&[16, 1, 0], &find).unwrap_err();
-    assert!(error.to_string().contains("family options: compression dictionary"), "{error}");
+    let error = TreeOptions::decode(&[18, 1, 0], &find).unwrap_err();
+    assert!(error.to_string().contains("family options: encryption"), "{error}");
     let error = TreeOptions::decode(&[14, 1, 0], &find).unwrap_err();
     assert!(error.to_string().contains("unknown compaction strategy"), "{error}");
 }
@@ -160,6 +163,98 @@ fn a_ttl_round_trips_and_none_is_not_stored() {
         assert!(encoded(ttl_ms).len() > encoded(0).len());
     }
     assert_eq!(TreeOptions::decode(&encoded(0), &|_| None).unwrap().ttl_ms, 0);
+}
+
+#[test]
+fn the_last_of_a_list_by_level_holds_for_all_deeper_levels() {
+    let options = unusual();
+    let at = |level| options.table_at(level);
+    assert_eq!((at(0).compression, at(0).filter_bits_per_key), (Compression::None, 14));
+    assert_eq!((at(1).compression, at(1).filter_bits_per_key), (Compression::Snappy, 0));
+    assert_eq!((at(6).compression, at(6).filter_bits_per_key), (Compression::Zstd(22), 32));
+    assert_eq!(at(6).block_bytes, 8192);
+    assert_eq!(options.level_kinds(), [0, 1, 2, 2, 2, 2, 2]);
+    let uniform = TreeOptions::default();
+    assert_eq!(uniform.table_at(3), uniform.table);
+    assert_eq!(uniform.level_kinds(), [0; LEVELS]);
+}
+
+#[test]
+fn a_dictionary_is_at_most_a_hundredth_of_a_table() {
+    let used = |table_bytes_target, dictionary_bytes| {
+        let table = TableOptions { dictionary_bytes, ..TableOptions::default() };
+        TreeOptions { table, table_bytes_target, ..TreeOptions::default() }
+            .table_at(3)
+            .dictionary_bytes
+    };
+    assert_eq!(used(32 << 20, 128 << 10), 128 << 10);
+    assert_eq!(used(1 << 20, 128 << 10), (1 << 20) / 100);
+    assert_eq!(used(1 << 10, 128 << 10), 1 << 10);
+    assert_eq!(used(1 << 10, 0), 0);
+}
+
+#[test]
+fn lists_by_level_are_checked_at_their_bounds() {
+    let compressions = |count| TreeOptions {
+        compression_per_level: vec![Compression::Snappy; count],
+        ..TreeOptions::default()
+    };
+    compressions(LEVELS).check().unwrap();
+    assert!(compressions(LEVELS + 1).check().is_err());
+    let filters = |count, bits| TreeOptions {
+        filter_bits_per_level: vec![bits; count],
+        ..TreeOptions::default()
+    };
+    filters(LEVELS, 32).check().unwrap();
+    assert!(filters(LEVELS + 1, 10).check().is_err());
+    assert!(filters(1, 33).check().is_err());
+}
+
+#[test]
+fn compressions_are_stored_with_their_levels_and_refused_if_unknown() {
+    for compression in
+        [Compression::None, Compression::Lz4, Compression::ZSTD, Compression::Zstd(9)]
+    {
+        let table = TableOptions { compression, ..TableOptions::default() };
+        let mut bytes = Vec::new();
+        TreeOptions { table, ..TreeOptions::default() }.encode(&mut bytes);
+        assert_eq!(TreeOptions::stored_compression(&bytes), Some(compression));
+        let read = TreeOptions::decode(&bytes, &find).unwrap();
+        assert_eq!(read.table.compression, compression);
+    }
+    let kind = |bytes: &[u8]| TreeOptions::decode(bytes, &find).unwrap_err().kind();
+    assert_eq!(kind(&[2, 1, 4]), ErrorKind::Unsupported);
+    assert_eq!(kind(&[2, 1, 2, 24, 1, 23]), ErrorKind::Corruption);
+    assert_eq!(kind(&[2, 1, 1, 24, 1, 3]), ErrorKind::Corruption);
+    assert_eq!(kind(&[25, 2, 4, 0]), ErrorKind::Unsupported);
+    assert_eq!(kind(&[25, 1, 1]), ErrorKind::Corruption);
+    assert_eq!(kind(&[27, 1, 33]), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn what_this_build_cannot_write_is_named_and_replaced_on_request() {
+    let options = unusual();
+    if cfg!(feature = "zstd") {
+        options.check_writable().unwrap();
+        return;
+    }
+    assert_eq!(options.check_writable().unwrap_err().kind(), ErrorKind::Unsupported);
+    // Separated values are compressed as well, whatever the levels say.
+    let table = TableOptions { compression: Compression::ZSTD, ..TableOptions::default() };
+    let levels = vec![Compression::Lz4];
+    let hidden =
+        TreeOptions { table, compression_per_level: levels.clone(), ..TreeOptions::default() };
+    assert_eq!(hidden.check_writable().unwrap_err().kind(), ErrorKind::Unsupported);
+    TreeOptions { compression_per_level: levels, ..TreeOptions::default() }
+        .check_writable()
+        .unwrap();
+    // It can be read all the same.
+    let mut bytes = Vec::new();
+    options.encode(&mut bytes);
+    let read = TreeOptions::decode(&bytes, &find).unwrap().or_writable();
+    read.check_writable().unwrap();
+    assert_eq!(read.table_at(6).compression, Compression::Lz4);
+    assert_eq!(read.table_at(6).filter_bits_per_key, 32);
 }
 
 #[test]

@@ -225,6 +225,7 @@ pub(crate) fn limits(options: &TreeOptions) -> PlanLimits {
     PlanLimits {
         widen_bytes_max: options.table_bytes_target.saturating_mul(25),
         under_bytes_max: options.table_bytes_target.saturating_mul(10),
+        level_kinds: options.level_kinds(),
     }
 }
 
@@ -252,8 +253,9 @@ fn pick_level0(
         .or_else(|| pick_within_level0(version, options, busy, load))
 }
 
-/// Moves every table of level 0 that is wanted and overlaps neither another one nor the level `to`.
-/// That level must be the first below level 0 that has tables, or lie above it.
+/// Moves every table of level 0 that is wanted and overlaps neither another one nor the level `to`;
+/// none, if tables of that level are written otherwise. That level must be the first below level 0
+/// that has tables, or lie above it.
 pub(crate) fn move_isolated(
     version: &Version,
     to: usize,
@@ -262,6 +264,10 @@ pub(crate) fn move_isolated(
     busy: &Busy,
     is_wanted: impl Fn(&OpenReference) -> bool,
 ) -> Option<Plan> {
+    let limits = limits(options);
+    if limits.level_kinds[0] != limits.level_kinds[to] {
+        return None;
+    }
     let (level0, target) = (&version.levels()[0], &version.levels()[to]);
     let under_bytes = |range: &KeySpan| -> u64 {
         let Some(under) = version.levels().get(to + 1) else { return 0 };
@@ -278,7 +284,7 @@ pub(crate) fn move_isolated(
     alone.sort_unstable();
     let isolated = alone.into_iter().map(|index| &level0.tables()[index]).filter(|table| {
         target.overlapping_run(table.range()).is_empty()
-            && under_bytes(table.range()) <= limits(options).under_bytes_max
+            && under_bytes(table.range()) <= limits.under_bytes_max
             && !busy.holds(table.id())
             && is_wanted(table)
     });

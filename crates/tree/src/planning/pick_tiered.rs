@@ -103,7 +103,7 @@ pub fn pick(
         .or_else(|| pick_space(version, options, busy, load))
         .or_else(|| pick_small(version, options, busy, load))
         .or_else(|| pick_tombstones(version, options, busy, oldest_snapshot))
-        .or_else(|| pick_young_tombstones(version, busy, load))
+        .or_else(|| pick_young_tombstones(version, options, busy, load))
 }
 
 /// Whether [`pick`] finds nothing in a version whatever runs, writers do and readers hold.
@@ -163,14 +163,19 @@ fn pick_level0(
     if !is_level0_due(version, options, load) {
         return None;
     }
-    bring_down_level0(version, Reason::Level0, busy)
+    bring_down_level0(version, options, Reason::Level0, busy)
 }
 
 /// Makes a run of level 0, or makes room for it.
 ///
 /// All of level 0 goes together, because an older entry that stayed there would lie above a newer
-/// one. Tables that overlap nothing are moved.
-fn bring_down_level0(version: &Version, reason: Reason, busy: &Busy) -> Option<Plan> {
+/// one. Tables that overlap nothing are moved, if those of the run are written alike.
+fn bring_down_level0(
+    version: &Version,
+    options: &TreeOptions,
+    reason: Reason,
+    busy: &Busy,
+) -> Option<Plan> {
     let level0 = &version.levels()[0];
     if level0.is_empty() || !Run::new(version, 0, busy).is_free {
         return None;
@@ -178,9 +183,11 @@ fn bring_down_level0(version: &Version, reason: Reason, busy: &Busy) -> Option<P
     let first = (1..LEVELS).find(|&level| !version.levels()[level].is_empty());
     let tables = level0.tables().to_vec();
     let are_disjoint = level0.clusters().len() == tables.len();
+    let kinds = options.level_kinds();
+    let can_move = |level: usize| are_disjoint && kinds[0] == kinds[level];
     let is_apart = |level: usize| {
         let run = &version.levels()[level];
-        match are_disjoint {
+        match can_move(level) {
             true => tables.iter().all(|table| run.overlapping_run(table.range()).is_empty()),
             false => {
                 let all = tables.iter().map(|table| table.range().clone());
@@ -193,25 +200,27 @@ fn bring_down_level0(version: &Version, reason: Reason, busy: &Busy) -> Option<P
         None => LEVELS - 1,
         // New keys extend the newest run, so that loads in key order make one run.
         Some(first) if is_apart(first) => first,
-        Some(1) => return make_room(version, busy),
+        Some(1) => return make_room(version, options, busy),
         Some(first) => first - 1,
     };
-    let kind = if are_disjoint { PlanKind::TrivialMove } else { PlanKind::Rewrite };
+    let kind = if can_move(to) { PlanKind::TrivialMove } else { PlanKind::Rewrite };
     let plan = Plan::new(kind, reason, vec![PlanInput { level: 0, tables }], to);
     (!busy.conflicts(&plan)).then_some(plan)
 }
 
 /// Empties level 1: moves runs down where a level is empty, or else merges those that cost least.
-fn make_room(version: &Version, busy: &Busy) -> Option<Plan> {
-    shift(version, busy).or_else(|| {
+fn make_room(version: &Version, options: &TreeOptions, busy: &Busy) -> Option<Plan> {
+    shift(version, options, busy).or_else(|| {
         let level0 = Run::new(version, 0, busy);
         let all: Vec<Run> = [level0].into_iter().chain(runs(version, busy)).collect();
         cheapest(&all).and_then(|chosen| merge(version, &all[chosen], Reason::Level0, busy))
     })
 }
 
-/// Moves a run to the empty level right below it, or as deep as there are empty ones.
-fn shift(version: &Version, busy: &Busy) -> Option<Plan> {
+/// Moves a run to the empty level right below it, or as deep as there are empty ones. Where tables
+/// are written otherwise there, it is rewritten.
+fn shift(version: &Version, options: &TreeOptions, busy: &Busy) -> Option<Plan> {
+    let kinds = options.level_kinds();
     let is_empty = |level: usize| version.levels()[level].is_empty();
     (1..LEVELS - 1).rev().find_map(|level| {
         if is_empty(level) || !Run::new(version, level, busy).is_free {
@@ -220,7 +229,9 @@ fn shift(version: &Version, busy: &Busy) -> Option<Plan> {
         let to = (level + 1..LEVELS).take_while(|&below| is_empty(below)).last()?;
         let tables = version.levels()[level].tables().to_vec();
         let inputs = vec![PlanInput { level, tables }];
-        let plan = Plan::new(PlanKind::TrivialMove, Reason::Drain, inputs, to);
+        let is_alike = kinds[level] == kinds[to];
+        let kind = if is_alike { PlanKind::TrivialMove } else { PlanKind::Rewrite };
+        let plan = Plan::new(kind, Reason::Drain, inputs, to);
         (!busy.conflicts(&plan)).then_some(plan)
     })
 }
@@ -304,7 +315,7 @@ fn pick_space(
     let below: u64 = newer.iter().map(|run| run.bytes).sum();
     if is_due(below) && !newer.is_empty() {
         // Level 1 stays free for what is flushed meanwhile.
-        let room = if all[0].level == 1 { shift(version, busy) } else { None };
+        let room = if all[0].level == 1 { shift(version, options, busy) } else { None };
         return room.or_else(|| merge(version, &all, Reason::Stale, busy));
     }
     let level0 = Run::new(version, 0, busy);
@@ -314,7 +325,7 @@ fn pick_space(
     }
     match newer {
         [] => merge(version, &[level0, *oldest], Reason::Stale, busy),
-        _ => bring_down_level0(version, Reason::Stale, busy),
+        _ => bring_down_level0(version, options, Reason::Stale, busy),
     }
 }
 
@@ -372,10 +383,15 @@ fn pick_tombstones(
     })
 }
 
-fn pick_young_tombstones(version: &Version, busy: &Busy, load: WriteLoad) -> Option<Plan> {
+fn pick_young_tombstones(
+    version: &Version,
+    options: &TreeOptions,
+    busy: &Busy,
+    load: WriteLoad,
+) -> Option<Plan> {
     let is_due =
         matches!(load, WriteLoad::Idle | WriteLoad::Light) && has_young_tombstones(version);
-    is_due.then(|| bring_down_level0(version, Reason::Stale, busy)).flatten()
+    is_due.then(|| bring_down_level0(version, options, Reason::Stale, busy)).flatten()
 }
 
 fn has_young_tombstones(version: &Version) -> bool {

@@ -416,6 +416,10 @@ pub struct PlanLimits {
     /// Of the tables under the output that a moved table may overlap: what a later compaction of
     /// that one table would have to rewrite.
     pub under_bytes_max: u64,
+    /// Which levels are written alike; see
+    /// [`level_kinds`](crate::options::TreeOptions::level_kinds). A table moves only between such
+    /// levels; between others it is rewritten.
+    pub level_kinds: [u8; LEVELS],
 }
 
 /// The plan to bring `seeds` of level `from` down to the run `to`, with everything of the two
@@ -456,7 +460,8 @@ pub fn bring_down(
         None => 0,
     };
     let light = sources.iter().all(|table| under(table) <= limits.under_bytes_max);
-    let plan = if targets.is_empty() && is_run && light {
+    let alike = limits.level_kinds[from] == limits.level_kinds[to];
+    let plan = if targets.is_empty() && is_run && light && alike {
         Plan::new(
             PlanKind::TrivialMove,
             reason,

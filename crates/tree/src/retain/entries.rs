@@ -15,7 +15,7 @@ use crate::{
     read::operands::{Added, Operands},
     read::visible::resolve::{Verdict, judge},
     retain::{
-        may_copy::{CopyCandidate, Neighbours, TableSight, may_copy},
+        may_copy::{BlockForm, CopyCandidate, Neighbours, TableSight, may_copy},
         stripes::{OlderEntries, Stripe, Stripes},
     },
 };
@@ -562,6 +562,8 @@ impl Rules {
             // no spans, and one that renumbers them does so entry by entry as they pass.
             neighbours: Neighbours::default(),
             sight: TableSight::Whole,
+            // They are encoded again.
+            form: BlockForm::Same,
         };
         if may_copy(&stretch, &self.tombstones) {
             Plain::Steps(span.after)

@@ -17,9 +17,13 @@
 //!    (rule 2). Which is the newer is not asked.
 //! 5. *The table is seen whole*, with its own sequence numbers. A reference that cuts it to a slice
 //!    or to a point in time hides entries, and one that renumbers it changes them.
+//! 6. Of whole blocks: *the block is as the output's own blocks are*: of the codec and the level
+//!    that the options name for the output's level, and of no dictionary. Each table has a
+//!    dictionary of its own, so a block of one with a dictionary can be read nowhere else. A table
+//!    that is to have a dictionary has no use for blocks without.
 //!
-//! Nothing else forbids it. The codec and the size of a block stay what they were when it was
-//! written, whatever the options say now. A value that could have the sequence number shared at the
+//! Nothing else forbids it. The size of a block stays what it was when it was written, whatever the
+//! options say now. A value that could have the sequence number shared at the
 //! bottom keeps its own, which says the same. A merge operator is not asked about values.
 //!
 //! A feature that may drop or change a plain value on its way down adds its condition here.
@@ -39,6 +43,8 @@ pub struct CopyCandidate<'a> {
     pub neighbours: Neighbours<'a>,
     /// How its table is seen.
     pub sight: TableSight,
+    /// How its block is written.
+    pub form: BlockForm,
 }
 
 /// The keys of the inputs that are next to a stretch; `None` where there are no more.
@@ -59,12 +65,21 @@ pub enum TableSight {
     Narrow,
 }
 
+/// How a block is written, as the output sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlockForm {
+    /// As blocks of the output are.
+    Same,
+    /// With another codec, level or dictionary.
+    Other,
+}
+
 /// Whether the entries of `stretch` can be taken over as they are; `tombstones` are all range
 /// tombstones that the job applies.
 #[inline]
 #[must_use]
 pub fn may_copy(stretch: &CopyCandidate<'_>, tombstones: &Fragments) -> bool {
-    let &CopyCandidate { first_key, last_key, content, neighbours, sight } = stretch;
+    let &CopyCandidate { first_key, last_key, content, neighbours, sight, form } = stretch;
     // By (1) and (2), as far as the stretch goes.
     content == StretchContent::Plain
         // By (3) and, at its ends, (2).
@@ -74,6 +89,8 @@ pub fn may_copy(stretch: &CopyCandidate<'_>, tombstones: &Fragments) -> bool {
         && is_clear(first_key, last_key, tombstones)
         // By (5), it is seen whole.
         && sight == TableSight::Whole
+        // By (6), a reader of the output can read it.
+        && form == BlockForm::Same
 }
 
 #[inline]

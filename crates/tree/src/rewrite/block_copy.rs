@@ -7,7 +7,8 @@
 use crate::{
     files::open_files::OpenReference,
     planning::plan::Borders,
-    retain::may_copy::{CopyCandidate, Neighbours, TableSight, may_copy},
+    retain::may_copy::{BlockForm, CopyCandidate, Neighbours, TableSight, may_copy},
+    rewrite::table_form::TableForm,
 };
 use siltdb_base::{
     cursor::StretchContent,
@@ -16,7 +17,10 @@ use siltdb_base::{
     slice::Slice,
     tombstone::Fragments,
 };
-use siltdb_disk::table::{BlockWalk, Contents, SealedBlock, TableScan};
+use siltdb_disk::{
+    options::TableOptions,
+    table::{BlockWalk, Contents, SealedBlock, TableScan},
+};
 use std::{
     cmp::Reverse,
     collections::{BinaryHeap, VecDeque, binary_heap::PeekMut},
@@ -144,9 +148,11 @@ enum Touch {
     Touched,
 }
 
-/// Shows `seen` the blocks of `inputs`, in key order, until it breaks off.
+/// Shows `seen` the blocks of `inputs`, which have these `forms`, in key order, until it breaks
+/// off.
 fn each_block(
     inputs: &[CopyInput<'_>],
+    forms: &[BlockForm],
     tombstones: &Fragments,
     mut seen: impl FnMut(BlockOf, Touch) -> ControlFlow<()>,
 ) -> Result<()> {
@@ -166,6 +172,7 @@ fn each_block(
                 true => TableSight::Whole,
                 false => TableSight::Narrow,
             },
+            form: forms[block.input],
         };
         let is_untouched = may_copy(&stretch, tombstones);
         reached = reached.max(Some(block.last_key.clone()));
@@ -177,18 +184,24 @@ fn each_block(
     Ok(())
 }
 
-/// The untouched blocks of `inputs`, in key order; `tombstones` are all range tombstones that are
-/// applied to them.
+/// The blocks of `inputs` that an output that is written as `wanted` can take over, in key order;
+/// `tombstones` are all range tombstones that are applied to them.
 ///
 /// Cost: reads the index of each.
 ///
 /// # Errors
 /// Corruption, if an index is damaged; what reading fails with.
-pub fn untouched_blocks(inputs: &[CopyInput<'_>], tombstones: &Fragments) -> Result<Vec<BlockRun>> {
+pub fn untouched_blocks(
+    inputs: &[CopyInput<'_>],
+    tombstones: &Fragments,
+    wanted: &TableOptions,
+) -> Result<Vec<BlockRun>> {
+    let forms: Vec<_> =
+        inputs.iter().map(|(_, table)| TableForm::of(table).block_form(wanted)).collect();
     let mut runs: Vec<BlockRun> = Vec::new();
     // The block before, if it was added to the last run.
     let mut last: Option<(usize, usize)> = None;
-    each_block(inputs, tombstones, |block, touch| {
+    each_block(inputs, &forms, tombstones, |block, touch| {
         let BlockOf { input, number, first_key, last_key, .. } = block;
         if touch == Touch::Touched {
             last = None;
@@ -213,20 +226,22 @@ pub fn untouched_blocks(inputs: &[CopyInput<'_>], tombstones: &Fragments) -> Res
     Ok(runs)
 }
 
-/// Whether a job that takes only this table would write all of it as it is, and nothing else.
+/// Whether a job that takes only this table, and writes tables as `wanted`, would write all of it
+/// as it is, and nothing else.
 ///
 /// Cost: reads its index, up to the first block that would change.
 ///
 /// # Errors
 /// The errors of [`untouched_blocks`].
-pub fn is_untouched(reference: &Arc<OpenReference>) -> Result<bool> {
+pub fn is_untouched(reference: &Arc<OpenReference>, wanted: &TableOptions) -> Result<bool> {
     let table = reference.pass()?;
     // A range tombstone beside the entries may be dropped.
-    if reference.seen_of(table.tombstones()).count() > 0 {
+    if reference.seen_of(table.tombstones()).count() > 0 || !TableForm::of(&table).is(wanted) {
         return Ok(false);
     }
     let mut is_untouched = true;
-    each_block(&[(reference, table)], &Fragments::default(), |_, touch| {
+    let (inputs, forms) = ([(reference, table)], [BlockForm::Same]);
+    each_block(&inputs, &forms, &Fragments::default(), |_, touch| {
         is_untouched = touch == Touch::Untouched;
         if is_untouched { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     })?;

@@ -120,7 +120,8 @@ impl Compaction {
         };
         let parts = parts_of(plan.bytes(), options.table_bytes_target, parallelism);
         let borders = borders(&inputs, &plan.range.first, parts)?;
-        let untouched = untouched_blocks(&inputs, &tombstones)?;
+        let wanted = options.table_at(plan.output_level);
+        let untouched = untouched_blocks(&inputs, &tombstones, &wanted)?;
         Ok(Arc::new(Self {
             family,
             options,
@@ -274,14 +275,16 @@ impl JobPart for Subjob {
 }
 
 /// Whether carrying out `plan`, in at most `parallelism` parts, would write the same entries again,
-/// into hardly fewer tables. That is so if it takes tables of one level that stay there, all of
-/// their blocks are untouched, and they are of the kind that is chosen.
+/// into hardly fewer tables. That is so if it takes tables of one level that stay there, are
+/// written as the options want them and of the kind that is chosen, and all of their blocks are
+/// untouched. So a request brings a changed compression to tables that lie at the bottom already.
 ///
 /// A table whose index cannot be read counts as one that changes: what is wrong with it is for the
 /// job to say.
 #[must_use]
 pub fn would_change_nothing(plan: &Plan, options: &TreeOptions, parallelism: usize) -> bool {
     let [input] = &plan.inputs[..] else { return false };
+    let wanted = options.table_at(plan.output_level);
     let tables_min = plan.bytes().div_ceil(options.table_bytes_target.max(1)).max(1);
     // Each part of the job would end with a table that need not be full.
     let parts = parts_of(plan.bytes(), options.table_bytes_target, parallelism) as u64;
@@ -290,7 +293,7 @@ pub fn would_change_nothing(plan: &Plan, options: &TreeOptions, parallelism: usi
         && input.level > 0
         && input.tables.len() as u64 <= tables_max
         && input.tables.iter().all(|table| {
-            table.meta().kind == options.table.kind && is_untouched(table).unwrap_or(false)
+            table.meta().kind == options.table.kind && is_untouched(table, &wanted).unwrap_or(false)
         })
 }
 

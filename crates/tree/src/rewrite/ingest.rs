@@ -13,7 +13,7 @@ use siltdb_base::{
     fs::{File, WriteFile},
     id::{FamilyId, SequenceNumber},
     key::{Entry, EntryKind},
-    limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX},
+    limits::{KEY_BYTES_MAX, LEVELS, VALUE_BYTES_MAX},
     sync::lock,
 };
 use siltdb_disk::{
@@ -145,9 +145,12 @@ impl IngestWriter {
     pub fn turn(&mut self, context: &JobContext<'_>) -> Result<Option<WrittenTable>> {
         let written = self.end_table()?;
         let (file, writer) = NewFile::create(context)?;
-        let table = TableWriter::owning(writer, &self.options.table, (context.uids)());
+        // The level is chosen when it is installed, and most often the last.
+        let options = self.options.table_at(LEVELS - 1);
+        let table = TableWriter::owning(writer, &options, (context.uids)());
         let origin = origin_of(self.family, &self.options, context);
-        let table = table.with_origin(origin).with_created_ms(context.clock.wall_ms());
+        let table = table.with_origin(origin, self.options.table.compression);
+        let table = table.with_created_ms(context.clock.wall_ms());
         let table = table.with_charge(context.charge(0));
         self.open = Some(OpenTable { table, file });
         Ok(written)
@@ -229,7 +232,7 @@ pub fn copy_external(
     check_external(&table, options, path)?;
     let (file, mut writer) = NewFile::create(context)?;
     let origin = origin_of(family, options, context);
-    let named = ((context.uids)(), origin);
+    let named = ((context.uids)(), origin, options.table.compression);
     let meta = adopt(&table, &mut *writer, named, &mut || context.go_on())?;
     tables.add_table(new_table(family, &file, meta));
     // Reads all of the copy and compares it with index, filter and summary. That each key has one

@@ -43,6 +43,17 @@ pub const SETS: &[OptionSet] = &[
     small("blocks of 64 KiB", "block_bytes=64KiB"),
     small("blocks of 1 MiB, compressed", "block_bytes=1MiB compression=lz4"),
     small("uncompressed", "compression=none"),
+    small("snappy", "compression=snappy"),
+    small("codecs by level", "compression_per_level=none,snappy,lz4,none"),
+    small("codecs by level, tiered", "compaction=tiered compression_per_level=none,snappy,lz4"),
+    #[cfg(feature = "zstd")]
+    small("zstd", "compression=zstd:19 compression_per_level=lz4,zstd:-5,zstd:9"),
+    #[cfg(feature = "zstd")]
+    small(
+        "zstd with a dictionary",
+        "compression=zstd dictionary_bytes=1KiB table_bytes=256KiB base_level_bytes=64KiB",
+    ),
+    small("filter bits by level", "filter_bits_per_level=14,0,6"),
     small("no filter", "filter_bits_per_key=0"),
     small("a wide filter", "filter_bits_per_key=20"),
     small("the smallest memtables", "memtable_bytes=4KiB memory_budget=512KiB"),

@@ -162,6 +162,7 @@ impl Index {
             let last = self.read_key(&mut reader, first)?;
             before = last;
             let frame_bytes = reader.varint()?;
+            // The same for each codec that compresses.
             let raw_bytes_max = Codec::Lz4.raw_bytes_max(frame_bytes);
             if (last - first).max(self.keys.len() - last) as u64 > raw_bytes_max {
                 return Err(Error::corruption("keys longer than their block"));

@@ -11,6 +11,7 @@
 //!   5  range tombstone frame length varint
 //!   6  index frame lengths: varint, ...
 //!   7  of a B+tree table: | lowest nodes varint | leaves u8: 1 can be searched where they lie |
+//!  15  dictionary frame length varint
 //! ```
 //!
 //! The origin is there if one of its fields is. It is for salvage, which has no manifest:
@@ -29,13 +30,20 @@
 //! ```text
 //!  70  external: | version varint | key order, UTF-8 |
 //! ```
+//!
+//! The compression is there if it is not that of the options of the origin; without an origin, if
+//! it is not LZ4:
+//!
+//! ```text
+//!  71  compression: | codec u8 | level i8 |
+//! ```
 
 use crate::table::format::footer::FOOTER_BYTES;
 use crate::{
     block::BlockLayout,
     fields::{FieldList, FieldsWriter, StoredField, UnknownFields, read_fields},
     frame::FrameKind,
-    options::TableKind,
+    options::{Compression, TableKind},
     table_meta::TableMeta,
 };
 use siltdb_base::{
@@ -222,6 +230,8 @@ pub struct Properties {
     pub filter_bytes: u64,
     /// Length of the frame of range tombstones, in bytes; 0: there is none.
     pub tombstone_bytes: u64,
+    /// Length of the frame of the dictionary, in bytes; 0: there is none.
+    pub dictionary_bytes: u64,
     /// Length of each index frame, in bytes.
     pub index_bytes: Vec<u64>,
     /// Set for a B+tree table.
@@ -230,6 +240,8 @@ pub struct Properties {
     pub origin: Option<TableOrigin>,
     /// Set for a table that was written to be ingested.
     pub external: Option<ExternalTable>,
+    /// What it was compressed with, if that does not follow from its origin.
+    pub compression: Option<Compression>,
     /// What later versions say.
     pub unknown: UnknownFields,
 }
@@ -247,10 +259,16 @@ impl Properties {
         self.filter_offset() + self.filter_bytes
     }
 
+    /// Offset of the frame of the dictionary.
+    #[must_use]
+    pub fn dictionary_offset(&self) -> u64 {
+        self.tombstone_offset() + self.tombstone_bytes
+    }
+
     /// Offset of the first index frame.
     #[must_use]
     pub fn index_offset(&self) -> u64 {
-        self.tombstone_offset() + self.tombstone_bytes
+        self.dictionary_offset() + self.dictionary_bytes
     }
 
     /// Length of each index frame that leads to blocks, in bytes.
@@ -282,11 +300,15 @@ impl Properties {
         if let Some(tree) = self.tree {
             fields.put(7, |value| tree.encode(value));
         }
+        fields.put_count(15, self.dictionary_bytes);
         if let Some(origin) = &self.origin {
             origin.encode(&mut fields);
         }
         if let Some(external) = &self.external {
             fields.put(70, |value| external.encode(value));
+        }
+        if let Some(compression) = self.compression {
+            fields.put(71, |value| value.extend_from_slice(&compression.to_bytes()));
         }
         fields.finish();
     }
@@ -300,6 +322,7 @@ impl Properties {
         let (mut meta, mut lengths, mut index_bytes) = (None, [0; 6], Vec::new());
         let mut origin: Option<TableOrigin> = None;
         let (mut external, mut tree) = (None, None);
+        let (mut dictionary_bytes, mut compression) = (0, None);
         let unknown = read_fields(&FIELDS, bytes, |tag, value| {
             match tag {
                 1 => meta = Some(TableMeta::decode(value.take_all())?),
@@ -310,8 +333,10 @@ impl Properties {
                     }
                 }
                 7 => tree = Some(TreeProperties::decode(value)?),
+                15 => dictionary_bytes = value.varint()?,
                 64..=69 => origin.get_or_insert_default().decode_field(tag, value)?,
                 70 => external = Some(ExternalTable::decode(value)?),
+                71 => compression = Some(Compression::from_bytes([value.u8()?, value.u8()?])?),
                 _ => return Ok(StoredField::Unknown),
             }
             Ok(StoredField::Known)
@@ -324,10 +349,12 @@ impl Properties {
             data_frames,
             filter_bytes,
             tombstone_bytes,
+            dictionary_bytes,
             index_bytes,
             tree,
             origin,
             external,
+            compression,
             unknown,
         };
         properties.check(table_bytes, properties_bytes)?;
@@ -339,6 +366,7 @@ impl Properties {
             self.data_bytes,
             self.filter_bytes,
             self.tombstone_bytes,
+            self.dictionary_bytes,
             properties_bytes,
             FOOTER_BYTES as u64,
         ];

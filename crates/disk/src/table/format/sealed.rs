@@ -9,6 +9,7 @@ use crate::{
     block::Block,
     compress::Codec,
     frame::{CHECKSUM_BYTES, Frame, FrameKind, FramePlace, moved_checksum},
+    zstd::Dictionary,
 };
 use bytes::Bytes;
 use siltdb_base::{error::Result, memory::region::Buffer};
@@ -24,12 +25,18 @@ pub struct SealedBlock {
 }
 
 impl SealedBlock {
-    /// Verifies the frame that lies at `place`: checksum, decoding and order; `buffer` is working
-    /// memory. A block that is not compressed stays where it is.
+    /// Verifies the frame that lies at `place`: checksum, decoding and order. `dictionary` is that
+    /// of its table, if the frame may need it; `buffer` is working memory. A block that is not
+    /// compressed stays where it is.
     ///
     /// # Errors
     /// Corruption, if anything is wrong; `Unsupported`, if its codec is unknown.
-    pub fn open(mut frame: Vec<u8>, place: FramePlace, buffer: &mut Vec<u8>) -> Result<Self> {
+    pub fn open(
+        mut frame: Vec<u8>,
+        place: FramePlace,
+        dictionary: Option<&Dictionary>,
+        buffer: &mut Vec<u8>,
+    ) -> Result<Self> {
         let frame_bytes = frame.len();
         let opened = Frame::open(&frame, FrameKind::Data, place)?;
         let (frame, block) = match opened.codec {
@@ -42,8 +49,8 @@ impl SealedBlock {
                 let raw = bytes.slice(start..end + Block::BYTES_BEHIND);
                 (bytes.slice(..frame_bytes), Block::map(raw, Buffer::copy_on_heap)?)
             }
-            Codec::Lz4 => {
-                let block = Block::parse(opened.decode(buffer)?)?;
+            Codec::Lz4 | Codec::Zstd | Codec::Snappy => {
+                let block = Block::parse(opened.decode(dictionary, buffer)?)?;
                 (frame.into(), block)
             }
         };

@@ -6,6 +6,7 @@
 //! Any thread may open blocks. Two may verify the same one.
 
 use crate::table::format::block_info::BlockInfo;
+use crate::table::read::source::TableSource;
 use crate::{
     block::Block,
     compress::Codec,
@@ -84,8 +85,9 @@ impl Mapped {
         frame.is_some_and(|frame| Frame::codec_of(frame) == Some(Codec::Raw))
     }
 
-    /// The block at `index`, described by `info`: in place, unless it is compressed. `copy` chooses
-    /// the memory of what lies elsewhere, `buffer` is working memory.
+    /// The block at `index`, described by `info`: in place, unless it is compressed. `source` has
+    /// the dictionary of its table; `copy` chooses the memory of what lies elsewhere, `buffer` is
+    /// working memory.
     ///
     /// # Errors
     /// Corruption, if it is damaged; `Unsupported`, if its codec is unknown.
@@ -93,6 +95,7 @@ impl Mapped {
         &self,
         index: usize,
         info: &BlockInfo<'_>,
+        source: &TableSource,
         buffer: &mut Vec<u8>,
         copy: impl FnOnce(&[u8], Margins) -> Buffer,
     ) -> Result<Block> {
@@ -102,12 +105,16 @@ impl Mapped {
                 let raw = self.bytes.slice(self.place_of(&frame, info)?);
                 Block::map(share(raw), copy)
             }
-            Codec::Lz4 => Block::parse_into(frame.decode(buffer)?, copy),
+            codec => {
+                let dictionary = source.dictionary_for(Some(codec))?;
+                Block::parse_into(frame.decode(dictionary, buffer)?, copy)
+            }
         }
     }
 
     /// Calls `look` with the bytes of the block at `index`, described by `info`, and with
-    /// [`Block::BYTES_BEHIND`] after them. `buffer` is working memory.
+    /// [`Block::BYTES_BEHIND`] after them. `source` has the dictionary of its table, `buffer` is
+    /// working memory.
     ///
     /// # Errors
     /// The errors of [`Mapped::open`].
@@ -115,13 +122,17 @@ impl Mapped {
         &self,
         index: usize,
         info: &BlockInfo<'_>,
+        source: &TableSource,
         buffer: &mut Vec<u8>,
         look: impl FnOnce(&[u8]) -> Result<R>,
     ) -> Result<R> {
         let frame = self.frame(index, info)?;
         match frame.codec {
             Codec::Raw => look(&self.bytes[self.place_of(&frame, info)?]),
-            Codec::Lz4 => look(frame.decode_padded(Block::BYTES_BEHIND, buffer)?),
+            codec => {
+                let dictionary = source.dictionary_for(Some(codec))?;
+                look(frame.decode_padded(dictionary, Block::BYTES_BEHIND, buffer)?)
+            }
         }
     }
 

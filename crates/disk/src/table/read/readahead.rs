@@ -113,7 +113,12 @@ impl Readahead {
                     let raw = self.bytes.slice(start..end + Block::BYTES_BEHIND);
                     Block::map(raw, Buffer::copy_on_heap)
                 }
-                Codec::Lz4 => with_scratch(|scratch| Block::parse(frame.decode(&mut scratch.raw)?)),
+                codec => {
+                    let dictionary = source.dictionary_for(Some(codec))?;
+                    with_scratch(|scratch| {
+                        Block::parse(frame.decode(dictionary, &mut scratch.raw)?)
+                    })
+                }
             })
             .and_then(|block| check_block(&block, info).map(|()| block))
             .map_err(|error| source.locate(error, info.offset))

@@ -9,7 +9,7 @@ use crate::table::format::node::NodeView;
 use crate::table::read::contents::{TableContents, TableIndex};
 use crate::table::read::mapped::Mapped;
 use crate::table::read::readahead::Readahead;
-use crate::table::read::source::{TableSource, check_block, with_scratch};
+use crate::table::read::source::{TableDictionary, TableSource, check_block, with_scratch};
 use crate::table::read::table_filter::TableFilter;
 use crate::table::read::tree::{NodeHold, TreeIndex, TreeNode};
 use crate::{
@@ -98,8 +98,9 @@ impl Table {
         read_io: ReadIo,
         cache: &Arc<Cache>,
     ) -> Result<Arc<Self>> {
-        let source = TableSource::new(file, path, offset, length, expected)?;
+        let mut source = TableSource::new(file, path, offset, length, expected)?;
         let properties = source.read_properties(expected)?;
+        source.dictionary = TableDictionary::of(&properties, Some(cache.budget()));
         let mapping = match read_io {
             ReadIo::Map if properties.data_frames > 0 => source.map(),
             _ => None,
@@ -324,12 +325,16 @@ impl Table {
         let info = &site.info;
         with_scratch(|scratch| {
             match &self.mapped {
-                Some(mapped) => mapped.with_raw(site.number, info, &mut scratch.raw, look),
+                Some(mapped) => {
+                    mapped.with_raw(site.number, info, &self.source, &mut scratch.raw, look)
+                }
                 None => {
                     self.source.read(info.offset, info.bytes, &mut scratch.frame)?;
                     let place = FramePlace { table: self.source.uid, offset: info.offset };
                     let frame = Frame::open(&scratch.frame, FrameKind::Data, place)?;
-                    frame.decode_padded(Block::BYTES_BEHIND, &mut scratch.raw).and_then(look)
+                    let dictionary = self.source.dictionary_for(Some(frame.codec))?;
+                    let padding_bytes = Block::BYTES_BEHIND;
+                    frame.decode_padded(dictionary, padding_bytes, &mut scratch.raw).and_then(look)
                 }
             }
             .map_err(|error| self.source.locate(error, info.offset))
@@ -380,7 +385,10 @@ impl Table {
         let place = FramePlace { table: self.source.uid, offset: info.offset };
         with_scratch(|scratch| {
             Frame::open(frame, FrameKind::Data, place)
-                .and_then(|frame| frame.decode(&mut scratch.raw))
+                .and_then(|frame| {
+                    let dictionary = self.source.dictionary_for(Some(frame.codec))?;
+                    frame.decode(dictionary, &mut scratch.raw)
+                })
                 .and_then(|raw| hold(Block::parse_into(raw, copy)?, info))
                 .map_err(|error| self.source.locate(error, info.offset))
         })
@@ -394,7 +402,8 @@ impl Table {
         copy: impl FnOnce(&[u8], Margins) -> Buffer,
     ) -> Result<Arc<Cached<Block>>> {
         let (number, info) = (site.number, &site.info);
-        let opened = with_scratch(|scratch| mapped.open(number, info, &mut scratch.raw, copy));
+        let opened =
+            with_scratch(|scratch| mapped.open(number, info, &self.source, &mut scratch.raw, copy));
         let held = opened.and_then(|block| match mapped.is_verified(number) {
             true => Ok(hold_verified(block)),
             false => hold(block, info).inspect(|_| mapped.note_verified(number, info)),

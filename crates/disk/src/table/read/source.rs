@@ -10,12 +10,15 @@ use crate::table::format::sealed::SealedBlock;
 use crate::table::format::tombstones;
 use crate::{
     block::Block,
+    compress::Codec,
     filter::Filter,
     frame::{Frame, FrameKind, FramePlace},
     table_meta::TableMeta,
+    zstd::Dictionary,
 };
 use bytes::Bytes;
 use siltdb_base::{
+    budget::{Budget, Charge, Part},
     codec::resize,
     error::{Error, Result},
     fs::File,
@@ -26,7 +29,7 @@ use std::{
     cell::Cell,
     ops::Range,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 /// Working memory that a thread keeps between reads, in bytes.
@@ -40,6 +43,31 @@ pub struct TableSource {
     pub offset: u64,
     pub length: u64,
     pub uid: TableUid,
+    /// The dictionary of its blocks, if it has one.
+    pub dictionary: Option<Arc<TableDictionary>>,
+}
+
+/// The dictionary of a table, read when a block first needs it.
+#[derive(Debug)]
+pub struct TableDictionary {
+    offset: u64,
+    bytes: u64,
+    /// What its memory is charged to; nothing, for a pass over the table.
+    budget: Option<Arc<Budget>>,
+    loaded: OnceLock<(Dictionary, Option<Charge>)>,
+}
+
+impl TableDictionary {
+    /// The one at `offset`, whose frame takes `bytes`; none, if it takes 0.
+    pub fn at(offset: u64, bytes: u64, budget: Option<&Arc<Budget>>) -> Option<Arc<Self>> {
+        let (budget, loaded) = (budget.map(Arc::clone), OnceLock::new());
+        (bytes > 0).then(|| Arc::new(Self { offset, bytes, budget, loaded }))
+    }
+
+    /// The one that `properties` lead to.
+    pub fn of(properties: &Properties, budget: Option<&Arc<Budget>>) -> Option<Arc<Self>> {
+        Self::at(properties.dictionary_offset(), properties.dictionary_bytes, budget)
+    }
 }
 
 /// Where the filter of a table lies in it.
@@ -94,7 +122,8 @@ impl TableSource {
                 .with_mismatch(format_args!("{length} bytes"), file.len().saturating_sub(offset)));
         }
         let uid = TableUid(0);
-        let mut source = Self { file, path: path.to_owned(), offset, length, uid };
+        let path = path.to_owned();
+        let mut source = Self { file, path, offset, length, uid, dictionary: None };
         source.uid = match expected {
             Some(expected) => expected.uid,
             None => source.read_footer()?.uid,
@@ -136,6 +165,27 @@ impl TableSource {
         self.file.map(self.offset, self.length).ok()
     }
 
+    /// The dictionary of the table, if a frame of data with `codec` may need it: read from the file
+    /// the first time, and kept. Threads that come at once may all read it; one is kept.
+    #[inline]
+    pub fn dictionary_for(&self, codec: Option<Codec>) -> Result<Option<&Dictionary>> {
+        match (&self.dictionary, codec) {
+            (Some(dictionary), Some(Codec::Zstd)) => self.load(dictionary).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn load<'s>(&self, dictionary: &'s TableDictionary) -> Result<&'s Dictionary> {
+        if let Some((loaded, _)) = dictionary.loaded.get() {
+            return Ok(loaded);
+        }
+        let TableDictionary { offset, bytes, budget, loaded } = dictionary;
+        let read = self.read_frame(FrameKind::Dictionary, *offset, *bytes, Dictionary::read)?;
+        let memory_bytes = Dictionary::memory_bytes(*bytes as usize);
+        let charge = budget.as_ref().map(|budget| Charge::new(budget, Part::Tables, memory_bytes));
+        Ok(&loaded.get_or_init(|| (read, charge)).0)
+    }
+
     /// Reads the frame of `kind` and calls `work` with its raw bytes.
     pub fn read_frame<R>(
         &self,
@@ -153,8 +203,15 @@ impl TableSource {
         with_scratch(|scratch| {
             self.read(offset, bytes, &mut scratch.frame)?;
             let place = FramePlace { table: self.uid, offset };
-            Frame::open(&scratch.frame, kind, place)
-                .and_then(|frame| work(frame.decode(&mut scratch.raw)?))
+            let opened = Frame::open(&scratch.frame, kind, place);
+            let frame = opened.map_err(|error| self.locate(error, offset))?;
+            let dictionary = match kind {
+                FrameKind::Data => self.dictionary_for(Some(frame.codec))?,
+                _ => None,
+            };
+            frame
+                .decode(dictionary, &mut scratch.raw)
+                .and_then(work)
                 .map_err(|error| self.locate(error, offset))
         })
     }
@@ -190,7 +247,9 @@ impl TableSource {
     /// Verifies the frame of a data block.
     fn open_sealed(&self, info: &BlockInfo<'_>, frame: Vec<u8>) -> Result<SealedBlock> {
         let place = FramePlace { table: self.uid, offset: info.offset };
-        let sealed = with_scratch(|scratch| SealedBlock::open(frame, place, &mut scratch.raw));
+        let dictionary = self.dictionary_for(Frame::codec_of(&frame))?;
+        let sealed =
+            with_scratch(|scratch| SealedBlock::open(frame, place, dictionary, &mut scratch.raw));
         let checked = sealed.and_then(|sealed| {
             check_stats(sealed.stats(), info)?;
             check_block(sealed.block(), info).map(|()| sealed)

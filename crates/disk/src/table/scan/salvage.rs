@@ -16,8 +16,9 @@ use crate::table::format::node::NodeView;
 use crate::table::format::properties::{Properties, TableOrigin};
 use crate::table::format::sealed::SealedBlock;
 use crate::table::format::tombstones;
-use crate::table::read::source::{TableSource, with_scratch};
+use crate::table::read::source::{TableDictionary, TableSource, with_scratch};
 use crate::{
+    compress::Codec,
     frame::{CHECKSUM_BYTES, FRAME_BYTES_MIN, Frame, FrameKind, FramePlace},
     table_meta::TableMeta,
 };
@@ -104,7 +105,8 @@ impl TableSalvage {
     ) -> Result<Self> {
         let length = place.length.min(file.len().saturating_sub(place.offset));
         let path = path.to_owned();
-        let mut source = TableSource { file, path, offset: place.offset, length, uid: TableUid(0) };
+        let (offset, uid) = (place.offset, TableUid(0));
+        let mut source = TableSource { file, path, offset, length, uid, dictionary: None };
         let footer = match length >= FOOTER_BYTES as u64 {
             true => source.read_footer(),
             false => Err(source.locate(Error::corruption("table cut short"), 0)),
@@ -125,6 +127,10 @@ impl TableSalvage {
             (None, None, Err(error)) => return Err(error),
             _ => {}
         }
+        source.dictionary = match &properties {
+            Some(properties) => TableDictionary::of(properties, None),
+            None => find_dictionary(&source),
+        };
         let meta = properties.as_ref().map(|properties| &properties.meta).or(expected);
         let meta = meta.cloned();
         let mut salvage = Self {
@@ -253,9 +259,8 @@ impl TableSalvage {
                 }
                 FrameKind::Data | FrameKind::Filter => offset += bytes,
                 // They would stand before it.
-                FrameKind::Index | FrameKind::Node | FrameKind::Properties => {
-                    return Ok(Fragments::default());
-                }
+                FrameKind::Dictionary | FrameKind::Index => return Ok(Fragments::default()),
+                FrameKind::Node | FrameKind::Properties => return Ok(Fragments::default()),
             }
         }
         Err(self.source.locate(Error::corruption("damaged range deletes"), offset))
@@ -299,8 +304,8 @@ impl TableSalvage {
         next == end
             || next + 2 <= self.source.length
                 && self.source.read_into(next, &mut head).is_ok()
-                && (FrameKind::Data as u8..=FrameKind::Node as u8).contains(&head[0])
-                && head[1] <= 1
+                && (FrameKind::Data as u8..=FrameKind::Dictionary as u8).contains(&head[0])
+                && Codec::from_u8(head[1]).is_ok()
     }
 
     /// Kind and length of the frame of another kind than data that begins at `offset`.
@@ -308,6 +313,7 @@ impl TableSalvage {
         let others = [
             FrameKind::Filter,
             FrameKind::RangeTombstones,
+            FrameKind::Dictionary,
             FrameKind::Index,
             FrameKind::Properties,
             FrameKind::Node,
@@ -335,7 +341,8 @@ impl TableSalvage {
         let (_, payload) = (reader.varint().ok()?, reader.varint().ok()?);
         let around = (head.len() - reader.rest().len() + CHECKSUM_BYTES) as u64;
         let bytes = payload.checked_add(around)?;
-        let is_one = kinds.iter().any(|&known| known as u8 == kind) && codec <= 1;
+        let is_one = kinds.iter().any(|&known| known as u8 == kind);
+        let is_one = is_one && Codec::from_u8(codec).is_ok();
         (is_one && bytes <= left).then_some(bytes)
     }
 
@@ -343,7 +350,8 @@ impl TableSalvage {
         let mut frame = Vec::new();
         self.source.read(offset, bytes, &mut frame)?;
         let place = FramePlace { table: self.source.uid, offset };
-        with_scratch(|scratch| SealedBlock::open(frame, place, &mut scratch.raw))
+        let dictionary = self.source.dictionary_for(Frame::codec_of(&frame))?;
+        with_scratch(|scratch| SealedBlock::open(frame, place, dictionary, &mut scratch.raw))
             .map_err(|error| self.source.locate(error, offset))
     }
 
@@ -386,7 +394,45 @@ impl DataFrames {
 
 /// Whether a data frame may begin so.
 fn is_head(head: &[u8]) -> bool {
-    head[0] == FrameKind::Data as u8 && head[1] <= 1
+    head[0] == FrameKind::Data as u8 && Codec::from_u8(head[1]).is_ok()
+}
+
+/// Looks for the dictionary of a table whose properties cannot be read. It lies behind the data, so
+/// the search goes backwards.
+fn find_dictionary(source: &TableSource) -> Option<Arc<TableDictionary>> {
+    let head = [FrameKind::Dictionary as u8, Codec::Raw as u8];
+    let most = FrameKind::Dictionary.frame_bytes_max();
+    let (mut end, mut window, mut frame) = (source.length, Vec::new(), Vec::new());
+    while end > FRAME_BYTES_MIN {
+        let start = end.saturating_sub(WINDOW_BYTES);
+        source.read(start, end - start, &mut window).ok()?;
+        for at in (0..window.len()).rev().filter(|&at| window[at..].starts_with(&head)) {
+            let offset = start + at as u64;
+            let left = source.length - offset;
+            // Its lengths first: other bytes often begin as it does.
+            source.read(offset, left.min(HEAD_BYTES_MAX), &mut frame).ok()?;
+            let bytes = raw_frame_bytes(&frame).filter(|&bytes| bytes <= left.min(most));
+            let Some(bytes) = bytes else { continue };
+            source.read(offset, bytes, &mut frame).ok()?;
+            let place = FramePlace { table: source.uid, offset };
+            if Frame::open(&frame, FrameKind::Dictionary, place).is_ok() {
+                return TableDictionary::at(offset, bytes, None);
+            }
+        }
+        // The first byte of a window may be the last but one of a head.
+        end = if start == 0 { 0 } else { start + 1 };
+    }
+    None
+}
+
+/// The length of a frame that is not compressed, of which `head` is the front; `None`, if its two
+/// lengths differ.
+fn raw_frame_bytes(head: &[u8]) -> Option<u64> {
+    let mut reader = ByteReader::new(head);
+    reader.take(2).ok()?;
+    let (raw, payload) = (reader.varint().ok()?, reader.varint().ok()?);
+    let around = (head.len() - reader.rest().len() + CHECKSUM_BYTES) as u64;
+    if raw == payload { payload.checked_add(around) } else { None }
 }
 
 /// Looks for the properties in front of a footer that cannot be read. They are a frame that ends
@@ -431,7 +477,8 @@ pub fn find_tables(file: &dyn File) -> Vec<TablePlace> {
 pub fn table_origin(file: Arc<dyn File>, path: &Path) -> Option<TableOrigin> {
     let offset = table_ending_at(&*file, file.len())?;
     let length = file.len() - offset;
-    let mut source = TableSource { file, path: path.to_owned(), offset, length, uid: TableUid(0) };
+    let (path, uid) = (path.to_owned(), TableUid(0));
+    let mut source = TableSource { file, path, offset, length, uid, dictionary: None };
     source.uid = source.read_footer().ok()?.uid;
     source.read_properties(None).ok()?.origin
 }

@@ -12,6 +12,7 @@ use crate::{
     block::{Block, Glance, glance},
     cache::Cache,
     frame::{Frame, FrameKind, FramePlace},
+    zstd::Dictionary,
 };
 use siltdb_base::{
     budget::{Charge, Part},
@@ -79,7 +80,14 @@ impl TableProbe {
         }
         let keys: usize = frames.iter().map(|frame| frame.last_key.len()).sum();
         let bytes = size_of_val(&frames[..]) + keys + size_of_val(&properties.index_bytes[..]);
-        let charge = Charge::new(cache.budget(), Part::Tables, bytes + size_of::<TableScan>());
+        // A longer one is refused when it is read.
+        let dictionary = properties.dictionary_bytes.min(FrameKind::Dictionary.frame_bytes_max());
+        let dictionary = match dictionary as usize {
+            0 => 0,
+            bytes => Dictionary::memory_bytes(bytes),
+        };
+        let bytes = bytes + size_of::<TableScan>() + dictionary;
+        let charge = Charge::new(cache.budget(), Part::Tables, bytes);
         Ok(Self { table, frames, _charge: charge })
     }
 
@@ -114,7 +122,8 @@ impl TableProbe {
             source.read(info.offset, info.bytes, &mut scratch.frame)?;
             let place = FramePlace { table: source.uid, offset: info.offset };
             let frame = Frame::open(&scratch.frame, FrameKind::Data, place)?;
-            let raw = frame.decode_padded(Block::BYTES_BEHIND, &mut scratch.raw)?;
+            let dictionary = source.dictionary_for(Some(frame.codec))?;
+            let raw = frame.decode_padded(dictionary, Block::BYTES_BEHIND, &mut scratch.raw)?;
             Ok(match glance(raw, info.entries, key, visible)? {
                 Glance::Found(located) => {
                     let value = Pinnable::from(located.value(raw));

@@ -3,10 +3,11 @@
 //! Unlike [`Table`](crate::table::Table) it holds neither index nor filter, and caches nothing:
 //! merging takes as little memory as the tables are many. It cannot look up keys.
 
+use crate::options::Compression;
 use crate::table::format::block_info::BlockInfo;
 use crate::table::format::properties::{ExternalTable, Properties, TableOrigin};
 use crate::table::format::sealed::SealedBlock;
-use crate::table::read::source::TableSource;
+use crate::table::read::source::{TableDictionary, TableSource};
 use crate::table_meta::TableMeta;
 use siltdb_base::{error::Result, fs::File, tombstone::Fragments};
 use std::{path::Path, sync::Arc};
@@ -54,10 +55,11 @@ impl TableScan {
 
     /// The table at `source`.
     pub(in crate::table) fn read(
-        source: TableSource,
+        mut source: TableSource,
         expected: Option<&TableMeta>,
     ) -> Result<Arc<Self>> {
         let properties = source.read_properties(expected)?;
+        source.dictionary = TableDictionary::of(&properties, None);
         let tombstones = Arc::new(source.read_tombstones(&properties)?);
         Ok(Arc::new(Self { source, properties, tombstones }))
     }
@@ -72,6 +74,18 @@ impl TableScan {
     #[must_use]
     pub fn origin(&self) -> Option<&TableOrigin> {
         self.properties.origin.as_ref()
+    }
+
+    /// What it was compressed with, if that does not follow from its origin.
+    #[must_use]
+    pub fn stated_compression(&self) -> Option<Compression> {
+        self.properties.compression
+    }
+
+    /// Whether its blocks need a dictionary, which no other table has.
+    #[must_use]
+    pub fn has_dictionary(&self) -> bool {
+        self.properties.dictionary_bytes > 0
     }
 
     /// Set if it was written outside of any database.

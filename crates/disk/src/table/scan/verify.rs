@@ -12,6 +12,7 @@ use crate::table::scan::table_scan::TableScan;
 use crate::{
     blob::BlobReferences,
     block::Block,
+    compress::Codec,
     garbage::{Garbage, GarbageBuilder, Repeats},
     key_sketch::{KeySketch, SketchBuilder},
     table_meta::{KeySpan, RangeEnd},
@@ -38,6 +39,8 @@ impl TableScan {
     ) -> Result<()> {
         self.verify_tree()?;
         let filter = self.source.read_filter(FilterFrame::of(&self.properties))?;
+        // Read here, whether or not a block needs it.
+        self.source.dictionary_for(Some(Codec::Zstd))?;
         let mut total = BlockStats::default();
         let mut first_key = None;
         let mut before: Option<(Vec<u8>, SequenceNumber)> = None;

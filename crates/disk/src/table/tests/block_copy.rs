@@ -5,7 +5,7 @@ use crate::table_meta::RangeEnd;
 
 #[test]
 pub(super) fn copied_blocks_read_as_if_they_had_been_written() {
-    for compression in [Compression::Lz4, Compression::None] {
+    for compression in [Compression::Lz4, Compression::None, Compression::Snappy] {
         let entries = many(300);
         let (left, right) = entries.split_at(entries.len() / 2);
         let source = table_of(&options(compression), left, &[]);

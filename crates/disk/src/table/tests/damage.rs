@@ -96,7 +96,7 @@ pub(super) fn a_filter_alone_is_that_of_the_table_that_is_expected() {
 
 #[test]
 pub(super) fn every_damaged_byte_is_noticed() {
-    for compression in [Compression::Lz4, Compression::None] {
+    for compression in [Compression::Lz4, Compression::None, Compression::Snappy] {
         let (file, meta, entries, tombstones) = victim(compression);
         read_all(&file.0, Some(&meta), &entries, &tombstones).unwrap();
         assert!(open(&file.0, None, &new_cache(0)).unwrap().block_count() > 3);
@@ -386,10 +386,12 @@ impl Forgery {
             data_frames,
             filter_bytes,
             tombstone_bytes: 0,
+            dictionary_bytes: 0,
             index_bytes,
             tree: None,
             origin: None,
             external: None,
+            compression: None,
             unknown: UnknownFields::default(),
         };
         (self.change)(&mut properties);

@@ -28,13 +28,14 @@ fn scan_of(file: &Bytes) -> Arc<TableScan> {
 fn adopted(file: &Bytes) -> Result<(Bytes, TableMeta)> {
     let mut copy = Bytes::default();
     let origin = TableOrigin { name: "users".to_owned(), ..TableOrigin::default() };
-    let meta = adopt(&scan_of(file), &mut copy, (TableUid(6), origin), &mut || Ok(()))?;
+    let named = (TableUid(6), origin, Compression::Lz4);
+    let meta = adopt(&scan_of(file), &mut copy, named, &mut || Ok(()))?;
     Ok((copy, meta))
 }
 
 #[test]
 pub(super) fn a_copy_has_the_entries_under_its_own_uid_and_names_its_family() {
-    for compression in [Compression::Lz4, Compression::None] {
+    for compression in [Compression::Lz4, Compression::None, Compression::Snappy] {
         let file = external(&entries(), compression);
         let source = scan_of(&file);
         assert_eq!(source.external(), Some(&ExternalTable::current("u64")));
@@ -47,6 +48,9 @@ pub(super) fn a_copy_has_the_entries_under_its_own_uid_and_names_its_family() {
         let scan = scan_of(&copy);
         assert_eq!(scan.origin().map(|origin| &origin.name[..]), Some("users"));
         assert!(scan.external().is_none());
+        // Of none and LZ4 it says nothing, as before there were others.
+        let stated = (compression == Compression::Snappy).then_some(compression);
+        assert_eq!(scan.stated_compression(), stated);
         // The bytes of one are not taken for those of the other.
         let mut mixed = copy.0.clone();
         mixed[..1500].copy_from_slice(&file.0[..1500]);
@@ -66,7 +70,7 @@ pub(super) fn a_damaged_table_has_no_copy_that_verifies() {
         let Ok(table) = TableScan::open_file(Arc::new(damaged), path) else { continue };
         seen += 1;
         let mut copy = Bytes::default();
-        let named = (TableUid(6), TableOrigin::default());
+        let named = (TableUid(6), TableOrigin::default(), Compression::Lz4);
         let Ok(meta) = adopt(&table, &mut copy, named, &mut || Ok(())) else { continue };
         let copied = open(&copy.0, Some(&meta), &new_cache(0));
         assert!(copied.and_then(|table| verify(&table)).is_err(), "byte {at}");
@@ -82,7 +86,7 @@ pub(super) fn a_copy_that_is_cancelled_ends() {
         if left == 0 { Err(Error::invalid("cancelled")) } else { Ok(()) }
     };
     let file = external(&entries(), Compression::Lz4);
-    let named = (TableUid(6), TableOrigin::default());
+    let named = (TableUid(6), TableOrigin::default(), Compression::Lz4);
     let error = adopt(&scan_of(&file), &mut Bytes::default(), named, &mut go_on).unwrap_err();
     assert_eq!(error.message(), "cancelled");
 }

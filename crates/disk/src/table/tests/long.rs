@@ -37,7 +37,7 @@ impl WriteFile for Noting {
 
 #[test]
 pub(super) fn long_values_are_written_from_where_they_lie_and_read_as_any() {
-    for compression in [Compression::Lz4, Compression::None] {
+    for compression in [Compression::Lz4, Compression::None, Compression::Snappy] {
         let long = vec![7; COPIED_BYTES_MAX + 1];
         let entries = [
             put("a", 9, "short"),

@@ -25,7 +25,7 @@ fn read_blocks(table: &Arc<Table>, entries: &[Owned]) -> Result<()> {
 #[test]
 pub(super) fn every_damaged_byte_of_a_block_is_noticed_each_time() {
     let entries = many(60);
-    for compression in [Compression::Lz4, Compression::None] {
+    for compression in [Compression::Lz4, Compression::None, Compression::Snappy] {
         let (file, meta) = written(compression, &entries);
         let info_end = |table: &Table| {
             let last = table.block_info(table.block_count() - 1);
@@ -111,7 +111,7 @@ impl File for Rotten {
 #[test]
 fn jobs_read_past_the_mapping() {
     let entries = many(300);
-    for compression in [Compression::None, Compression::Lz4] {
+    for compression in [Compression::None, Compression::Lz4, Compression::Snappy] {
         let (file, meta) = written(compression, &entries);
         // Only the first block can be looked at where it is mapped.
         let whole = open(&file.0, Some(&meta), &new_cache(0)).unwrap();

@@ -171,7 +171,7 @@ fn check_table(table: &Arc<Table>, entries: &[Owned], probes: &[(Vec<u8>, u64)],
 
 fn every_way(entries: &[Owned], probes: &[&[u8]]) {
     let probes: Vec<_> = probes.iter().map(|key| (key.to_vec(), 5)).collect();
-    for compression in [Compression::None, Compression::Lz4] {
+    for compression in [Compression::None, Compression::Lz4, Compression::Snappy] {
         for filter_bits_per_key in [0, 10] {
             let options = TableOptions { filter_bits_per_key, ..options(compression) };
             check(&options, entries, &probes, &[]);
@@ -424,7 +424,7 @@ fn entries_out_of_order_are_refused() {
 
 #[test]
 pub(super) fn the_estimate_is_near_the_length() {
-    for compression in [Compression::None, Compression::Lz4] {
+    for compression in [Compression::None, Compression::Lz4, Compression::Snappy] {
         let mut file = Bytes::default();
         let mut writer = TableWriter::new(&mut file, &options(compression), TableUid(1));
         for owned in &many(2000) {

@@ -11,7 +11,7 @@ use crate::{
     planning::strategy,
 };
 use siltdb_base::{fs::mem::MemFs, id::FileNumber};
-use siltdb_disk::edit::TableReference;
+use siltdb_disk::{edit::TableReference, options::Compression};
 
 const KIB: u64 = 1 << 10;
 
@@ -83,6 +83,40 @@ fn new_keys_extend_the_newest_run_without_a_merge() {
     tables.push((0, table(63, "l", "l", 40 * KIB)));
     let expected = Some((PlanKind::TrivialMove, Reason::Level0, vec![63, 62, 61], 4));
     assert_eq!(picked(&shape(&tables), &Busy::default()), expected);
+}
+
+#[test]
+fn tables_are_rewritten_where_a_level_is_written_otherwise() {
+    let levels = |count: usize| TreeOptions {
+        compression_per_level: [vec![Compression::None; count], vec![Compression::Lz4]].concat(),
+        ..options()
+    };
+    let outline = |tables: &[(u8, TableReference)], options: &TreeOptions| {
+        let version = shape(tables);
+        let plan = pick(&version, options, &Busy::default(), SequenceNumber::MAX, WriteLoad::Light);
+        outline(&plan.unwrap())
+    };
+    // Two tables around the run: each alone is apart from it, the range of both is not.
+    let mut tables = with_runs(5, &[100, 400]);
+    tables.push((0, table(61, "A", "B", 40 * KIB)));
+    tables.push((0, table(62, "zz", "zzz", 40 * KIB)));
+    let moved = outline(&tables, &options());
+    assert_eq!(moved, (PlanKind::TrivialMove, Reason::Level0, vec![62, 61], 5));
+    let rewritten = outline(&tables, &levels(1));
+    assert_eq!(rewritten, (PlanKind::Rewrite, Reason::Level0, vec![62, 61], 4));
+    assert_eq!(outline(&tables, &levels(6)), moved);
+    // New keys behind the run go into it, by a rewrite of their own.
+    tables[2] = (0, table(61, "zy", "zyy", 40 * KIB));
+    let rewritten = outline(&tables, &levels(1));
+    assert_eq!(rewritten, (PlanKind::Rewrite, Reason::Level0, vec![62, 61], 5));
+    // A run that makes room.
+    let mut tables = with_runs(1, &[100]);
+    tables.push((0, table(61, "a", "z", KIB)));
+    tables.push((0, table(62, "a", "z", KIB)));
+    let moved = outline(&tables, &levels(1));
+    assert_eq!(moved, (PlanKind::TrivialMove, Reason::Drain, vec![50], 6));
+    let rewritten = outline(&tables, &levels(6));
+    assert_eq!(rewritten, (PlanKind::Rewrite, Reason::Drain, vec![50], 6));
 }
 
 #[test]

@@ -5,7 +5,8 @@ use crate::fixture::{FAMILY, numbers, open_files, reference, version};
 use siltdb_base::fs::mem::MemFs;
 use siltdb_disk::edit::TableReference;
 
-const LIMITS: PlanLimits = PlanLimits { widen_bytes_max: 1000, under_bytes_max: 100 };
+const LIMITS: PlanLimits =
+    PlanLimits { widen_bytes_max: 1000, under_bytes_max: 100, level_kinds: [0; LEVELS] };
 
 fn shape(tables: &[(u8, TableReference)]) -> Version {
     version(&open_files(&Arc::new(MemFs::new())), tables)

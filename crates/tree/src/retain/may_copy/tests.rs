@@ -10,6 +10,7 @@ const STRETCH: CopyCandidate<'_> = CopyCandidate {
     content: StretchContent::Plain,
     neighbours: Neighbours { before: Some(b"c"), after: Some(b"n") },
     sight: TableSight::Whole,
+    form: BlockForm::Same,
 };
 
 fn tombstone(start: &str, end: &str) -> Fragments {
@@ -60,4 +61,9 @@ fn keys_under_a_range_tombstone_are_not_copied() {
 #[test]
 fn what_is_not_seen_whole_is_not_copied() {
     assert!(!may(CopyCandidate { sight: TableSight::Narrow, ..STRETCH }));
+}
+
+#[test]
+fn blocks_of_another_codec_or_dictionary_are_not_copied() {
+    assert!(!may(CopyCandidate { form: BlockForm::Other, ..STRETCH }));
 }

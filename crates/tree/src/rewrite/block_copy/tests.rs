@@ -15,6 +15,16 @@ use crate::{
 use siltdb_base::{
     cursor::EntryCursor, error::ErrorKind, fs::Fs, id::SequenceNumber, key::EntryKind,
 };
+use siltdb_disk::options::{Compression, TableKind};
+
+/// How the tables are written that the blocks are copied to.
+const WANTED: TableOptions = TableOptions {
+    block_bytes: 1024,
+    compression: Compression::Lz4,
+    filter_bits_per_key: 10,
+    dictionary_bytes: 0,
+    kind: TableKind::Block,
+};
 
 /// Tables of about sixteen blocks.
 fn options() -> TreeOptions {
@@ -107,7 +117,7 @@ fn copied_blocks_are_alone_with_their_keys_and_the_result_is_the_same() {
             tombstones.extend(table.tombstones().unwrap().tombstones());
         }
         let tombstones = Fragments::new(&tombstones);
-        let runs = untouched_blocks(&inputs(&plan), &tombstones).unwrap();
+        let runs = untouched_blocks(&inputs(&plan), &tombstones, &WANTED).unwrap();
         let places = places(&tables);
         for run in &runs {
             assert!(run.blocks.len() >= BLOCKS_MIN);
@@ -139,14 +149,14 @@ fn nothing_of_a_narrowed_table_is_copied() {
     let mut world = patchy(&mut random);
     world.snapshots.clear();
     let plan = world.tree.begin_plan(world.sequence, WriteLoad::Light).unwrap();
-    assert!(!untouched_blocks(&inputs(&plan), &Fragments::default()).unwrap().is_empty());
+    assert!(!untouched_blocks(&inputs(&plan), &Fragments::default(), &WANTED).unwrap().is_empty());
     let mut narrow = plan.clone();
     for table in narrow.inputs.iter_mut().flat_map(|input| &mut input.tables) {
         let mut reference = table.reference().clone();
         reference.visible_to = Some(world.sequence);
         *table = world.files.reference(reference).unwrap();
     }
-    assert!(untouched_blocks(&inputs(&narrow), &Fragments::default()).unwrap().is_empty());
+    assert!(untouched_blocks(&inputs(&narrow), &Fragments::default(), &WANTED).unwrap().is_empty());
 }
 
 #[test]
@@ -165,7 +175,7 @@ fn a_table_is_untouched_unless_an_entry_or_a_tombstone_of_it_may_go() {
         let tables = world.tree.view().version.levels()[0].tables().to_vec();
         let [table] = &tables[..] else { panic!("{} tables", tables.len()) };
         assert!(table.pass().unwrap().block_count() >= 100);
-        is_untouched(table).unwrap()
+        is_untouched(table, &WANTED).unwrap()
     };
     assert!(is_untouched_after(&|_| ()));
     assert!(!is_untouched_after(&|world| world.write(b"x", EntryKind::RangeDelete, b"z")));
@@ -221,7 +231,7 @@ fn a_damaged_block_is_not_copied() {
         }
         world.compact(&plan, 1);
     };
-    let runs = untouched_blocks(&inputs(&plan), &Fragments::default()).unwrap();
+    let runs = untouched_blocks(&inputs(&plan), &Fragments::default(), &WANTED).unwrap();
     let run = runs.iter().max_by_key(|run| run.blocks.len()).unwrap();
     let table = plan.tables().find(|table| table.meta() == run.table.meta());
     let path = world.files.path(table.unwrap().id().file);

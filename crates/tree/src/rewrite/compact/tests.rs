@@ -9,12 +9,14 @@ use crate::{
     planning::pick_leveled::WriteLoad,
     planning::pick_range::{Request, Step},
     planning::plan::{PlanInput, Reason},
+    rewrite::table_form::TableForm,
 };
 use siltdb_base::{
     error::ErrorKind,
     fs::mem::{Crash, Fault, FaultError, FaultSpan},
     id::FileNumber,
     key::EntryKind,
+    limits::LEVELS,
 };
 use siltdb_disk::{
     edit::{Change, TableReference},
@@ -431,6 +433,39 @@ fn tables_of_level_0_stay_as_new_as_they_are() {
     assert_eq!(sequences(&world, 0), [(1, 3), between]);
 }
 
+/// The compression of each table of a level, as it was written.
+fn compressions(world: &World, level: usize) -> Vec<Compression> {
+    let version = world.tree.view().version.clone();
+    let tables = version.levels()[level].tables().iter();
+    tables.map(|table| TableForm::of(&table.pass().unwrap()).compression).collect()
+}
+
+#[test]
+fn a_request_brings_a_changed_compression_to_tables_at_the_bottom() {
+    let (world, plan) = at_the_bottom(|_| ());
+    let level = plan.output_level;
+    assert!(compressions(&world, level).iter().all(|found| *found == Compression::Lz4));
+    for compression in [Compression::Snappy, Compression::None, Compression::Lz4] {
+        let options = TreeOptions::clone(&world.tree.options());
+        let table = TableOptions { compression, ..options.table };
+        let options = TreeOptions { table, ..options };
+        let tables = world.tree.view().version.levels()[level].tables().to_vec();
+        let inputs = vec![PlanInput { level, tables }];
+        let plan = Plan::new(PlanKind::Rewrite, Reason::Request, inputs, level);
+        assert!(!would_change_nothing(&plan, &options, 1), "{compression}");
+        world.tree.set_options(options.clone());
+        let output = world.carry_out(&plan, 1).unwrap();
+        world.tree.apply(&output.changes, None).unwrap();
+        let found = compressions(&world, level);
+        assert!(!found.is_empty() && found.iter().all(|found| *found == compression), "{found:?}");
+        let tables = world.tree.view().version.levels()[level].tables().to_vec();
+        let inputs = vec![PlanInput { level, tables }];
+        let plan = Plan::new(PlanKind::Rewrite, Reason::Request, inputs, level);
+        assert!(would_change_nothing(&plan, &options, 1), "{compression}");
+        world.check(&mut TestRandom::new(7));
+    }
+}
+
 /// Compacts everything with tables of `kind` and `compression` from now on.
 fn rewrite_as(world: &mut World, kind: TableKind, compression: Compression) {
     let mut options = TreeOptions::clone(&world.tree.options());
@@ -440,6 +475,42 @@ fn rewrite_as(world: &mut World, kind: TableKind, compression: Compression) {
     while let Step::Plan(plan) = world.tree.begin_request(&request) {
         world.compact(&plan, 2);
     }
+}
+
+#[test]
+fn each_level_has_the_compression_and_the_filter_that_its_options_say() {
+    let compression_per_level =
+        vec![Compression::None, Compression::Lz4, Compression::Lz4, Compression::Snappy];
+    let filter_bits_per_level = vec![12, 12, 0];
+    let options = TreeOptions { compression_per_level, filter_bits_per_level, ..small_options() };
+    let mut world = World::new(options.clone());
+    let mut seen = [0; LEVELS];
+    for round in 0..60_u32 {
+        for number in 0..20 {
+            let key = format!("{:05}", (round * 977 + number * 131) % 3000);
+            // Hardly compressible, so that there are levels between the first and the last.
+            let noise = |at: u32| (round * 20 + number + at * 7919).wrapping_mul(0x9e37_79b9);
+            let value: Vec<u8> = (0..50).flat_map(|at| noise(at).to_be_bytes()).collect();
+            world.put(key.as_bytes(), &value);
+        }
+        world.flush();
+        if round % 3 == 0 {
+            world.settle();
+        }
+        let version = world.tree.view().version.clone();
+        for (level, table) in version.tables() {
+            let (wanted, table) = (options.table_at(level), table.table().unwrap());
+            assert_eq!(table.filter().unwrap().bytes() > 0, wanted.filter_bits_per_key > 0);
+            seen[level] += 1;
+        }
+        for (level, count) in seen.iter().enumerate().filter(|(_, count)| **count > 0) {
+            let wanted = options.table_at(level).compression;
+            let found = compressions(&world, level);
+            assert!(found.iter().all(|found| *found == wanted), "level {level}, {count} seen");
+        }
+    }
+    assert!(seen.iter().filter(|count| **count > 0).count() >= 3, "{seen:?}");
+    world.check(&mut TestRandom::new(3));
 }
 
 #[test]

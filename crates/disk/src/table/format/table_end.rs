@@ -1,0 +1,35 @@
+//! Encodes the end of a table: its properties and its footer.
+//!
+//! It writes to no file.
+
+use crate::table::format::footer::{FOOTER_BYTES, Footer};
+use crate::table::format::properties::Properties;
+use crate::{
+    compress::Compressor,
+    frame::{FrameKind, FramePlace, seal},
+    options::Compression,
+    table_meta::TableMeta,
+};
+
+/// Properties and footer of a table whose other frames end at `place`.
+pub fn encode_end(mut properties: Properties, place: FramePlace) -> (TableMeta, Vec<u8>) {
+    // The properties say how long the table is, and that depends on how long they are.
+    let mut compressor = Compressor::new(Compression::None);
+    let mut end = Vec::new();
+    loop {
+        let mut raw = Vec::new();
+        properties.encode(&mut raw);
+        end.clear();
+        seal(FrameKind::Properties, place, &raw, &mut compressor, &mut end);
+        let table_bytes = place.offset + (end.len() + FOOTER_BYTES) as u64;
+        if properties.meta.file_bytes == table_bytes {
+            break;
+        }
+        // The length only grows, and its varint ends at ten bytes: this ends.
+        properties.meta.file_bytes = table_bytes;
+    }
+    let (uid, table_bytes) = (place.table, properties.meta.file_bytes);
+    let footer = Footer { uid, table_bytes, properties_bytes: end.len() as u64 };
+    end.extend_from_slice(&footer.encode());
+    (properties.meta, end)
+}
