@@ -3,6 +3,7 @@
 //! Options say how new bytes are written; what is on disk describes itself and is read whatever the
 //! options are.
 
+use crate::filter_keys::{FilterKeys, PrefixExtractor};
 use siltdb_base::{
     error::{Error, Result},
     limits::BLOCK_BYTES,
@@ -79,6 +80,10 @@ pub struct TableOptions {
     /// Bits of the Bloom filter per distinct key, at most [`FILTER_BITS_PER_KEY_MAX`]; 0: no
     /// filter. 10 bits let about 1 % of absent keys through.
     pub filter_bits_per_key: u32,
+    /// Which prefixes of keys the filter holds.
+    pub prefix_extractor: Option<PrefixExtractor>,
+    /// Whether the filter holds whole keys. Without an extractor it does in any case.
+    pub whole_key_filter: bool,
     /// How the blocks are found.
     pub kind: TableKind,
 }
@@ -89,12 +94,26 @@ impl Default for TableOptions {
             block_bytes: 4096,
             compression: Compression::default(),
             filter_bits_per_key: 10,
+            prefix_extractor: None,
+            whole_key_filter: true,
             kind: TableKind::default(),
         }
     }
 }
 
 impl TableOptions {
+    /// What of its keys the filter of a table holds.
+    #[must_use]
+    pub fn filter_keys(&self) -> FilterKeys {
+        match self.prefix_extractor {
+            Some(extractor) if self.filter_bits_per_key > 0 => match self.whole_key_filter {
+                true => FilterKeys::WholeAndPrefixes(extractor),
+                false => FilterKeys::Prefixes(extractor),
+            },
+            _ => FilterKeys::Whole,
+        }
+    }
+
     /// Checks that every option is in its range.
     ///
     /// # Errors
@@ -112,7 +131,7 @@ impl TableOptions {
                 self.filter_bits_per_key,
             ));
         }
-        Ok(())
+        self.prefix_extractor.map_or(Ok(()), |extractor| extractor.check())
     }
 }
 

@@ -31,7 +31,7 @@ use crate::{
     own_writes::IndexedWrites,
     prepared,
     prepared_set::Undecided,
-    read::ReadRange,
+    read::{ReadRange, keep_views},
     scrub,
     snapshots::LiveSnapshot,
 };
@@ -293,7 +293,9 @@ impl Engine {
     /// Registers a snapshot of the present state.
     #[must_use]
     pub fn snapshot(&self) -> LiveSnapshot {
-        self.snapshots.take(|| self.log.publisher.published())
+        let snapshot = self.snapshots.take(|| self.log.publisher.published());
+        keep_views(self, &snapshot);
+        snapshot
     }
 
     /// The family with this id.

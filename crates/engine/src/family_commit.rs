@@ -64,6 +64,7 @@ pub fn prepare_family(
     check_name(name)?;
     options.check()?;
     database.health.check()?;
+    database.catalog.filters.learn(options.compaction_filter.as_ref())?;
     if database.catalog.ids.next_family() >= NEXT_FAMILY_MAX {
         return Err(Error::invalid("ids of families are used up"));
     }

@@ -22,11 +22,11 @@ pub fn other_key_order(now: &str, given: &str) -> Error {
 }
 
 /// Sets the options of a family. Durable on return. Without a merge operator or a key order in
-/// `options` the family keeps its own.
+/// `options` the family keeps its own. Without a compaction filter it has none from now on.
 ///
 /// # Errors
-/// `InvalidArgument`, if an option is out of its range, or the family has another merge operator or
-/// key order; `NotFound`, if the family was dropped; as [`install`](crate::install::install).
+/// `InvalidArgument`, if an option is out of its range, the family has another merge operator or
+/// key order, or the options name a compaction filter that was not given; `NotFound`, if the family was dropped; as [`install`](crate::install::install).
 pub fn change_options(
     database: &Database,
     family: &FamilyData,
@@ -35,6 +35,7 @@ pub fn change_options(
     database.health.check()?;
     let _changing = lock(&database.catalog.changing_io);
     family.check()?;
+    database.catalog.filters.learn(options.compaction_filter.as_ref())?;
     let now = family.tree.options();
     let operator = match (&now.merge_operator, options.merge_operator) {
         (Some(now), Some(given)) if now.name() != given.name() => {

@@ -4,7 +4,12 @@
 //! first, then reads the published sequence number. In this order everything up to the number is in
 //! the view.
 
-use crate::{catalog::family::FamilyData, database::Database};
+use crate::{
+    blobs::SourceOfPinned,
+    catalog::family::FamilyData,
+    database::Database,
+    snapshots::{KeptView, LiveSnapshot},
+};
 use arc_swap::Guard;
 use siltdb_base::{
     clock::Clock,
@@ -86,6 +91,9 @@ impl Clock for StillClock {
     fn sleep(&self, _: Duration) {}
 }
 
+/// A view that a reader has borrowed.
+type ReadView = Guard<Arc<View>>;
+
 /// A cursor over the visible entries of a family. It owns its view.
 pub type ReadCursor = ViewIter;
 
@@ -106,17 +114,19 @@ impl PinnedReader {
         family: &FamilyData,
         sequence: Option<SequenceNumber>,
     ) -> Result<Self> {
-        let pinned = database.blobs.pin_with(|| pin(database, family, sequence))?;
-        let ((view, snapshot), blobs) = pinned;
+        let ((view, snapshot), blobs) = pin_with_blobs(database, family, sequence)?;
+        let options = family.tree.options();
+        // What readers remember may differ from what a snapshot sees of values that were filtered.
+        let is_stable = options.compaction_filter.is_none();
         let reader = TreeReader {
             snapshot,
             clock: Arc::clone(&database.options.clock),
-            operator: family.tree.options().merge_operator.clone(),
+            operator: options.merge_operator.clone(),
             blobs,
             fetch: Fetch::Values,
-            empty_ranges: Some(Arc::clone(family.tree.empty_ranges())),
+            empty_ranges: is_stable.then(|| Arc::clone(family.tree.empty_ranges())),
             sequence_lock: Some(database.log.sequencer.sequence_lock()),
-            folds: Some(Arc::clone(family.tree.folds())),
+            folds: is_stable.then(|| Arc::clone(family.tree.folds())),
             own: None,
         };
         Ok(Self { view: Guard::into_inner(view), reader })
@@ -216,15 +226,22 @@ pub fn get<R>(
     sequence: Option<SequenceNumber>,
     look: impl FnOnce(Pinnable<'_>) -> R,
 ) -> Result<Option<R>> {
+    if sequence.is_some() && database.catalog.filters.are_given() {
+        return look_in_snapshot(database, family, (key, sequence), look);
+    }
     let (mut look, mut tries) = (Some(look), 0);
     loop {
         let (view, snapshot) = pin(database, family, sequence)?;
         let options = OnceCell::new();
-        let resolver = || Resolver {
-            now_ms: database.options.clock.wall_ms(),
-            operator: options.get_or_init(|| family.tree.peek_options()).merge_operator.as_deref(),
-            blobs: Some(&*database.blobs),
-            folds: Some(family.tree.folds()),
+        let resolver = || {
+            let options = options.get_or_init(|| family.tree.peek_options());
+            Resolver {
+                now_ms: database.options.clock.wall_ms(),
+                operator: options.merge_operator.as_deref(),
+                blobs: Some(&*database.blobs),
+                // As in `PinnedReader::new`.
+                folds: options.compaction_filter.is_none().then(|| &**family.tree.folds()),
+            }
         };
         let look = |value: Pinnable<'_>| look.take().expect("a value is found once")(value);
         match view.get(key, snapshot, resolver, look) {
@@ -235,18 +252,75 @@ pub fn get<R>(
     }
 }
 
-#[inline]
-pub(crate) fn pin(
+/// What [`pin`] pins, with the blob files that it refers to, if there are any. For a snapshot of a
+/// family with a compaction filter it is what the snapshot read first.
+pub(crate) fn pin_with_blobs(
     database: &Database,
     family: &FamilyData,
     sequence: Option<SequenceNumber>,
-) -> Result<(Guard<Arc<View>>, SequenceNumber)> {
+) -> Result<((ReadView, SequenceNumber), SourceOfPinned)> {
+    match kept_view(database, family, sequence)? {
+        Some((kept, snapshot)) => Ok(((Guard::from_inner(kept.view), snapshot), kept.blobs)),
+        None => database.blobs.pin_with(|| pin(database, family, sequence)),
+    }
+}
+
+#[inline]
+fn pin(
+    database: &Database,
+    family: &FamilyData,
+    sequence: Option<SequenceNumber>,
+) -> Result<(ReadView, SequenceNumber)> {
     database.health.check_open()?;
     match sequence {
         Some(sequence) => Ok((family.tree.view(), sequence)),
         None => {
             family.check()?;
             Ok(family.tree.pin(|| database.log.publisher.published()))
+        }
+    }
+}
+
+/// As [`get`], in a snapshot of a database with compaction filters.
+#[cold]
+fn look_in_snapshot<R>(
+    database: &Database,
+    family: &FamilyData,
+    (key, sequence): (&[u8], Option<SequenceNumber>),
+    look: impl FnOnce(Pinnable<'_>) -> R,
+) -> Result<Option<R>> {
+    PinnedReader::new(database, family, sequence)?.look(key, look)
+}
+
+/// What the snapshots at `sequence` read of a family with a compaction filter; `None` for a family
+/// without one, or the present.
+fn kept_view(
+    database: &Database,
+    family: &FamilyData,
+    sequence: Option<SequenceNumber>,
+) -> Result<Option<(KeptView, SequenceNumber)>> {
+    let Some(sequence) = sequence.filter(|_| database.catalog.filters.are_given()) else {
+        return Ok(None);
+    };
+    if family.tree.peek_options().compaction_filter.is_none() {
+        return Ok(None);
+    }
+    database.health.check_open()?;
+    let now = || {
+        let pinned = database.blobs.pin_with(|| Ok(Guard::into_inner(family.tree.view())))?;
+        let (view, blobs) = pinned;
+        Ok(KeptView { view, blobs })
+    };
+    let kept = database.snapshots.kept_view((sequence, family.id), now)?;
+    Ok(Some((kept, sequence)))
+}
+
+/// Keeps the views by which `snapshot` reads families with a compaction filter.
+pub fn keep_views(database: &Database, snapshot: &LiveSnapshot) {
+    if database.catalog.filters.are_given() {
+        for family in database.catalog.families.load().iter() {
+            // A database that is closed has no reader to keep a view for.
+            let _ = kept_view(database, family, Some(snapshot.sequence()));
         }
     }
 }

@@ -2,14 +2,20 @@
 //!
 //! The list pins no memory: flushes and compactions keep what the listed snapshots can see, and
 //! what can be seen from the floor on. It does not make a floor durable.
+//!
+//! A family with a compaction filter is the exception. A compaction that is under way when a
+//! snapshot is taken may drop what the snapshot sees, and does not know of it. So the list keeps
+//! the view that the snapshot first had of such a family.
 
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
-    id::SequenceNumber,
+    id::{FamilyId, SequenceNumber},
     sync::lock,
 };
+use siltdb_tree::read::{view::View, visible::resolve::BlobSource};
 use std::{
     collections::BTreeMap,
+    fmt,
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
 };
 
@@ -32,10 +38,27 @@ pub struct Snapshots {
     removed: Condvar,
 }
 
+/// What snapshots read of a family with a compaction filter.
+#[derive(Clone)]
+pub struct KeptView {
+    /// Memtables and tables.
+    pub view: Arc<View>,
+    /// The blob files that they refer to, if there are any.
+    pub blobs: Option<Arc<dyn BlobSource>>,
+}
+
+impl fmt::Debug for KeptView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeptView").finish_non_exhaustive()
+    }
+}
+
 #[derive(Debug, Default)]
 struct Known {
     /// How many snapshots read at each number.
     live: BTreeMap<SequenceNumber, usize>,
+    /// What they read of families with a compaction filter.
+    views: BTreeMap<(SequenceNumber, FamilyId), KeptView>,
     /// The retention floor.
     floor: Option<SequenceNumber>,
     /// How many removals are being installed.
@@ -68,6 +91,19 @@ impl Known {
         *self.live.entry(sequence).or_insert(0) += 1;
         LiveSnapshot { sequence, registry: Arc::clone(registry) }
     }
+
+    /// Ends a snapshot at `sequence`. Returns the views that no snapshot needs any more.
+    fn release(&mut self, sequence: SequenceNumber) -> Vec<KeptView> {
+        let Some(count) = self.live.get_mut(&sequence) else { return Vec::new() };
+        *count -= 1;
+        if *count > 0 {
+            return Vec::new();
+        }
+        self.live.remove(&sequence);
+        let all = (sequence, FamilyId(0))..=(sequence, FamilyId(u32::MAX));
+        let kept: Vec<_> = self.views.range(all).map(|(key, _)| *key).collect();
+        kept.iter().filter_map(|key| self.views.remove(key)).collect()
+    }
 }
 
 /// What must stay readable.
@@ -75,6 +111,8 @@ impl Known {
 pub struct Retained {
     /// The live snapshots and the present, ascending.
     pub sequences: Vec<SequenceNumber>,
+    /// The newest live snapshot, which may be at the present.
+    pub newest_snapshot: Option<SequenceNumber>,
     /// The retention floor: every number from there on.
     pub all_from: Option<SequenceNumber>,
 }
@@ -140,10 +178,34 @@ impl Snapshots {
         let known = lock(&self.known);
         let present = present();
         let mut sequences: Vec<_> = known.live.keys().copied().collect();
+        let newest_snapshot = sequences.last().copied();
         if sequences.last() != Some(&present) {
             sequences.push(present);
         }
-        Retained { sequences, all_from: known.floor }
+        Retained { sequences, newest_snapshot, all_from: known.floor }
+    }
+
+    /// The view by which all snapshots at `sequence` read a family with a compaction filter: that
+    /// of `now`, if none has read the family before.
+    ///
+    /// # Errors
+    /// Those of `now`.
+    pub fn kept_view(
+        &self,
+        (sequence, family): (SequenceNumber, FamilyId),
+        now: impl FnOnce() -> Result<KeptView>,
+    ) -> Result<KeptView> {
+        if let Some(kept) = lock(&self.known).views.get(&(sequence, family)) {
+            return Ok(kept.clone());
+        }
+        // Not under the lock: it takes others.
+        let kept = now()?;
+        let mut known = lock(&self.known);
+        if !known.live.contains_key(&sequence) {
+            return Ok(kept);
+        }
+        // Of several readers that are the first together, one decides for all.
+        Ok(known.views.entry((sequence, family)).or_insert(kept).clone())
     }
 
     /// The number of live snapshots.
@@ -220,13 +282,8 @@ impl LiveSnapshot {
 
 impl Drop for LiveSnapshot {
     fn drop(&mut self) {
-        let mut known = lock(&self.registry.known);
-        if let Some(count) = known.live.get_mut(&self.sequence) {
-            *count -= 1;
-            if *count == 0 {
-                known.live.remove(&self.sequence);
-            }
-        }
+        // Dropped when the lock is free again: the memory of a view may be much.
+        let _views = lock(&self.registry.known).release(self.sequence);
     }
 }
 

@@ -128,7 +128,7 @@ pub fn get_stream(
     key: &[u8],
     sequence: Option<SequenceNumber>,
 ) -> Result<Option<ValueStream>> {
-    let pinned = database.blobs.pin_with(|| read::pin(database, family, sequence))?;
+    let pinned = read::pin_with_blobs(database, family, sequence)?;
     let ((view, snapshot), _) = pinned;
     let noted = Noted::default();
     // Without an operator, operands are an error.

@@ -15,6 +15,7 @@ use siltdb_base::{
 use siltdb_disk::cache::{Cache, TableMemory};
 use siltdb_memtable::arena::{ArenaOptions, ArenaPool};
 use siltdb_tree::{
+    compaction_filter::CompactionFilters,
     files::open_files::OpenFiles,
     memory::Generation,
     options::TreeOptions,
@@ -153,7 +154,11 @@ impl Bench {
                 PlanKind::TrivialMove | PlanKind::DeleteOnly => plan.edit_changes(FamilyId(0)),
                 PlanKind::Rewrite => {
                     let stripes = Stripes::new(&[], self.present());
-                    let merge = self.tree.compaction(plan.clone(), stripes, 1);
+                    let merge = self.tree.compaction(
+                        plan.clone(),
+                        || stripes,
+                        (1, &CompactionFilters::default()),
+                    );
                     let merge = merge.expect("memory can be read");
                     self.job(|context| merge.run(context).expect("memory takes files")).changes
                 }

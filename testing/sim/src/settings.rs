@@ -4,8 +4,8 @@
 
 use crate::{draw::Draw, keys::KeyShape, operator::Operator};
 use siltdb::{
-    CompactionStrategy, Compression, Durability, FamilyOptions, KeyOrder, Options, ReadIo,
-    TableKind,
+    CompactionStrategy, Compression, Durability, FamilyOptions, KeyOrder, Options, PrefixExtractor,
+    ReadIo, TableKind,
 };
 use siltdb_base::{clock::ManualClock, fs::mem::MemFs};
 use std::{sync::Arc, time::Duration};
@@ -100,6 +100,8 @@ pub struct FamilySettings {
     block_bytes: usize,
     compression: Compression,
     filter_bits_per_key: u32,
+    prefix_extractor: Option<PrefixExtractor>,
+    whole_key_filter: bool,
     table_bytes: u64,
     base_level_bytes: u64,
     level_size_ratio: u32,
@@ -131,6 +133,15 @@ impl FamilySettings {
             block_bytes: draw.pick(&[1 << 10, 1 << 10, 4 << 10, 16 << 10]),
             compression: draw.pick(&[Compression::None, Compression::Lz4]),
             filter_bits_per_key: draw.pick(&[0, 10]),
+            prefix_extractor: draw.pick(&[
+                None,
+                None,
+                Some(PrefixExtractor::Fixed(1)),
+                Some(PrefixExtractor::Fixed(17)),
+                Some(PrefixExtractor::Separator { separator: b'/', count: 3 }),
+                Some(PrefixExtractor::Separator { separator: 0, count: 1 }),
+            ]),
+            whole_key_filter: draw.chance(1, 2),
             // Small enough for several tables in each of several levels.
             table_bytes: draw.pick(&[1 << 10, 4 << 10, 16 << 10, 32 << 20]),
             base_level_bytes: draw.pick(&[4 << 10, 32 << 10, 256 << 20]),
@@ -171,6 +182,8 @@ impl FamilySettings {
             .block_bytes(self.block_bytes)
             .compression(self.compression)
             .filter_bits_per_key(self.filter_bits_per_key)
+            .prefix_extractor(self.prefix_extractor)
+            .whole_key_filter(self.whole_key_filter)
             .table_bytes(self.table_bytes)
             .base_level_bytes(self.base_level_bytes)
             .level_size_ratio(self.level_size_ratio)

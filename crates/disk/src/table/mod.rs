@@ -15,6 +15,7 @@
 mod format;
 mod read;
 mod scan;
+mod filter_writer;
 mod writer;
 
 pub use format::block_info::BlockInfo;

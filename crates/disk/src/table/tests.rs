@@ -5,6 +5,7 @@ mod block_copy;
 mod damage;
 mod external;
 mod faults;
+mod filter_keys;
 mod keys_only;
 mod long;
 mod lookup;

@@ -17,6 +17,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     block::BlockLayout,
+    filter_keys::FilterKeys,
     frame::{Frame, FrameKind, FramePlace},
     table::{BlockInfo, Contents, FOOTER_BYTES, Footer, Properties, SealedBlock, TableScan},
 };
@@ -129,6 +130,13 @@ fn report_table(bytes: &TableBytes<'_>, detail: Detail, on_line: OnLine<'_>) -> 
         .with_number("index_frames", properties.index_bytes.len() as u64)
         .with_number("index_bytes", properties.index_bytes.iter().sum())
         .with_number("properties_bytes", footer.properties_bytes);
+    let line = match properties.meta.filter_keys {
+        FilterKeys::Whole => line,
+        FilterKeys::WholeAndPrefixes(extractor) => line.with("prefixes", extractor.to_string()),
+        FilterKeys::Prefixes(extractor) => {
+            line.with("prefixes", format!("{extractor}, without whole keys"))
+        }
+    };
     on_line(with_unknown(line, &properties.unknown))?;
     if let Some(tree) = &properties.tree {
         let leaves = match tree.leaves {

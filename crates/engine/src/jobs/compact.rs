@@ -233,7 +233,8 @@ fn count_plan(database: &Database, plan: &Plan) {
 
 fn merge(database: &Database, family: &FamilyData, plan: &Plan) -> Result<()> {
     let workers = database.options.workers.max(1);
-    let compaction = family.tree.compaction(plan.clone(), stripes(database), workers)?;
+    let filters = (workers, &database.catalog.filters);
+    let compaction = family.tree.compaction(plan.clone(), || stripes(database), filters)?;
     let mut output = run_shared(database, compaction.subjobs(), |outputs, context| {
         compaction.finish(outputs, context)
     })?;

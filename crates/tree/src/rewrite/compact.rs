@@ -4,6 +4,7 @@
 //! for as many threads as there are.
 
 use crate::{
+    compaction_filter::{CompactionFilters, JobFilter},
     files::level::{Level, Order},
     files::open_files::OpenReference,
     files::version::Version,
@@ -63,6 +64,8 @@ pub struct Compaction {
     under: Vec<Arc<OpenReference>>,
     /// The inputs, and what these had replaced.
     merged: Merged,
+    /// The filter, if it has anything to decide.
+    filter: Option<JobFilter>,
     /// Blocks that are copied as they are.
     untouched: Vec<BlockRun>,
     /// Where one part ends and the next begins, ascending.
@@ -73,7 +76,8 @@ impl Compaction {
     /// Prepares to carry out `plan`, a merge, in at most `parallelism` parts.
     ///
     /// `version` is the tree's version when the plan was made, or a later one. `stripes` must have
-    /// been taken after everything in the inputs was published.
+    /// been taken after `options`, and after everything in the inputs was published. `filters` has
+    /// the filter that the options name, or values pass unfiltered.
     ///
     /// # Errors
     /// What opening the inputs fails with.
@@ -86,7 +90,7 @@ impl Compaction {
         plan: Plan,
         version: &Version,
         stripes: Stripes,
-        parallelism: usize,
+        (parallelism, filters): (usize, &CompactionFilters),
     ) -> Result<Arc<Self>> {
         assert_eq!(plan.kind, PlanKind::Rewrite, "an edit needs no compaction");
         let runs = plan.inputs.iter().filter(|input| input.level > 0);
@@ -120,7 +124,12 @@ impl Compaction {
         };
         let parts = parts_of(plan.bytes(), options.table_bytes_target, parallelism);
         let borders = borders(&inputs, &plan.range.first, parts)?;
-        let untouched = untouched_blocks(&inputs, &tombstones)?;
+        let named = options.compaction_filter.as_ref().filter(|_| stripes.may_filter_any());
+        let filter = named.and_then(|named| filters.for_job(named, plan.output_level));
+        let untouched = match &filter {
+            Some(_) => Vec::new(),
+            None => untouched_blocks(&inputs, &tombstones)?,
+        };
         Ok(Arc::new(Self {
             family,
             options,
@@ -133,6 +142,7 @@ impl Compaction {
             shared,
             under,
             merged,
+            filter,
             untouched,
             borders,
         }))
@@ -245,6 +255,7 @@ impl JobPart for Subjob {
             tombstones: compaction.tombstones.clone(),
             now_ms: context.clock.settled_ms(),
             operator: compaction.options.merge_operator.clone(),
+            filter: compaction.filter.clone(),
         };
         let mut below = compaction.below.clone();
         let copies = BlockCopies::new(&compaction.untouched, &self.borders)?;
@@ -276,12 +287,16 @@ impl JobPart for Subjob {
 /// Whether carrying out `plan`, in at most `parallelism` parts, would write the same entries again,
 /// into hardly fewer tables. That is so if it takes tables of one level that stay there, all of
 /// their blocks are untouched, and they are of the kind that is chosen.
+/// With a compaction filter every plan may change something.
 ///
 /// A table whose index cannot be read counts as one that changes: what is wrong with it is for the
 /// job to say.
 #[must_use]
 pub fn would_change_nothing(plan: &Plan, options: &TreeOptions, parallelism: usize) -> bool {
     let [input] = &plan.inputs[..] else { return false };
+    if options.compaction_filter.is_some() {
+        return false;
+    }
     let tables_min = plan.bytes().div_ceil(options.table_bytes_target.max(1)).max(1);
     // Each part of the job would end with a table that need not be full.
     let parts = parts_of(plan.bytes(), options.table_bytes_target, parallelism) as u64;

@@ -9,6 +9,7 @@ mod plans;
 pub use held::{KeptNumbers, Pause};
 
 use crate::{
+    compaction_filter::CompactionFilters,
     files::open_files::OpenFiles,
     files::version::Version,
     memory::{Generation, Holders, Memtables},
@@ -352,23 +353,19 @@ impl Tree {
         Some(FlushInput { family, options, generation, memtable, view })
     }
 
-    /// The merge that `plan` asks for, in at most `parallelism` parts.
-    ///
-    /// `stripes` must have been taken after everything in the inputs was published.
+    /// The merge that `plan` asks for, in as many parts as `filters` begins with, under the present
+    /// options. `stripes` is called after these are taken.
     ///
     /// # Errors
-    /// What opening the inputs fails with.
-    ///
-    /// # Panics
-    /// If the plan is a move.
+    /// As [`Compaction::new`], which also panics if the plan is a move.
     pub fn compaction(
         &self,
         plan: Plan,
-        stripes: Stripes,
-        parallelism: usize,
+        stripes: impl FnOnce() -> Stripes,
+        filters: (usize, &CompactionFilters),
     ) -> Result<Arc<Compaction>> {
-        let version = self.view.load().version.clone();
-        Compaction::new(self.id, self.options(), plan, &version, stripes, parallelism)
+        let (options, version) = (self.options(), self.view.load().version.clone());
+        Compaction::new(self.id, options, plan, &version, stripes(), filters)
     }
 }
 
