@@ -47,13 +47,17 @@ fn stored_databases_are_read_checked_and_looked_into() {
         let readable = [
             "(i64,string)",
             "at",
+            "changed",
             "default",
             "expiring",
+            "fifo",
             "ingested",
             "now",
             "packed",
+            "plain",
             "plain: ünïcode",
             "raw",
+            "tiered",
             "u64",
         ];
         let mut compared = 0;

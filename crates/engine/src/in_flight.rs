@@ -57,7 +57,7 @@ impl Drop for CallInFlight<'_> {
     fn drop(&mut self) {
         let mut state = lock(&self.calls.state);
         state.at_work -= 1;
-        // A system call, which only an end that waits is worth.
+        // A notification is a system call, and nothing waits before `end`.
         if state.is_ending {
             self.calls.ended.notify_all();
         }

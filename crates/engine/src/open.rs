@@ -5,7 +5,7 @@ pub mod directory;
 pub mod cold;
 pub mod lost_edits;
 pub mod replay;
-mod blob_loss;
+pub mod blob_loss;
 mod retained;
 pub mod manifest_watch;
 pub mod recovery;

@@ -34,7 +34,7 @@ const FIELDS_MAX: usize = 6;
 ///
 /// let order = KeyOrder::of::<(Reverse<u64>, String)>();
 /// assert_eq!(order, KeyOrder::named("(reverse(u64),string)")?);
-/// let key = (Reverse(7), "a".to_owned()).to_key();
+/// let key = (Reverse(7_u64), "a".to_owned()).to_key();
 /// assert_eq!(order.text_of(&key)?, r#"(7,"a")"#);
 /// assert_eq!(order.key_of(r#"(7, "a")"#)?, key);
 /// # Ok::<(), siltdb::Error>(())

@@ -276,9 +276,9 @@ pub struct Subscription {
 #[derive(Debug)]
 enum Source {
     /// The log of an open database, which is kept open.
-    Database { db: Db, feed: Feed },
+    Database { db: Db, feed: Box<Feed> },
     /// A log that another process writes.
-    Log(LogFeed),
+    Log(Box<LogFeed>),
 }
 
 impl Source {
@@ -325,7 +325,7 @@ impl Db {
     pub fn subscribe(&self, options: &SubscribeOptions) -> Result<Subscription> {
         let filter = Arc::new(options.filter.clone());
         let feed = self.engine().feed(options.first(self.engine().published().next()))?;
-        let source = Source::Database { db: self.clone(), feed };
+        let source = Source::Database { db: self.clone(), feed: Box::new(feed) };
         Ok(Subscription { source, filter, is_over: false })
     }
 }
@@ -334,7 +334,7 @@ impl Subscription {
     /// A subscription to a log that another process writes.
     pub(crate) fn to_log(feed: LogFeed, options: &SubscribeOptions) -> Self {
         let filter = Arc::new(options.filter.clone());
-        Self { source: Source::Log(feed), filter, is_over: false }
+        Self { source: Source::Log(Box::new(feed)), filter, is_over: false }
     }
 
     /// Returns the next commit without waiting; `None` if there is none yet.

@@ -4,6 +4,8 @@
 //! counts the memory of a process. The parent compares the peak of the resident memory with that of
 //! an empty database in the same process. So the program itself does not count.
 
+#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
+
 use siltdb::{Compression, Cursor, Db, FamilyOptions, Options, Read, WriteBatch};
 use std::{
     env, fs,

@@ -96,7 +96,7 @@ fn a_limited_rate_delays_compactions_and_no_flush() {
     db.compact().unwrap();
     let took_ms = (clock.monotonic_ns() - start) / 1_000_000;
     // What was flushed before is missing to it for at most a second.
-    let own_ms = db.stats().compacted_bytes * 1000 >> 20;
+    let own_ms = (db.stats().compacted_bytes * 1000) >> 20;
     assert!(own_ms > 50, "{own_ms} ms");
     assert!((own_ms / 2..own_ms + 1100).contains(&took_ms), "{took_ms} for {own_ms} ms");
 }

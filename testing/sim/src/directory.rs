@@ -24,6 +24,7 @@ const IDLE_LOGS_MAX: usize = 2;
 pub struct Directory {
     tables: BTreeSet<String>,
     logs: BTreeSet<String>,
+    blobs: BTreeSet<String>,
     manifests: BTreeSet<String>,
     /// Files with other names.
     others: BTreeSet<String>,
@@ -42,6 +43,7 @@ impl Directory {
             let kind = match entry.name.rsplit_once('.') {
                 Some((_, "table")) => &mut directory.tables,
                 Some((_, "log")) => &mut directory.logs,
+                Some((_, "blob")) => &mut directory.blobs,
                 Some((_, "manifest")) => &mut directory.manifests,
                 _ => &mut directory.others,
             };
@@ -95,11 +97,14 @@ impl Directory {
             self.tables.len() as u64 <= tables_max && self.cold.len() as u64 <= stats.cold_tables;
         // If the log lacked the place of an ingest, the open has written it to a file of its own.
         let are_logs_needed = self.logs.len() <= 1 || stats.frozen_generations > 0;
-        if self.is_plain() && are_tables_needed && are_logs_needed {
+        let are_blobs_needed = self.blobs.len() as u64 <= stats.blob_files;
+        if self.is_plain() && are_tables_needed && are_logs_needed && are_blobs_needed {
             return Ok(());
         }
         let (cold, frozen) = (stats.cold_tables, stats.frozen_generations);
-        let wanted = format!("{tables_max} hot and {cold} cold tables, {frozen} generations");
+        let blobs = stats.blob_files;
+        let tables = format!("{tables_max} hot and {cold} cold tables");
+        let wanted = format!("{tables}, {blobs} blob files, {frozen} generations");
         Err(Violation::new(format!("for {wanted}, the open left {self:?}")))
     }
 
@@ -113,7 +118,8 @@ impl Directory {
         let idle = self.logs.difference(&needs.logs).count();
         let has_logs = needs.logs.is_subset(&self.logs) && idle <= IDLE_LOGS_MAX;
         let has_tables = self.tables == needs.tables && self.cold == needs.cold;
-        if self.is_plain() && has_tables && has_logs && has_stranger {
+        let has_blobs = self.blobs == needs.blobs;
+        if self.is_plain() && has_tables && has_blobs && has_logs && has_stranger {
             return Ok(());
         }
         Err(Violation::new(format!("at rest there is {self:?}, needed is {needs:?}")))

@@ -1155,7 +1155,7 @@ fn a_stored_database_of_trees_has_tables_of_both_kinds_and_inner_nodes() {
     let (mut kinds, mut leaves, mut tall) = (BTreeSet::new(), BTreeSet::new(), 0);
     for name in files_of(&dir).into_keys().filter(|name| name.ends_with(".table")) {
         let mut index_frames = 0;
-        inspect::table(&dir.join(name), Detail::Summary, &mut |line| {
+        inspect::table(dir.join(name), Detail::Summary, &mut |line| {
             kinds.extend(line.field("index").map(str::to_owned));
             leaves.extend(line.field("leaves").map(str::to_owned));
             let number = |name| line.field(name).and_then(|text| text.parse::<u64>().ok());

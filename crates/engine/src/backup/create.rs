@@ -323,7 +323,7 @@ impl HeldObjects {
             Some(other)
                 if last < self.last
                     && !self.sources.iter().any(is_it)
-                    && !tables.any(|table| is_listed(table)) =>
+                    && !tables.any(is_listed) =>
             {
                 Err(Error::invalid("the directory holds foreign backups, of another database")
                     .with_mismatch(other, dir.display())

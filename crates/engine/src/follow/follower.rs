@@ -36,11 +36,12 @@ use crate::{
         doubts::Doubts,
         log_feed::LogFeed,
         log_memory::LogMemory,
-        log_tail::{LogTail, TailEnd, lost_commits},
+        log_tail::{LogTail, TailEnd, Taken, lost_commits},
         state::{StateParts, attach, families_of},
     },
     memory::Memory,
     open::{
+        blob_loss::lost_value,
         cold::{ColdLocking, attach_to_read},
         directory::open_directory,
         manifest_watch::ManifestWatch,
@@ -63,7 +64,6 @@ use siltdb_disk::log::{
 use siltdb_tree::{files::open_files::OpenFiles, merge_operator::MergeOperator};
 use std::{
     collections::BTreeSet,
-    ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
     time::Duration,
@@ -351,12 +351,21 @@ impl Core {
 
     fn read_log(&mut self) -> Result<TailEnd> {
         let (log, records, is_rebuilt) = (&mut self.log, &mut self.records, &mut self.is_rebuilt);
-        let is_ingest_missing = &mut self.is_ingest_missing;
+        let (is_ingest_missing, blobs) = (&mut self.is_ingest_missing, &self.blobs);
+        let synced = self.base.log.synced;
         self.tail.advance(&self.base.log, &mut |record| {
+            // A value below the synced position is durable, as it is for recovery.
+            let lost = match record.at < synced {
+                true => None,
+                false => lost_value(record, |pointer| blobs.verify(pointer))?,
+            };
+            if let Some(error) = lost {
+                return Ok(Taken::NotWhole(error));
+            }
             *is_rebuilt |= log.apply(record)?;
             *records += 1;
             *is_ingest_missing |= may_be_ingest(record);
-            Ok(ControlFlow::Continue(()))
+            Ok(Taken::Next)
         })
     }
 

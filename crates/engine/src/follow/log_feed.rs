@@ -9,9 +9,9 @@ use crate::{
     feed::{FeedItem, item, not_retained, unlogged},
     follow::{
         doubts::Doubts,
-        log_tail::{LogTail, TailEnd, lost_commits},
+        log_tail::{LogTail, TailEnd, Taken, lost_commits},
     },
-    open::manifest_watch::ManifestWatch,
+    open::{blob_loss::lost_value, manifest_watch::ManifestWatch},
 };
 use siltdb_base::{
     clock::Clock,
@@ -19,7 +19,7 @@ use siltdb_base::{
     fs::{File, Fs},
     id::SequenceNumber,
 };
-use std::{collections::VecDeque, ops::ControlFlow, path::PathBuf, sync::Arc, time::Duration};
+use std::{collections::VecDeque, path::PathBuf, sync::Arc, time::Duration};
 
 /// The size of the commits that are read ahead, in bytes, from which on no further one is.
 const AHEAD_BYTES: usize = 1 << 20;
@@ -114,6 +114,9 @@ impl LogFeed {
         let end = self.tail.advance(&self.log, &mut |record| {
             let (first, after) = (record.header.first_sequence, record.header.next_sequence());
             if after > *next {
+                if let Some(error) = lost_value(record, |pointer| blobs.verify(pointer))? {
+                    return Ok(Taken::NotWhole(error));
+                }
                 let item = item(record, blobs)?;
                 if first > *next {
                     ahead.push_back(unlogged(*next, SequenceNumber(first.0 - 1)));
@@ -123,7 +126,7 @@ impl LogFeed {
                 bytes += record.payload.len();
             }
             let is_enough = bytes >= AHEAD_BYTES;
-            Ok(if is_enough { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            Ok(if is_enough { Taken::Last } else { Taken::Next })
         })?;
         let last = self.log.last_sequence;
         if self.tail.place().is_none() && last >= self.next {

@@ -5,7 +5,8 @@
 //! # How it reads on
 //! 1. The place is given up if the manifest has retired its segment.
 //! 2. The headers of all log files are read. Files that vanish meanwhile are passed over.
-//! 3. Records are delivered from the place on, until one is not filled or not sound.
+//! 3. Records are delivered from the place on, until one is not filled or not sound, or points to
+//!    a value that is not.
 //! 4. If a segment begins exactly there, in bytes and in sequence numbers, reading goes on in it.
 //!
 //! A record is tied to its segment, its offset and its sequence number. So the bytes of a file that
@@ -37,8 +38,20 @@ const REACH_BYTES: u64 = 64 << 10;
 /// The bytes of a segment that are read at a time as long as there are records.
 const REACH_BYTES_MAX: u64 = 1 << 20;
 
-/// What takes the records; it can end the reading behind the one that it is given.
-pub type Deliver<'a> = dyn FnMut(&Record<'_>) -> Result<ControlFlow<()>> + 'a;
+/// What takes the records.
+pub type Deliver<'a> = dyn FnMut(&Record<'_>) -> Result<Taken> + 'a;
+
+/// What became of a record that was delivered.
+#[derive(Debug)]
+pub enum Taken {
+    /// It counts, and the next one is wanted.
+    Next,
+    /// It counts, and the reading ends behind it.
+    Last,
+    /// A separated value that it points to is not there, or not wholly. The reading ends before
+    /// it, and it is delivered again.
+    NotWhole(Error),
+}
 
 /// A place between two records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +132,7 @@ impl LogTail {
         let ids: Vec<SegmentId> = segments.iter().map(|segment| segment.header.id).collect();
         let mut synced = segments.iter().map(|segment| segment.header.synced).fold(log.synced, max);
         self.place = self.place.or_else(|| first_place(&segments, log));
+        let mut loss = None;
         while let Some(place) = self.place {
             let id = place.position.segment;
             let Some(segment) = segments.iter().find(|segment| segment.header.id == id) else {
@@ -129,8 +143,13 @@ impl LogTail {
                 synced = synced.max(record.header.synced.position(id, &ids));
                 deliver(record)
             };
-            if self.read(segment, end, &mut note)?.is_break() {
-                return Ok(TailEnd::Stopped);
+            match self.read(segment, end, &mut note)? {
+                ControlFlow::Continue(()) => {}
+                ControlFlow::Break(None) => return Ok(TailEnd::Stopped),
+                ControlFlow::Break(Some(error)) => {
+                    loss = Some(error);
+                    break;
+                }
             }
             let Some(next) = self.place.and_then(|place| successor(&segments, place)) else {
                 break;
@@ -140,7 +159,8 @@ impl LogTail {
         let begin = LogPosition { segment: log.first, offset: 0 };
         let at = self.place.map_or(begin, |place| place.position);
         if synced > at && synced.segment >= log.first {
-            return Ok(TailEnd::Doubtful(self.damage(at, synced, &segments)));
+            let damage = || self.damage(at, synced, &segments);
+            return Ok(TailEnd::Doubtful(loss.unwrap_or_else(damage)));
         }
         Ok(TailEnd::Reached)
     }
@@ -159,13 +179,14 @@ impl LogTail {
         if is_lost { Err(lost_commits()) } else { Ok(()) }
     }
 
-    /// Delivers the records of `segment` before the offset `end`.
+    /// Delivers the records of `segment` before the offset `end`. It breaks with what is not there
+    /// of a record that is not whole.
     fn read(
         &mut self,
         segment: &LiveSegment,
         end: u64,
         deliver: &mut Deliver<'_>,
-    ) -> Result<ControlFlow<()>> {
+    ) -> Result<ControlFlow<Option<Error>>> {
         let end = end.min(segment.file.len());
         let mut reach = REACH_BYTES;
         while let Some(place) = self.place {
@@ -178,8 +199,9 @@ impl LogTail {
                 reader => reader?,
             };
             let mut reader = reader.resumed(offset, place.next, limit);
-            if self.deliver(&mut reader, deliver)?.is_break() {
-                return Ok(ControlFlow::Break(()));
+            let flow = self.deliver(&mut reader, deliver)?;
+            if flow.is_break() {
+                return Ok(flow);
             }
             let is_cut = matches!(reader.stop(), Some(Stop::SegmentEnd | Stop::PastEnd));
             if !is_cut || limit == end {
@@ -191,12 +213,12 @@ impl LogTail {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Delivers what `reader` reads.
+    /// Delivers what `reader` reads, as [`LogTail::read`].
     fn deliver(
         &mut self,
         reader: &mut SegmentReader,
         deliver: &mut Deliver<'_>,
-    ) -> Result<ControlFlow<()>> {
+    ) -> Result<ControlFlow<Option<Error>>> {
         loop {
             let record = match reader.next() {
                 // The writer has freed the space behind the end of a closed log.
@@ -208,12 +230,15 @@ impl LogTail {
                 return Ok(ControlFlow::Continue(()));
             };
             let offset = record.at.offset;
-            let flow = deliver(&record);
-            let flow = flow.map_err(|error| error.or_file(reader.path()).or_offset(offset))?;
+            let taken = deliver(&record);
+            let taken = taken.map_err(|error| error.or_file(reader.path()).or_offset(offset))?;
+            if let Taken::NotWhole(error) = taken {
+                return Ok(ControlFlow::Break(Some(error)));
+            }
             self.place =
                 Some(TailPlace { position: reader.position(), next: reader.next_sequence() });
-            if flow.is_break() {
-                return Ok(flow);
+            if matches!(taken, Taken::Last) {
+                return Ok(ControlFlow::Break(None));
             }
         }
     }

@@ -25,7 +25,9 @@ use std::{
     sync::Arc,
 };
 
-/// Blob files count as small below this part of the size at which the next is begun.
+/// Blob files count as small below this part of the smallest size at which any family begins the
+/// next one. By the size of one family alone, the full files of another would be small, and the
+/// files that their values move to as well: moves would never end.
 const SMALL_PART: u64 = 8;
 
 /// So many small blob files are left alone. Each opening that separates a value begins a file, so
@@ -139,9 +141,9 @@ pub fn begin_moving(database: &Database) -> Option<(Arc<FamilyData>, Plan)> {
     };
     let families = database.catalog.families.load();
     let referenced = referenced_bytes(&families);
+    let smallest = families.iter().map(|family| family.tree.options().blob_file_bytes).min()?;
     families.iter().filter(|family| family.role != FamilyRole::Base).find_map(|family| {
-        let options = family.tree.options();
-        let limits = (options.blob_file_bytes, options.blob_garbage_percent_trigger);
+        let limits = (smallest, family.tree.options().blob_garbage_percent_trigger);
         let files = moved_files(&set, &referenced, unflushed, limits);
         if files.is_empty() || limits.1 > 100 {
             return None;

@@ -44,29 +44,7 @@ impl<'a> BlobLoss<'a> {
         if !self.blobs.is_used() {
             return Ok(None);
         }
-        let (payload, count) = match record.header.kind {
-            RecordKind::Batch => (record.payload, record.header.count),
-            RecordKind::FamilyBatch => {
-                let (_, operations) = family_batch::split(record.payload)?;
-                (operations, record.header.count.saturating_sub(1))
-            }
-            // Prepared transactions keep their values.
-            _ => return Ok(None),
-        };
-        for operation in operations(payload, count) {
-            let operation = operation?;
-            if operation.kind != EntryKind::BlobPointer {
-                continue;
-            }
-            let pointer = BlobPointer::decode(operation.payload)?;
-            if let Err(error) = self.note(record.at, &pointer) {
-                return match error.kind() {
-                    ErrorKind::Corruption | ErrorKind::NotFound => Ok(Some(error)),
-                    _ => Err(error),
-                };
-            }
-        }
-        Ok(None)
+        lost_value(record, |pointer| self.note(record.at, pointer))
     }
 
     fn note(&mut self, at: LogPosition, pointer: &BlobPointer) -> Result<()> {
@@ -89,4 +67,38 @@ impl<'a> BlobLoss<'a> {
         }
         parts
     }
+}
+
+/// Calls `check` with the pointer of each separated value of a record, and returns the first that
+/// it finds lost or damaged.
+///
+/// # Errors
+/// Corruption, if the record is none; other errors of `check`.
+pub fn lost_value(
+    record: &Record<'_>,
+    mut check: impl FnMut(&BlobPointer) -> Result<()>,
+) -> Result<Option<Error>> {
+    let (payload, count) = match record.header.kind {
+        RecordKind::Batch => (record.payload, record.header.count),
+        RecordKind::FamilyBatch => {
+            let (_, operations) = family_batch::split(record.payload)?;
+            (operations, record.header.count.saturating_sub(1))
+        }
+        // Prepared transactions keep their values.
+        _ => return Ok(None),
+    };
+    for operation in operations(payload, count) {
+        let operation = operation?;
+        if operation.kind != EntryKind::BlobPointer {
+            continue;
+        }
+        let pointer = BlobPointer::decode(operation.payload)?;
+        if let Err(error) = check(&pointer) {
+            return match error.kind() {
+                ErrorKind::Corruption | ErrorKind::NotFound => Ok(Some(error)),
+                _ => Err(error),
+            };
+        }
+    }
+    Ok(None)
 }

@@ -107,8 +107,10 @@ fn options_of_later_versions_are_kept_or_refused_by_name() {
     let mut again = Vec::new();
     read.encode(&mut again);
     assert_eq!(again, later);
+    let error = TreeOptions::decode(&[16, 1, 0], &find).unwrap_err();
+    assert!(error.to_string().contains("family options: compression dictionary"), "{error}");
     let error = TreeOptions::decode(&[14, 1, 0], &find).unwrap_err();
-    assert!(error.to_string().contains("family options: compaction strategy"), "{error}");
+    assert!(error.to_string().contains("unknown compaction strategy"), "{error}");
 }
 
 #[test]

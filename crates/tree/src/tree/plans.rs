@@ -64,7 +64,7 @@ impl Tree {
 
     /// The removal of the tables that leave a FIFO tree, or that no reader can see anything of any
     /// more, noted as running if there are any. [`Tree::end_plan`] must follow. Costs as
-    /// [`GarbageWatch::begin_drop`].
+    /// [`GarbageWatch::begin_drop`](crate::planning::garbage_watch::GarbageWatch::begin_drop).
     pub fn begin_drop(&self, moment: &Moment) -> Option<Plan> {
         self.garbage.begin_drop(|| self.version(), &self.busy, moment, &self.options.load())
     }
@@ -87,7 +87,7 @@ impl Tree {
     }
 
     /// Finds out more about what can be removed or rewritten; says whether there was any to find
-    /// out. Costs as [`GarbageWatch::scan`].
+    /// out. Costs as [`GarbageWatch::scan`](crate::planning::garbage_watch::GarbageWatch::scan).
     pub fn scan_garbage(&self) -> bool {
         self.garbage.scan(|| self.version())
     }
