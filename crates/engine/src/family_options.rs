@@ -26,7 +26,8 @@ pub fn other_key_order(now: &str, given: &str) -> Error {
 ///
 /// # Errors
 /// `InvalidArgument`, if an option is out of its range, the family has another merge operator or
-/// key order, or the options name a compaction filter that was not given; `NotFound`, if the family was dropped; as [`install`](crate::install::install).
+/// key order, or the options name a compaction filter that was not given; `NotFound`, if the family
+/// was dropped; as [`install`](crate::install::install).
 pub fn change_options(
     database: &Database,
     family: &FamilyData,
@@ -56,7 +57,15 @@ pub fn change_options(
     options.check()?;
     let manifest = lock(&database.catalog.manifest_io);
     let changes = vec![options_change(family.id, &options)];
+    let filter = |options: &TreeOptions| -> Option<String> {
+        options.compaction_filter.as_ref().map(|filter| filter.name().to_owned())
+    };
+    let is_filtered_otherwise = filter(&now) != filter(&options);
     install_with(database, manifest, (changes, None), operator.as_slice())?;
+    if is_filtered_otherwise {
+        // Some may have been folded onto values that a filter has dropped.
+        family.tree.folds().clear();
+    }
     // A level may exceed its new size limit.
     database.background.work.raise();
     Ok(())

@@ -91,9 +91,6 @@ impl Clock for StillClock {
     fn sleep(&self, _: Duration) {}
 }
 
-/// A view that a reader has borrowed.
-type ReadView = Guard<Arc<View>>;
-
 /// A cursor over the visible entries of a family. It owns its view.
 pub type ReadCursor = ViewIter;
 
@@ -114,10 +111,11 @@ impl PinnedReader {
         family: &FamilyData,
         sequence: Option<SequenceNumber>,
     ) -> Result<Self> {
-        let ((view, snapshot), blobs) = pin_with_blobs(database, family, sequence)?;
+        let PinnedView { view, snapshot, blobs, is_kept } =
+            pin_with_blobs(database, family, sequence)?;
         let options = family.tree.options();
         // What readers remember may differ from what a snapshot sees of values that were filtered.
-        let is_stable = options.compaction_filter.is_none();
+        let is_stable = options.compaction_filter.is_none() && !is_kept;
         let reader = TreeReader {
             snapshot,
             clock: Arc::clone(&database.options.clock),
@@ -129,7 +127,7 @@ impl PinnedReader {
             folds: is_stable.then(|| Arc::clone(family.tree.folds())),
             own: None,
         };
-        Ok(Self { view: Guard::into_inner(view), reader })
+        Ok(Self { view, reader })
     }
 
     /// The same reader with the writes of `own` as the newest.
@@ -226,7 +224,7 @@ pub fn get<R>(
     sequence: Option<SequenceNumber>,
     look: impl FnOnce(Pinnable<'_>) -> R,
 ) -> Result<Option<R>> {
-    if sequence.is_some() && database.catalog.filters.are_given() {
+    if sequence.is_some_and(|sequence| is_kept(database, family, sequence)) {
         return look_in_snapshot(database, family, (key, sequence), look);
     }
     let (mut look, mut tries) = (Some(look), 0);
@@ -252,17 +250,39 @@ pub fn get<R>(
     }
 }
 
-/// What [`pin`] pins, with the blob files that it refers to, if there are any. For a snapshot of a
-/// family with a compaction filter it is what the snapshot read first.
+/// What a reader has pinned.
+pub(crate) struct PinnedView {
+    /// Memtables and tables.
+    pub(crate) view: Arc<View>,
+    /// What is read of them.
+    pub(crate) snapshot: SequenceNumber,
+    /// The blob files that they refer to, if there are any.
+    blobs: SourceOfPinned,
+    /// Whether a snapshot keeps the view.
+    is_kept: bool,
+}
+
+/// Pins a view with the blob files that it refers to: the one that a snapshot keeps, else that of
+/// now.
 pub(crate) fn pin_with_blobs(
     database: &Database,
     family: &FamilyData,
     sequence: Option<SequenceNumber>,
-) -> Result<((ReadView, SequenceNumber), SourceOfPinned)> {
-    match kept_view(database, family, sequence)? {
-        Some((kept, snapshot)) => Ok(((Guard::from_inner(kept.view), snapshot), kept.blobs)),
-        None => database.blobs.pin_with(|| pin(database, family, sequence)),
+) -> Result<PinnedView> {
+    if let Some(snapshot) = sequence
+        && let Some(KeptView { view, blobs }) = database.snapshots.kept_view(snapshot, family.id)
+    {
+        database.health.check_open()?;
+        return Ok(PinnedView { view, snapshot, blobs, is_kept: true });
     }
+    let pinned = database.blobs.pin_with(|| pin(database, family, sequence))?;
+    let ((view, snapshot), blobs) = pinned;
+    Ok(PinnedView { view: Guard::into_inner(view), snapshot, blobs, is_kept: false })
+}
+
+#[inline]
+fn is_kept(database: &Database, family: &FamilyData, sequence: SequenceNumber) -> bool {
+    database.snapshots.kept_view(sequence, family.id).is_some()
 }
 
 #[inline]
@@ -270,7 +290,7 @@ fn pin(
     database: &Database,
     family: &FamilyData,
     sequence: Option<SequenceNumber>,
-) -> Result<(ReadView, SequenceNumber)> {
+) -> Result<(Guard<Arc<View>>, SequenceNumber)> {
     database.health.check_open()?;
     match sequence {
         Some(sequence) => Ok((family.tree.view(), sequence)),
@@ -281,7 +301,7 @@ fn pin(
     }
 }
 
-/// As [`get`], in a snapshot of a database with compaction filters.
+/// As [`get`], in a snapshot while a view is kept for any.
 #[cold]
 fn look_in_snapshot<R>(
     database: &Database,
@@ -292,36 +312,36 @@ fn look_in_snapshot<R>(
     PinnedReader::new(database, family, sequence)?.look(key, look)
 }
 
-/// What the snapshots at `sequence` read of a family with a compaction filter; `None` for a family
-/// without one, or the present.
-fn kept_view(
-    database: &Database,
-    family: &FamilyData,
-    sequence: Option<SequenceNumber>,
-) -> Result<Option<(KeptView, SequenceNumber)>> {
-    let Some(sequence) = sequence.filter(|_| database.catalog.filters.are_given()) else {
-        return Ok(None);
-    };
-    if family.tree.peek_options().compaction_filter.is_none() {
-        return Ok(None);
-    }
-    database.health.check_open()?;
-    let now = || {
-        let pinned = database.blobs.pin_with(|| Ok(Guard::into_inner(family.tree.view())))?;
-        let (view, blobs) = pinned;
-        Ok(KeptView { view, blobs })
-    };
-    let kept = database.snapshots.kept_view((sequence, family.id), now)?;
-    Ok(Some((kept, sequence)))
+/// Registers a snapshot of the present. It keeps its views of families that are being filtered,
+/// because the compactions at work do not know of it.
+#[must_use]
+pub fn begin_snapshot(database: &Database) -> LiveSnapshot {
+    let snapshot = database.snapshots.take(|| database.log.publisher.published());
+    keep_views(database, &snapshot);
+    snapshot
 }
 
-/// Keeps the views by which `snapshot` reads families with a compaction filter.
-pub fn keep_views(database: &Database, snapshot: &LiveSnapshot) {
-    if database.catalog.filters.are_given() {
-        for family in database.catalog.families.load().iter() {
-            // A database that is closed has no reader to keep a view for.
-            let _ = kept_view(database, family, Some(snapshot.sequence()));
-        }
+/// As [`begin_snapshot`], at `sequence`.
+///
+/// # Errors
+/// As [`Snapshots::take_at`](crate::snapshots::Snapshots::take_at).
+pub fn begin_snapshot_at(database: &Database, sequence: SequenceNumber) -> Result<LiveSnapshot> {
+    let published = || database.log.publisher.published();
+    let snapshot = database.snapshots.take_at(sequence, published)?;
+    keep_views(database, &snapshot);
+    Ok(snapshot)
+}
+
+fn keep_views(database: &Database, snapshot: &LiveSnapshot) {
+    if !database.catalog.filters.are_given() || cfg!(seeded_fault = "filtered_under_a_snapshot") {
+        return;
+    }
+    let families = database.catalog.families.load();
+    let filtering = database.snapshots.filtering();
+    for family in filtering.into_iter().filter_map(|id| families.get(id)) {
+        let pin = || Ok(Guard::into_inner(family.tree.view()));
+        let Ok((view, blobs)) = database.blobs.pin_with(pin) else { continue };
+        database.snapshots.keep_view(snapshot, family.id, KeptView { view, blobs });
     }
 }
 

@@ -3,9 +3,9 @@
 //! The list pins no memory: flushes and compactions keep what the listed snapshots can see, and
 //! what can be seen from the floor on. It does not make a floor durable.
 //!
-//! A family with a compaction filter is the exception. A compaction that is under way when a
-//! snapshot is taken may drop what the snapshot sees, and does not know of it. So the list keeps
-//! the view that the snapshot first had of such a family.
+//! A compaction with a filter is the exception. One that is under way when a snapshot is taken may
+//! drop what the snapshot sees, because it does not know of it. So the list keeps the view that the
+//! snapshot had of the family when it was taken.
 
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -16,7 +16,10 @@ use siltdb_tree::read::{view::View, visible::resolve::BlobSource};
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 /// The registry of live snapshots.
@@ -31,14 +34,19 @@ use std::{
 ///    a present number that is not above the floor.
 /// 4. While there is a [`Removal`], no snapshot and no floor begins. None that exists sees what is
 ///    being removed.
+/// 5. A compaction with a filter is noted by `begin_filtering` before it captures the list. A
+///    snapshot looks at `filtering` after it is in the list. So the compaction knows the snapshot,
+///    or the snapshot keeps a view.
 #[derive(Debug, Default)]
 pub struct Snapshots {
     known: Mutex<Known>,
     /// A removal has ended.
     removed: Condvar,
+    /// How many views are kept.
+    kept: AtomicUsize,
 }
 
-/// What snapshots read of a family with a compaction filter.
+/// What snapshots read of a family that was being filtered when they were taken.
 #[derive(Clone)]
 pub struct KeptView {
     /// Memtables and tables.
@@ -57,7 +65,9 @@ impl fmt::Debug for KeptView {
 struct Known {
     /// How many snapshots read at each number.
     live: BTreeMap<SequenceNumber, usize>,
-    /// What they read of families with a compaction filter.
+    /// How many compactions of a family show values to a filter.
+    filtering: BTreeMap<FamilyId, usize>,
+    /// What snapshots read of families that were being filtered when they were taken.
     views: BTreeMap<(SequenceNumber, FamilyId), KeptView>,
     /// The retention floor.
     floor: Option<SequenceNumber>,
@@ -100,6 +110,9 @@ impl Known {
             return Vec::new();
         }
         self.live.remove(&sequence);
+        if self.views.is_empty() {
+            return Vec::new();
+        }
         let all = (sequence, FamilyId(0))..=(sequence, FamilyId(u32::MAX));
         let kept: Vec<_> = self.views.range(all).map(|(key, _)| *key).collect();
         kept.iter().filter_map(|key| self.views.remove(key)).collect()
@@ -185,27 +198,35 @@ impl Snapshots {
         Retained { sequences, newest_snapshot, all_from: known.floor }
     }
 
-    /// The view by which all snapshots at `sequence` read a family with a compaction filter: that
-    /// of `now`, if none has read the family before.
-    ///
-    /// # Errors
-    /// Those of `now`.
-    pub fn kept_view(
-        &self,
-        (sequence, family): (SequenceNumber, FamilyId),
-        now: impl FnOnce() -> Result<KeptView>,
-    ) -> Result<KeptView> {
-        if let Some(kept) = lock(&self.known).views.get(&(sequence, family)) {
-            return Ok(kept.clone());
-        }
-        // Not under the lock: it takes others.
-        let kept = now()?;
+    /// Notes a compaction of `family` that shows values to a filter, until the guard is dropped. To
+    /// be called before [`Snapshots::retained`] for this compaction.
+    pub(crate) fn begin_filtering(&self, family: FamilyId) -> Filtering<'_> {
+        *lock(&self.known).filtering.entry(family).or_insert(0) += 1;
+        Filtering { registry: self, family }
+    }
+
+    /// The families of which a compaction shows values to a filter.
+    pub(crate) fn filtering(&self) -> Vec<FamilyId> {
+        lock(&self.known).filtering.keys().copied().collect()
+    }
+
+    /// Keeps `view` as what all snapshots at the number of `snapshot` read of a family, unless
+    /// another one is kept.
+    pub(crate) fn keep_view(&self, snapshot: &LiveSnapshot, family: FamilyId, view: KeptView) {
         let mut known = lock(&self.known);
-        if !known.live.contains_key(&sequence) {
-            return Ok(kept);
+        known.views.entry((snapshot.sequence, family)).or_insert(view);
+        // Release: pairs with `kept_view`.
+        self.kept.store(known.views.len(), Ordering::Release);
+    }
+
+    /// The view by which all snapshots at `sequence` read a family, if one is kept.
+    #[inline]
+    pub(crate) fn kept_view(&self, sequence: SequenceNumber, family: FamilyId) -> Option<KeptView> {
+        // Acquire: a snapshot that keeps a view is handed out after that is kept.
+        if self.kept.load(Ordering::Acquire) == 0 {
+            return None;
         }
-        // Of several readers that are the first together, one decides for all.
-        Ok(known.views.entry((sequence, family)).or_insert(kept).clone())
+        lock(&self.known).views.get(&(sequence, family)).cloned()
     }
 
     /// The number of live snapshots.
@@ -265,6 +286,26 @@ impl Drop for Removal<'_> {
     }
 }
 
+/// A compaction that shows values to a filter.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Filtering<'a> {
+    registry: &'a Snapshots,
+    family: FamilyId,
+}
+
+impl Drop for Filtering<'_> {
+    fn drop(&mut self) {
+        let mut known = lock(&self.registry.known);
+        if let Some(count) = known.filtering.get_mut(&self.family) {
+            *count -= 1;
+            if *count == 0 {
+                known.filtering.remove(&self.family);
+            }
+        }
+    }
+}
+
 /// A registered snapshot. Dropping it ends its retention.
 #[derive(Debug)]
 pub struct LiveSnapshot {
@@ -282,8 +323,12 @@ impl LiveSnapshot {
 
 impl Drop for LiveSnapshot {
     fn drop(&mut self) {
-        // Dropped when the lock is free again: the memory of a view may be much.
-        let _views = lock(&self.registry.known).release(self.sequence);
+        let mut known = lock(&self.registry.known);
+        let views = known.release(self.sequence);
+        self.registry.kept.store(known.views.len(), Ordering::Release);
+        drop(known);
+        // The memory of a view may be much, so it is freed without the lock.
+        drop(views);
     }
 }
 

@@ -2,10 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
-    Db, FamilyOptions, Options, PrefixExtractor, Read, ReadOptions,
+    Db, FamilyOptions, KeyOrder, MergeOperator, Options, PrefixExtractor, Read, ReadOptions,
+    Snapshot, TableKind, TypedFamily, merge,
     testing::{Crash, MemFs},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -118,6 +119,44 @@ fn check(read: &impl Read, map: &Map, draw: &mut Draw) {
         let before = before.filter(|(before, _)| before.starts_with(&prefix));
         assert_eq!(cursor.key(), before.map(|(before, _)| &before[..]));
     }
+    // Backward from a key, and over the start of the prefix to its end.
+    cursor.seek_for_prev(&key).unwrap();
+    let within: Vec<_> = map.keys().filter(|found| found.starts_with(&prefix)).collect();
+    let found = within.iter().rfind(|found| ***found <= key);
+    assert_eq!(cursor.key(), found.map(|found| &found[..]), "{prefix:?} back from {key:?}");
+    cursor.seek_to_last().unwrap();
+    assert_eq!(cursor.key(), within.last().map(|last| &last[..]), "the last of {prefix:?}");
+}
+
+fn append() -> Arc<dyn MergeOperator> {
+    merge::full("append", |_: &[u8], base: Option<&[u8]>, operands: &[&[u8]]| {
+        Ok([base.unwrap_or_default(), &operands.concat()].concat())
+    })
+}
+
+/// What was there at a moment: a snapshot, and clones of then and of the snapshot.
+struct Past {
+    snapshot: Snapshot,
+    map: Map,
+    clones: Vec<siltdb::Family>,
+}
+
+impl Past {
+    fn new(db: &Db, map: &Map) -> Self {
+        let clone = db.clone_family(&db.default_family(), "then").unwrap();
+        Self { snapshot: db.snapshot(), map: map.clone(), clones: vec![clone] }
+    }
+
+    /// Its tables hold newer entries as well, which the clone does not show.
+    fn clone_snapshot(&mut self, db: &Db) {
+        let clone = db.clone_family_at(&self.snapshot, &db.default_family(), "snapshot");
+        self.clones.push(clone.unwrap());
+    }
+
+    fn check(&self, draw: &mut Draw) {
+        check(&self.snapshot, &self.map, draw);
+        self.clones.iter().for_each(|clone| check(clone, &self.map, draw));
+    }
 }
 
 /// Writes and deletes at random, under options that change now and then.
@@ -126,8 +165,9 @@ fn every_extractor_gives_the_answers_of_a_map_while_the_option_changes() {
     let (mut skips, choices) = (0, choices());
     for (seed, first) in choices.iter().enumerate() {
         let mut draw = Draw::new(seed as u64);
-        let db = options(&MemFs::new(), *first).open("db").unwrap();
-        let (mut map, mut past) = (Map::new(), None);
+        let with_operator = family(*first).merge_operator(append());
+        let db = options(&MemFs::new(), *first).default_family(with_operator).open("db").unwrap();
+        let (mut map, mut past) = (Map::new(), None::<Past>);
         for step in 0..3000_u64 {
             let key = draw.key();
             match draw.below(20) {
@@ -142,31 +182,43 @@ fn every_extractor_gives_the_answers_of_a_map_while_the_option_changes() {
                     db.delete(&key).unwrap();
                     map.remove(&key);
                 }
+                4..7 => {
+                    db.default_family().merge(&key, b"+1").unwrap();
+                    map.entry(key).or_default().extend_from_slice(b"+1");
+                }
                 _ => {
-                    let value = format!("{step:020}").into_bytes();
+                    let value = format!("{step:040}").into_bytes();
                     db.put(&key, &value).unwrap();
                     map.insert(key, value);
                 }
             }
             if step.is_multiple_of(500) {
                 let choice = choices[draw.below(choices.len() as u64) as usize];
-                db.default_family().set_options(&family(choice)).unwrap();
+                let kind = if draw.below(2) == 0 { TableKind::Block } else { TableKind::BTree };
+                let threshold = [0, 0, 32][draw.below(3) as usize];
+                let options = family(choice).table_kind(kind).value_threshold(threshold);
+                db.default_family().set_options(&options).unwrap();
             }
             if step == 1500 {
-                past = Some((db.snapshot(), map.clone()));
+                past = Some(Past::new(&db, &map));
+            }
+            if step == 2000 {
+                past.as_mut().unwrap().clone_snapshot(&db);
             }
             if step.is_multiple_of(7) {
                 check(&db, &map, &mut draw);
             }
-            if let Some((snapshot, map)) = &past
+            if let Some(past) = &past
                 && step.is_multiple_of(31)
             {
-                check(snapshot, map, &mut draw);
+                past.check(&mut draw);
             }
         }
         db.compact().unwrap();
+        past.as_ref().unwrap().clones.iter().for_each(|clone| clone.compact().unwrap());
         for _ in 0..200 {
             check(&db, &map, &mut draw);
+            past.as_ref().unwrap().check(&mut draw);
         }
         assert!(db.check(&mut |_| ()).unwrap().errors.is_empty());
         let stats = db.stats();
@@ -260,4 +312,118 @@ fn a_lookup_without_whole_keys_asks_for_the_prefix() {
         assert!(db.get(format!("user:{}/5", 100 + run)).unwrap().is_some());
         assert!(db.get(format!("user:{}/x", 100 + run)).unwrap().is_none());
     }
+}
+
+/// Tables of other extractors come into a family by an ingest, and stay after a change of options.
+#[test]
+fn a_table_is_asked_by_its_own_extractor_and_one_without_is_not_skipped() {
+    let slash = PrefixExtractor::Separator { separator: b'/', count: 1 };
+    let by = |extractor| family((extractor, false)).level0_runs(100);
+    for of_file in [None, Some(PrefixExtractor::Fixed(6)), Some(slash)] {
+        for of_family in [None, Some(PrefixExtractor::Fixed(2)), Some(slash)] {
+            for kind in [TableKind::Block, TableKind::BTree] {
+                let fs = MemFs::new();
+                let options = options(&fs, (of_family, false)).default_family(by(of_family));
+                let db = options.clone().open("db").unwrap();
+                db.put("u10/own", "own").unwrap();
+                db.flush().unwrap();
+                let of_table = by(of_file).table_kind(kind);
+                let mut file = options.table_file("given", &of_table).unwrap();
+                for user in [11, 13, 15] {
+                    file.put(format!("u{user}/given"), "given").unwrap();
+                }
+                file.finish().unwrap();
+                db.ingest(&[(db.default_family(), "given")]).unwrap();
+                let count = |prefix: &str| db.prefix(prefix).unwrap().count();
+                let case = format!("{of_file:?} in {of_family:?}, {kind:?}");
+                assert_eq!(
+                    [10, 11, 12, 13].map(|n| count(&format!("u{n}/"))),
+                    [1, 1, 0, 1],
+                    "{case}"
+                );
+                assert_eq!([count("u1"), count("u13/gi"), count("u13/x")], [4, 1, 0], "{case}");
+                assert_eq!(db.get("u15/given").unwrap().as_deref(), Some(&b"given"[..]), "{case}");
+                assert_eq!(db.get("u12/given").unwrap(), None, "{case}");
+                // The table is skipped for an absent prefix only if it has such prefixes.
+                let before = db.stats().prefix_filter_skips;
+                assert_eq!(db.prefix("u14/").unwrap().rev().count(), 0);
+                // The table of the family begins and ends at u10: its range says enough.
+                let of_given = u64::from(of_file == Some(slash));
+                assert_eq!(db.stats().prefix_filter_skips - before, of_given, "{case}");
+                // Written anew, everything is by the extractor of the family.
+                db.compact().unwrap();
+                assert_eq!(
+                    [10, 11, 12, 13].map(|n| count(&format!("u{n}/"))),
+                    [1, 1, 0, 1],
+                    "{case}"
+                );
+            }
+        }
+    }
+}
+
+/// Keys are taken as they are encoded, so an extractor that fits no order loses no key in any.
+#[test]
+fn key_orders_give_the_same_answers_with_every_extractor() {
+    type Key = (String, u8, Reverse<String>);
+    let extractors = [
+        None,
+        Some(PrefixExtractor::Fixed(1)),
+        Some(PrefixExtractor::Fixed(4)),
+        Some(PrefixExtractor::Separator { separator: 0, count: 1 }),
+        Some(PrefixExtractor::Separator { separator: b'/', count: 1 }),
+        Some(PrefixExtractor::Separator { separator: !b'/', count: 1 }),
+        Some(PrefixExtractor::Separator { separator: 0xff, count: 2 }),
+    ];
+    let mut skips = 0;
+    for extractor in extractors {
+        for whole in [true, false] {
+            let choice = (extractor, whole);
+            let fs = MemFs::new();
+            let typed = |order: KeyOrder| family(choice).key_order(order).level0_runs(100);
+            let db = options(&fs, choice).open("db").unwrap();
+            let tuples = db.create_family("tuples", typed(KeyOrder::of::<Key>())).unwrap();
+            let tuples: TypedFamily<Key, u64> = tuples.typed().unwrap();
+            let numbers = db.create_family("numbers", typed(KeyOrder::of::<Reverse<i64>>()));
+            let numbers: TypedFamily<Reverse<i64>, u64> = numbers.unwrap().typed().unwrap();
+            let mut draw = Draw::new(9);
+            let (mut of_tuples, mut of_numbers) = (BTreeMap::new(), BTreeMap::new());
+            for step in 0..600_u64 {
+                let first = ["", "a/", "a/\0", "b", "b/x", "\u{7f}"][draw.below(6) as usize];
+                let key = (first.to_owned(), draw.below(3) as u8, Reverse(format!("{step}/")));
+                tuples.put(&key, &step).unwrap();
+                of_tuples.insert(key, step);
+                let key = Reverse(draw.below(2000) as i64 * 1_000_003 - 1_000_000_000);
+                numbers.put(&key, &step).unwrap();
+                of_numbers.insert(key, step);
+                if step % 60 == 59 {
+                    db.flush().unwrap();
+                }
+            }
+            for first in ["", "a/", "a/\0", "b", "b/x", "c", "a"] {
+                let expected: Vec<_> =
+                    of_tuples.iter().filter(|(key, _)| key.0 == first).map(|(_, v)| *v).collect();
+                let values = |pairs: siltdb::TypedIter<Key, u64>| -> Vec<u64> {
+                    pairs.map(|pair| pair.unwrap().1).collect()
+                };
+                assert_eq!(values(tuples.prefix(&(first.to_owned(),)).unwrap()), expected);
+                let second: Vec<_> = of_tuples
+                    .iter()
+                    .filter(|(key, _)| key.0 == first && key.1 == 1)
+                    .map(|(_, v)| *v)
+                    .collect();
+                assert_eq!(values(tuples.prefix(&(first.to_owned(), 1)).unwrap()), second);
+            }
+            for _ in 0..200 {
+                let [a, b] = [(); 2].map(|()| draw.below(2000) as i64 * 1_000_003 - 1_000_000_000);
+                let range = Reverse(a.max(b))..Reverse(a.min(b));
+                let found: Vec<_> =
+                    numbers.range(range.clone()).unwrap().map(|pair| pair.unwrap()).collect();
+                let expected: Vec<_> = of_numbers.range(range).map(|(k, v)| (*k, *v)).collect();
+                assert_eq!(found, expected, "{extractor:?}");
+            }
+            skips += db.stats().prefix_filter_skips;
+        }
+    }
+    assert!(skips > 100, "{skips} tables skipped");
 }

@@ -6,7 +6,6 @@
 use siltdb_base::{
     error::{Error, Result},
     id::SequenceNumber,
-    key::{Entry, EntryKind},
     limits::VALUE_BYTES_MAX,
     sync::lock,
 };
@@ -19,15 +18,13 @@ use std::{
     },
 };
 
-/// Bytes an expiring value has in front.
-const EXPIRY_BYTES: usize = 8;
-
 /// A value that a filter decides about.
 #[derive(Clone, Copy, Debug)]
 pub struct FilteredEntry<'a> {
     /// The key as it is stored: in a family with a key order, its encoding.
     pub key: &'a [u8],
-    /// The newest value of the key.
+    /// The newest value of the key. A separated value was read from its blob file. Empty, if the
+    /// filter needs no values.
     pub value: &'a [u8],
     /// The time at which the value expires, in ms since 1970, if it does.
     pub expiry_ms: Option<u64>,
@@ -51,9 +48,9 @@ pub enum FilterDecision {
 
 /// Decides which values of a family compactions drop or change.
 ///
-/// A filter sees the newest value of a key, as far as the compaction knows it. It sees no deletions,
-/// no merge operands, no older versions, no separated values, and nothing that a live snapshot or the retention floor
-/// can see. Flushes do not ask it. The page *Compaction filters* of the documentation has the rules.
+/// A filter sees the newest value of a key, as far as the compaction knows it. It sees no deletion,
+/// no merge operand, no older version, and nothing that a live snapshot or the retention floor can
+/// see. Flushes do not ask it. The page *Compaction filters* of the documentation has the rules.
 ///
 /// The decision should depend on the entry alone, or on a condition that once true stays true, such
 /// as an age. A value is shown again by each compaction that reads it, until it is dropped.
@@ -66,11 +63,18 @@ pub trait CompactionFilter: Send + Sync + fmt::Debug {
 
     /// What becomes of `entry`. A value longer than values may be counts as a failure.
     fn decide(&self, entry: &FilteredEntry<'_>) -> FilterDecision;
+
+    /// Whether decisions depend on values. Default: true.
+    ///
+    /// If they do, each compaction reads the separated values that it asks about. If not, all
+    /// values that are shown are empty, and no blob file is read.
+    fn needs_values(&self) -> bool {
+        true
+    }
 }
 
 /// The error for a filter that a family needs and the options lack.
-#[must_use]
-pub fn filter_not_given(name: &str) -> Error {
+fn filter_not_given(name: &str) -> Error {
     Error::invalid(format!("the family needs the compaction filter {name:?}"))
         .with_hint("open the database with this filter")
 }
@@ -222,23 +226,17 @@ pub struct JobFilter {
 }
 
 impl JobFilter {
-    /// What becomes of `entry`, a put. A changed value is a whole payload.
+    /// Whether the filter looks at values; a filter that panics here is shown them.
     #[must_use]
-    pub fn decide(&self, entry: &Entry<'_>) -> FilterDecision {
-        let (expiry, value) = match entry.kind {
-            EntryKind::PutExpiring => entry.value.split_at(EXPIRY_BYTES.min(entry.value.len())),
-            _ => (&[][..], entry.value),
-        };
-        let shown = FilteredEntry {
-            key: entry.key,
-            value,
-            expiry_ms: expiry.try_into().ok().map(u64::from_le_bytes),
-            sequence: entry.sequence,
-            level: self.level,
-        };
+    pub fn needs_values(&self) -> bool {
+        catch_unwind(AssertUnwindSafe(|| self.filter.needs_values())).unwrap_or(true)
+    }
+
+    /// What becomes of `entry`, at the level of the job.
+    #[must_use]
+    pub fn decide(&self, entry: &FilteredEntry<'_>) -> FilterDecision {
+        let shown = FilteredEntry { level: self.level, ..*entry };
         let decide = AssertUnwindSafe(|| self.filter.decide(&shown));
-        // Relaxed: a number that nothing depends on.
-        let count = |counter: &AtomicU64| counter.fetch_add(1, Ordering::Relaxed);
         match catch_unwind(decide) {
             Ok(FilterDecision::Keep) => FilterDecision::Keep,
             Ok(FilterDecision::Drop) => {
@@ -247,14 +245,23 @@ impl JobFilter {
             }
             Ok(FilterDecision::Change(value)) if value.len() <= VALUE_BYTES_MAX => {
                 count(&self.counters.changed);
-                FilterDecision::Change([expiry, &value].concat())
+                FilterDecision::Change(value)
             }
-            Ok(FilterDecision::Change(_)) | Err(_) => {
-                count(&self.counters.failed);
-                FilterDecision::Keep
-            }
+            Ok(FilterDecision::Change(_)) | Err(_) => self.fail(),
         }
     }
+
+    /// Counts a decision that cannot be made, so that the value stays.
+    #[must_use]
+    pub fn fail(&self) -> FilterDecision {
+        count(&self.counters.failed);
+        FilterDecision::Keep
+    }
+}
+
+fn count(counter: &AtomicU64) {
+    // Relaxed: a number that nothing depends on.
+    counter.fetch_add(1, Ordering::Relaxed);
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! They decide the conditions of a run, not its operations.
 
-use crate::{draw::Draw, keys::KeyShape, operator::Operator};
+use crate::{draw::Draw, keys::KeyShape, operator::Operator, same_values::SameValues};
 use siltdb::{
     CompactionStrategy, Compression, Durability, FamilyOptions, KeyOrder, Options, PrefixExtractor,
     ReadIo, TableKind,
@@ -114,6 +114,7 @@ pub struct FamilySettings {
     value_threshold: u64,
     blob_file_bytes: u64,
     blob_garbage_percent: u32,
+    is_filtered: bool,
     /// The name of the key order; `None` leaves a family the one that it has.
     pub key_order: Option<&'static str>,
 }
@@ -163,6 +164,7 @@ impl FamilySettings {
             value_threshold: draw.pick(&[0, 0, 32, 32, 100]),
             blob_file_bytes: draw.pick(&[4 << 10, 16 << 10, 256 << 20]),
             blob_garbage_percent: draw.pick(&[1, 20, 50]),
+            is_filtered: draw.chance(1, 4),
             key_order: None,
         }
     }
@@ -176,7 +178,11 @@ impl FamilySettings {
         let order = self.key_order.map_or_else(KeyOrder::bytewise, |name| {
             KeyOrder::named(name).expect("it is drawn from names")
         });
-        FamilyOptions::new()
+        let options = match self.is_filtered {
+            true => FamilyOptions::new().compaction_filter(Arc::new(SameValues)),
+            false => FamilyOptions::new(),
+        };
+        options
             .key_order(order)
             .table_kind(self.table_kind)
             .block_bytes(self.block_bytes)
@@ -272,6 +278,7 @@ impl Settings {
             .read_io(self.read_io)
             // A move at this rate takes no time.
             .tier_rate(1 << 60)
+            .compaction_filter(Arc::new(SameValues))
             .default_family(self.default_family.options(self.operator))
     }
 }

@@ -2,8 +2,9 @@
 //!
 //! As the others, these are builders only.
 
-use super::{CompactionFilter, FamilyOptions, PrefixExtractor};
-use siltdb_tree::compaction_filter::NamedFilter;
+use super::FamilyOptions;
+use siltdb_disk::filter_keys::PrefixExtractor;
+use siltdb_tree::compaction_filter::{CompactionFilter, NamedFilter};
 use std::sync::Arc;
 
 impl FamilyOptions {
@@ -12,10 +13,11 @@ impl FamilyOptions {
     ///
     /// A walk whose bounds lie within one prefix skips tables that have no key of it, in memory
     /// alone. This holds for [`Read::prefix`](crate::Read::prefix), and for ranges and cursors with
-    /// both bounds. It costs [`FamilyOptions::filter_bits_per_key`] for each prefix of a table. Keys
-    /// without a prefix are found as before. Each table says by which extractor its filter was made,
-    /// so a change of this option never hides a key. Tables written before are not skipped. In a
-    /// family with a key order, keys are taken as they are encoded.
+    /// both bounds. It costs [`FamilyOptions::filter_bits_per_key`] for each prefix of a table.
+    /// Keys without a prefix are found as before. Each table says by which extractor its filter was
+    /// made, and is asked by that one: a change of this option never hides a key. Tables without
+    /// prefixes, written before or ingested, are not skipped. In a family with a key order, keys
+    /// are taken as they are encoded.
     #[must_use]
     pub fn prefix_extractor(mut self, extractor: impl Into<Option<PrefixExtractor>>) -> Self {
         self.tree.table.prefix_extractor = extractor.into();
@@ -23,8 +25,8 @@ impl FamilyOptions {
     }
 
     /// Whether filters hold whole keys beside prefixes. Without them a filter is smaller by its
-    /// keys, and tells a lookup only whether the prefix of the key is absent. Default: true. Without
-    /// a [`FamilyOptions::prefix_extractor`] filters hold whole keys in any case.
+    /// keys, and tells a lookup only whether the prefix of the key is absent. Default: true.
+    /// Without a [`FamilyOptions::prefix_extractor`] filters hold whole keys in any case.
     #[must_use]
     pub fn whole_key_filter(mut self, whole: bool) -> Self {
         self.tree.table.whole_key_filter = whole;

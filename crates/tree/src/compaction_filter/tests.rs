@@ -23,22 +23,21 @@ impl CompactionFilter for ByValue {
 }
 
 #[test]
-fn values_are_shown_without_their_expiry_and_keep_it() {
+fn decisions_are_counted_and_a_failure_keeps_the_value() {
     let filters = CompactionFilters::new(vec![Arc::new(ByValue)]);
     let filter = filters.for_job(&NamedFilter::stored("by value"), 3).unwrap();
-    let decide = |kind: EntryKind, value: &[u8]| {
-        filter.decide(&Entry { key: b"k", sequence: SequenceNumber(9), kind, value })
+    let decide = |value: &[u8], expiry_ms| {
+        let sequence = SequenceNumber(9);
+        filter.decide(&FilteredEntry { key: b"k", value, expiry_ms, sequence, level: 0 })
     };
-    let expiring = |value: &[u8]| [&77_u64.to_le_bytes()[..], value].concat();
-    assert_eq!(decide(EntryKind::Put, b"drop"), FilterDecision::Drop);
-    assert_eq!(decide(EntryKind::Put, b"other"), FilterDecision::Keep);
-    assert_eq!(decide(EntryKind::Put, b"level"), FilterDecision::Change(b"3".to_vec()));
-    assert_eq!(decide(EntryKind::Put, b"expiry"), FilterDecision::Change(b"None".to_vec()));
-    assert_eq!(decide(EntryKind::PutExpiring, &expiring(b"drop")), FilterDecision::Drop);
-    let changed = FilterDecision::Change(expiring(b"Some(77)"));
-    assert_eq!(decide(EntryKind::PutExpiring, &expiring(b"expiry")), changed);
-    assert_eq!(decide(EntryKind::Put, b"panic"), FilterDecision::Keep);
-    assert_eq!(filters.counts(), FilterCounts { dropped: 2, changed: 3, failed: 1 });
+    assert!(filter.needs_values());
+    assert_eq!(decide(b"drop", None), FilterDecision::Drop);
+    assert_eq!(decide(b"other", None), FilterDecision::Keep);
+    assert_eq!(decide(b"level", None), FilterDecision::Change(b"3".to_vec()));
+    assert_eq!(decide(b"expiry", Some(77)), FilterDecision::Change(b"Some(77)".to_vec()));
+    assert_eq!(decide(b"panic", None), FilterDecision::Keep);
+    assert_eq!(filter.fail(), FilterDecision::Keep);
+    assert_eq!(filters.counts(), FilterCounts { dropped: 1, changed: 2, failed: 2 });
 }
 
 #[test]

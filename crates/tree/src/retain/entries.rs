@@ -11,12 +11,12 @@
 //!    stands on; they are there only in `Progress::Operands`.
 
 use crate::{
-    compaction_filter::{FilterDecision, JobFilter},
     merge_operator::{Combined, MergeOperator, combine, full},
     read::operands::{Added, Operands},
     read::visible::resolve::{Verdict, judge},
     retain::{
-        may_copy::{Plain, plain_ahead},
+        entry_filter::{EntryFilter, FilteredAs},
+        may_copy::{PlainAhead, plain_ahead},
         stripes::{OlderEntries, Stripe, Stripes},
     },
 };
@@ -139,7 +139,7 @@ pub struct Rules {
     /// The family's merge operator.
     pub operator: Option<Arc<dyn MergeOperator>>,
     /// The family's compaction filter, in a compaction.
-    pub filter: Option<JobFilter>,
+    pub filter: Option<EntryFilter>,
 }
 
 /// The entries of a cursor that some reader can still see.
@@ -260,13 +260,13 @@ impl<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> CompactionIter<C, D> {
                     self.span_wait -= 1;
                 } else {
                     match self.rules.plain_ahead(&self.cursor) {
-                        Plain::Steps(steps) => {
+                        PlainAhead::Steps(steps) => {
                             self.plain = steps;
                             self.is_done = true;
                             return Ok(Origin::Cursor);
                         }
-                        Plain::NotFor(entries) => self.span_wait = entries,
-                        Plain::Unknown => {}
+                        PlainAhead::NotFor(entries) => self.span_wait = entries,
+                        PlainAhead::Unknown => {}
                     }
                 }
                 self.key.clear();
@@ -342,20 +342,19 @@ impl<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> CompactionIter<C, D> {
 
     /// Rule 13: what the compaction filter makes of the version, if it makes anything of it.
     fn filter(&mut self, version: Version) -> Option<Fate> {
-        let Version { sequence, kind, says } = version;
-        let is_value = matches!(says, Says::PlainValue | Says::OtherValue)
-            && matches!(kind, EntryKind::Put | EntryKind::PutExpiring);
+        let Version { sequence, says, .. } = version;
+        let is_value = matches!(says, Says::PlainValue | Says::OtherValue);
         if !is_value || self.has_newer || !self.rules.stripes.may_filter(sequence) {
             return None;
         }
         let (filter, entry) = (self.rules.filter.as_ref()?, self.cursor.entry()?);
         match filter.decide(&entry) {
-            FilterDecision::Keep => return None,
-            FilterDecision::Drop => {
+            FilteredAs::Same => return None,
+            FilteredAs::Deletion => {
                 self.hold(sequence, EntryKind::Delete);
                 self.progress = Progress::Closed;
             }
-            FilterDecision::Change(value) => {
+            FilteredAs::Changed(kind, value) => {
                 self.write(Piece { sequence, kind, value });
                 self.progress = Progress::Shadowed;
             }
@@ -561,9 +560,9 @@ impl<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> CompactionIter<C, D> {
 
 impl Rules {
     /// Rule 10, which does not hold for values that a filter is to see.
-    fn plain_ahead(&self, cursor: &impl EntryCursor) -> Plain {
+    fn plain_ahead(&self, cursor: &impl EntryCursor) -> PlainAhead {
         match (&self.filter, cursor.stretch()) {
-            (Some(_), Some(span)) => Plain::NotFor(span.after),
+            (Some(_), Some(span)) => PlainAhead::NotFor(span.after),
             _ => plain_ahead(cursor, &self.tombstones),
         }
     }

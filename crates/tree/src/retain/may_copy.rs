@@ -82,7 +82,7 @@ pub fn may_copy(stretch: &CopyCandidate<'_>, tombstones: &Fragments) -> bool {
 
 /// What is known of the entries after the cursor's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Plain {
+pub enum PlainAhead {
     /// This many are plain, as is the cursor's.
     Steps(usize),
     /// Nothing will be known for this many.
@@ -92,9 +92,9 @@ pub enum Plain {
 }
 
 /// How many entries after the cursor's pass unexamined, if the cursor's is the first of its key.
-pub fn plain_ahead(cursor: &impl EntryCursor, tombstones: &Fragments) -> Plain {
+pub fn plain_ahead(cursor: &impl EntryCursor, tombstones: &Fragments) -> PlainAhead {
     let (Some(span), Some(entry)) = (cursor.stretch(), cursor.entry()) else {
-        return Plain::Unknown;
+        return PlainAhead::Unknown;
     };
     let stretch = CopyCandidate {
         first_key: entry.key,
@@ -106,9 +106,9 @@ pub fn plain_ahead(cursor: &impl EntryCursor, tombstones: &Fragments) -> Plain {
         sight: TableSight::Whole,
     };
     if may_copy(&stretch, tombstones) {
-        Plain::Steps(span.after)
+        PlainAhead::Steps(span.after)
     } else {
-        Plain::NotFor(span.after)
+        PlainAhead::NotFor(span.after)
     }
 }
 

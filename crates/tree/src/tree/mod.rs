@@ -9,7 +9,6 @@ mod plans;
 pub use held::{KeptNumbers, Pause};
 
 use crate::{
-    compaction_filter::CompactionFilters,
     files::open_files::OpenFiles,
     files::version::Version,
     memory::{Generation, Holders, Memtables},
@@ -21,7 +20,7 @@ use crate::{
     read::folds::Folds,
     read::view::View,
     retain::stripes::Stripes,
-    rewrite::compact::Compaction,
+    rewrite::compact::{Compaction, FilterSources},
     rewrite::flush::FlushInput,
 };
 use arc_swap::{ArcSwap, Guard};
@@ -353,19 +352,20 @@ impl Tree {
         Some(FlushInput { family, options, generation, memtable, view })
     }
 
-    /// The merge that `plan` asks for, in as many parts as `filters` begins with, under the present
-    /// options. `stripes` is called after these are taken.
+    /// The merge that `plan` asks for, in at most the given number of parts, under the present
+    /// options. `stripes` is called with these.
     ///
     /// # Errors
     /// As [`Compaction::new`], which also panics if the plan is a move.
     pub fn compaction(
         &self,
         plan: Plan,
-        stripes: impl FnOnce() -> Stripes,
-        filters: (usize, &CompactionFilters),
+        stripes: impl FnOnce(&TreeOptions) -> Stripes,
+        parts: (usize, FilterSources<'_>),
     ) -> Result<Arc<Compaction>> {
         let (options, version) = (self.options(), self.view.load().version.clone());
-        Compaction::new(self.id, options, plan, &version, stripes(), filters)
+        let stripes = stripes(&options);
+        Compaction::new(self.id, options, plan, &version, stripes, parts)
     }
 }
 

@@ -48,6 +48,10 @@ pub const SETS: &[OptionSet] = &[
     small("prefixes in the filters", "prefix_extractor=fixed:1"),
     small("prefixes alone", "prefix_extractor=fixed:4 whole_key_filter=false"),
     small("prefixes up to a separator", "prefix_extractor=separator:: whole_key_filter=false"),
+    small(
+        "B+trees with prefixes alone",
+        "table_kind=btree prefix_extractor=fixed:2 whole_key_filter=false",
+    ),
     small("the smallest memtables", "memtable_bytes=4KiB memory_budget=512KiB"),
     small("large memtables", "memtable_bytes=1MiB memory_budget=8MiB"),
     small("the smallest tables", "table_bytes=1KiB"),

@@ -1,7 +1,12 @@
 //! The filter of a table: what of it is asked before all else, and without opening it.
 
 use crate::table::read::source::{FilterFrame, TableSource};
-use crate::{cache::Cache, filter::Filter, filter_keys::FilterKeys, table_meta::TableMeta};
+use crate::{
+    cache::Cache,
+    filter::Filter,
+    filter_keys::{FilterKeys, PrefixExtractor},
+    table_meta::TableMeta,
+};
 use siltdb_base::{
     budget::{Charge, Part},
     checksum::xxh3,
@@ -63,7 +68,11 @@ impl TableFilter {
     /// know.
     #[must_use]
     pub fn may_contain_range(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
-        match (&self.filter, self.keys.prefix_of_range(lower, upper)) {
+        let keys = match cfg!(seeded_fault = "prefix_of_another_extractor") {
+            true => FilterKeys::Prefixes(PrefixExtractor::Fixed(2)),
+            false => self.keys,
+        };
+        match (&self.filter, keys.prefix_of_range(lower, upper)) {
             (Some(filter), Some(prefix)) => filter.may_contain(forgetful(xxh3(prefix))),
             _ => true,
         }

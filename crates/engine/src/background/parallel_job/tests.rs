@@ -16,7 +16,7 @@ use siltdb_tree::{
     compaction_filter::CompactionFilters,
     planning::pick_range::{Request, Step},
     retain::stripes::Stripes,
-    rewrite::compact::Compaction,
+    rewrite::compact::{Compaction, FilterSources},
 };
 use std::{
     path::Path,
@@ -52,9 +52,9 @@ impl Work {
         let request = Request::new(None, SequenceNumber::MAX, FileNumber(0));
         let Step::Plan(plan) = tree.begin_request(&request) else { panic!("nothing to merge") };
         let present = SequenceNumber(engine.stats().sequence);
-        let filters = CompactionFilters::default();
+        let sources = FilterSources { filters: &CompactionFilters::default(), blobs: None };
         let compaction: Arc<Compaction> =
-            tree.compaction(plan, || Stripes::new(&[present], present), (4, &filters)).unwrap();
+            tree.compaction(plan, |_| Stripes::new(&[present], present), (4, sources)).unwrap();
         let shared = ParallelJob::new(compaction.subjobs());
         assert!(shared.parts() > 2);
         Self { fs, engine, shared, numbers: AtomicU64::new(1000) }

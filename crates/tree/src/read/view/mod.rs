@@ -167,8 +167,8 @@ pub(crate) fn touches(table: &OpenReference, bounds: &Bounds) -> bool {
     !ends_before && !bounds.is_after(&range.first)
 }
 
-/// Whether a table may hold entries within `bounds`, by its range and by the prefixes in its filter.
-/// Its range tombstones are another matter.
+/// Whether a table may hold entries within `bounds`, by its range and the prefixes in its filter.
+/// Range tombstones are another matter.
 fn is_asked(table: &OpenReference, bounds: &Bounds) -> bool {
     touches(table, bounds) && may_hold(table, bounds)
 }
