@@ -161,7 +161,7 @@ fn log_and_manifest_can_be_looked_into() {
 fn a_blob_file_is_shown_and_its_damage_named() {
     let place = Place::new();
     place.ok(&["put", "db", "short", "v"]);
-    place.ok(&["families", "create", "db", "long", "--option", "value_threshold=100"]);
+    place.ok(&["families", "create", "db", "long", "value_threshold=100"]);
     let value = "v".repeat(500);
     place.ok(&["put", "db", "key", &value, "--family", "long"]);
     assert_eq!(place.ok(&["get", "db", "key", "--family", "long"]).trim_end(), value);

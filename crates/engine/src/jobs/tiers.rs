@@ -68,7 +68,11 @@ pub fn move_next(database: &Database) -> Result<bool> {
     let mut copying = FileCopy::new(&*database.options.clock, rate, &mut go_on)?;
     let find = || {
         let families = database.catalog.families.load();
-        families.iter().find_map(|family| next_up_to(database, family, SequenceNumber::MAX))
+        // Copied, because this lock is not taken under those of a tree.
+        let unmovable: Vec<TableId> =
+            lock(&database.background.jobs).unmovable.keys().copied().collect();
+        let newest = SequenceNumber::MAX;
+        families.iter().find_map(|family| next_up_to(family, newest, &unmovable))
     };
     match carry_out(database, find, &mut copying) {
         Ok(step) => Ok(step == Step::Moved),
@@ -77,11 +81,9 @@ pub fn move_next(database: &Database) -> Result<bool> {
     }
 }
 
-/// The next move that is due in a family, of a table with an entry of `newest` or before.
-fn next_up_to(database: &Database, family: &FamilyData, newest: SequenceNumber) -> Option<Move> {
-    // Copied, because this lock is not taken under those of a tree.
-    let unmovable: Vec<TableId> =
-        lock(&database.background.jobs).unmovable.keys().copied().collect();
+/// The next move that is due in a family, of a table with an entry of `newest` or before that is
+/// not among `unmovable`.
+fn next_up_to(family: &FamilyData, newest: SequenceNumber, unmovable: &[TableId]) -> Option<Move> {
     let (table, to) = family.tree.next_move(newest, &|table| unmovable.contains(&table))?;
     Some(Move { table, to })
 }
@@ -288,7 +290,9 @@ fn move_all(
         database.health.check()?;
         family.check()?;
         let seen = database.backpressure.room.seen();
-        match carry_out(database, || next_up_to(database, family, newest), copying)? {
+        // A table that the background has given up is tried once more: either it can be moved now,
+        // or the caller learns why not.
+        match carry_out(database, || next_up_to(family, newest, &[]), copying)? {
             Step::Moved => continue,
             Step::NothingFound if family.tree.bytes_to_move(newest) == 0 => return Ok(()),
             // A compaction or another move holds what is left.

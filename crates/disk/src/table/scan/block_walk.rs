@@ -12,8 +12,9 @@ use crate::table::scan::table_scan::TableScan;
 use siltdb_base::{
     error::{Error, Result},
     id::SequenceNumber,
+    key::compare,
 };
-use std::sync::Arc;
+use std::{cmp::Ordering, sync::Arc};
 
 /// A position among the blocks of a table; it can be behind the last.
 ///
@@ -114,8 +115,11 @@ impl BlockWalk {
     /// # Errors
     /// The errors of [`BlockWalk::advance`].
     pub fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
-        let is_within = |first: BlockInfo<'_>| self.blocks_before == 0 || first.first_key <= key;
-        if !self.block().is_some_and(|_| is_within(self.part.info(0))) {
+        // Versions of a key can end one frame and begin the next.
+        let is_behind = self.last_sequence_before.is_some_and(|last| {
+            compare((&self.last_key_before, last), (key, sequence)) != Ordering::Less
+        });
+        if is_behind || self.block().is_none() {
             self.rewind()?;
         }
         loop {

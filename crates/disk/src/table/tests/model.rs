@@ -236,6 +236,11 @@ pub(super) fn an_index_of_many_frames_is_read_frame_by_frame() {
         steps.extend([Step::Seek(key.clone(), sequence), Step::Next, Step::Prev, Step::Prev]);
         steps.extend([Step::SeekBefore(key, sequence), Step::Prev, Step::Next, Step::Next]);
     }
+    // Back over each border: a newer version of the key that a frame begins with lies before it.
+    for number in (0..600).rev() {
+        let (key, sequence) = place(number);
+        steps.push(Step::Seek(key, sequence));
+    }
     steps.extend([Step::First, Step::Last, Step::Seek(b"9".to_vec(), 1), Step::Next]);
     steps.extend([Step::Last, Step::Next, Step::Prev, Step::Seek(b"0".to_vec(), 1)]);
     steps.extend(std::iter::repeat_n(Step::Next, 610));

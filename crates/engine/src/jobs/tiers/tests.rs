@@ -131,6 +131,26 @@ fn a_damaged_table_is_tried_once_and_holds_up_no_other() {
 }
 
 #[test]
+fn a_freeze_does_not_wait_for_a_table_that_the_background_gives_up() {
+    let fs = MemFs::new();
+    let engine = filled(&fs);
+    let view = family(&engine).tree.view().version.clone();
+    let (_, first) = view.tables().next().unwrap();
+    fs.bytes_flip(&engine.catalog.files.path(first.id().file), 20, 1).unwrap();
+    drop(view);
+    set_level(&engine, 0);
+    let (mut calls, mut in_background) = (0, None);
+    let frozen = engine.freeze_family(&family(&engine), None, &mut |_| {
+        calls += 1;
+        // The background comes first, after the freeze has begun.
+        in_background.get_or_insert_with(|| engine.settle().unwrap_err().kind());
+        if calls < 50 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    assert_eq!(in_background, Some(ErrorKind::Corruption));
+    assert_eq!(frozen.unwrap_err().kind(), ErrorKind::Corruption);
+}
+
+#[test]
 fn a_close_ends_a_move_and_a_freeze() {
     let fs = MemFs::new();
     let mut options = tiered(&fs, 1);
