@@ -558,7 +558,7 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "space        {:>9}  tables removed unread, {} compactions for its sake, {} values filtered",
+            "space        {:>9}  tables removed unread, {} compactions for it, {} values filtered",
             self.dropped_tables, self.space_compactions, self.filter_changes
         )?;
         writeln!(
