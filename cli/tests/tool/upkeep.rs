@@ -184,7 +184,8 @@ fn a_blob_file_is_shown_and_its_damage_named() {
     std::fs::write(&blob, bytes).unwrap();
     place.run(&["inspect", "blob", text, "--operations"], 3).says(&["corruption", ".blob"]);
     place.run(&["get", "db", "key", "--family", "long"], 3).says(&["corruption", ".blob"]);
-    place.run(&["check", "db"], 3).says(&[".blob"]);
+    let run = place.run(&["check", "db"], 3);
+    assert!(run.stdout.contains(".blob"), "{}", run.stdout);
 }
 
 #[test]

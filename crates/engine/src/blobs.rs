@@ -49,8 +49,8 @@ pub enum KnownBlobs {
 /// 2. A value is written before the record of its commit gets a place in the log. So a sync of the
 ///    log that follows a sync of the blob files leaves no pointer to bytes that are not durable.
 /// 3. A file leaves `set` once no table refers to it, no log segment that is kept may refer to it,
-///    and no commit that wrote to it is unfinished. It is removed once no reader holds a set with
-///    it.
+///    and no commit that wrote to it is unfinished. It is removed once neither a reader nor a
+///    dropped family holds a set with it.
 #[derive(Debug)]
 pub struct Blobs {
     directory: Arc<dyn Fs>,
@@ -80,7 +80,7 @@ struct Current {
 }
 
 /// The blob files at one moment.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct BlobSet {
     files: BTreeMap<FileNumber, Arc<BlobFile>>,
 }
@@ -101,6 +101,20 @@ impl BlobSet {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.files.is_empty()
+    }
+
+    /// Those of the files that `is_kept` names.
+    #[must_use]
+    pub fn filtered(&self, is_kept: impl Fn(FileNumber) -> bool) -> Self {
+        let files = self.files.iter().filter(|(number, _)| is_kept(**number));
+        Self { files: files.map(|(number, file)| (*number, Arc::clone(file))).collect() }
+    }
+
+    /// These files and those of `other`.
+    fn with(&self, other: &Self) -> Self {
+        let mut files = self.files.clone();
+        files.extend(other.files.iter().map(|(number, file)| (*number, Arc::clone(file))));
+        Self { files }
     }
 }
 
@@ -240,13 +254,15 @@ impl Blobs {
         self.is_used.load(Ordering::Relaxed)
     }
 
-    /// What `pin` pins, and where the values are read that it refers to, if there are any.
+    /// What `pin` pins, and where the values are read that it refers to, if there are any. What it
+    /// pins of a dropped family may also refer to the files that `kept` returns.
     ///
     /// # Errors
     /// Those of `pin`.
-    pub fn pin_with<T>(
+    pub fn pin_with<'k, T>(
         self: &Arc<Self>,
         pin: impl Fn() -> Result<T>,
+        kept: impl Fn() -> Option<&'k BlobSet>,
     ) -> Result<(T, SourceOfPinned)> {
         loop {
             let removals = self.removals.load(Ordering::Acquire);
@@ -257,7 +273,10 @@ impl Blobs {
             if self.known == KnownBlobs::Any {
                 return Ok((pinned, Some(Arc::clone(self) as Arc<dyn BlobSource>)));
             }
-            let set = self.set();
+            let set = match kept() {
+                None => self.set(),
+                Some(kept) => Arc::new(self.set().with(kept)),
+            };
             // A file that has left meanwhile may be one that the pinned tables refer to.
             if self.removals.load(Ordering::Acquire) == removals {
                 return Ok((pinned, Some(set as Arc<dyn BlobSource>)));

@@ -139,11 +139,12 @@ fn check_tables(
     report: &mut CheckReport,
     on_progress: &mut dyn FnMut(CheckProgress),
 ) {
-    let pinned = blobs.pin_with(|| {
+    let pin = || {
         let families = families.load();
         let view = |family: &Arc<FamilyData>| (families.label(family), family.tree.view());
         Ok(families.iter().map(view).collect::<Vec<_>>())
-    });
+    };
+    let pinned = blobs.pin_with(pin, || None);
     let Ok((views, source)) = pinned else { return };
     let source = source.as_deref();
     let named = views

@@ -145,6 +145,7 @@ pub(crate) fn commit_changing(
         let position = behind(reservation.at());
         let said = Change::FamiliesLogged { position };
         owing.owe(edit.changes.into_iter().chain([said]).collect(), files_of(&dropped));
+        dropped.iter().for_each(|family| family.keep_blobs(&database.blobs.set()));
         database.catalog.families.store_changed(map, changes, &dropped);
         for family in &dropped {
             database.note_dropped(family.id);

@@ -194,8 +194,12 @@ impl Place {
                 return Ok((Some(unlogged(next, end)), end.next()));
             }
             if after > next {
-                let item = item(&record, &database.blobs)
-                    .map_err(|error| error.or_offset(record.at.offset));
+                let offset = record.at.offset;
+                let item = item(&record, &database.blobs).map_err(|error| error.or_offset(offset));
+                if item.is_err() {
+                    // It stands behind the record, which a later call must read again.
+                    self.reader = None;
+                }
                 return Ok((item?, after));
             }
         }

@@ -229,6 +229,8 @@ pub fn get<R>(
     }
     let (mut look, mut tries) = (Some(look), 0);
     loop {
+        // Before the view is pinned: a dropped family does not change, so it keeps all of its view.
+        let kept = if tries == 0 { None } else { family.kept_blobs() };
         let (view, snapshot) = pin(database, family, sequence)?;
         let options = OnceCell::new();
         let resolver = || {
@@ -236,7 +238,10 @@ pub fn get<R>(
             Resolver {
                 now_ms: database.options.clock.wall_ms(),
                 operator: options.merge_operator.as_deref(),
-                blobs: Some(&*database.blobs),
+                blobs: Some(match kept {
+                    None => &*database.blobs,
+                    Some(kept) => kept,
+                }),
                 // As in `PinnedReader::new`.
                 folds: options.compaction_filter.is_none().then(|| &**family.tree.folds()),
             }
@@ -275,7 +280,8 @@ pub(crate) fn pin_with_blobs(
         database.health.check_open()?;
         return Ok(PinnedView { view, snapshot, blobs, is_kept: true });
     }
-    let pinned = database.blobs.pin_with(|| pin(database, family, sequence))?;
+    let pin = || pin(database, family, sequence);
+    let pinned = database.blobs.pin_with(pin, || family.kept_blobs())?;
     let ((view, snapshot), blobs) = pinned;
     Ok(PinnedView { view: Guard::into_inner(view), snapshot, blobs, is_kept: false })
 }
@@ -340,7 +346,8 @@ fn keep_views(database: &Database, snapshot: &LiveSnapshot) {
     let filtering = database.snapshots.filtering();
     for family in filtering.into_iter().filter_map(|id| families.get(id)) {
         let pin = || Ok(Guard::into_inner(family.tree.view()));
-        let Ok((view, blobs)) = database.blobs.pin_with(pin) else { continue };
+        let pinned = database.blobs.pin_with(pin, || family.kept_blobs());
+        let Ok((view, blobs)) = pinned else { continue };
         database.snapshots.keep_view(snapshot, family.id, KeptView { view, blobs });
     }
 }

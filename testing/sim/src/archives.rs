@@ -5,13 +5,14 @@
 use crate::{
     checkpoints::COPY,
     database::Database,
+    model::FamilyIndex,
     reads::{Truth, compare_family},
     run::{Excuse, Outcome, Run},
     settings::Weather,
     violation::{Checked, Violation, must},
     watch::{Activity, CrashState, Watch},
 };
-use siltdb::archive::{Archive, CleanOptions, clean};
+use siltdb::archive::{Archive, ArchiveOptions, CleanOptions, clean};
 use siltdb_base::{
     clock::{Clock, ManualClock},
     fs::{
@@ -19,7 +20,12 @@ use siltdb_base::{
         mem::{CallKind, Crash, MemFs},
     },
 };
-use std::{ops::ControlFlow, path::Path, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+    path::Path,
+    sync::Arc,
+};
 
 /// Where archives are made.
 const ARCHIVES: &str = "/data/archives";
@@ -34,13 +40,18 @@ const CRASHES_MAX: usize = 2;
 const LOOKUPS_MAX: u64 = 60;
 
 impl Run {
-    /// Exports the database, and compares what an import of the archive makes.
+    /// Exports `main` or another branch, and compares what an import of the archive makes.
     pub(crate) fn archive(&mut self) -> Checked<()> {
         // A crash state that was taken over may have an archive of an earlier moment.
         if self.excuse() != Excuse::None || !self.remove_archive()? {
             return self.read();
         }
-        self.note("archive".to_owned());
+        let branches: Vec<String> = self.branches().collect();
+        self.archived = match branches.is_empty() || self.draw.chance(1, 3) {
+            true => "main".to_owned(),
+            false => branches[self.draw.index(branches.len())].clone(),
+        };
+        self.note(format!("archive {}", self.archived));
         let is_fault_set = self.settings.weather == Weather::Faults && self.draw.chance(2, 3);
         if is_fault_set {
             let kind = self.draw.pick(&[
@@ -62,7 +73,10 @@ impl Run {
             self.watch = None;
             self.watch = Some(Watch::new(&self.database.fs, self.draw.fork(), CRASHES_MAX));
         }
-        let make = |database: &Database| database.db.archive(FILE);
+        let options = ArchiveOptions::new().branch(&self.archived);
+        let make = |database: &Database| {
+            database.db.archive_with(FILE, &options, &mut |_| ControlFlow::Continue(()))
+        };
         let outcome = self.operate(Activity::Archive, None, make)?;
         if is_crashed {
             self.watch = None;
@@ -86,6 +100,7 @@ impl Run {
             }
             Outcome::Done(_) => {
                 self.report.archives.made += 1;
+                self.report.archives.of_branches += u64::from(self.archived != "main");
                 let crash = self.draw.pick(&[Crash::Kill, Crash::PowerLoss { seed }]);
                 let after = self.database.fs.crash_clone(crash);
                 if !self.judge_archive(&after)? {
@@ -125,23 +140,45 @@ impl Run {
         must(archive.verify(&mut |_| ControlFlow::Continue(())), "verifying an archive")?;
         let db = must(options.open(COPY), "making a database for an import")?;
         must(db.import_archive(FILE), "importing an archive")?;
-        // Families of branches have the names of these before their own.
-        let mut names = self.database.names.clone();
-        names.retain(|name, _| !name.contains('/'));
-        let imported = Database::new(fs, db, &[names])?;
+        let names = self.names_on(&self.archived);
+        // There is always a default family, also where the branch has none.
+        let found = db.families().into_iter().filter(|name| name != "default");
+        if !found.eq(names.keys().filter(|name| *name != "default").cloned()) {
+            let message = format!("an import has {:?} instead of {names:?}", db.families());
+            return Err(Violation::new(message));
+        }
         let mut model = self.model.clone();
         model.truncate(self.visible);
-        for (index, family) in &imported.families {
+        for (name, index) in &names {
+            let family = must(db.family(name), "finding an imported family")?;
             let truth = Truth { model: &model, family: *index, at: self.now() };
-            self.report.reads += compare_family(family, truth, &mut self.draw, LOOKUPS_MAX)
+            self.report.reads += compare_family(&family, truth, &mut self.draw, LOOKUPS_MAX)
                 .map_err(|violation| violation.during("in an imported family"))?;
         }
-        let report = must(imported.db.check(&mut |_| {}), "checking an import")?;
+        let report = must(db.check(&mut |_| {}), "checking an import")?;
         if !report.is_clean() {
             return Err(Violation::new(format!("check found damage in an import: {report:?}")));
         }
-        must(imported.db.close(), "closing an import")?;
+        must(db.close(), "closing an import")?;
         Ok(true)
+    }
+
+    /// The branches besides `main`.
+    fn branches(&self) -> impl Iterator<Item = String> {
+        let labels = self.database.names.keys().filter_map(|label| label.split_once('/'));
+        let names: BTreeSet<String> = labels.map(|(branch, _)| branch.to_owned()).collect();
+        names.into_iter()
+    }
+
+    /// The families of a branch, by their names on it.
+    fn names_on(&self, branch: &str) -> BTreeMap<String, FamilyIndex> {
+        let labels = self.database.names.iter();
+        let parts = labels.map(|(label, index)| match label.split_once('/') {
+            Some((branch, name)) => (branch, name, *index),
+            None => ("main", &label[..], *index),
+        });
+        let of_it = parts.filter(|(other, ..)| *other == branch);
+        of_it.map(|(_, name, index)| (name.to_owned(), index)).collect()
     }
 
     /// Removes the archive of a step and what is left of others. Returns whether that was done: a

@@ -4,7 +4,7 @@
 
 use crate::{
     carry_out::carry_out,
-    database::Database,
+    database::{Database, strays},
     draw::Draw,
     model::{Model, Moment},
     plan::plan,
@@ -228,20 +228,20 @@ impl Run {
 
     /// Removes the checkpoint, as another process does.
     fn destroy_copy(&mut self, fs: &MemFs) -> Checked<()> {
-        let before = fs.strays();
+        let before = strays(fs);
         let options = self.settings.options(fs, &self.clock, 0);
         must(options.destroy(COPY), "removing a checkpoint")?;
         if is_there(fs)? {
             return Err(Violation::new("a checkpoint that was removed is there"));
         }
         // `destroy` checks that the directory is that of a database before it locks it.
-        let strays = fs.strays();
+        let after = strays(fs);
         let is_known = |path: &PathBuf| path == Path::new("CURRENT");
-        if before.is_empty() && strays.iter().all(is_known) && strays.len() <= 1 {
+        if before.is_empty() && after.iter().all(is_known) && after.len() <= 1 {
             fs.forget_strays();
             return Ok(());
         }
-        Err(Violation::new(format!("{before:?} and {strays:?} lie elsewhere, and were touched")))
+        Err(Violation::new(format!("{before:?} and {after:?} lie elsewhere, and were touched")))
     }
 }
 

@@ -154,6 +154,8 @@ counts! {
     Archives "archives" {
         /// Exports, each imported and compared.
         made: "archives made",
+        /// Of these, exports of another branch than `main`.
+        of_branches: "archives of branches",
         /// Exports that failed.
         refused: "archives refused",
         /// Whole after a crash in the export.

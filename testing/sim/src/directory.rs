@@ -127,6 +127,10 @@ impl Directory {
 
     fn is_plain(&self) -> bool {
         let known = ["CURRENT", "LOCK", STRANGER];
-        self.manifests.len() == 1 && self.others.iter().all(|name| known.contains(&name.as_str()))
+        self.manifests.len() == 1
+            && self
+                .others
+                .iter()
+                .all(|name| name.ends_with(".blob") || known.contains(&name.as_str()))
     }
 }

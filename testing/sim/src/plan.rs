@@ -75,7 +75,12 @@ pub fn plan(
     let met = BTreeSet::new();
     let mut planner = Planner { settings, model, now_ms, durability: Durability::Buffered, met };
     if draw.chance(1, 25) {
-        let operations = planner.ingest(draw.pick(families), draw);
+        let mut chosen = BTreeSet::from([draw.pick(families)]);
+        if draw.chance(1, 2) {
+            chosen.extend([draw.pick(families), draw.pick(families)]);
+        }
+        let operations = chosen.into_iter().flat_map(|family| planner.ingest(family, draw));
+        let operations = operations.collect();
         let (form, durability) = (Form::Ingest, Durability::Synced);
         return Planned { operations, form, durability, clock: Clock::Silent };
     }
@@ -139,7 +144,7 @@ impl Planner<'_> {
         }
     }
 
-    /// Puts and deletions in the order of their keys, each key once.
+    /// Puts and deletions in one family, in the order of their keys, each key once.
     fn ingest(&self, family: FamilyIndex, draw: &mut Draw) -> Vec<(FamilyIndex, Operation)> {
         let mut operations = BTreeMap::new();
         let count = match draw.below(4) {

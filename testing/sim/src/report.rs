@@ -89,6 +89,8 @@ pub struct Report {
     pub commits_synced: u64,
     /// Of these, ingests.
     pub ingests: u64,
+    /// Of these, ingests into several families.
+    pub ingests_of_several: u64,
     /// Of these, those that created a family, and may have dropped one.
     pub families_committed: u64,
     /// Commits acknowledged after a failed call, by a database that was not reopened.
@@ -392,6 +394,7 @@ impl Report {
         self.commits += other.commits;
         self.commits_synced += other.commits_synced;
         self.ingests += other.ingests;
+        self.ingests_of_several += other.ingests_of_several;
         self.families_committed += other.families_committed;
         self.commits_resumed += other.commits_resumed;
         self.in_flight_kept += other.in_flight_kept;
@@ -450,6 +453,7 @@ impl Report {
             ("acknowledged commits", self.commits),
             ("synced commits", self.commits_synced),
             ("ingests", self.ingests),
+            ("ingests into several families", self.ingests_of_several),
             ("commits of families", self.families_committed),
             ("commits after a failed call", self.commits_resumed),
             ("commits in flight that are kept", self.in_flight_kept),

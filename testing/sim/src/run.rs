@@ -144,6 +144,8 @@ pub struct Run {
     pub(crate) half_changed: Option<Names>,
     /// Families that are clones.
     pub(crate) clones: BTreeSet<FamilyIndex>,
+    /// The branch of which the archive of the step is.
+    pub(crate) archived: String,
     /// The commit in progress that changes families together with data.
     pub(crate) joined: Option<u64>,
     /// The numbers of the backups that there are.
@@ -219,6 +221,7 @@ impl Run {
             trace: Trace::None,
             half_changed: None,
             clones: BTreeSet::new(),
+            archived: "main".to_owned(),
             joined: None,
             backups: Vec::new(),
             backups_in_doubt: Vec::new(),

@@ -16,6 +16,12 @@ pub const DIRECTORY: &str = "/data/db";
 /// Its cold directory.
 pub const COLD: &str = "/data/cold";
 
+/// Where table files are written before they are ingested.
+pub const OUTSIDE: &str = "/data/outside";
+
+/// What the name of such a file begins with.
+pub const OUTSIDE_NAME: &str = "outside-";
+
 /// The failures of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weather {

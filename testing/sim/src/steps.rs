@@ -20,7 +20,7 @@ use siltdb_base::{
     clock::Clock,
     fs::mem::{CallKind, Crash, Fault, FaultError, FaultSpan},
 };
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 /// At most this many families exist at once, including the default one.
 pub(crate) const FAMILIES_MAX: usize = 5;
@@ -179,7 +179,12 @@ impl Run {
         self.model.acknowledge(sequence, self.clock.monotonic_ns());
         self.visible = self.model.acknowledged();
         self.report.commits += 1;
-        self.report.ingests += u64::from(planned.form == Form::Ingest);
+        if planned.form == Form::Ingest {
+            let families = planned.operations.iter().map(|(family, _)| family);
+            self.report.ingests += 1;
+            self.report.ingests_of_several +=
+                u64::from(families.collect::<BTreeSet<_>>().len() > 1);
+        }
         self.report.commits_resumed += u64::from(self.has_failed());
         self.written = true;
         if planned.durability == Durability::Synced {

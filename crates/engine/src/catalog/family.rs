@@ -3,6 +3,7 @@
 //! This module finds families. Creating, renaming and dropping them are edits (see `install`).
 
 use crate::{
+    blobs::BlobSet,
     catalog::{
         branches::{Branches, FamilyRole},
         chunked::ChunkedMap,
@@ -18,9 +19,12 @@ use siltdb_base::{
 };
 use siltdb_disk::branch_record::{BranchChange, BranchRecord};
 use siltdb_tree::{memory::Holders, tree::Tree};
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 /// The family that every database has.
@@ -44,6 +48,8 @@ pub struct FamilyData {
     /// Whether the family is in no map: not created yet, or dropped.
     absent: AtomicBool,
     created: AtomicBool,
+    /// Of a dropped family: the blob files that its readers may need.
+    kept_blobs: OnceLock<BlobSet>,
 }
 
 impl FamilyData {
@@ -53,7 +59,8 @@ impl FamilyData {
         let (absent, created) = (AtomicBool::new(false), AtomicBool::new(true));
         let lock_flag = Arc::new(LockFlag::new(id));
         let (role, name) = (FamilyRole::Own, Mutex::new(name.into()));
-        Self { id, role, name, tree, lock_flag, absent, created }
+        let kept_blobs = OnceLock::new();
+        Self { id, role, name, tree, lock_flag, absent, created, kept_blobs }
     }
 
     /// The same family with another role.
@@ -94,6 +101,26 @@ impl FamilyData {
         // Relaxed: a commit that races with the drop may still succeed; recovery passes over its
         // entries.
         self.absent.load(Ordering::Relaxed)
+    }
+
+    /// Keeps those of the blob files in `set` that the family refers to. To be called with
+    /// `manifest_io` held, before the family leaves the map: from then on its references do not
+    /// count.
+    pub fn keep_blobs(&self, set: &BlobSet) {
+        let view = self.tree.view();
+        let mut files = BTreeSet::new();
+        for (_, table) in view.version.tables() {
+            files.extend(table.meta().blobs.files().iter().map(|reference| reference.file));
+        }
+        // What is in memory may refer to any file.
+        let is_any = view.memory.oldest().is_some();
+        self.kept_blobs.get_or_init(|| set.filtered(|file| is_any || files.contains(&file)));
+    }
+
+    /// The blob files that readers of a dropped family need, and that others may not.
+    #[must_use]
+    pub fn kept_blobs(&self) -> Option<&BlobSet> {
+        self.kept_blobs.get()
     }
 
     /// Succeeds while the family exists.

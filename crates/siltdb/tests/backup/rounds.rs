@@ -12,7 +12,7 @@ use siltdb::{
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
     time::Duration,
@@ -243,6 +243,14 @@ fn a_backup_is_durable_once_it_is_made() {
     }
 }
 
+/// Waits until `writing` has made more than `count` commits, so that backups are beside commits also
+/// on a busy machine.
+fn past(writing: &thread::JoinHandle<()>, committed: &AtomicU64, count: u64) {
+    while committed.load(Ordering::Relaxed) <= count && !writing.is_finished() {
+        thread::yield_now();
+    }
+}
+
 /// Each commit replaces a family and writes which one there is: a backup has both, or neither.
 #[test]
 fn commits_of_families_are_whole_in_a_backup() {
@@ -251,7 +259,8 @@ fn commits_of_families_are_whole_in_a_backup() {
     let db = Options::new().workers(1).open(path("db")).unwrap();
     let name = |number: u64| format!("family {number}");
     let (writer, is_done) = (db.clone(), Arc::new(AtomicBool::new(false)));
-    let stop = Arc::clone(&is_done);
+    let (stop, committed) = (Arc::clone(&is_done), Arc::new(AtomicU64::new(0)));
+    let count = Arc::clone(&committed);
     let writing = thread::spawn(move || {
         let mut number = 0;
         let mut before = None;
@@ -266,15 +275,16 @@ fn commits_of_families_are_whole_in_a_backup() {
                 batch.drop_family(before).unwrap();
             }
             writer.write(&batch).unwrap();
+            count.store(number, Ordering::Relaxed);
             before = Some(next);
         }
-        number
     });
-    for _ in 0..12 {
+    for round in 0..12 {
         db.backup(path("backups")).unwrap();
+        past(&writing, &committed, round);
     }
     is_done.store(true, Ordering::Relaxed);
-    assert!(writing.join().unwrap() > 12);
+    writing.join().unwrap();
     let backups = Backups::new(path("backups"));
     for backup in backups.list().unwrap().backups {
         let target = path(&format!("restored {}", backup.number));
@@ -302,7 +312,8 @@ fn decisions_beside_a_backup_are_whole_in_it() {
     let db = Options::new().workers(1).open(path("db".to_owned())).unwrap();
     let other = db.create_family("other", FamilyOptions::new()).unwrap();
     let (writer, is_done) = (db.clone(), Arc::new(AtomicBool::new(false)));
-    let stop = Arc::clone(&is_done);
+    let (stop, committed) = (Arc::clone(&is_done), Arc::new(AtomicU64::new(0)));
+    let done = Arc::clone(&committed);
     let writing = thread::spawn(move || {
         let mut count = 0_u32;
         while !stop.load(Ordering::Relaxed) {
@@ -311,14 +322,15 @@ fn decisions_beside_a_backup_are_whole_in_it() {
             transaction.family(&other).unwrap().put(key(count), b"").unwrap();
             transaction.prepare(count.to_be_bytes()).unwrap().commit().unwrap();
             count += 1;
+            done.store(count.into(), Ordering::Relaxed);
         }
-        count
     });
-    for _ in 0..12 {
+    for round in 0..12 {
         db.backup(path("backups".to_owned())).unwrap();
+        past(&writing, &committed, round);
     }
     is_done.store(true, Ordering::Relaxed);
-    assert!(writing.join().unwrap() > 12);
+    writing.join().unwrap();
     for number in 1..=12 {
         let target = path(format!("restored {number}"));
         Backups::new(path("backups".to_owned())).restore(Some(number), &target).unwrap();

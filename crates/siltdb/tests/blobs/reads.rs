@@ -3,7 +3,8 @@
 use crate::world::{THRESHOLD, blob_files, contents, fill, filled, key, open, options, value};
 use siltdb::{
     Action, Db, Event, FamilyOptions, Isolation, MergeOperator, Read, Result, SubscribeOptions,
-    WriteBatch, testing::MemFs,
+    WriteBatch,
+    testing::{CallKind, Fault, FaultError, FaultSpan, MemFs},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -172,6 +173,41 @@ fn a_change_feed_reports_whole_values_also_of_a_retained_log() {
     let db = options().open("db").unwrap();
     while db.run_job().unwrap() {}
     assert_eq!(reported(&db), expected);
+}
+
+/// A subscriber that pulls again after an error must not miss the commit that could not be read.
+#[test]
+fn a_feed_tells_a_commit_whose_value_could_not_be_read_at_first() {
+    let fs = MemFs::new();
+    let db = open(&fs);
+    fill(&db, 0..20, 1);
+    let expected: Vec<_> = filled(0..20, 1).into_iter().collect();
+    let (mut failed, mut nth) = (0, 1);
+    loop {
+        let fault =
+            Fault { kind: Some(CallKind::Read), nth, span: FaultSpan::Once, error: FaultError::Io };
+        let mut subscription = db.subscribe(&SubscribeOptions::new().from_oldest()).unwrap();
+        fs.set_fault(Some(fault));
+        let (mut told, mut errors) = (Vec::new(), 0);
+        loop {
+            match subscription.try_next() {
+                Ok(None) => break,
+                Ok(Some(Event::Commit(commit))) => {
+                    told.extend(commit.changes().map(|change| change.operation.key.to_vec()));
+                }
+                Ok(Some(event)) => panic!("read {nth}: {event:?}"),
+                Err(_) => errors += 1,
+            }
+        }
+        fs.set_fault(None);
+        assert!(told.iter().eq(expected.iter().map(|(key, _)| key)), "read {nth}: {told:?}");
+        failed += errors;
+        if errors == 0 {
+            break;
+        }
+        nth += 1;
+    }
+    assert!(failed > 20, "{failed} failed reads");
 }
 
 #[test]

@@ -50,11 +50,45 @@ fn a_dropped_family_gives_its_blob_files_back() {
     }
     db.flush().unwrap();
     db.drop_family("gone").unwrap();
+    // A handle keeps the files.
+    drop(family);
     fill(&db, 0..10, 1);
     db.flush().unwrap();
     settle(&db);
     assert!(bytes(&fs) < 100_000, "{} bytes", bytes(&fs));
     assert_eq!(contents(&db), filled(0..10, 1));
+}
+
+/// Through a snapshot, a dropped family can be read on, whatever is collected meanwhile.
+#[test]
+fn a_dropped_family_that_is_held_keeps_its_values_in_tables_and_in_memory() {
+    let fs = MemFs::new();
+    let db = open(&fs);
+    let family = db.create_family("gone", separating()).unwrap();
+    let in_memory = db.create_family("memory", separating()).unwrap();
+    for number in 0..100 {
+        family.put(key(number), value(number, 1, 1000)).unwrap();
+    }
+    db.flush().unwrap();
+    for number in 0..10 {
+        in_memory.put(key(number), value(number, 1, 1000)).unwrap();
+    }
+    let snapshot = db.snapshot();
+    db.drop_family("gone").unwrap();
+    db.drop_family("memory").unwrap();
+    for round in 1..4 {
+        fill(&db, 0..200, round);
+        settle(&db);
+        for (family, count) in [(&family, 100), (&in_memory, 10)] {
+            let view = snapshot.family(family).unwrap();
+            assert_eq!(contents(&view), filled(0..count, 1));
+        }
+    }
+    let held = bytes(&fs);
+    drop((family, in_memory, snapshot));
+    settle(&db);
+    assert!(bytes(&fs) + 100_000 < held, "{} of {held} bytes", bytes(&fs));
+    assert_eq!(contents(&db), filled(0..200, 3));
 }
 
 /// With the seeded fault `blob_collected_under_a_snapshot` the snapshot finds its values gone.
