@@ -243,8 +243,8 @@ fn a_backup_is_durable_once_it_is_made() {
     }
 }
 
-/// Waits until `writing` has made more than `count` commits, so that backups are beside commits also
-/// on a busy machine.
+/// Waits until `writing` has made more than `count` commits, so that backups are beside commits
+/// also on a busy machine.
 fn past(writing: &thread::JoinHandle<()>, committed: &AtomicU64, count: u64) {
     while committed.load(Ordering::Relaxed) <= count && !writing.is_finished() {
         thread::yield_now();
