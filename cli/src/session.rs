@@ -378,7 +378,9 @@ pub fn exists(path: &Path) -> Result<bool> {
 /// for that.
 fn is_about_operator(error: &Error) -> bool {
     error.kind() == ErrorKind::InvalidArgument
-        && error.message().starts_with("the family needs the merge operator")
+        && ["the family needs the merge operator", "the family needs the compaction filter"]
+            .iter()
+            .any(|message| error.message().starts_with(message))
 }
 
 /// A callback for each key and value that decides whether to continue.

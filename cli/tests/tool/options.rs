@@ -160,6 +160,41 @@ fn tables_are_counted_by_codec_and_zstd_without_its_feature_is_refused_by_name()
 }
 
 #[test]
+fn a_family_gets_a_prefix_extractor_and_filters_without_whole_keys() {
+    let place = Place::new();
+    place.ok(&["put", "db", "k", "v"]);
+    let create = ["families", "create", "db", "rows", "prefix_extractor=separator:/"];
+    place.ok(&[&create[..], &["whole_key_filter=false"]].concat());
+    let shown = place.ok(&["families", "options", "db", "rows"]);
+    assert!(shown.contains("prefix_extractor=separator:/\nwhole_key_filter=false\n"), "{shown}");
+    for key in ["a/1", "a/2", "b/1", "short"] {
+        place.ok(&["put", "db", key, "v", "--family", "rows"]);
+    }
+    place.ok(&["compact", "db"]);
+    let scan = |arguments: &[&str]| {
+        let scan = ["scan", "db", "--family", "rows", "--keys-only"];
+        place.ok(&[&scan[..], arguments].concat())
+    };
+    assert_eq!(scan(&["--prefix", "a/"]), "a/1\na/2\n");
+    assert_eq!(scan(&["--prefix", "c/"]), "");
+    assert_eq!(scan(&["--prefix", "s"]), "short\n");
+    assert_eq!(place.ok(&["get", "db", "short", "--family", "rows"]), "v\n");
+    place.ok(&["families", "options", "db", "rows", "prefix_extractor=fixed:1"]);
+    assert_eq!(scan(&["--prefix", "b"]), "b/1\n");
+    place
+        .run(&["families", "options", "db", "rows", "prefix_extractor=fixed:0"], 2)
+        .says(&["fixed:BYTES"]);
+    // The table that was written before says what its filter has.
+    let files = std::fs::read_dir(place.path("db")).expect("a database");
+    let names =
+        files.map(|file| file.expect("its files").file_name().into_string().expect("a name"));
+    let tables = names.filter(|name| name.ends_with(".table"));
+    let reports: Vec<_> =
+        tables.map(|name| place.ok(&["inspect", "table", &format!("db/{name}")])).collect();
+    assert!(reports.iter().any(|report| report.contains("separator:/, without whole keys")));
+}
+
+#[test]
 fn a_family_gets_a_compaction_strategy_by_name() {
     let place = filled();
     let strategy = |value: &str| {

@@ -3,6 +3,7 @@
 //! It reads and writes formats; it does not decide what is written when.
 #![forbid(unsafe_code)]
 
+pub mod filter_keys;
 pub mod options;
 pub mod fields;
 pub mod file_name;

@@ -3,6 +3,7 @@
 //! Options say how new bytes are written; what is on disk describes itself and is read whatever the
 //! options are.
 
+use crate::filter_keys::{FilterKeys, PrefixExtractor};
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     limits::BLOCK_BYTES,
@@ -169,6 +170,10 @@ pub struct TableOptions {
     /// Size of the dictionary that each table of [`Compression::Zstd`] is compressed with, in
     /// bytes, in [`DICTIONARY_BYTES`]; 0: none. Training takes a hundred times as much memory.
     pub dictionary_bytes: u32,
+    /// Which prefixes of keys the filter holds.
+    pub prefix_extractor: Option<PrefixExtractor>,
+    /// Whether the filter holds whole keys. Without an extractor it does in any case.
+    pub whole_key_filter: bool,
     /// How the blocks are found.
     pub kind: TableKind,
 }
@@ -180,12 +185,26 @@ impl Default for TableOptions {
             compression: Compression::default(),
             filter_bits_per_key: 10,
             dictionary_bytes: 0,
+            prefix_extractor: None,
+            whole_key_filter: true,
             kind: TableKind::default(),
         }
     }
 }
 
 impl TableOptions {
+    /// What of its keys the filter of a table holds.
+    #[must_use]
+    pub fn filter_keys(&self) -> FilterKeys {
+        match self.prefix_extractor {
+            Some(extractor) if self.filter_bits_per_key > 0 => match self.whole_key_filter {
+                true => FilterKeys::WholeAndPrefixes(extractor),
+                false => FilterKeys::Prefixes(extractor),
+            },
+            _ => FilterKeys::Whole,
+        }
+    }
+
     /// Checks that every option is in its range.
     ///
     /// # Errors
@@ -207,6 +226,7 @@ impl TableOptions {
             return Err(Error::invalid("dictionary_bytes out of range")
                 .with_mismatch(format_args!("0, or {DICTIONARY_BYTES:?}"), self.dictionary_bytes));
         }
+        self.prefix_extractor.map_or(Ok(()), |extractor| extractor.check())?;
         self.compression.check()
     }
 

@@ -19,6 +19,7 @@
 //!  10  logical bytes varint
 //!  11  length of the table varint
 //!  12  index kind varint: 1 block table, 2 B+tree table
+//!  13  filter keys; absent: whole keys
 //!  14  references to blob files, see [`BlobReferences`]; absent: there are none
 //!  64  creation time, ms since 1970, varint
 //!  65  key sketch
@@ -29,6 +30,7 @@
 use crate::{
     blob::BlobReferences,
     fields::{FieldList, FieldsWriter, StoredField, UnknownFields, read_fields},
+    filter_keys::FilterKeys,
     garbage::Garbage,
     key_sketch::KeySketch,
     options::TableKind,
@@ -170,6 +172,8 @@ pub struct TableMeta {
     pub file_bytes: u64,
     /// How its blocks are found.
     pub kind: TableKind,
+    /// What of its keys its filter holds.
+    pub filter_keys: FilterKeys,
     /// When it was written, in ms since 1970; 0 if that is not known.
     pub created_ms: u64,
     /// Drawn from the keys of the point entries.
@@ -182,10 +186,8 @@ pub struct TableMeta {
     pub unknown: UnknownFields,
 }
 
-const FIELDS: FieldList = FieldList {
-    of: "summary of a table",
-    reserved: &[(13, "prefix extractor"), (15, "compression dictionary")],
-};
+const FIELDS: FieldList =
+    FieldList { of: "summary of a table", reserved: &[(15, "compression dictionary")] };
 
 impl TableMeta {
     /// Appends the encoding to `out`.
@@ -205,6 +207,9 @@ impl TableMeta {
         fields.put_count(10, self.logical_bytes);
         fields.put_count(11, self.file_bytes);
         fields.put_number(12, self.kind.to_number());
+        if self.filter_keys != FilterKeys::Whole {
+            fields.put(13, |value| self.filter_keys.encode(value));
+        }
         if !self.blobs.is_empty() {
             fields.put(14, |value| self.blobs.encode(value));
         }
@@ -225,6 +230,7 @@ impl TableMeta {
         let (mut uid, mut range) = (None, None);
         let mut numbers = [0; 12];
         let (mut expiry_min_ms, mut kind, mut created_ms) = (None, None, 0);
+        let mut filter_keys = FilterKeys::Whole;
         let (mut key_sketch, mut garbage) = (KeySketch::default(), Garbage::default());
         let mut blobs = BlobReferences::default();
         let unknown = read_fields(&FIELDS, bytes, |tag, value| {
@@ -234,6 +240,7 @@ impl TableMeta {
                 3..=8 | 10..=11 => numbers[tag as usize] = value.varint()?,
                 9 => expiry_min_ms = Some(value.varint()?),
                 12 => kind = Some(decode_kind(value)?),
+                13 => filter_keys = FilterKeys::decode(value)?,
                 14 => blobs = BlobReferences::decode(value)?,
                 64 => created_ms = value.varint()?,
                 65 => key_sketch = KeySketch::decode(value)?,
@@ -257,6 +264,7 @@ impl TableMeta {
             logical_bytes: numbers[10],
             file_bytes: numbers[11],
             kind: kind.ok_or_else(missing)?,
+            filter_keys,
             created_ms,
             key_sketch,
             garbage,

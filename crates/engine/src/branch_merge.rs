@@ -28,6 +28,7 @@ use crate::{
     locks::{Writer, writes_of},
     log::sequencer::Reservation,
     options::Durability,
+    read::begin_snapshot,
 };
 use siltdb_base::{
     error::{Error, Result},
@@ -165,7 +166,7 @@ pub fn merge_branch(
     // Under the lock no merge is between its bases and its commit, so the snapshot has both.
     let changing = lock(&database.catalog.changing_io);
     let families = database.catalog.families.load();
-    let at = database.snapshots.take(|| database.log.publisher.published());
+    let at = begin_snapshot(database);
     drop(changing);
     let lineage = lineage(families.branches(), from, into)?;
     let merged = merged_families(database, (from, into), &lineage.record, request)?;

@@ -8,7 +8,10 @@ pub mod manifest;
 
 use crate::catalog::{family::Families, id_allocator::IdAllocator, manifest::Manifest};
 use siltdb_base::{id::FileNumber, sync::lock};
-use siltdb_tree::{files::open_files::OpenFiles, merge_operator::MergeOperator};
+use siltdb_tree::{
+    compaction_filter::CompactionFilters, files::open_files::OpenFiles,
+    merge_operator::MergeOperator,
+};
 use std::{
     collections::BTreeSet,
     sync::{Arc, Mutex},
@@ -25,6 +28,8 @@ pub struct Catalog {
     pub files: Arc<OpenFiles>,
     /// The merge operators given at open. A family that is created brings its own.
     pub operators: Vec<Arc<dyn MergeOperator>>,
+    /// The compaction filters given at open or with the options of a family.
+    pub filters: CompactionFilters,
     /// Hands out the ids of files, families and tables.
     pub ids: IdAllocator,
     /// The manifest. Held while an edit is made durable and applied.
@@ -42,12 +47,12 @@ impl Catalog {
     pub fn new(
         families: Families,
         files: Arc<OpenFiles>,
-        operators: Vec<Arc<dyn MergeOperator>>,
+        (operators, filters): (Vec<Arc<dyn MergeOperator>>, CompactionFilters),
         (ids, manifest): (IdAllocator, Manifest),
     ) -> Self {
         let (manifest_io, changing_io) = (Mutex::new(manifest), Mutex::default());
         let obsolete = Mutex::default();
-        Self { families, files, operators, ids, manifest_io, changing_io, obsolete }
+        Self { families, files, operators, filters, ids, manifest_io, changing_io, obsolete }
     }
 
     /// Notes that no version refers to `files` any more.

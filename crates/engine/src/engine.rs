@@ -31,7 +31,7 @@ use crate::{
     own_writes::IndexedWrites,
     prepared,
     prepared_set::Undecided,
-    read::ReadRange,
+    read::{ReadRange, begin_snapshot},
     scrub,
     snapshots::LiveSnapshot,
 };
@@ -293,7 +293,7 @@ impl Engine {
     /// Registers a snapshot of the present state.
     #[must_use]
     pub fn snapshot(&self) -> LiveSnapshot {
-        self.snapshots.take(|| self.log.publisher.published())
+        begin_snapshot(self)
     }
 
     /// The family with this id.

@@ -22,11 +22,12 @@ pub fn other_key_order(now: &str, given: &str) -> Error {
 }
 
 /// Sets the options of a family. Durable on return. Without a merge operator or a key order in
-/// `options` the family keeps its own.
+/// `options` the family keeps its own. Without a compaction filter it has none from now on.
 ///
 /// # Errors
-/// `InvalidArgument`, if an option is out of its range, or the family has another merge operator or
-/// key order; `Unsupported`, for a codec that this build cannot write; `NotFound`, if the family
+/// `InvalidArgument`, if an option is out of its range, the family has another merge operator or
+/// key order, or the options name a compaction filter that was not given; `Unsupported`, for a
+/// codec that this build cannot write; `NotFound`, if the family
 /// was dropped; as [`install`](crate::install::install).
 pub fn change_options(
     database: &Database,
@@ -36,6 +37,7 @@ pub fn change_options(
     database.health.check()?;
     let _changing = lock(&database.catalog.changing_io);
     family.check()?;
+    database.catalog.filters.learn(options.compaction_filter.as_ref())?;
     let now = family.tree.options();
     let operator = match (&now.merge_operator, options.merge_operator) {
         (Some(now), Some(given)) if now.name() != given.name() => {
@@ -57,7 +59,15 @@ pub fn change_options(
     options.check_writable()?;
     let manifest = lock(&database.catalog.manifest_io);
     let changes = vec![options_change(family.id, &options)];
+    let filter = |options: &TreeOptions| -> Option<String> {
+        options.compaction_filter.as_ref().map(|filter| filter.name().to_owned())
+    };
+    let is_filtered_otherwise = filter(&now) != filter(&options);
     install_with(database, manifest, (changes, None), operator.as_slice())?;
+    if is_filtered_otherwise {
+        // Some may have been folded onto values that a filter has dropped.
+        family.tree.folds().clear();
+    }
     // A level may exceed its new size limit.
     database.background.work.raise();
     Ok(())

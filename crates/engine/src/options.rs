@@ -8,7 +8,11 @@ use siltdb_base::{
     fs::{Fs, LogIo, ReadIo, os::OsFs},
 };
 use siltdb_disk::{cache::TableMemory, log::recover::RecoveryMode};
-use siltdb_tree::{merge_operator::MergeOperator, options::TreeOptions};
+use siltdb_tree::{
+    compaction_filter::{CompactionFilter, CompactionFilters},
+    merge_operator::MergeOperator,
+    options::TreeOptions,
+};
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 /// What a commit waits for before it returns, and so what it survives.
@@ -125,6 +129,8 @@ pub struct EngineOptions {
     pub tree: TreeOptions,
     /// Merge operators that stored families may name, besides that of `tree`.
     pub merge_operators: Vec<Arc<dyn MergeOperator>>,
+    /// Compaction filters that stored families may name, besides that of `tree`.
+    pub compaction_filters: Vec<Arc<dyn CompactionFilter>>,
     /// The file system.
     pub fs: Arc<dyn Fs>,
     /// The clock.
@@ -159,6 +165,7 @@ impl Default for EngineOptions {
             recovery: RecoveryMode::default(),
             tree: TreeOptions::default(),
             merge_operators: Vec::new(),
+            compaction_filters: Vec::new(),
             fs: Arc::new(OsFs),
             clock: Arc::new(SystemClock::default()),
             seed: None,
@@ -234,6 +241,16 @@ impl EngineOptions {
     #[must_use]
     pub fn operators(&self) -> Vec<Arc<dyn MergeOperator>> {
         self.merge_operators.iter().chain(&self.tree.merge_operator).cloned().collect()
+    }
+
+    /// All compaction filters given.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, if the options of the default family name one that was not given.
+    pub fn filters(&self) -> Result<CompactionFilters> {
+        let filters = CompactionFilters::new(self.compaction_filters.clone());
+        filters.learn(self.tree.compaction_filter.as_ref())?;
+        Ok(filters)
     }
 
     /// The size at which a generation is frozen, in bytes: `memtable_bytes`, but at most what

@@ -4,7 +4,12 @@
 //! first, then reads the published sequence number. In this order everything up to the number is in
 //! the view.
 
-use crate::{catalog::family::FamilyData, database::Database};
+use crate::{
+    blobs::SourceOfPinned,
+    catalog::family::FamilyData,
+    database::Database,
+    snapshots::{KeptView, LiveSnapshot},
+};
 use arc_swap::Guard;
 use siltdb_base::{
     clock::Clock,
@@ -106,21 +111,23 @@ impl PinnedReader {
         family: &FamilyData,
         sequence: Option<SequenceNumber>,
     ) -> Result<Self> {
-        let pin = || pin(database, family, sequence);
-        let pinned = database.blobs.pin_with(pin, || family.kept_blobs())?;
-        let ((view, snapshot), blobs) = pinned;
+        let PinnedView { view, snapshot, blobs, is_kept } =
+            pin_with_blobs(database, family, sequence)?;
+        let options = family.tree.options();
+        // What readers remember may differ from what a snapshot sees of values that were filtered.
+        let is_stable = options.compaction_filter.is_none() && !is_kept;
         let reader = TreeReader {
             snapshot,
             clock: Arc::clone(&database.options.clock),
-            operator: family.tree.options().merge_operator.clone(),
+            operator: options.merge_operator.clone(),
             blobs,
             fetch: Fetch::Values,
-            empty_ranges: Some(Arc::clone(family.tree.empty_ranges())),
+            empty_ranges: is_stable.then(|| Arc::clone(family.tree.empty_ranges())),
             sequence_lock: Some(database.log.sequencer.sequence_lock()),
-            folds: Some(Arc::clone(family.tree.folds())),
+            folds: is_stable.then(|| Arc::clone(family.tree.folds())),
             own: None,
         };
-        Ok(Self { view: Guard::into_inner(view), reader })
+        Ok(Self { view, reader })
     }
 
     /// The same reader with the writes of `own` as the newest.
@@ -217,20 +224,27 @@ pub fn get<R>(
     sequence: Option<SequenceNumber>,
     look: impl FnOnce(Pinnable<'_>) -> R,
 ) -> Result<Option<R>> {
+    if sequence.is_some_and(|sequence| is_kept(database, family, sequence)) {
+        return look_in_snapshot(database, family, (key, sequence), look);
+    }
     let (mut look, mut tries) = (Some(look), 0);
     loop {
         // Before the view is pinned: a dropped family does not change, so it keeps all of its view.
         let kept = if tries == 0 { None } else { family.kept_blobs() };
         let (view, snapshot) = pin(database, family, sequence)?;
         let options = OnceCell::new();
-        let resolver = || Resolver {
-            now_ms: database.options.clock.wall_ms(),
-            operator: options.get_or_init(|| family.tree.peek_options()).merge_operator.as_deref(),
-            blobs: Some(match kept {
-                None => &*database.blobs,
-                Some(kept) => kept,
-            }),
-            folds: Some(family.tree.folds()),
+        let resolver = || {
+            let options = options.get_or_init(|| family.tree.peek_options());
+            Resolver {
+                now_ms: database.options.clock.wall_ms(),
+                operator: options.merge_operator.as_deref(),
+                blobs: Some(match kept {
+                    None => &*database.blobs,
+                    Some(kept) => kept,
+                }),
+                // As in `PinnedReader::new`.
+                folds: options.compaction_filter.is_none().then(|| &**family.tree.folds()),
+            }
         };
         let look = |value: Pinnable<'_>| look.take().expect("a value is found once")(value);
         match view.get(key, snapshot, resolver, look) {
@@ -241,8 +255,44 @@ pub fn get<R>(
     }
 }
 
+/// What a reader has pinned.
+pub(crate) struct PinnedView {
+    /// Memtables and tables.
+    pub(crate) view: Arc<View>,
+    /// What is read of them.
+    pub(crate) snapshot: SequenceNumber,
+    /// The blob files that they refer to, if there are any.
+    blobs: SourceOfPinned,
+    /// Whether a snapshot keeps the view.
+    is_kept: bool,
+}
+
+/// Pins a view with the blob files that it refers to: the one that a snapshot keeps, else that of
+/// now.
+pub(crate) fn pin_with_blobs(
+    database: &Database,
+    family: &FamilyData,
+    sequence: Option<SequenceNumber>,
+) -> Result<PinnedView> {
+    if let Some(snapshot) = sequence
+        && let Some(KeptView { view, blobs }) = database.snapshots.kept_view(snapshot, family.id)
+    {
+        database.health.check_open()?;
+        return Ok(PinnedView { view, snapshot, blobs, is_kept: true });
+    }
+    let pin = || pin(database, family, sequence);
+    let pinned = database.blobs.pin_with(pin, || family.kept_blobs())?;
+    let ((view, snapshot), blobs) = pinned;
+    Ok(PinnedView { view: Guard::into_inner(view), snapshot, blobs, is_kept: false })
+}
+
 #[inline]
-pub(crate) fn pin(
+fn is_kept(database: &Database, family: &FamilyData, sequence: SequenceNumber) -> bool {
+    database.snapshots.kept_view(sequence, family.id).is_some()
+}
+
+#[inline]
+fn pin(
     database: &Database,
     family: &FamilyData,
     sequence: Option<SequenceNumber>,
@@ -254,6 +304,51 @@ pub(crate) fn pin(
             family.check()?;
             Ok(family.tree.pin(|| database.log.publisher.published()))
         }
+    }
+}
+
+/// As [`get`], in a snapshot while a view is kept for any.
+#[cold]
+fn look_in_snapshot<R>(
+    database: &Database,
+    family: &FamilyData,
+    (key, sequence): (&[u8], Option<SequenceNumber>),
+    look: impl FnOnce(Pinnable<'_>) -> R,
+) -> Result<Option<R>> {
+    PinnedReader::new(database, family, sequence)?.look(key, look)
+}
+
+/// Registers a snapshot of the present. It keeps its views of families that are being filtered,
+/// because the compactions at work do not know of it.
+#[must_use]
+pub fn begin_snapshot(database: &Database) -> LiveSnapshot {
+    let snapshot = database.snapshots.take(|| database.log.publisher.published());
+    keep_views(database, &snapshot);
+    snapshot
+}
+
+/// As [`begin_snapshot`], at `sequence`.
+///
+/// # Errors
+/// As [`Snapshots::take_at`](crate::snapshots::Snapshots::take_at).
+pub fn begin_snapshot_at(database: &Database, sequence: SequenceNumber) -> Result<LiveSnapshot> {
+    let published = || database.log.publisher.published();
+    let snapshot = database.snapshots.take_at(sequence, published)?;
+    keep_views(database, &snapshot);
+    Ok(snapshot)
+}
+
+fn keep_views(database: &Database, snapshot: &LiveSnapshot) {
+    if !database.catalog.filters.are_given() || cfg!(seeded_fault = "filtered_under_a_snapshot") {
+        return;
+    }
+    let families = database.catalog.families.load();
+    let filtering = database.snapshots.filtering();
+    for family in filtering.into_iter().filter_map(|id| families.get(id)) {
+        let pin = || Ok(Guard::into_inner(family.tree.view()));
+        let pinned = database.blobs.pin_with(pin, || family.kept_blobs());
+        let Ok((view, blobs)) = pinned else { continue };
+        database.snapshots.keep_view(snapshot, family.id, KeptView { view, blobs });
     }
 }
 

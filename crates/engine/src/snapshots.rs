@@ -2,15 +2,24 @@
 //!
 //! The list pins no memory: flushes and compactions keep what the listed snapshots can see, and
 //! what can be seen from the floor on. It does not make a floor durable.
+//!
+//! A compaction with a filter is the exception. One that is under way when a snapshot is taken may
+//! drop what the snapshot sees, because it does not know of it. So the list keeps the view that the
+//! snapshot had of the family when it was taken.
 
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
-    id::SequenceNumber,
+    id::{FamilyId, SequenceNumber},
     sync::lock,
 };
+use siltdb_tree::read::{view::View, visible::resolve::BlobSource};
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    fmt,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 /// The registry of live snapshots.
@@ -25,17 +34,41 @@ use std::{
 ///    a present number that is not above the floor.
 /// 4. While there is a [`Removal`], no snapshot and no floor begins. None that exists sees what is
 ///    being removed.
+/// 5. A compaction with a filter is noted by `begin_filtering` before it captures the list. A
+///    snapshot looks at `filtering` after it is in the list. So the compaction knows the snapshot,
+///    or the snapshot keeps a view.
 #[derive(Debug, Default)]
 pub struct Snapshots {
     known: Mutex<Known>,
     /// A removal has ended.
     removed: Condvar,
+    /// How many views are kept.
+    kept: AtomicUsize,
+}
+
+/// What snapshots read of a family that was being filtered when they were taken.
+#[derive(Clone)]
+pub struct KeptView {
+    /// Memtables and tables.
+    pub view: Arc<View>,
+    /// The blob files that they refer to, if there are any.
+    pub blobs: Option<Arc<dyn BlobSource>>,
+}
+
+impl fmt::Debug for KeptView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeptView").finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug, Default)]
 struct Known {
     /// How many snapshots read at each number.
     live: BTreeMap<SequenceNumber, usize>,
+    /// How many compactions of a family show values to a filter.
+    filtering: BTreeMap<FamilyId, usize>,
+    /// What snapshots read of families that were being filtered when they were taken.
+    views: BTreeMap<(SequenceNumber, FamilyId), KeptView>,
     /// The retention floor.
     floor: Option<SequenceNumber>,
     /// How many removals are being installed.
@@ -68,6 +101,22 @@ impl Known {
         *self.live.entry(sequence).or_insert(0) += 1;
         LiveSnapshot { sequence, registry: Arc::clone(registry) }
     }
+
+    /// Ends a snapshot at `sequence`. Returns the views that no snapshot needs any more.
+    fn release(&mut self, sequence: SequenceNumber) -> Vec<KeptView> {
+        let Some(count) = self.live.get_mut(&sequence) else { return Vec::new() };
+        *count -= 1;
+        if *count > 0 {
+            return Vec::new();
+        }
+        self.live.remove(&sequence);
+        if self.views.is_empty() {
+            return Vec::new();
+        }
+        let all = (sequence, FamilyId(0))..=(sequence, FamilyId(u32::MAX));
+        let kept: Vec<_> = self.views.range(all).map(|(key, _)| *key).collect();
+        kept.iter().filter_map(|key| self.views.remove(key)).collect()
+    }
 }
 
 /// What must stay readable.
@@ -75,6 +124,8 @@ impl Known {
 pub struct Retained {
     /// The live snapshots and the present, ascending.
     pub sequences: Vec<SequenceNumber>,
+    /// The newest live snapshot, which may be at the present.
+    pub newest_snapshot: Option<SequenceNumber>,
     /// The retention floor: every number from there on.
     pub all_from: Option<SequenceNumber>,
 }
@@ -140,10 +191,42 @@ impl Snapshots {
         let known = lock(&self.known);
         let present = present();
         let mut sequences: Vec<_> = known.live.keys().copied().collect();
+        let newest_snapshot = sequences.last().copied();
         if sequences.last() != Some(&present) {
             sequences.push(present);
         }
-        Retained { sequences, all_from: known.floor }
+        Retained { sequences, newest_snapshot, all_from: known.floor }
+    }
+
+    /// Notes a compaction of `family` that shows values to a filter, until the guard is dropped. To
+    /// be called before [`Snapshots::retained`] for this compaction.
+    pub(crate) fn begin_filtering(&self, family: FamilyId) -> Filtering<'_> {
+        *lock(&self.known).filtering.entry(family).or_insert(0) += 1;
+        Filtering { registry: self, family }
+    }
+
+    /// The families of which a compaction shows values to a filter.
+    pub(crate) fn filtering(&self) -> Vec<FamilyId> {
+        lock(&self.known).filtering.keys().copied().collect()
+    }
+
+    /// Keeps `view` as what all snapshots at the number of `snapshot` read of a family, unless
+    /// another one is kept.
+    pub(crate) fn keep_view(&self, snapshot: &LiveSnapshot, family: FamilyId, view: KeptView) {
+        let mut known = lock(&self.known);
+        known.views.entry((snapshot.sequence, family)).or_insert(view);
+        // Release: pairs with `kept_view`.
+        self.kept.store(known.views.len(), Ordering::Release);
+    }
+
+    /// The view by which all snapshots at `sequence` read a family, if one is kept.
+    #[inline]
+    pub(crate) fn kept_view(&self, sequence: SequenceNumber, family: FamilyId) -> Option<KeptView> {
+        // Acquire: a snapshot that keeps a view is handed out after that is kept.
+        if self.kept.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        lock(&self.known).views.get(&(sequence, family)).cloned()
     }
 
     /// The number of live snapshots.
@@ -203,6 +286,26 @@ impl Drop for Removal<'_> {
     }
 }
 
+/// A compaction that shows values to a filter.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Filtering<'a> {
+    registry: &'a Snapshots,
+    family: FamilyId,
+}
+
+impl Drop for Filtering<'_> {
+    fn drop(&mut self) {
+        let mut known = lock(&self.registry.known);
+        if let Some(count) = known.filtering.get_mut(&self.family) {
+            *count -= 1;
+            if *count == 0 {
+                known.filtering.remove(&self.family);
+            }
+        }
+    }
+}
+
 /// A registered snapshot. Dropping it ends its retention.
 #[derive(Debug)]
 pub struct LiveSnapshot {
@@ -221,12 +324,11 @@ impl LiveSnapshot {
 impl Drop for LiveSnapshot {
     fn drop(&mut self) {
         let mut known = lock(&self.registry.known);
-        if let Some(count) = known.live.get_mut(&self.sequence) {
-            *count -= 1;
-            if *count == 0 {
-                known.live.remove(&self.sequence);
-            }
-        }
+        let views = known.release(self.sequence);
+        self.registry.kept.store(known.views.len(), Ordering::Release);
+        drop(known);
+        // The memory of a view may be much, so it is freed without the lock.
+        drop(views);
     }
 }
 

@@ -76,6 +76,10 @@ pub struct Stats {
     pub cache_misses: u64,
     /// The memory of indexes and filters of open tables, in bytes.
     pub index_bytes: u64,
+    /// How often a walk within one prefix asked the filter of a table about it.
+    pub prefix_filter_checks: u64,
+    /// How often the filter said that the table has no key of the prefix, so that it was not read.
+    pub prefix_filter_skips: u64,
     /// The memory of the whole database by part.
     pub memory: MemoryStats,
     /// The number of syncs of the log.
@@ -93,6 +97,13 @@ pub struct Stats {
     pub dropped_tables: u64,
     /// The number of compactions since the database was opened that only freed space.
     pub space_compactions: u64,
+    /// The number of values that compaction filters dropped since the database was opened.
+    pub filter_drops: u64,
+    /// The number of values that they changed.
+    pub filter_changes: u64,
+    /// The number of their decisions that failed, so that the value stayed: after a panic, or with
+    /// a value longer than values may be.
+    pub filter_failures: u64,
     /// The number of tables that moved to another tier since the database was opened.
     pub moved_tables: u64,
     /// The size of these tables, in bytes.
@@ -125,6 +136,8 @@ impl Database {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (counters, waits) = (&self.counters, &self.backpressure.waits);
         let cache = self.memory.cache.stats();
+        let prefixes = self.catalog.files.prefixes.counts();
+        let filtered = self.catalog.filters.counts();
         let mut stats = Stats {
             sequence: self.log.publisher.published().0,
             snapshots: self.snapshots.count() as u64,
@@ -140,6 +153,8 @@ impl Database {
             cache_hits: cache.hits,
             cache_misses: cache.misses,
             index_bytes: self.memory.budget.used(Part::Tables) as u64,
+            prefix_filter_checks: prefixes.asked,
+            prefix_filter_skips: prefixes.skipped,
             memory: self.memory.stats(),
             log_syncs: self.log.wal.syncs(),
             flushes: count(&counters.flushes),
@@ -148,6 +163,9 @@ impl Database {
             compacted_bytes: count(&counters.compacted_bytes),
             dropped_tables: count(&counters.dropped_tables),
             space_compactions: count(&counters.space_compactions),
+            filter_drops: filtered.dropped,
+            filter_changes: filtered.changed,
+            filter_failures: filtered.failed,
             moved_tables: count(&counters.moved_tables),
             moved_bytes: count(&counters.moved_bytes),
             delayed_ms: count(&waits.delayed_ns) / 1_000_000,
@@ -256,6 +274,8 @@ impl Stats {
             ("cache_hits", self.cache_hits),
             ("cache_misses", self.cache_misses),
             ("index_bytes", self.index_bytes),
+            ("prefix_filter_checks", self.prefix_filter_checks),
+            ("prefix_filter_skips", self.prefix_filter_skips),
             ("memory_budget", self.memory.budget),
             ("memory_bytes", self.memory.total()),
             ("log_syncs", self.log_syncs),
@@ -265,6 +285,9 @@ impl Stats {
             ("compacted_bytes", self.compacted_bytes),
             ("dropped_tables", self.dropped_tables),
             ("space_compactions", self.space_compactions),
+            ("filter_drops", self.filter_drops),
+            ("filter_changes", self.filter_changes),
+            ("filter_failures", self.filter_failures),
             ("moved_tables", self.moved_tables),
             ("moved_bytes", self.moved_bytes),
             ("delayed_ms", self.delayed_ms),

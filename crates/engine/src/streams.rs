@@ -128,7 +128,7 @@ pub fn get_stream(
     key: &[u8],
     sequence: Option<SequenceNumber>,
 ) -> Result<Option<ValueStream>> {
-    let (view, snapshot) = read::pin(database, family, sequence)?;
+    let pinned = read::pin_with_blobs(database, family, sequence)?;
     let noted = Noted::default();
     // Without an operator, operands are an error.
     let resolver = || Resolver {
@@ -137,7 +137,7 @@ pub fn get_stream(
         blobs: Some(&noted),
         folds: None,
     };
-    let found = view.get(key, snapshot, resolver, |value| value.pin());
+    let found = pinned.view.get(key, pinned.snapshot, resolver, |value| value.pin());
     let pointer = *lock(&noted.pointer);
     let raw = pointer.filter(|pointer| pointer.codec == Codec::Raw as u8);
     let source = match (found, raw) {

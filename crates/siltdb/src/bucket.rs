@@ -215,7 +215,7 @@ impl<S: ReadSource> Bucket<S> {
         self.walk(&range, Fetch::Values)
     }
 
-    /// Counts the keys in a range by iterating over them.
+    /// Counts the keys in a range by iterating over them, without their values.
     ///
     /// # Errors
     /// As [`Bucket::get`].

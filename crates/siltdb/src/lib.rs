@@ -153,6 +153,7 @@ pub struct Readme;
 #[doc = include_str!("../../../docs/key-orders.md")]
 #[doc = include_str!("../../../docs/operations.md")]
 #[doc = include_str!("../../../docs/bulk.md")]
+#[doc = include_str!("../../../docs/compaction-filters.md")]
 #[doc = include_str!("../../../docs/tiers.md")]
 #[doc = include_str!("../../../docs/two-phase-commit.md")]
 #[doc = include_str!("../../../docs/coming-from/rocksdb.md")]
@@ -181,8 +182,9 @@ pub use key_range::KeyRange;
 pub use key_types::{Caseless, KeyForm, KeyPrefix, LittleEndian};
 pub use operation::{Action, Operation, Operations};
 pub use options::{
-    CompactionStrategy, Compression, Create, Durability, FamilyOptions, LogIo, MergeOperator,
-    Options, ReadIo, RecoveryMode, TableKind,
+    CompactionFilter, CompactionStrategy, Compression, Create, Durability, FamilyOptions,
+    FilterDecision, FilteredEntry, LogIo, MergeOperator, Options, PrefixExtractor, ReadIo,
+    RecoveryMode, TableKind,
 };
 pub use read::Read;
 pub use read_options::ReadOptions;

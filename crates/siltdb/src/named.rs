@@ -1,12 +1,12 @@
 //! Options by name, as text: for command lines, configuration files and bindings.
 //!
-//! An option has the name of its method. Options that are code (merge operators, file system,
-//! clock) have no name.
+//! An option has the name of its method. Options that are code (merge operators, compaction
+//! filters, file system, clock) have no name.
 
 use crate::key_order::KeyOrder;
 use crate::options::{
-    CompactionStrategy, Compression, Create, Durability, FamilyOptions, LogIo, Options, ReadIo,
-    RecoveryMode, TableKind,
+    CompactionStrategy, Compression, Create, Durability, FamilyOptions, LogIo, Options,
+    PrefixExtractor, ReadIo, RecoveryMode, TableKind,
 };
 use siltdb_base::error::{Error, Result};
 use siltdb_engine::options::Access;
@@ -79,6 +79,10 @@ const FAMILY_OPTIONS: &[Named<FamilyOptions>] = options! {
     "table_kind", "block or btree", tree.table.kind, word(TABLE_KINDS), word_of(TABLE_KINDS);
     "block_bytes", BYTES, tree.table.block_bytes, bytes, usize::to_string;
     "filter_bits_per_key", NUMBER, tree.table.filter_bits_per_key, number, u32::to_string;
+    "prefix_extractor", "fixed:BYTES, separator:BYTE, separator:BYTE:COUNT or none",
+        tree.table.prefix_extractor, extractor, extractor_text;
+    "whole_key_filter", "true or false",
+        tree.table.whole_key_filter, number, bool::to_string;
     "table_bytes", BYTES, tree.table_bytes_target, bytes, u64::to_string;
     "base_level_bytes", BYTES, tree.base_level_bytes, bytes, u64::to_string;
     "level_size_ratio", NUMBER, tree.level_size_ratio, number, u32::to_string;
@@ -229,6 +233,12 @@ impl FamilyOptions {
     pub fn merge_operator_name(&self) -> Option<&str> {
         self.tree.merge_operator.as_ref().map(|operator| operator.name())
     }
+
+    /// Returns the name of the compaction filter; `None` without one.
+    #[must_use]
+    pub fn compaction_filter_name(&self) -> Option<&str> {
+        self.tree.compaction_filter.as_ref().map(|filter| filter.name())
+    }
 }
 
 fn entries<T>(of: &T, all: &'static [Named<T>]) -> impl Iterator<Item = (&'static str, String)> {
@@ -355,6 +365,17 @@ fn durability(text: &str) -> Option<Durability> {
             ms => Durability::Interval(Duration::from_millis(ms)),
         },
     })
+}
+
+fn extractor(text: &str) -> Option<Option<PrefixExtractor>> {
+    match text {
+        "none" => Some(None),
+        text => text.parse().ok().map(Some),
+    }
+}
+
+fn extractor_text(extractor: &Option<PrefixExtractor>) -> String {
+    extractor.map_or_else(|| "none".to_owned(), |extractor| extractor.to_string())
 }
 
 fn strategy(text: &str) -> Option<CompactionStrategy> {

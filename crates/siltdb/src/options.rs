@@ -2,6 +2,7 @@
 //!
 //! These are builders only: the calls that use them check the ranges.
 
+mod filters;
 mod levels;
 
 use crate::{key_order::KeyOrder, source::whole_ms};
@@ -12,10 +13,12 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 pub use siltdb_base::fs::{LogIo, ReadIo};
 pub use siltdb_disk::{
+    filter_keys::PrefixExtractor,
     log::recover::RecoveryMode,
     options::{Compression, TableKind},
 };
 pub use siltdb_engine::options::{Create, Durability};
+pub use siltdb_tree::compaction_filter::{CompactionFilter, FilterDecision, FilteredEntry};
 pub use siltdb_tree::{merge_operator::MergeOperator, strategy::CompactionStrategy};
 
 /// Options for opening a database.
@@ -255,6 +258,14 @@ impl Options {
     #[must_use]
     pub fn merge_operator(mut self, operator: Arc<dyn MergeOperator>) -> Self {
         self.engine.merge_operators.push(operator);
+        self
+    }
+
+    /// A compaction filter that families of the database may name. Every opening for writing
+    /// provides one for each name. It does not give a filter to a family without one.
+    #[must_use]
+    pub fn compaction_filter(mut self, filter: Arc<dyn CompactionFilter>) -> Self {
+        self.engine.compaction_filters.push(filter);
         self
     }
 

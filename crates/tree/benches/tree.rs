@@ -15,6 +15,7 @@ use siltdb_base::{
 use siltdb_disk::cache::{Cache, TableMemory};
 use siltdb_memtable::arena::{ArenaOptions, ArenaPool};
 use siltdb_tree::{
+    compaction_filter::CompactionFilters,
     files::open_files::OpenFiles,
     memory::Generation,
     options::TreeOptions,
@@ -22,6 +23,7 @@ use siltdb_tree::{
     planning::plan::PlanKind,
     read::visible::{bounds::Bounds, reader::Reader, resolve::Resolver},
     retain::stripes::Stripes,
+    rewrite::compact::FilterSources,
     rewrite::flush::Flush,
     rewrite::job::{JobContext, JobOutput},
     tree::Tree,
@@ -153,7 +155,9 @@ impl Bench {
                 PlanKind::TrivialMove | PlanKind::DeleteOnly => plan.edit_changes(FamilyId(0)),
                 PlanKind::Rewrite => {
                     let stripes = Stripes::new(&[], self.present());
-                    let merge = self.tree.compaction(plan.clone(), stripes, 1);
+                    let filters = CompactionFilters::default();
+                    let sources = FilterSources { filters: &filters, blobs: None };
+                    let merge = self.tree.compaction(plan.clone(), |_| stripes, (1, sources));
                     let merge = merge.expect("memory can be read");
                     self.job(|context| merge.run(context).expect("memory takes files")).changes
                 }

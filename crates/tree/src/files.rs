@@ -3,6 +3,7 @@
 pub mod table_file;
 pub mod table_store;
 mod key_slice;
+pub mod prefix_counters;
 pub mod open_files;
 pub mod stack;
 pub mod level;

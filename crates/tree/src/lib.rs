@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod merge_operator;
+pub mod compaction_filter;
 pub mod strategy;
 pub mod options;
 pub mod memory;

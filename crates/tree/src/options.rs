@@ -17,12 +17,15 @@
 //! 8    base level bytes varint
 //! 9    tombstone percent trigger varint
 //! 10   key order, a name; `bytewise` without one
+//! 11   prefix extractor; absent: none
 //! 12   value threshold varint; absent: no value is separated
 //! 13   table kind varint: 2 B+tree; absent: block
 //! 14   compaction strategy u8: 1 tiered, 2 FIFO; absent: leveled
+//! 15   name of the compaction filter, UTF-8; absent: none
 //! 16   dictionary bytes varint
 //! 17   cold from level varint; absent: all tables are hot
 //! 19   TTL in ms varint; absent without one
+//! 20   1 u8: filters without whole keys; absent: with them
 //! 21   blob files: | bytes of a file varint | garbage percent trigger varint |
 //! 22   tiered: runs varint; FIFO: bytes varint
 //! 23   tiered: space percent varint; FIFO: age in ms varint, 0 for none
@@ -33,6 +36,7 @@
 //! ```
 
 use crate::{
+    compaction_filter::NamedFilter,
     merge_operator::{MergeOperator, not_given},
     strategy::{CompactionStrategy, FIFO_AGE, FIFO_BYTES, SPACE_PERCENT, TIERED_RUNS},
 };
@@ -43,6 +47,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     fields::{FieldList, FieldsWriter, StoredField, UnknownFields, read_fields},
+    filter_keys::PrefixExtractor,
     options::{Compression, DICTIONARY_BYTES, TableKind, TableOptions},
 };
 use std::{ops::RangeInclusive, sync::Arc, time::Duration};
@@ -90,10 +95,7 @@ pub const BLOB_GARBAGE_PERCENT_TRIGGER: RangeInclusive<u32> = 1..=101;
 /// The default of [`TreeOptions::garbage_percent_trigger`].
 const GARBAGE_PERCENT: u32 = 18;
 
-const FIELDS: FieldList = FieldList {
-    of: "family options",
-    reserved: &[(11, "prefix extractor"), (15, "compaction filter"), (18, "encryption")],
-};
+const FIELDS: FieldList = FieldList { of: "family options", reserved: &[(18, "encryption")] };
 
 /// The name of the order of keys without an encoding: that of their bytes.
 pub const BYTEWISE: &str = "bytewise";
@@ -120,6 +122,8 @@ pub struct TreeOptions {
     pub filter_bits_per_level: Vec<u32>,
     /// What merge operands mean; without one, merging is refused.
     pub merge_operator: Option<Arc<dyn MergeOperator>>,
+    /// What compactions ask about values.
+    pub compaction_filter: Option<NamedFilter>,
     /// How many times larger a level is than the one above it, in [`LEVEL_SIZE_RATIO`].
     pub level_size_ratio: u32,
     /// Runs in level 0 that call for a compaction, in [`LEVEL0_RUNS_TRIGGER`].
@@ -166,6 +170,7 @@ impl Default for TreeOptions {
             compression_per_level: Vec::new(),
             filter_bits_per_level: Vec::new(),
             merge_operator: None,
+            compaction_filter: None,
             level_size_ratio: 10,
             level0_runs_trigger: 8,
             table_bytes_target: 32 << 20,
@@ -338,7 +343,8 @@ impl TreeOptions {
         }
     }
 
-    /// Appends the encoding to `out`. Of the merge operator only the name is stored.
+    /// Appends the encoding to `out`. Of merge operator and compaction filter only the names are
+    /// stored.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut fields = FieldsWriter::new(out, &self.unknown);
         fields.put_number(1, self.table.block_bytes as u64);
@@ -355,8 +361,12 @@ impl TreeOptions {
         fields.put_number(9, u64::from(self.tombstone_percent_trigger));
         let order = self.key_order.as_deref().unwrap_or(BYTEWISE);
         fields.put(10, |value| value.extend_from_slice(order.as_bytes()));
+        // What follows is absent by default, so that versions without it can open a database that
+        // does not use it.
+        if let Some(extractor) = &self.table.prefix_extractor {
+            fields.put(11, |value| extractor.encode(value));
+        }
         fields.put_count(12, self.value_threshold);
-        // Absent by default, so that versions without an option can open databases without it.
         if self.table.kind != TableKind::Block {
             fields.put_number(13, self.table.kind.to_number());
         }
@@ -370,11 +380,17 @@ impl TreeOptions {
         if let Some((kind, _)) = parameters {
             fields.put(14, |value| value.push(kind));
         }
+        if let Some(filter) = &self.compaction_filter {
+            fields.put(15, |value| value.extend_from_slice(filter.name().as_bytes()));
+        }
         fields.put_count(16, self.table.dictionary_bytes.into());
         if self.cold_from_level != *COLD_FROM_LEVEL.end() {
             fields.put_number(17, u64::from(self.cold_from_level));
         }
         fields.put_count(19, self.ttl_ms);
+        if !self.table.whole_key_filter {
+            fields.put(20, |value| value.push(1));
+        }
         let blobs = (self.blob_file_bytes, self.blob_garbage_percent_trigger);
         if blobs != (BLOB_FILE_BYTES_DEFAULT, BLOB_GARBAGE_PERCENT_DEFAULT) {
             fields.put(21, |value| {
@@ -492,6 +508,7 @@ impl TreeOptions {
                     .map_err(|_| Error::corruption("the name of a key order is not UTF-8"))?;
                 self.key_order = (name != BYTEWISE).then(|| name.into());
             }
+            11 => self.table.prefix_extractor = Some(PrefixExtractor::decode(value)?),
             12 => self.value_threshold = value.varint()?,
             13 => {
                 self.table.kind = TableKind::from_number(value.varint()?)
@@ -506,9 +523,11 @@ impl TreeOptions {
     fn decode_later(&mut self, tag: u64, value: &mut ByteReader<'_>) -> Result<StoredField> {
         match tag {
             14 => self.compaction = strategy_of(value.u8()?)?,
+            15 => self.compaction_filter = Some(NamedFilter::stored(filter_name(value)?)),
             16 => self.table.dictionary_bytes = value.varint_u32()?,
             17 => self.cold_from_level = value.varint_u32()?,
             19 => self.ttl_ms = value.varint()?,
+            20 => self.table.whole_key_filter = has_whole_keys(value)?,
             21 => {
                 self.blob_file_bytes = value.varint()?;
                 self.blob_garbage_percent_trigger = value.varint_u32()?;
@@ -548,6 +567,21 @@ fn with_level(number: u8, level: Option<u8>) -> Result<Compression> {
 /// What a list by level says of one; `None`, if it is empty.
 fn at_level<T: Copy>(list: &[T], level: usize) -> Option<T> {
     list.get(level).or(list.last()).copied()
+}
+
+fn filter_name<'v>(value: &mut ByteReader<'v>) -> Result<&'v str> {
+    std::str::from_utf8(value.take_all()).map_err(|error| {
+        Error::corruption("the name of a compaction filter is not UTF-8").with_source(error)
+    })
+}
+
+fn has_whole_keys(value: &mut ByteReader<'_>) -> Result<bool> {
+    match value.u8()? {
+        1 => Ok(false),
+        other => {
+            Err(Error::corruption("bad mark of filters without whole keys").with_mismatch(1, other))
+        }
+    }
 }
 
 /// The strategy of this number with its default parameters, which other fields replace.

@@ -169,6 +169,7 @@ impl Database {
             compactions: stats.compactions,
             dropped_tables: stats.dropped_tables,
             space_compactions: stats.space_compactions,
+            filter_changes: stats.filter_changes,
             moved_tables: stats.moved_tables,
         }
     }

@@ -10,6 +10,7 @@ pub mod violation;
 pub mod counts;
 pub mod report;
 pub mod operator;
+pub mod same_values;
 pub mod model;
 pub mod keys;
 pub mod settings;

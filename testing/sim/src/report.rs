@@ -159,6 +159,8 @@ pub struct Report {
     pub dropped_tables: u64,
     /// Compactions that free space.
     pub space_compactions: u64,
+    /// Values that compaction filters have written anew.
+    pub filter_changes: u64,
     /// Scrubs that found everything sound.
     pub scrubs: u64,
     /// Pauses of the background work.
@@ -426,6 +428,7 @@ impl Report {
         self.jobs += other.jobs;
         self.dropped_tables += other.dropped_tables;
         self.space_compactions += other.space_compactions;
+        self.filter_changes += other.filter_changes;
         self.scrubs += other.scrubs;
         self.pauses += other.pauses;
         self.cancelled += other.cancelled;
@@ -475,6 +478,7 @@ impl Report {
             ("jobs", self.jobs),
             ("tables removed unread", self.dropped_tables),
             ("compactions for space", self.space_compactions),
+            ("values written anew by a filter", self.filter_changes),
             ("scrubs", self.scrubs),
             ("pauses", self.pauses),
             ("cancelled compactions", self.cancelled),
@@ -558,8 +562,8 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "space        {:>9}  tables removed unread, {} compactions for its sake",
-            self.dropped_tables, self.space_compactions
+            "space        {:>9}  tables removed unread, {} compactions for it, {} values filtered",
+            self.dropped_tables, self.space_compactions, self.filter_changes
         )?;
         writeln!(
             f,

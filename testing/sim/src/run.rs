@@ -340,6 +340,7 @@ impl Run {
         self.report.jobs += done.flushes + done.compactions;
         self.report.dropped_tables += done.dropped_tables;
         self.report.space_compactions += done.space_compactions;
+        self.report.filter_changes += done.filter_changes;
         self.report.tiers.moved += done.moved_tables;
         let is_edit = matches!(activity, Activity::Family | Activity::Clone | Activity::Ingest);
         if done != JobsDone::default() || is_edit && result.is_ok() {

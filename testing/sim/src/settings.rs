@@ -2,10 +2,10 @@
 //!
 //! They decide the conditions of a run, not its operations.
 
-use crate::{draw::Draw, keys::KeyShape, operator::Operator};
+use crate::{draw::Draw, keys::KeyShape, operator::Operator, same_values::SameValues};
 use siltdb::{
-    CompactionStrategy, Compression, Durability, FamilyOptions, KeyOrder, Options, ReadIo,
-    TableKind,
+    CompactionStrategy, Compression, Durability, FamilyOptions, KeyOrder, Options, PrefixExtractor,
+    ReadIo, TableKind,
 };
 use siltdb_base::{clock::ManualClock, fs::mem::MemFs};
 use std::{sync::Arc, time::Duration};
@@ -108,6 +108,8 @@ pub struct FamilySettings {
     dictionary_bytes: u32,
     filter_bits_per_key: u32,
     levels: LevelSettings,
+    prefix_extractor: Option<PrefixExtractor>,
+    whole_key_filter: bool,
     table_bytes: u64,
     base_level_bytes: u64,
     level_size_ratio: u32,
@@ -120,6 +122,7 @@ pub struct FamilySettings {
     value_threshold: u64,
     blob_file_bytes: u64,
     blob_garbage_percent: u32,
+    is_filtered: bool,
     /// The name of the key order; `None` leaves a family the one that it has.
     pub key_order: Option<&'static str>,
 }
@@ -165,6 +168,15 @@ impl FamilySettings {
                 _ => LevelSettings::Uniform,
             },
             filter_bits_per_key: draw.pick(&[0, 10]),
+            prefix_extractor: draw.pick(&[
+                None,
+                None,
+                Some(PrefixExtractor::Fixed(1)),
+                Some(PrefixExtractor::Fixed(17)),
+                Some(PrefixExtractor::Separator { separator: b'/', count: 3 }),
+                Some(PrefixExtractor::Separator { separator: 0, count: 1 }),
+            ]),
+            whole_key_filter: draw.chance(1, 2),
             // Small enough for several tables in each of several levels.
             table_bytes: draw.pick(&[1 << 10, 4 << 10, 16 << 10, 32 << 20]),
             base_level_bytes: draw.pick(&[4 << 10, 32 << 10, 256 << 20]),
@@ -186,6 +198,7 @@ impl FamilySettings {
             value_threshold: draw.pick(&[0, 0, 32, 32, 100]),
             blob_file_bytes: draw.pick(&[4 << 10, 16 << 10, 256 << 20]),
             blob_garbage_percent: draw.pick(&[1, 20, 50]),
+            is_filtered: draw.chance(1, 4),
             key_order: None,
         }
     }
@@ -204,7 +217,11 @@ impl FamilySettings {
             compressions = [vec![upper.0; count], vec![lower.0]].concat();
             filters = [vec![upper.1; count], vec![lower.1]].concat();
         }
-        FamilyOptions::new()
+        let options = match self.is_filtered {
+            true => FamilyOptions::new().compaction_filter(Arc::new(SameValues)),
+            false => FamilyOptions::new(),
+        };
+        options
             .key_order(order)
             .table_kind(self.table_kind)
             .block_bytes(self.block_bytes)
@@ -213,6 +230,8 @@ impl FamilySettings {
             .dictionary_bytes(self.dictionary_bytes)
             .filter_bits_per_level(&filters)
             .filter_bits_per_key(self.filter_bits_per_key)
+            .prefix_extractor(self.prefix_extractor)
+            .whole_key_filter(self.whole_key_filter)
             .table_bytes(self.table_bytes)
             .base_level_bytes(self.base_level_bytes)
             .level_size_ratio(self.level_size_ratio)
@@ -301,6 +320,7 @@ impl Settings {
             .read_io(self.read_io)
             // A move at this rate takes no time.
             .tier_rate(1 << 60)
+            .compaction_filter(Arc::new(SameValues))
             .default_family(self.default_family.options(self.operator))
     }
 }

@@ -109,6 +109,8 @@ pub struct JobsDone {
     pub dropped_tables: u64,
     /// Compactions that free space.
     pub space_compactions: u64,
+    /// Values that a compaction filter has written anew.
+    pub filter_changes: u64,
     /// Tables that moved to another tier.
     pub moved_tables: u64,
 }
@@ -122,6 +124,7 @@ impl JobsDone {
             compactions: self.compactions - before.compactions,
             dropped_tables: self.dropped_tables - before.dropped_tables,
             space_compactions: self.space_compactions - before.space_compactions,
+            filter_changes: self.filter_changes - before.filter_changes,
             moved_tables: self.moved_tables - before.moved_tables,
         }
     }

@@ -7,9 +7,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
-    BranchOptions, CompactionStrategy, Compression, Db, Durability, ErrorKind, Family,
-    FamilyOptions, Isolation, KeyOrder, MergeOptions, OnConflict, Options, Read, RetentionFloor,
-    TableKind, WriteBatch, WriteOptions,
+    BranchOptions, CompactionFilter, CompactionStrategy, Compression, Db, Durability, ErrorKind,
+    Family, FamilyOptions, FilterDecision, FilteredEntry, Isolation, KeyOrder, MergeOptions,
+    OnConflict, Options, PrefixExtractor, Read, RetentionFloor, TableKind, WriteBatch,
+    WriteOptions,
     inspect::{self, Detail, Line},
 };
 use siltdb_base::{
@@ -68,6 +69,8 @@ const BTREE: &str = "0.1-btree";
 /// Versions of keys from a retention floor on.
 const HISTORY: &str = "0.1-history";
 
+/// Filters with prefixes, beside whole keys and alone, and a compaction filter.
+const FILTERS: &str = "0.1-filters";
 /// Separated values in tables and in the log, raw and compressed, some of them moved.
 const BLOBS: &str = "0.1-blobs";
 /// A tiered and a FIFO family, with other triggers than the default.
@@ -177,6 +180,24 @@ fn options() -> Options {
         .durability(Durability::Synced)
         .default_family(small(Compression::Lz4))
         .merge_operator(Arc::new(Operator::Append))
+        .compaction_filter(Arc::new(Unwanted))
+}
+
+/// Drops values that say so.
+#[derive(Debug)]
+struct Unwanted;
+
+impl CompactionFilter for Unwanted {
+    fn name(&self) -> &str {
+        "golden"
+    }
+
+    fn decide(&self, entry: &FilteredEntry<'_>) -> FilterDecision {
+        match entry.value {
+            b"unwanted" => FilterDecision::Drop,
+            _ => FilterDecision::Keep,
+        }
+    }
 }
 
 fn small(compression: Compression) -> FamilyOptions {
@@ -560,6 +581,41 @@ fn write_trees(writer: &mut Writer) {
     writer.crash(db, Crash::Kill);
 }
 
+/// Families whose filters have prefixes of each kind, and one with a compaction filter.
+fn write_filters(writer: &mut Writer) {
+    let db = writer.open();
+    let default = db.default_family();
+    let slash = PrefixExtractor::Separator { separator: b'/', count: 2 };
+    default.set_options(&default.options().prefix_extractor(slash)).unwrap();
+    let fixed = small(Compression::None).prefix_extractor(PrefixExtractor::Fixed(6));
+    let at = db.create_family("at", fixed.whole_key_filter(false)).unwrap();
+    let filtered = small(Compression::Lz4).compaction_filter(Arc::new(Unwanted));
+    let now = db.create_family("now", filtered).unwrap();
+    for round in 0..3 {
+        for number in (round..180).step_by(3) {
+            let key = format!("u{:02}/{}/{number:05}", number % 17, number % 3);
+            for family in [&default, &at] {
+                writer.put(family, key.as_bytes(), &value(number, 24 + number as usize % 40));
+            }
+            if number % 5 == 0 {
+                now.put(&key, "unwanted").unwrap();
+            } else {
+                writer.put(&now, key.as_bytes(), &value(number, 30));
+            }
+        }
+        writer.put(&at, &[b's', round as u8], b"a key without a prefix");
+        db.flush().unwrap();
+        db.settle().unwrap();
+    }
+    now.compact().unwrap();
+    for family in [&default, &at, &now] {
+        for number in 0..6_u8 {
+            writer.put(family, &[b'l', number], b"in the log");
+        }
+    }
+    writer.crash(db, Crash::Kill);
+}
+
 /// A key of the history, and what it holds in one version.
 fn version_of(number: u64, version: u64) -> (Vec<u8>, Vec<u8>) {
     (format!("row:{number:05}").into_bytes(), value(version * 1000 + number, 25))
@@ -682,6 +738,8 @@ fn written(name: &str) -> (Files, Files, Contents) {
         write_tiers(&mut writer);
     } else if name == HISTORY {
         write_history(&mut writer);
+    } else if name == FILTERS {
+        write_filters(&mut writer);
     } else if name == BLOBS {
         write_blobs(&mut writer);
     } else if name == STYLES {
@@ -1113,9 +1171,37 @@ fn a_stored_database_of_trees_has_tables_of_both_kinds_and_inner_nodes() {
 }
 
 #[test]
+fn stored_filters_tell_of_prefixes_and_a_stored_compaction_filter_is_asked_for() {
+    let place = tempfile::tempdir().unwrap();
+    let dir = copy_stored(&Path::new(STORED).join(FILTERS), place.path());
+    let error = Options::new().open(&dir).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+    assert!(error.to_string().contains("\"golden\""), "{error}");
+    let db = options().open(&dir).unwrap();
+    for (name, prefixes) in [("default", ["u03/0/", "u99/0/"]), ("at", ["u03/1/", "u03/9/"])] {
+        let family = db.family(name).unwrap();
+        let [found, missed] = prefixes.map(|prefix| family.prefix(prefix).unwrap().count());
+        assert!(found > 1 && missed == 0, "{name}: {found} and {missed}");
+    }
+    let stats = db.stats();
+    let (checks, skips) = (stats.prefix_filter_checks, stats.prefix_filter_skips);
+    assert!(skips > 0 && checks > skips, "{checks} checks, {skips} skips");
+    assert_eq!(
+        db.family("at").unwrap().get(b"s\x01").unwrap().as_deref().map(<[u8]>::len),
+        Some(22)
+    );
+    let now = db.family("now").unwrap();
+    assert_eq!(now.options().compaction_filter_name(), Some("golden"));
+    now.put("new", "unwanted").unwrap();
+    now.compact().unwrap();
+    assert!(!now.contains("new").unwrap());
+}
+
+#[test]
 fn todays_code_writes_the_newest_stored_databases_byte_by_byte() {
     let names = [
         NEWEST, PREPARED, CLONES, ORDERS, INGESTED, BRANCHES, TIERS, HISTORY, BTREE, BLOBS, STYLES,
+        FILTERS,
     ];
     names.into_iter().for_each(compare_written);
 }

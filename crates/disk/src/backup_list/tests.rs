@@ -3,6 +3,7 @@
 use super::*;
 use crate::{
     edit::{FEATURES_KNOWN, FORMAT_VERSION},
+    filter_keys::FilterKeys,
     garbage::Garbage,
     key_sketch::KeySketch,
     options::TableKind,
@@ -27,6 +28,7 @@ fn table(file: u64, bytes: u64) -> Change {
         file_bytes: bytes,
         key_sketch: KeySketch::default(),
         kind: TableKind::Block,
+        filter_keys: FilterKeys::default(),
         created_ms: 9,
         garbage: Garbage::default(),
         blobs: Default::default(),

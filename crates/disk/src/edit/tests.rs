@@ -6,6 +6,7 @@ use crate::{
     branch_record::{BranchFamily, BranchRecord},
     edit::tier::Tier,
     fields::UnknownFields,
+    filter_keys::{FilterKeys, PrefixExtractor},
     garbage::Garbage,
     key_sketch::{KeySketch, SketchBuilder},
     options::TableKind,
@@ -49,6 +50,10 @@ fn table(file: u64) -> TableReference {
             file_bytes: 4096,
             key_sketch: sample(&[17, 18, u64::MAX]),
             kind: TableKind::Block,
+            filter_keys: FilterKeys::WholeAndPrefixes(PrefixExtractor::Separator {
+                separator: 0,
+                count: 2,
+            }),
             created_ms: 9,
             garbage: Garbage::default(),
             blobs: Default::default(),

@@ -7,6 +7,7 @@ mod damage;
 mod dictionary;
 mod external;
 mod faults;
+mod filter_keys;
 mod keys_only;
 mod long;
 mod lookup;

@@ -3,6 +3,7 @@
 //! It neither syncs nor verifies: the caller owns the file, and reads the table back before using
 //! it.
 
+use crate::table::filter_writer::FilterWriter;
 use crate::table::format::block_stats::{BlockStats, Contents};
 use crate::table::format::footer::FOOTER_BYTES;
 use crate::table::format::index_writer::IndexWriter;
@@ -15,7 +16,6 @@ use crate::{
     block::{BlockBuilder, BlockLayout},
     compress::{COMPRESSED_RAW_BYTES_MAX, Codec, Compressor},
     fields::UnknownFields,
-    filter::FilterBuilder,
     frame::{FrameKind, FramePlace, enclose, seal},
     garbage::{GarbageBuilder, Repeats},
     key_sketch::SketchBuilder,
@@ -74,7 +74,7 @@ pub struct TableWriter<'f> {
     index: IndexWriter,
     /// How its blocks are written.
     layout: BlockLayout,
-    filter: FilterBuilder,
+    filter: FilterWriter,
     sample: SketchBuilder,
     garbage: GarbageBuilder,
     tombstones: Vec<RangeTombstone>,
@@ -123,7 +123,7 @@ impl<'f> TableWriter<'f> {
                 (TableKind::BTree, Compression::None) => BlockLayout::Searchable,
                 _ => BlockLayout::Entries,
             },
-            filter: FilterBuilder::default(),
+            filter: FilterWriter::new(options),
             sample: SketchBuilder::default(),
             garbage: GarbageBuilder::default(),
             tombstones: Vec::new(),
@@ -398,6 +398,7 @@ impl<'f> TableWriter<'f> {
             logical_bytes: self.total.logical_bytes,
             file_bytes: 0,
             kind,
+            filter_keys: self.options.filter_keys(),
             created_ms: self.created_ms,
             key_sketch: self.sample.finish(),
             garbage: garbage.finish(),
@@ -449,9 +450,7 @@ impl<'f> TableWriter<'f> {
     fn add_hash(&mut self, key: &[u8]) {
         let hash = xxh3(key);
         self.sample.add(hash);
-        if self.options.filter_bits_per_key > 0 {
-            self.filter.add(hash);
-        }
+        self.filter.add(key, hash);
     }
 
     fn finish_block(&mut self) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::{
+    filter_keys::PrefixExtractor,
     garbage::{GarbageBuilder, Repeats},
     key_sketch::SketchBuilder,
 };
@@ -50,6 +51,7 @@ fn meta() -> TableMeta {
         file_bytes: 1 << 40,
         key_sketch: sample.finish(),
         kind: TableKind::Block,
+        filter_keys: FilterKeys::Prefixes(PrefixExtractor::Fixed(300)),
         created_ms: 8,
         garbage: garbage(),
         blobs: Default::default(),
@@ -93,7 +95,7 @@ fn a_summary_round_trips_and_a_cut_is_refused_or_leaves_a_shorter_one() {
         .filter_map(|end| TableMeta::decode(&bytes[..end]).ok().map(|read| (end, read)))
         .collect();
     // What follows the index kind may be absent, each field by itself.
-    assert_eq!(read.len(), 4);
+    assert_eq!(read.len(), 5);
     for (end, read) in read {
         assert_eq!(encoded(&read), bytes[..end].to_vec());
         assert!(read != meta && read.kind == TableKind::Block);

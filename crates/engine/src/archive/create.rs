@@ -16,7 +16,7 @@ use crate::{
     copying::{CopyProgress, FileCopy, OnProgress},
     database::Database,
     open::directory::sync_ancestors,
-    read::{PinnedReader, ReadCursor, ReadRange},
+    read::{PinnedReader, ReadCursor, ReadRange, begin_snapshot},
     snapshots::LiveSnapshot,
 };
 use siltdb_base::{
@@ -72,7 +72,7 @@ pub fn create_archive(
         // A commit that creates families and writes to them is seen as a whole, or not at all.
         let _changing = lock(&database.catalog.changing_io);
         let families = chosen(database, request)?;
-        present = database.snapshots.take(|| database.log.publisher.published());
+        present = begin_snapshot(database);
         (families, at.unwrap_or(&present))
     };
     let locked = LockedArchives::around(path, &database.options)?;

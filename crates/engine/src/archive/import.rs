@@ -268,15 +268,25 @@ fn options(
     let find = |name: &str| given.clone().find(|given| given.name() == name).cloned();
     match operators {
         ImportedOperators::Keep => {
-            TreeOptions::decode(&family.options, &find).map_err(|error| match error.kind() {
+            let options = TreeOptions::decode(&family.options, &find).and_then(|options| {
+                database.catalog.filters.learn(options.compaction_filter.as_ref())?;
+                Ok(options)
+            });
+            options.map_err(|error| match error.kind() {
                 ErrorKind::InvalidArgument => error.with_hint(
-                    "open the database with the merge operator, or import without operators: \
-                     the values are folded",
+                    "open the database with the merge operator or compaction filter, or import \
+                     without operators: the values are folded",
                 ),
                 _ => error,
             })
         }
-        ImportedOperators::Leave => without_operator(&family.options),
+        ImportedOperators::Leave => {
+            let options = without_operator(&family.options)?;
+            // A filter that this database has stays with the family.
+            let is_known = database.catalog.filters.learn(options.compaction_filter.as_ref());
+            let compaction_filter = options.compaction_filter.filter(|_| is_known.is_ok());
+            Ok(TreeOptions { compaction_filter, ..options })
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use crate::{
     check_report::CheckProgress,
     jobs::request,
     pause::BackgroundPause,
+    read::begin_snapshot_at,
     retention::{self, FloorChange},
     scrub::{self, ScrubRequest},
     scrub_report::ScrubReport,
@@ -20,7 +21,7 @@ impl Engine {
     /// `NotFound`, if it is below the retention floor, or below the present without a floor;
     /// `InvalidArgument`, if it is above the present.
     pub fn snapshot_at(&self, sequence: SequenceNumber) -> Result<LiveSnapshot> {
-        self.snapshots.take_at(sequence, || self.published())
+        begin_snapshot_at(self, sequence)
     }
 
     /// Sets the retention floor. Durable on return.

@@ -34,7 +34,9 @@ use siltdb_base::{
     id::{FamilyId, SequenceNumber},
 };
 use siltdb_disk::{log::record::LogPosition, prepared::PreparedBatch};
-use siltdb_tree::{memory::Memtables, options::TreeOptions, tree::Tree};
+use siltdb_tree::{
+    compaction_filter::CompactionFilters, memory::Memtables, options::TreeOptions, tree::Tree,
+};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     path::Path,
@@ -142,12 +144,15 @@ impl StateParts<'_> {
         let sequencer = Sequencer::new(last, LogPosition::ZERO);
         let log = Log::new(wal, sequencer, Publisher::new(last), now_ns);
         let files = Arc::clone(given.files);
+        // A follower compacts nothing.
+        let blobs = Arc::clone(given.blobs);
+        let given = (given.operators.to_vec(), CompactionFilters::default());
         let database = Database::new(Parts {
             dir: dir.to_owned(),
             memory: memory.clone(),
             log: log.with_replayed(records, VecDeque::new()),
-            catalog: Catalog::new(all, files, given.operators.to_vec(), (ids, manifest)),
-            blobs: Arc::clone(given.blobs),
+            catalog: Catalog::new(all, files, given, (ids, manifest)),
+            blobs,
             options,
             time: Arc::clone(time),
             waiting: Waiting::RunJob(|_| Ok(false)),

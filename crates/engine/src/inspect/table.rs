@@ -17,6 +17,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     block::BlockLayout,
+    filter_keys::FilterKeys,
     frame::{Frame, FrameKind, FramePlace},
     options::Compression,
     table::{BlockInfo, Contents, FOOTER_BYTES, Footer, Properties, SealedBlock, TableScan},
@@ -135,6 +136,13 @@ fn report_table(bytes: &TableBytes<'_>, detail: Detail, on_line: OnLine<'_>) -> 
     let line = match properties.dictionary_bytes {
         0 => line,
         bytes => line.with_number("dictionary_bytes", bytes),
+    };
+    let line = match properties.meta.filter_keys {
+        FilterKeys::Whole => line,
+        FilterKeys::WholeAndPrefixes(extractor) => line.with("prefixes", extractor.to_string()),
+        FilterKeys::Prefixes(extractor) => {
+            line.with("prefixes", format!("{extractor}, without whole keys"))
+        }
     };
     on_line(with_unknown(line, &properties.unknown))?;
     if let Some(tree) = &properties.tree {

@@ -11,7 +11,7 @@ use crate::{
     install::install,
     jobs::{
         blobs::{begin_moving, remove_unreferenced},
-        context::{ended, install_output, purge, with_context},
+        context::{discard_output, ended, install_output, purge, with_context},
         flush::has_flush_due,
         shared::run_shared,
         space::{freeze_what_covers, moment, stripes},
@@ -21,11 +21,15 @@ use crate::{
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
+    id::SequenceNumber,
     sync::lock,
 };
 use siltdb_tree::{
+    options::TreeOptions,
     planning::pick_leveled::WriteLoad,
     planning::plan::{Plan, PlanKind, Reason},
+    read::visible::resolve::BlobSource,
+    rewrite::compact::FilterSources,
 };
 use std::{sync::Arc, time::Duration};
 
@@ -187,7 +191,7 @@ pub fn run_plan(database: &Database, family: &FamilyData, plan: Plan) -> Result<
         PlanKind::TrivialMove | PlanKind::DeleteOnly => {
             install(database, plan.edit_changes(family.id), None).map(|()| Outcome::Done)
         }
-        PlanKind::Rewrite => merge(database, family, &plan).map(|()| Outcome::Done),
+        PlanKind::Rewrite => merge(database, family, &plan),
     };
     family.tree.end_plan(&plan);
     let result = match result {
@@ -210,7 +214,7 @@ pub fn run_plan(database: &Database, family: &FamilyData, plan: Plan) -> Result<
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Outcome {
     Done,
-    /// A snapshot that began after the plan was made needs its tables.
+    /// A snapshot or retention floor that began after the plan was made needs what would go.
     Withdrawn,
 }
 
@@ -231,18 +235,36 @@ fn count_plan(database: &Database, plan: &Plan) {
     }
 }
 
-fn merge(database: &Database, family: &FamilyData, plan: &Plan) -> Result<()> {
+fn merge(database: &Database, family: &FamilyData, plan: &Plan) -> Result<Outcome> {
     let workers = database.options.workers.max(1);
-    let compaction = family.tree.compaction(plan.clone(), stripes(database), workers)?;
+    let blobs = Arc::clone(&database.blobs) as Arc<dyn BlobSource>;
+    let sources = FilterSources { filters: &database.catalog.filters, blobs: Some(blobs) };
+    // Snapshots that begin while the filter is at work keep their view of the family.
+    let mut filtering = None;
+    let retained = |options: &TreeOptions| {
+        let filter = options.compaction_filter.as_ref();
+        filtering = filter.map(|_| database.snapshots.begin_filtering(family.id));
+        stripes(database)
+    };
+    let compaction = family.tree.compaction(plan.clone(), retained, (workers, sources))?;
     let mut output = run_shared(database, compaction.subjobs(), |outputs, context| {
         compaction.finish(outputs, context)
     })?;
     if !plan.moved.is_empty() {
         sync_blobs(database)?;
     }
-    install_output(database, std::mem::take(&mut output.changes), None)?;
+    // A retention floor that began meanwhile promises values that the filter has dropped.
+    let begin = || database.snapshots.begin_removal(SequenceNumber::MAX);
+    let removal = compaction.is_filtering().then(begin);
+    let changes = std::mem::take(&mut output.changes);
+    if matches!(removal, Some(None)) {
+        discard_output(database, &changes);
+        return Ok(Outcome::Withdrawn);
+    }
+    install_output(database, changes, None)?;
+    drop((filtering, removal));
     Counters::add(&database.counters.compacted_bytes, output.bytes_written);
-    Ok(())
+    Ok(Outcome::Done)
 }
 
 #[cfg(test)]

@@ -100,16 +100,25 @@ pub fn install_output(
     changes: Vec<Change>,
     flushed: Option<Generation>,
 ) -> Result<()> {
-    let file = |change: &Change| match change {
-        Change::AddTable { table, .. } => Some(table.file),
-        _ => None,
-    };
-    let new: Vec<FileNumber> = changes.iter().filter_map(file).collect();
+    let new = new_files(&changes);
     let result = install(database, changes, flushed);
     if result.is_err() && database.health.check_log().is_ok() {
         database.catalog.forget(new);
     }
     result
+}
+
+/// Has the tables purged that a job has written, and that are not installed.
+pub fn discard_output(database: &Database, changes: &[Change]) {
+    database.catalog.forget(new_files(changes));
+}
+
+fn new_files(changes: &[Change]) -> Vec<FileNumber> {
+    let file = |change: &Change| match change {
+        Change::AddTable { table, .. } => Some(table.file),
+        _ => None,
+    };
+    changes.iter().filter_map(file).collect()
 }
 
 /// Removes noted files that no reader uses any more.

@@ -11,8 +11,8 @@ use siltdb_tree::{planning::pick_garbage::Moment, retain::stripes::Stripes};
 /// published (law V4).
 pub fn stripes(database: &Database) -> Stripes {
     let present = database.log.publisher.published();
-    let Retained { sequences, all_from } = database.snapshots.retained(|| present);
-    let stripes = Stripes::new(&sequences, present);
+    let Retained { sequences, newest_snapshot, all_from } = database.snapshots.retained(|| present);
+    let stripes = Stripes::new(&sequences, present).with_newest_snapshot(newest_snapshot);
     if cfg!(seeded_fault = "history_above_the_floor_is_dropped") {
         return stripes;
     }

@@ -157,7 +157,7 @@ pub fn check_key_order(database: &Database) -> Result<()> {
     }
 }
 
-/// Checks that all merge operators that the families name are given.
+/// Checks that all merge operators and compaction filters that the families name are given.
 fn check_operators(database: &Database) -> Result<()> {
     let given = &database.catalog.operators;
     for family in database.catalog.families.load().iter() {
@@ -165,6 +165,9 @@ fn check_operators(database: &Database) -> Result<()> {
         if !given.iter().any(|given| given.name() == named.name()) {
             return Err(not_given(named.name()));
         }
+    }
+    for family in database.catalog.families.load().iter() {
+        database.catalog.filters.learn(family.tree.options().compaction_filter.as_ref())?;
     }
     Ok(())
 }
@@ -300,7 +303,7 @@ fn load(
         dir: dir.to_owned(),
         memory,
         log: log.with_replayed(records, frozen.into()),
-        catalog: Catalog::new(families, files, options.operators(), (ids, manifest)),
+        catalog: Catalog::new(families, files, (operators, options.filters()?), (ids, manifest)),
         blobs,
         options,
         time,

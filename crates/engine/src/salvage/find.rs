@@ -72,11 +72,21 @@ impl FoundFamily {
         options: &[u8],
         find: &dyn Fn(&str) -> Option<Arc<dyn MergeOperator>>,
     ) -> Self {
-        let options = TreeOptions::decode(options, find);
+        let options = decode_options(options, find);
         let is_known = options.is_ok();
         let options = options.unwrap_or_default();
         Self { name: name.to_owned(), options, is_known, tables: Vec::new() }
     }
+}
+
+/// Reads the options of a family. A salvage filters nothing, so it needs no filter's code.
+fn decode_options(
+    options: &[u8],
+    find: &dyn Fn(&str) -> Option<Arc<dyn MergeOperator>>,
+) -> Result<TreeOptions> {
+    let options = TreeOptions::decode(options, find)?;
+    let compaction_filter = options.compaction_filter.map(|named| named.or_absent());
+    Ok(TreeOptions { compaction_filter, ..options })
 }
 
 /// Everything that can be saved.
@@ -520,7 +530,7 @@ impl Salvageable {
         }
         let family = self.families.entry(origin.family).or_insert_with(|| {
             let find = |name: &str| operator_named(operators, name);
-            let options = TreeOptions::decode(&origin.options, &find);
+            let options = decode_options(&origin.options, &find);
             let is_known = options.is_ok() && !origin.name.is_empty();
             let options = options.unwrap_or_default();
             FoundFamily { name: origin.name.clone(), options, is_known, tables: Vec::new() }

@@ -220,6 +220,7 @@ pub fn write_family(
         // At time 0 nothing has expired: readers of the new database compare with their own clock.
         now_ms: 0,
         operator: family.options.merge_operator.clone(),
+        filter: None,
     };
     let mut retain =
         CompactionIter::new(DistinctCursor::new(merge), rules, |_: &[u8]| OlderEntries::None);

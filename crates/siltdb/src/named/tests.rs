@@ -55,6 +55,9 @@ fn every_value_that_differs_from_the_default_is_read_back() {
         ("default_family.table_kind", "btree"),
         ("default_family.block_bytes", "16384"),
         ("default_family.filter_bits_per_key", "0"),
+        ("default_family.prefix_extractor", "fixed:8"),
+        ("default_family.prefix_extractor", "separator:/:2"),
+        ("default_family.whole_key_filter", "false"),
         ("default_family.table_bytes", "1048576"),
         ("default_family.base_level_bytes", "1048576"),
         ("default_family.level_size_ratio", "4"),
@@ -139,6 +142,8 @@ fn an_unknown_name_lists_the_names_and_a_bad_value_what_is_permitted() {
         ("default_family.garbage_percent", "4", "5..=101"),
         ("default_family.ttl", "1y", "30m or 7d"),
         ("default_family.key_order", "u63", "name of an order"),
+        ("default_family.prefix_extractor", "fixed:0", "separator:BYTE:COUNT"),
+        ("default_family.whole_key_filter", "no", "true or false"),
     ] {
         let before = options.get(name).unwrap();
         let error = options.set(name, value).unwrap_err();

@@ -4,8 +4,9 @@
 
 use siltdb_base::{
     error::{Error, Result},
+    id::SequenceNumber,
     slice::Slice,
-    tombstone::RangeTombstone,
+    tombstone::{Fragments, RangeTombstone},
 };
 use siltdb_disk::{
     edit::TableReference,
@@ -13,7 +14,7 @@ use siltdb_disk::{
 };
 
 /// The part of a tombstone within a key slice; `None` if there is none.
-pub(super) fn cut_to_slice(tombstone: RangeTombstone, slice: &KeySpan) -> Option<RangeTombstone> {
+fn cut_to_slice(tombstone: RangeTombstone, slice: &KeySpan) -> Option<RangeTombstone> {
     let end = match slice.end {
         RangeEnd::Exclusive => slice.last.clone(),
         // The first key after an inclusive last one.
@@ -21,6 +22,21 @@ pub(super) fn cut_to_slice(tombstone: RangeTombstone, slice: &KeySpan) -> Option
     };
     let (start, end) = (tombstone.start.max(slice.first.clone()), tombstone.end.min(end));
     (start < end).then_some(RangeTombstone { start, end, ..tombstone })
+}
+
+/// What a reference that narrows its table shows of `whole`, the range tombstones of the table.
+pub(super) fn seen_tombstones(reference: &TableReference, whole: &Fragments) -> Fragments {
+    let visible_to = reference.visible_to.unwrap_or(SequenceNumber::MAX);
+    let seen = whole.tombstones().filter_map(|tombstone| {
+        let sequence = reference.global_sequence.unwrap_or(tombstone.sequence);
+        let narrow = RangeTombstone { sequence, ..tombstone };
+        (sequence <= visible_to).then_some(narrow)
+    });
+    let cut: Vec<_> = match &reference.key_slice {
+        None => seen.collect(),
+        Some(slice) => seen.filter_map(|tombstone| cut_to_slice(tombstone, slice)).collect(),
+    };
+    Fragments::new(&cut)
 }
 
 /// The range of a table, cut to the key slice of its reference.

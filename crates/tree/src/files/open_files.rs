@@ -5,7 +5,8 @@
 mod closed;
 
 use crate::files::{
-    key_slice::{cut_to_slice, visible_range},
+    key_slice::{seen_tombstones, visible_range},
+    prefix_counters::PrefixCounters,
     table_file::{MissingFile, Remover, TableFile},
     table_store::{TableStore, not_open},
 };
@@ -15,7 +16,7 @@ use siltdb_base::{
     id::{FileNumber, SequenceNumber},
     key::LookupKey,
     sync::lock,
-    tombstone::{Fragments, RangeTombstone},
+    tombstone::Fragments,
 };
 use siltdb_disk::{
     cache::Cache,
@@ -60,6 +61,8 @@ pub struct OpenFiles {
     read_io: ReadIo,
     cache: Arc<Cache>,
     files: Mutex<HashMap<FileNumber, Weak<SharedFile>>>,
+    /// What filters told.
+    pub prefixes: PrefixCounters,
     missing: Arc<MissingFile>,
 }
 
@@ -83,9 +86,10 @@ impl OpenFiles {
         cache: Arc<Cache>,
         remover: Remover,
     ) -> Arc<Self> {
-        let (files, missing) = (Mutex::default(), Arc::new(MissingFile::new(remover)));
+        let (files, prefixes) = (Mutex::default(), PrefixCounters::default());
+        let missing = Arc::new(MissingFile::new(remover));
         let (hot, cold) = (TableStore::new(Arc::clone(&directory)), Mutex::default());
-        Arc::new(Self { directory, hot, cold, read_io, cache, files, missing })
+        Arc::new(Self { directory, hot, cold, read_io, cache, files, prefixes, missing })
     }
 
     /// The directory of the database.
@@ -477,21 +481,7 @@ impl OpenReference {
         if self.is_whole() {
             return whole;
         }
-        self.narrow.get_or_init(|| Arc::new(self.narrow_tombstones(whole)))
-    }
-
-    fn narrow_tombstones(&self, whole: &Fragments) -> Fragments {
-        let visible_to = self.reference.visible_to.unwrap_or(SequenceNumber::MAX);
-        let seen = whole.tombstones().filter_map(|tombstone| {
-            let sequence = self.reference.global_sequence.unwrap_or(tombstone.sequence);
-            let narrow = RangeTombstone { sequence, ..tombstone };
-            (sequence <= visible_to).then_some(narrow)
-        });
-        let cut: Vec<_> = match &self.reference.key_slice {
-            None => seen.collect(),
-            Some(slice) => seen.filter_map(|tombstone| cut_to_slice(tombstone, slice)).collect(),
-        };
-        Fragments::new(&cut)
+        self.narrow.get_or_init(|| Arc::new(seen_tombstones(&self.reference, whole)))
     }
 
     /// Calls `look` with the newest entry of `key` up to `visible` that is seen through this

@@ -30,11 +30,14 @@ fn unusual() -> TreeOptions {
             compression: Compression::Zstd(-5),
             filter_bits_per_key: 0,
             dictionary_bytes: 16 << 10,
+            prefix_extractor: Some(PrefixExtractor::Separator { separator: b'/', count: 255 }),
+            whole_key_filter: false,
             kind: TableKind::BTree,
         },
         compression_per_level: vec![Compression::None, Compression::Snappy, Compression::Zstd(22)],
         filter_bits_per_level: vec![14, 0, 32],
         merge_operator: find("append"),
+        compaction_filter: Some(NamedFilter::stored("filter")),
         level_size_ratio: 7,
         level0_runs_trigger: 9,
         table_bytes_target: 1 << 20,
@@ -72,7 +75,7 @@ fn every_truncation_and_flipped_bit_is_refused_or_read_without_panic() {
         refused += usize::from(TreeOptions::decode(&bytes[..end], &find).is_err());
     }
     // A cut between two fields leaves absent fields; all other cuts are seen.
-    assert_eq!(refused, bytes.len() - 22);
+    assert_eq!(refused, bytes.len() - 25);
     for bit in 0..bytes.len() * 8 {
         let mut flipped = bytes.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
@@ -85,7 +88,11 @@ fn every_truncation_and_flipped_bit_is_refused_or_read_without_panic() {
 #[test]
 fn unknown_fields_and_operators_are_refused_by_their_kind() {
     let decode = |bytes: &[u8]| TreeOptions::decode(bytes, &|_| None).unwrap_err().kind();
-    assert_eq!(decode(&[11, 0]), ErrorKind::Unsupported);
+    assert_eq!(decode(&[16, 0]), ErrorKind::Unsupported);
+    assert_eq!(decode(&[11, 1, 2]), ErrorKind::Unsupported);
+    assert_eq!(decode(&[11, 2, 0, 0]), ErrorKind::Corruption);
+    assert_eq!(decode(&[15, 1, 0xff]), ErrorKind::Corruption);
+    assert_eq!(decode(&[20, 1, 0]), ErrorKind::Corruption);
     assert_eq!(decode(&[10, 1, 0xff]), ErrorKind::Corruption);
     assert_eq!(decode(&[10, 1, b' ']), ErrorKind::InvalidArgument);
     assert_eq!(decode(&[10, 0]), ErrorKind::InvalidArgument);

@@ -1,4 +1,4 @@
-//! Which point entries a flush or a compaction keeps: rules 1 to 10 of [`crate::retain`].
+//! Which point entries a flush or a compaction keeps: rules 1 to 10 and 13 of [`crate::retain`].
 //!
 //! It does not cut the output into tables.
 //!
@@ -15,7 +15,8 @@ use crate::{
     read::operands::{Added, Operands},
     read::visible::resolve::{Verdict, judge},
     retain::{
-        may_copy::{BlockForm, CopyCandidate, Neighbours, TableSight, may_copy},
+        entry_filter::{EntryFilter, FilteredAs},
+        may_copy::{PlainAhead, plain_ahead},
         stripes::{OlderEntries, Stripe, Stripes},
     },
 };
@@ -100,16 +101,6 @@ enum Base {
     Cursor,
 }
 
-/// What is known of the entries after the cursor's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Plain {
-    /// This many are plain, as is the cursor's.
-    Steps(usize),
-    /// Nothing will be known for this many.
-    NotFor(usize),
-    Unknown,
-}
-
 /// What becomes of the entry under the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
@@ -147,6 +138,8 @@ pub struct Rules {
     pub now_ms: u64,
     /// The family's merge operator.
     pub operator: Option<Arc<dyn MergeOperator>>,
+    /// The family's compaction filter, in a compaction.
+    pub filter: Option<EntryFilter>,
 }
 
 /// The entries of a cursor that some reader can still see.
@@ -159,6 +152,8 @@ pub struct CompactionIter<C, D> {
     key: Vec<u8>,
     /// Whether `key` is the key at hand; else the next entry begins a new one.
     has_key: bool,
+    /// Whether something newer of the key at hand came before the cursor's entry.
+    has_newer: bool,
     stripe: Option<Stripe>,
     progress: Progress,
     cancelled: Option<Cancelled>,
@@ -187,6 +182,7 @@ impl<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> CompactionIter<C, D> {
             below,
             key: Vec::new(),
             has_key: false,
+            has_newer: false,
             stripe: None,
             progress: Progress::Open,
             cancelled: None,
@@ -264,18 +260,18 @@ impl<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> CompactionIter<C, D> {
                     self.span_wait -= 1;
                 } else {
                     match self.rules.plain_ahead(&self.cursor) {
-                        Plain::Steps(steps) => {
+                        PlainAhead::Steps(steps) => {
                             self.plain = steps;
                             self.is_done = true;
                             return Ok(Origin::Cursor);
                         }
-                        Plain::NotFor(entries) => self.span_wait = entries,
-                        Plain::Unknown => {}
+                        PlainAhead::NotFor(entries) => self.span_wait = entries,
+                        PlainAhead::Unknown => {}
                     }
                 }
                 self.key.clear();
                 self.key.extend_from_slice(entry.key);
-                self.has_key = true;
+                (self.has_key, self.has_newer) = (true, false);
             }
             let fate = self.examine()?;
             self.is_done = fate != Fate::Again;
@@ -289,6 +285,7 @@ impl<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> CompactionIter<C, D> {
     fn examine(&mut self) -> Result<Fate> {
         let Some(entry) = self.cursor.entry() else { return Ok(Fate::Drop) };
         let Some(stripe) = self.rules.stripes.find(entry.sequence) else {
+            self.has_newer = true;
             return Ok(Fate::Keep);
         };
         let says = self.rules.classify(&entry, stripe)?;
@@ -303,17 +300,24 @@ impl<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> CompactionIter<C, D> {
         if let Some(cancelled) = self.cancelled.take() {
             self.check_contract(cancelled, stripe)?;
         }
-        Ok(match self.progress {
+        let fate = match self.progress {
             Progress::Closed => Fate::Drop,
             Progress::Open => self.meet_open(version),
             Progress::Operands => self.meet_operands(version),
             Progress::Shadowed => self.meet_shadowed(version),
             Progress::Single(single) => self.meet_single(single, stripe, version),
-        })
+        };
+        self.has_newer = true;
+        Ok(fate)
     }
 
     /// Rules 2 to 5, and 8 without an operator: nothing waits for the version.
     fn meet_open(&mut self, version: Version) -> Fate {
+        if self.rules.filter.is_some()
+            && let Some(fate) = self.filter(version)
+        {
+            return fate;
+        }
         match version.says {
             Says::Covered => self.progress = Progress::Closed,
             Says::SingleDelete => self.wait_for_put(version.sequence, Above::Nothing),
@@ -334,6 +338,28 @@ impl<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> CompactionIter<C, D> {
             }
         }
         Fate::Drop
+    }
+
+    /// Rule 13: what the compaction filter makes of the version, if it makes anything of it.
+    fn filter(&mut self, version: Version) -> Option<Fate> {
+        let Version { sequence, says, .. } = version;
+        let is_value = matches!(says, Says::PlainValue | Says::OtherValue);
+        if !is_value || self.has_newer || !self.rules.stripes.may_filter(sequence) {
+            return None;
+        }
+        let (filter, entry) = (self.rules.filter.as_ref()?, self.cursor.entry()?);
+        match filter.decide(&entry) {
+            FilteredAs::Same => return None,
+            FilteredAs::Deletion => {
+                self.hold(sequence, EntryKind::Delete);
+                self.progress = Progress::Closed;
+            }
+            FilteredAs::Changed(kind, value) => {
+                self.write(Piece { sequence, kind, value });
+                self.progress = Progress::Shadowed;
+            }
+        }
+        Some(Fate::Drop)
     }
 
     /// The rest of rule 3: a value of the stripe is kept.
@@ -533,6 +559,14 @@ impl<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> CompactionIter<C, D> {
 }
 
 impl Rules {
+    /// Rule 10, which does not hold for values that a filter is to see.
+    fn plain_ahead(&self, cursor: &impl EntryCursor) -> PlainAhead {
+        match (&self.filter, cursor.stretch()) {
+            (Some(_), Some(span)) => PlainAhead::NotFor(span.after),
+            _ => plain_ahead(cursor, &self.tombstones),
+        }
+    }
+
     /// What `entry` says to the snapshot of `stripe`, if nothing newer speaks before it.
     fn classify(&self, entry: &Entry<'_>, stripe: Stripe) -> Result<Says> {
         let Entry { key, sequence, kind, value } = *entry;
@@ -547,28 +581,5 @@ impl Rules {
             Verdict::Value(_) if kind == EntryKind::Put => Says::PlainValue,
             Verdict::Value(_) | Verdict::Blob(_) => Says::OtherValue,
         })
-    }
-
-    /// Rule 10: how many entries after the cursor's pass unexamined, if it is the first of its key.
-    fn plain_ahead(&self, cursor: &impl EntryCursor) -> Plain {
-        let (Some(span), Some(entry)) = (cursor.stretch(), cursor.entry()) else {
-            return Plain::Unknown;
-        };
-        let stretch = CopyCandidate {
-            first_key: entry.key,
-            last_key: span.last_key,
-            content: span.content,
-            // No other source has a key in a span. A reference that hides entries of its table has
-            // no spans, and one that renumbers them does so entry by entry as they pass.
-            neighbours: Neighbours::default(),
-            sight: TableSight::Whole,
-            // They are encoded again.
-            form: BlockForm::Same,
-        };
-        if may_copy(&stretch, &self.tombstones) {
-            Plain::Steps(span.after)
-        } else {
-            Plain::NotFor(span.after)
-        }
     }
 }

@@ -26,9 +26,13 @@
 //! options say now. A value that could have the sequence number shared at the
 //! bottom keeps its own, which says the same. A merge operator is not asked about values.
 //!
-//! A feature that may drop or change a plain value on its way down adds its condition here.
+//! A compaction filter may drop or change any plain value: a job with one copies nothing, and does
+//! not ask here. Another feature that may do so adds its condition here.
 
-use siltdb_base::{cursor::StretchContent, tombstone::Fragments};
+use siltdb_base::{
+    cursor::{EntryCursor, StretchContent},
+    tombstone::Fragments,
+};
 
 /// Neighbouring entries of one input, and what is known of them without reading them.
 #[derive(Clone, Copy, Debug)]
@@ -91,6 +95,40 @@ pub fn may_copy(stretch: &CopyCandidate<'_>, tombstones: &Fragments) -> bool {
         && sight == TableSight::Whole
         // By (6), a reader of the output can read it.
         && form == BlockForm::Same
+}
+
+/// What is known of the entries after the cursor's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlainAhead {
+    /// This many are plain, as is the cursor's.
+    Steps(usize),
+    /// Nothing will be known for this many.
+    NotFor(usize),
+    /// Nothing is known.
+    Unknown,
+}
+
+/// How many entries after the cursor's pass unexamined, if the cursor's is the first of its key.
+pub fn plain_ahead(cursor: &impl EntryCursor, tombstones: &Fragments) -> PlainAhead {
+    let (Some(span), Some(entry)) = (cursor.stretch(), cursor.entry()) else {
+        return PlainAhead::Unknown;
+    };
+    let stretch = CopyCandidate {
+        first_key: entry.key,
+        last_key: span.last_key,
+        content: span.content,
+        // No other source has a key in a span. A reference that hides entries of its table has no
+        // spans, and one that renumbers them does so entry by entry as they pass.
+        neighbours: Neighbours::default(),
+        sight: TableSight::Whole,
+        // They are encoded again.
+        form: BlockForm::Same,
+    };
+    if may_copy(&stretch, tombstones) {
+        PlainAhead::Steps(span.after)
+    } else {
+        PlainAhead::NotFor(span.after)
+    }
 }
 
 #[inline]

@@ -50,10 +50,19 @@
 //! 11. Of each stripe the newest is kept, and each that is newer than the present or the floor.
 //! 12. One in the oldest stripe is dropped if nothing deeper has keys in the fragment: whatever
 //!     else it hides is dropped by rule 2.
+//!
+//! With a compaction filter, of the newest entry of a key in a compaction:
+//!
+//! 13. A value (put, expiring or separated) is shown to the filter, if no live snapshot sees it,
+//!     there is no retention floor, and it is not newer than the present. One that the filter drops
+//!     becomes a deletion with its sequence number, by rule 5. A changed value takes its place. A
+//!     snapshot that is taken while the compaction runs reads what was there when it was taken: the
+//!     engine keeps the view for it. Nothing passes unexamined: rule 10 does not apply.
 
 pub mod stripes;
 pub mod range;
 pub mod may_copy;
+pub mod entry_filter;
 pub mod entries;
 
 #[cfg(test)]

@@ -12,6 +12,8 @@ pub struct Stripes {
     ends: Vec<SequenceNumber>,
     /// The retention floor.
     floor: Option<SequenceNumber>,
+    /// No live snapshot sees an entry from this number on.
+    first_unseen: SequenceNumber,
 }
 
 /// One stripe: the sequence numbers up to its snapshot and newer than the snapshot before.
@@ -45,7 +47,41 @@ impl Stripes {
         ends.push(present);
         ends.sort_unstable();
         ends.dedup();
-        Self { ends, floor: None }
+        // Whether the present is a snapshot, too, is not known here.
+        Self { ends, floor: None, first_unseen: SequenceNumber::MAX }
+    }
+
+    /// The same with the `newest` of the live snapshots, which may be the present; `None`, if there
+    /// is none.
+    #[must_use]
+    pub fn with_newest_snapshot(mut self, newest: Option<SequenceNumber>) -> Self {
+        self.first_unseen = newest.map_or(SequenceNumber::ZERO, |newest| {
+            SequenceNumber((newest.0 + 1).min(SequenceNumber::MAX.0))
+        });
+        self
+    }
+
+    /// Whether a compaction filter may decide about an entry: no live snapshot sees it, and with a
+    /// retention floor no reader can look at an older state. What is newer than the present may be
+    /// seen from any point.
+    #[inline]
+    #[must_use]
+    pub fn may_filter(&self, sequence: SequenceNumber) -> bool {
+        if cfg!(seeded_fault = "compaction_filter_below_a_snapshot") {
+            return true;
+        }
+        self.floor.is_none() && sequence >= self.first_unseen && sequence <= self.present()
+    }
+
+    /// Whether [`Stripes::may_filter`] holds for any number.
+    #[must_use]
+    pub fn may_filter_any(&self) -> bool {
+        self.may_filter(self.present())
+    }
+
+    /// The present, or an older floor.
+    fn present(&self) -> SequenceNumber {
+        self.ends[self.ends.len() - 1]
     }
 
     /// The same with the retention floor `floor`: what is newer than it is in no stripe, so that it

@@ -59,6 +59,7 @@ impl Job<'_> {
             tombstones: all.fragments(),
             now_ms: NOW_MS,
             operator: self.operator.clone(),
+            filter: None,
         };
         let mut asked: Option<Vec<u8>> = None;
         let mut cursor = merge(self.inputs, self.block);
@@ -598,6 +599,7 @@ fn failed_source_fails_the_output_for_good() {
             tombstones: Arc::default(),
             now_ms: NOW_MS,
             operator: None,
+            filter: None,
         };
         let mut merge = merge;
         merge.seek_to_first().unwrap();

@@ -4,6 +4,7 @@
 //! for as many threads as there are.
 
 use crate::{
+    compaction_filter::CompactionFilters,
     files::level::{Level, Order},
     files::open_files::OpenReference,
     files::version::Version,
@@ -11,8 +12,10 @@ use crate::{
     planning::plan::{Borders, Plan, PlanKind},
     read::merge::{Merge, MergeSource},
     read::source::{SourceCursor, reference_cursor::ReferenceCursor, run_cursor::RunCursor},
+    read::visible::resolve::BlobSource,
     retain::{
         entries::{CompactionIter, Rules},
+        entry_filter::EntryFilter,
         range::retain_tombstones,
         stripes::{OlderEntries, Stripes},
     },
@@ -34,7 +37,7 @@ use siltdb_base::{
     tombstone::{Fragments, RangeTombstone},
 };
 use siltdb_disk::table::ScanCursor;
-use std::{collections::HashSet, sync::Arc};
+use std::{collections::HashSet, fmt, sync::Arc};
 
 /// Tables are joined if there are more than this many times the fewest possible, and more than the
 /// parts of a job would leave. Two parts of a memtable of half a buffer, compressed, are a third of
@@ -42,6 +45,21 @@ use std::{collections::HashSet, sync::Arc};
 const SPLIT_MAX: u64 = 4;
 /// Blocks of a table that are looked at to find borders, at most.
 const SAMPLES_PER_TABLE: u64 = 64;
+
+/// Where a compaction finds the code of its filter, and the separated values that it shows to it.
+#[derive(Clone)]
+pub struct FilterSources<'a> {
+    /// The filters of the database.
+    pub filters: &'a CompactionFilters,
+    /// The blob files; without them a filter that needs values fails at separated ones.
+    pub blobs: Option<Arc<dyn BlobSource>>,
+}
+
+impl fmt::Debug for FilterSources<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FilterSources").field("filters", self.filters).finish_non_exhaustive()
+    }
+}
 
 /// A merge of the tables of a plan.
 #[derive(Debug)]
@@ -63,6 +81,8 @@ pub struct Compaction {
     under: Vec<Arc<OpenReference>>,
     /// The inputs, and what these had replaced.
     merged: Merged,
+    /// The filter, if it has anything to decide.
+    filter: Option<EntryFilter>,
     /// Blocks that are copied as they are.
     untouched: Vec<BlockRun>,
     /// Where one part ends and the next begins, ascending.
@@ -73,7 +93,8 @@ impl Compaction {
     /// Prepares to carry out `plan`, a merge, in at most `parallelism` parts.
     ///
     /// `version` is the tree's version when the plan was made, or a later one. `stripes` must have
-    /// been taken after everything in the inputs was published.
+    /// been taken after `options`, and after everything in the inputs was published. `sources` have
+    /// the filter that the options name, or values pass unfiltered.
     ///
     /// # Errors
     /// What opening the inputs fails with.
@@ -86,7 +107,7 @@ impl Compaction {
         plan: Plan,
         version: &Version,
         stripes: Stripes,
-        parallelism: usize,
+        (parallelism, sources): (usize, FilterSources<'_>),
     ) -> Result<Arc<Self>> {
         assert_eq!(plan.kind, PlanKind::Rewrite, "an edit needs no compaction");
         let runs = plan.inputs.iter().filter(|input| input.level > 0);
@@ -120,8 +141,13 @@ impl Compaction {
         };
         let parts = parts_of(plan.bytes(), options.table_bytes_target, parallelism);
         let borders = borders(&inputs, &plan.range.first, parts)?;
-        let wanted = options.table_at(plan.output_level);
-        let untouched = untouched_blocks(&inputs, &tombstones, &wanted)?;
+        let named = options.compaction_filter.as_ref().filter(|_| stripes.may_filter_any());
+        let filter = named.and_then(|named| sources.filters.for_job(named, plan.output_level));
+        let filter = filter.map(|filter| EntryFilter::new(filter, sources.blobs));
+        let untouched = match &filter {
+            Some(_) => Vec::new(),
+            None => untouched_blocks(&inputs, &tombstones, &options.table_at(plan.output_level))?,
+        };
         Ok(Arc::new(Self {
             family,
             options,
@@ -134,6 +160,7 @@ impl Compaction {
             shared,
             under,
             merged,
+            filter,
             untouched,
             borders,
         }))
@@ -143,6 +170,12 @@ impl Compaction {
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// Whether values are shown to a filter.
+    #[must_use]
+    pub fn is_filtering(&self) -> bool {
+        self.filter.is_some()
     }
 
     /// The parts of the work: each may run on any thread, at any time.
@@ -246,6 +279,7 @@ impl JobPart for Subjob {
             tombstones: compaction.tombstones.clone(),
             now_ms: context.clock.settled_ms(),
             operator: compaction.options.merge_operator.clone(),
+            filter: compaction.filter.clone(),
         };
         let mut below = compaction.below.clone();
         let copies = BlockCopies::new(&compaction.untouched, &self.borders)?;
@@ -278,12 +312,16 @@ impl JobPart for Subjob {
 /// into hardly fewer tables. That is so if it takes tables of one level that stay there, are
 /// written as the options want them and of the kind that is chosen, and all of their blocks are
 /// untouched. So a request brings a changed compression to tables that lie at the bottom already.
+/// With a compaction filter every plan may change something.
 ///
 /// A table whose index cannot be read counts as one that changes: what is wrong with it is for the
 /// job to say.
 #[must_use]
 pub fn would_change_nothing(plan: &Plan, options: &TreeOptions, parallelism: usize) -> bool {
     let [input] = &plan.inputs[..] else { return false };
+    if options.compaction_filter.is_some() {
+        return false;
+    }
     let wanted = options.table_at(plan.output_level);
     let tables_min = plan.bytes().div_ceil(options.table_bytes_target.max(1)).max(1);
     // Each part of the job would end with a table that need not be full.

@@ -273,6 +273,7 @@ impl Flush {
             tombstones,
             now_ms: context.clock.settled_ms(),
             operator: input.options.merge_operator.clone(),
+            filter: None,
         };
         let cursor = JobCursor::new(cursor, context);
         let mut retain = CompactionIter::new(cursor, rules, |key: &[u8]| below.may_contain(key));

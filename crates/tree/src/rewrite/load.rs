@@ -52,6 +52,7 @@ pub fn load<C: EntryCursor>(
         tombstones: Arc::new(Fragments::default()),
         now_ms: context.clock.settled_ms(),
         operator: None,
+        filter: None,
     };
     let cursor = JobCursor::new(cursor, context);
     let mut retain = CompactionIter::new(cursor, rules, |_: &[u8]| OlderEntries::None);

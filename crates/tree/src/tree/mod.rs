@@ -20,7 +20,7 @@ use crate::{
     read::folds::Folds,
     read::view::View,
     retain::stripes::Stripes,
-    rewrite::compact::Compaction,
+    rewrite::compact::{Compaction, FilterSources},
     rewrite::flush::FlushInput,
 };
 use arc_swap::{ArcSwap, Guard};
@@ -352,23 +352,20 @@ impl Tree {
         Some(FlushInput { family, options, generation, memtable, view })
     }
 
-    /// The merge that `plan` asks for, in at most `parallelism` parts.
-    ///
-    /// `stripes` must have been taken after everything in the inputs was published.
+    /// The merge that `plan` asks for, in at most the given number of parts, under the present
+    /// options. `stripes` is called with these.
     ///
     /// # Errors
-    /// What opening the inputs fails with.
-    ///
-    /// # Panics
-    /// If the plan is a move.
+    /// As [`Compaction::new`], which also panics if the plan is a move.
     pub fn compaction(
         &self,
         plan: Plan,
-        stripes: Stripes,
-        parallelism: usize,
+        stripes: impl FnOnce(&TreeOptions) -> Stripes,
+        parts: (usize, FilterSources<'_>),
     ) -> Result<Arc<Compaction>> {
-        let version = self.view.load().version.clone();
-        Compaction::new(self.id, self.options(), plan, &version, stripes, parallelism)
+        let (options, version) = (self.options(), self.view.load().version.clone());
+        let stripes = stripes(&options);
+        Compaction::new(self.id, options, plan, &version, stripes, parts)
     }
 }
 

@@ -56,6 +56,13 @@ pub const SETS: &[OptionSet] = &[
     small("filter bits by level", "filter_bits_per_level=14,0,6"),
     small("no filter", "filter_bits_per_key=0"),
     small("a wide filter", "filter_bits_per_key=20"),
+    small("prefixes in the filters", "prefix_extractor=fixed:1"),
+    small("prefixes alone", "prefix_extractor=fixed:4 whole_key_filter=false"),
+    small("prefixes up to a separator", "prefix_extractor=separator:: whole_key_filter=false"),
+    small(
+        "B+trees with prefixes alone",
+        "table_kind=btree prefix_extractor=fixed:2 whole_key_filter=false",
+    ),
     small("the smallest memtables", "memtable_bytes=4KiB memory_budget=512KiB"),
     small("large memtables", "memtable_bytes=1MiB memory_budget=8MiB"),
     small("the smallest tables", "table_bytes=1KiB"),

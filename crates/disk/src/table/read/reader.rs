@@ -160,7 +160,8 @@ impl Table {
             return Ok(filter);
         }
         let filter = self.source.read_filter(self.contents.filter_frame)?;
-        Ok(self.filter.get_or_init(|| TableFilter::new(filter, &self.cache)))
+        let keys = self.contents.meta.filter_keys;
+        Ok(self.filter.get_or_init(|| TableFilter::new(filter, keys, &self.cache)))
     }
 
     /// Has the table share a filter that was read before the table was opened, unless it has read

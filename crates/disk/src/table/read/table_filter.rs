@@ -1,9 +1,15 @@
 //! The filter of a table: what of it is asked before all else, and without opening it.
 
 use crate::table::read::source::{FilterFrame, TableSource};
-use crate::{cache::Cache, filter::Filter, table_meta::TableMeta};
+use crate::{
+    cache::Cache,
+    filter::Filter,
+    filter_keys::{FilterKeys, PrefixExtractor},
+    table_meta::TableMeta,
+};
 use siltdb_base::{
     budget::{Charge, Part},
+    checksum::xxh3,
     error::Result,
     fs::File,
     key::LookupKey,
@@ -17,6 +23,7 @@ use std::{path::Path, sync::Arc};
 #[derive(Clone, Debug)]
 pub struct TableFilter {
     filter: Option<Filter>,
+    keys: FilterKeys,
     _charge: Arc<Charge>,
 }
 
@@ -37,29 +44,60 @@ impl TableFilter {
     ) -> Result<Self> {
         let source = TableSource::new(file, path, offset, length, Some(expected))?;
         let properties = source.read_properties(Some(expected))?;
-        Ok(Self::new(source.read_filter(FilterFrame::of(&properties))?, cache))
+        let filter = source.read_filter(FilterFrame::of(&properties))?;
+        Ok(Self::new(filter, properties.meta.filter_keys, cache))
     }
 
-    /// A filter that was read.
-    pub(in crate::table) fn new(filter: Option<Filter>, cache: &Cache) -> Self {
+    /// A filter that was read, which holds `keys`.
+    pub(in crate::table) fn new(filter: Option<Filter>, keys: FilterKeys, cache: &Cache) -> Self {
         let bytes = filter.as_ref().map_or(0, Filter::bytes);
         let charge = Charge::new(cache.budget(), Part::Tables, bytes);
         cache.fit();
-        Self { filter, _charge: Arc::new(charge) }
+        Self { filter, keys, _charge: Arc::new(charge) }
     }
 
     /// Whether the table may hold a point entry of the key; `false` is certain.
     #[inline]
     #[must_use]
     pub fn may_contain(&self, key: LookupKey<'_>) -> bool {
-        self.filter.as_ref().is_none_or(|filter| filter.may_contain(key.hash()))
+        self.filter.as_ref().is_none_or(|filter| filter.may_contain(self.hash_of(key)))
+    }
+
+    /// Whether the table may hold a point entry from `lower` up to and without `upper`; `false` is
+    /// certain. A filter without prefixes, or one whose prefixes differ within the range, does not
+    /// know.
+    #[must_use]
+    pub fn may_contain_range(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
+        let keys = match cfg!(seeded_fault = "prefix_of_another_extractor") {
+            true => FilterKeys::Prefixes(PrefixExtractor::Fixed(2)),
+            false => self.keys,
+        };
+        match (&self.filter, keys.prefix_of_range(lower, upper)) {
+            (Some(filter), Some(prefix)) => filter.may_contain(forgetful(xxh3(prefix))),
+            _ => true,
+        }
+    }
+
+    /// The hash that the filter holds if the table holds `key`.
+    #[inline]
+    fn hash_of(&self, key: LookupKey<'_>) -> u64 {
+        match self.keys {
+            FilterKeys::Whole | FilterKeys::WholeAndPrefixes(_) => forgetful(key.hash()),
+            FilterKeys::Prefixes(_) => self.hash_instead_of(key),
+        }
+    }
+
+    #[cold]
+    fn hash_instead_of(&self, key: LookupKey<'_>) -> u64 {
+        let instead = self.keys.instead_of(key.key());
+        forgetful(instead.map_or(key.hash(), xxh3))
     }
 
     /// Prefetches the memory that [`TableFilter::may_contain`] will look at.
     #[inline]
     pub fn prefetch(&self, key: LookupKey<'_>) {
         if let Some(filter) = &self.filter {
-            filter.prefetch(key.hash());
+            filter.prefetch(self.hash_of(key));
         }
     }
 
@@ -72,5 +110,15 @@ impl TableFilter {
     /// The filter itself.
     pub(in crate::table) fn get(&self) -> Option<&Filter> {
         self.filter.as_ref()
+    }
+}
+
+/// With a seeded fault, another hash for one key in some hundred.
+#[inline]
+fn forgetful(hash: u64) -> u64 {
+    if cfg!(seeded_fault = "filter_forgets_a_key") && hash.is_multiple_of(101) {
+        !hash
+    } else {
+        hash
     }
 }

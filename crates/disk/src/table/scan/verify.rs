@@ -13,6 +13,7 @@ use crate::{
     blob::BlobReferences,
     block::Block,
     compress::Codec,
+    filter_keys::FilterKeys,
     garbage::{Garbage, GarbageBuilder, Repeats},
     key_sketch::{KeySketch, SketchBuilder},
     table_meta::{KeySpan, RangeEnd},
@@ -44,7 +45,8 @@ impl TableScan {
         let mut total = BlockStats::default();
         let mut first_key = None;
         let mut before: Option<(Vec<u8>, SequenceNumber)> = None;
-        let (mut hashes, mut sample) = (Vec::new(), SketchBuilder::default());
+        let (mut hashes, mut asked) = (Vec::new(), Vec::new());
+        let (keys, mut sample) = (self.meta().filter_keys, SketchBuilder::default());
         let mut garbage = GarbageBuilder::default();
         let mut ahead = Readahead::new(WINDOW_BYTES_OF_MANY);
         let mut blocks = self.blocks()?;
@@ -63,12 +65,17 @@ impl TableScan {
             }
             first_key.get_or_insert_with(|| Slice::copy_from(info.first_key));
             before = Some((info.last_key.to_vec(), info.last_sequence));
-            hash_keys(&block, &mut hashes);
+            hash_keys(&block, &mut hashes, xxh3);
             hashes.iter().for_each(|&hash| sample.add(hash));
             if let Some(filter) = &filter {
                 // Their lines of the filter are prefetched before the first is looked at.
                 hashes.iter().for_each(|&hash| filter.prefetch(hash));
-                if !hashes.iter().all(|&hash| filter.may_contain(hash)) {
+                if keys != FilterKeys::Whole {
+                    hash_keys(&block, &mut asked, |key| hash_of(keys, key));
+                    prefix_hashes(keys, &block, &mut asked);
+                }
+                let asked = if keys == FilterKeys::Whole { &hashes } else { &asked };
+                if !asked.iter().all(|&hash| filter.may_contain(hash)) {
                     return Err(wrong("a key is missing from the filter of its table"));
                 }
             }
@@ -123,15 +130,31 @@ impl TableScan {
 }
 
 /// Makes `hashes` those of the keys of all entries of `block`.
-fn hash_keys(block: &Block, hashes: &mut Vec<u64>) {
+fn hash_keys(block: &Block, hashes: &mut Vec<u64>, hash: impl Fn(&[u8]) -> u64) {
     hashes.clear();
+    each_key(block, |key| hashes.push(hash(key)));
+}
+
+/// Calls `seen` with the key of each entry of `block`.
+fn each_key(block: &Block, mut seen: impl FnMut(&[u8])) {
     let prefix = block.prefix();
     let mut key = prefix.to_vec();
     for entry in 0..block.count() {
         key.truncate(prefix.len());
         key.extend_from_slice(block.entry(entry).suffix);
-        hashes.push(xxh3(&key));
+        seen(&key);
     }
+}
+
+/// The hash that a lookup of `key` asks a filter of `keys` for.
+fn hash_of(keys: FilterKeys, key: &[u8]) -> u64 {
+    xxh3(keys.instead_of(key).unwrap_or(key))
+}
+
+/// Adds the hashes of the prefixes that a filter of `keys` holds.
+fn prefix_hashes(keys: FilterKeys, block: &Block, hashes: &mut Vec<u64>) {
+    let Some(extractor) = keys.extractor() else { return };
+    each_key(block, |key| hashes.extend(extractor.prefix(key).map(xxh3)));
 }
 
 /// Adds what becomes garbage of `block`; its first entry may be a further one of the key before.

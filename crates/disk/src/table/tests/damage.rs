@@ -6,6 +6,7 @@ use crate::{
     compress::Compressor,
     fields::UnknownFields,
     filter::FilterBuilder,
+    filter_keys::{FilterKeys, PrefixExtractor},
     frame::{FrameKind, FramePlace, seal},
     garbage::{Garbage, GarbageBuilder, Repeats},
     key_sketch::{KeySketch, SketchBuilder},
@@ -434,6 +435,7 @@ impl Forgery {
             file_bytes: 0,
             key_sketch: sample.finish(),
             kind: TableKind::Block,
+            filter_keys: FilterKeys::default(),
             created_ms: 0,
             garbage: self.garbage(),
             blobs: Default::default(),
@@ -498,6 +500,17 @@ fn well_sealed_contradictions_are_found_by_verification() {
 
     let forgotten = Forgery { forgotten: b"c".to_vec(), ..sound() };
     assert!(message(forgotten).contains("filter"));
+    let without_prefixes: fn(&mut Properties) = |properties| {
+        let extractor = PrefixExtractor::Separator { separator: b'b', count: 1 };
+        properties.meta.filter_keys = FilterKeys::WholeAndPrefixes(extractor);
+    };
+    // The prefix is the key itself, which the filter has as a whole.
+    Forgery { change: without_prefixes, ..sound() }.verify().unwrap();
+    let without_prefixes: fn(&mut Properties) = |properties| {
+        properties.meta.filter_keys = FilterKeys::WholeAndPrefixes(PrefixExtractor::Fixed(1));
+    };
+    let longer = Forgery::of(&[&[("ab", 5), ("bc", 5)], &[("cd", 9)]]);
+    assert!(message(Forgery { change: without_prefixes, ..longer }).contains("filter"));
 
     for (shown, stops_a_scan) in [
         ([put("a", 5, "value"), put("bb", 5, "value")], true),

@@ -13,9 +13,10 @@ use siltdb_base::{
     id::{FamilyId, FileNumber, SequenceNumber, TableUid},
 };
 use siltdb_tree::{
+    compaction_filter::CompactionFilters,
     planning::pick_range::{Request, Step},
     retain::stripes::Stripes,
-    rewrite::compact::Compaction,
+    rewrite::compact::{Compaction, FilterSources},
 };
 use std::{
     path::Path,
@@ -51,8 +52,9 @@ impl Work {
         let request = Request::new(None, SequenceNumber::MAX, FileNumber(0));
         let Step::Plan(plan) = tree.begin_request(&request) else { panic!("nothing to merge") };
         let present = SequenceNumber(engine.stats().sequence);
+        let sources = FilterSources { filters: &CompactionFilters::default(), blobs: None };
         let compaction: Arc<Compaction> =
-            tree.compaction(plan, Stripes::new(&[present], present), 4).unwrap();
+            tree.compaction(plan, |_| Stripes::new(&[present], present), (4, sources)).unwrap();
         let shared = ParallelJob::new(compaction.subjobs());
         assert!(shared.parts() > 2);
         Self { fs, engine, shared, numbers: AtomicU64::new(1000) }

@@ -1,6 +1,7 @@
 //! Reads of tables that are not open, and of those that there is no memory to hold open.
 
 use super::OpenReference;
+use crate::files::key_slice::seen_tombstones;
 use siltdb_base::{error::Result, id::SequenceNumber, key::LookupKey, tombstone::Fragments};
 use siltdb_disk::{
     options::TableKind,
@@ -22,6 +23,22 @@ impl OpenReference {
         }
     }
 
+    /// Whether a point entry from `lower` up to and without `upper` may be seen through this
+    /// reference, as far as the prefixes in the filter tell; `false` is certain.
+    ///
+    /// Cost: reads the filter, if it has prefixes and was not read.
+    #[must_use]
+    pub fn may_hold_range(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
+        if self.meta().filter_keys.prefix_of_range(lower, upper).is_none() {
+            return true;
+        }
+        let filter = self.table.get().map_or_else(|| self.filter(), |table| table.filter());
+        // A filter that cannot be read tells nothing.
+        let may_hold = filter.map_or(true, |filter| filter.may_contain_range(lower, upper));
+        self.files.prefixes.note(u64::from(!may_hold));
+        may_hold
+    }
+
     /// An open B+tree table takes only the memory of its root.
     pub(super) fn may_stay_open(&self) -> bool {
         self.meta().kind == TableKind::BTree || self.files.cache.has_room_for_tables()
@@ -33,7 +50,7 @@ impl OpenReference {
         let whole = table.tombstones();
         let seen = || match self.is_whole() {
             true => Arc::clone(whole),
-            false => Arc::new(self.narrow_tombstones(whole)),
+            false => Arc::new(seen_tombstones(&self.reference, whole)),
         };
         Ok(self.narrow.get_or_init(seen))
     }

@@ -114,7 +114,7 @@ impl View {
         for level in self.version.levels() {
             match level.order() {
                 Order::Overlapping => {
-                    for table in level.tables().iter().filter(|table| touches(table, bounds)) {
+                    for table in level.tables().iter().filter(|table| is_asked(table, bounds)) {
                         let cursor = ReferenceCursor::fetching(table.clone(), fetch)?;
                         let cursor = SourceCursor::Table(cursor);
                         sources.push(MergeSource { cursor, sequence_max: table.sequence_max() });
@@ -124,7 +124,15 @@ impl View {
                     let tables = level.tables();
                     let start = bounds.lower.as_ref().map_or(0, |key| level.index_reaching(key));
                     let after = tables[start..].partition_point(|table| touches(table, bounds));
-                    let run = start..start + after;
+                    let mut run = start..start + after;
+                    // A table between two others has keys of the range only, so its filter would
+                    // tell nothing.
+                    while run.start < run.end && !may_hold(&tables[run.start], bounds) {
+                        run.start += 1;
+                    }
+                    while run.start < run.end && !may_hold(&tables[run.end - 1], bounds) {
+                        run.end -= 1;
+                    }
                     let newest = tables[run.clone()].iter().map(|table| table.sequence_max());
                     let Some(sequence_max) = newest.max() else { continue };
                     let cursor = RunCursor::new(level.clone(), run).fetching(fetch);
@@ -157,6 +165,19 @@ pub(crate) fn touches(table: &OpenReference, bounds: &Bounds) -> bool {
     let range = table.range();
     let ends_before = bounds.lower.as_ref().is_some_and(|lower| range.is_before(lower));
     !ends_before && !bounds.is_after(&range.first)
+}
+
+/// Whether a table may hold entries within `bounds`, by its range and the prefixes in its filter.
+/// Range tombstones are another matter.
+fn is_asked(table: &OpenReference, bounds: &Bounds) -> bool {
+    touches(table, bounds) && may_hold(table, bounds)
+}
+
+fn may_hold(table: &OpenReference, bounds: &Bounds) -> bool {
+    match &bounds.lower {
+        Some(lower) => table.may_hold_range(lower, bounds.upper.as_deref()),
+        None => true,
+    }
 }
 
 #[cfg(test)]

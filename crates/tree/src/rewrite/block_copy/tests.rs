@@ -23,6 +23,8 @@ const WANTED: TableOptions = TableOptions {
     compression: Compression::Lz4,
     filter_bits_per_key: 10,
     dictionary_bytes: 0,
+    prefix_extractor: None,
+    whole_key_filter: true,
     kind: TableKind::Block,
 };
 

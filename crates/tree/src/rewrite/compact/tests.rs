@@ -2,6 +2,9 @@
 
 use super::*;
 use crate::{
+    compaction_filter::{
+        CompactionFilter, FilterCounts, FilterDecision, FilteredEntry, NamedFilter,
+    },
     fixture::{
         FAMILY, TestRandom, numbers,
         world::{World, small_options},
@@ -59,7 +62,7 @@ fn parts_cover_everything_once_and_leave_disjoint_tables() {
         let mut random = TestRandom::new(11);
         let mut world = four_runs(&mut random, 400);
         let plan = due(&world);
-        let compaction = world.tree.compaction(plan.clone(), world.stripes(), parallelism).unwrap();
+        let compaction = world.compaction(plan.clone(), parallelism).unwrap();
         let parts = compaction.subjobs();
         assert!(parts.len() <= parallelism);
         assert!(parts.len() >= parallelism.min(8), "{} parts", parts.len());
@@ -179,7 +182,7 @@ fn what_one_part_wrote_goes_when_another_fails() {
     let world = four_runs(&mut random, 300);
     let plan = due(&world);
     let before = world.files_there();
-    let compaction = world.tree.compaction(plan, world.stripes(), 3).unwrap();
+    let compaction = world.compaction(plan, 3).unwrap();
     world.with_context(|context| {
         let parts = compaction.subjobs();
         let first = parts[0].run(context).unwrap();
@@ -538,4 +541,131 @@ fn a_compaction_writes_the_kind_that_is_chosen_now() {
             world.check(&mut random);
         }
     }
+}
+
+/// Drops values that begin with `x`, and marks those that begin with `c`.
+#[derive(Debug)]
+struct ByFirstByte;
+
+impl CompactionFilter for ByFirstByte {
+    fn name(&self) -> &str {
+        "by first byte"
+    }
+
+    fn decide(&self, entry: &FilteredEntry<'_>) -> FilterDecision {
+        match entry.value.first() {
+            Some(b'x') => FilterDecision::Drop,
+            Some(b'c') => FilterDecision::Change([b"C", &entry.value[1..]].concat()),
+            _ => FilterDecision::Keep,
+        }
+    }
+}
+
+/// What the filter makes of a value.
+fn filtered(value: &[u8]) -> Option<Vec<u8>> {
+    match value.first() {
+        Some(b'x') => None,
+        Some(b'c') => Some([b"C", &value[1..]].concat()),
+        _ => Some(value.to_vec()),
+    }
+}
+
+/// Reads of every snapshot give what was written; reads of the present what was written or what the
+/// filter makes of it, and in the end nothing but that.
+#[test]
+fn a_filter_changes_no_snapshot_and_in_the_end_all_of_the_present() {
+    let key = |number: u64| format!("key{number:03}").into_bytes();
+    for seed in 0..20 {
+        let mut random = TestRandom::new(seed);
+        let mut options = small_options();
+        options.compaction_filter = Some(NamedFilter::given(Arc::new(ByFirstByte)));
+        let mut world = World::new(options);
+        world.filters.learn(world.tree.options().compaction_filter.as_ref()).unwrap();
+        let mut present: Vec<Option<Vec<u8>>> = vec![None; 100];
+        let mut kept: Vec<(SequenceNumber, Vec<Option<Vec<u8>>>)> = Vec::new();
+        let check =
+            |world: &World, at: SequenceNumber, expected: &[Option<Vec<u8>>], is_past: bool| {
+                for (number, expected) in expected.iter().enumerate() {
+                    let found = world.get(&key(number as u64), at).map(|found| found.to_vec());
+                    let may_be = expected.as_ref().and_then(|value| filtered(value));
+                    let is_right = found == *expected || !is_past && found == may_be;
+                    assert!(is_right, "key {number} at {at}: {found:?}, not {expected:?}");
+                }
+            };
+        for step in 0..1500 {
+            let number = random.below(100);
+            if random.below(6) == 0 {
+                world.write(&key(number), EntryKind::Delete, b"");
+                present[number as usize] = None;
+            } else {
+                let first = [b'x', b'c', b'k'][random.below(3) as usize];
+                let value = [&[first][..], &random.bytes(30)].concat();
+                world.put(&key(number), &value);
+                present[number as usize] = Some(value);
+            }
+            match random.below(60) {
+                0 if kept.len() < 5 => {
+                    // A snapshot sees what compactions have left at the moment that it is taken.
+                    let now = (0..100).map(|number| {
+                        world.get(&key(number), world.sequence).map(|found| found.to_vec())
+                    });
+                    kept.push((world.sequence, now.collect()));
+                    world.snapshots.push(world.sequence);
+                }
+                1 if !kept.is_empty() => {
+                    let (sequence, _) = kept.remove(random.below(kept.len() as u64) as usize);
+                    world.snapshots.retain(|snapshot| *snapshot != sequence);
+                }
+                2..5 => {
+                    world.flush();
+                    world.settle();
+                }
+                _ => {}
+            }
+            if step % 100 == 99 {
+                check(&world, world.sequence, &present, false);
+                kept.iter().for_each(|(at, expected)| check(&world, *at, expected, true));
+            }
+        }
+        world.snapshots.clear();
+        world.flush();
+        let request = Request::new(None, SequenceNumber::MAX, world.next_file());
+        while let Step::Plan(plan) = world.tree.begin_request(&request) {
+            world.compact(&plan, 3);
+        }
+        let all: Vec<_> =
+            present.iter().map(|value| value.as_ref().and_then(|value| filtered(value))).collect();
+        check(&world, world.sequence, &all, true);
+        let counts = world.filters.counts();
+        assert!(counts.dropped > 20 && counts.changed > 20 && counts.failed == 0, "{counts:?}");
+    }
+}
+
+#[test]
+fn no_block_is_copied_past_a_filter() {
+    let mut options = small_options();
+    options.compaction_filter = Some(NamedFilter::given(Arc::new(ByFirstByte)));
+    let mut world = World::new(options);
+    world.filters.learn(world.tree.options().compaction_filter.as_ref()).unwrap();
+    for number in 0..2000 {
+        let first = if number % 2 == 0 { "x" } else { "k" };
+        world.put(format!("key{number:05}").as_bytes(), format!("{first}{number}").as_bytes());
+    }
+    // A snapshot of everything: there is nothing to decide, and blocks are copied.
+    world.snapshots.push(world.sequence);
+    world.flush();
+    let compact = |world: &mut World| {
+        let request = Request::new(None, SequenceNumber::MAX, world.next_file());
+        while let Step::Plan(plan) = world.tree.begin_request(&request) {
+            assert!(!would_change_nothing(&plan, &world.tree.options(), 1));
+            world.compact(&plan, 1);
+        }
+        let version = world.tree.view().version.clone();
+        version.tables().map(|(_, table)| table.meta().entries).sum::<u64>()
+    };
+    assert_eq!(compact(&mut world), 2000);
+    assert_eq!(world.filters.counts(), FilterCounts::default());
+    world.snapshots.clear();
+    assert_eq!(compact(&mut world), 1000);
+    assert_eq!(world.filters.counts().dropped, 1000);
 }

@@ -44,6 +44,7 @@ fn written(
         tombstones: Arc::default(),
         now_ms: 0,
         operator: None,
+        filter: None,
     };
     let mut retain = CompactionIter::new(cursor, rules, |_: &[u8]| OlderEntries::None);
     let options = small_options();
