@@ -35,9 +35,12 @@
 //! 27   filter bits per key of level 0, 1, ...: u8, ...
 //! ```
 
+mod stored;
+
 use crate::{
     compaction_filter::NamedFilter,
     merge_operator::{MergeOperator, not_given},
+    options::stored::{filter_name, has_whole_keys, strategy_of, with_level},
     strategy::{CompactionStrategy, FIFO_AGE, FIFO_BYTES, SPACE_PERCENT, TIERED_RUNS},
 };
 use siltdb_base::{
@@ -288,10 +291,10 @@ impl TreeOptions {
         if self.compression_per_level.is_empty() && self.filter_bits_per_level.is_empty() {
             return kinds;
         }
-        for level in 0..LEVELS {
+        for (level, kind) in kinds.iter_mut().enumerate() {
             let own = self.table_at(level);
             let alike = (0..level).find(|&before| self.table_at(before) == own);
-            kinds[level] = alike.unwrap_or(level) as u8;
+            *kind = alike.unwrap_or(level) as u8;
         }
         kinds
     }
@@ -557,41 +560,9 @@ impl TreeOptions {
     }
 }
 
-/// The compression with a stored number and level; without a level, with its usual one.
-fn with_level(number: u8, level: Option<u8>) -> Result<Compression> {
-    let [zstd, usual] = Compression::ZSTD.to_bytes();
-    let level = level.unwrap_or(if number == zstd { usual } else { 0 });
-    Compression::from_bytes([number, level])
-}
-
 /// What a list by level says of one; `None`, if it is empty.
 fn at_level<T: Copy>(list: &[T], level: usize) -> Option<T> {
     list.get(level).or(list.last()).copied()
-}
-
-fn filter_name<'v>(value: &mut ByteReader<'v>) -> Result<&'v str> {
-    std::str::from_utf8(value.take_all()).map_err(|error| {
-        Error::corruption("the name of a compaction filter is not UTF-8").with_source(error)
-    })
-}
-
-fn has_whole_keys(value: &mut ByteReader<'_>) -> Result<bool> {
-    match value.u8()? {
-        1 => Ok(false),
-        other => {
-            Err(Error::corruption("bad mark of filters without whole keys").with_mismatch(1, other))
-        }
-    }
-}
-
-/// The strategy of this number with its default parameters, which other fields replace.
-fn strategy_of(number: u8) -> Result<CompactionStrategy> {
-    match number {
-        1 => Ok(CompactionStrategy::tiered()),
-        2 => Ok(CompactionStrategy::Fifo { bytes_max: *FIFO_BYTES.end(), age_max: None }),
-        other => Err(Error::new(ErrorKind::Unsupported, "unknown compaction strategy of a family")
-            .with_mismatch("1 or 2", other)),
-    }
 }
 
 fn check_key_order(name: &str) -> Result<()> {
