@@ -15,10 +15,13 @@ use std::{
     time::Duration,
 };
 
+/// What a filter was asked: key, value and level.
+type Seen = (Vec<u8>, Vec<u8>, usize);
+
 /// Goes by the first word: drops `drop`, makes `up` of `change`, and panics at `panic`.
 #[derive(Debug, Default)]
 struct ByValue {
-    seen: Mutex<Vec<(Vec<u8>, Vec<u8>, usize)>>,
+    seen: Mutex<Vec<Seen>>,
 }
 
 impl CompactionFilter for ByValue {

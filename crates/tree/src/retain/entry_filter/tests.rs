@@ -8,11 +8,14 @@ use siltdb_base::{
 };
 use std::sync::Mutex;
 
+/// What a filter was asked: value, expiry and level.
+type Seen = (Vec<u8>, Option<u64>, usize);
+
 /// Decides by the value, and notes what it is shown.
 #[derive(Debug)]
 struct ByValue {
     needs_values: bool,
-    seen: Mutex<Vec<(Vec<u8>, Option<u64>, usize)>>,
+    seen: Mutex<Vec<Seen>>,
 }
 
 impl CompactionFilter for ByValue {
