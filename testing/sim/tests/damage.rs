@@ -104,6 +104,7 @@ fn family_options() -> FamilyOptions {
     FamilyOptions::new()
         .block_bytes(1 << 10)
         .compression(Compression::Lz4)
+        .value_threshold(40)
         .merge_operator(Arc::new(Operator::Append))
 }
 
