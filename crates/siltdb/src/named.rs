@@ -301,8 +301,8 @@ fn list<T>(read: impl Fn(&str) -> Option<T>) -> impl Fn(&str) -> Option<Vec<T>> 
     }
 }
 
-fn list_text<T: ToString>(list: &Vec<T>) -> String {
-    match &list[..] {
+fn list_text<T: ToString>(list: &[T]) -> String {
+    match list {
         [] => UNIFORM.to_owned(),
         list => list.iter().map(T::to_string).collect::<Vec<_>>().join(","),
     }

@@ -283,10 +283,10 @@ impl TreeOptions {
         if self.compression_per_level.is_empty() && self.filter_bits_per_level.is_empty() {
             return kinds;
         }
-        for level in 0..LEVELS {
+        for (level, kind) in kinds.iter_mut().enumerate() {
             let own = self.table_at(level);
             let alike = (0..level).find(|&before| self.table_at(before) == own);
-            kinds[level] = alike.unwrap_or(level) as u8;
+            *kind = alike.unwrap_or(level) as u8;
         }
         kinds
     }

@@ -28,7 +28,7 @@ pub struct Dictionary {
     id: u32,
     bytes: Box<[u8]>,
     /// Decoders that have it and that no thread uses.
-    idle: Mutex<Vec<Box<FrameDecoder>>>,
+    idle: Mutex<Vec<FrameDecoder>>,
 }
 
 impl fmt::Debug for Dictionary {
@@ -60,16 +60,16 @@ impl Dictionary {
         bytes + IDLE_DECODERS_MAX * (2 * bytes + DECODER_BYTES)
     }
 
-    fn decoder(&self) -> Result<Box<FrameDecoder>> {
+    fn decoder(&self) -> Result<FrameDecoder> {
         if let Some(decoder) = lock(&self.idle).pop() {
             return Ok(decoder);
         }
-        let mut decoder = Box::new(FrameDecoder::new());
+        let mut decoder = FrameDecoder::new();
         decoder.add_dict(parse(&self.bytes)?).map_err(bad_payload)?;
         Ok(decoder)
     }
 
-    fn keep(&self, decoder: Box<FrameDecoder>) {
+    fn keep(&self, decoder: FrameDecoder) {
         let mut idle = lock(&self.idle);
         if idle.len() < IDLE_DECODERS_MAX {
             idle.push(decoder);
@@ -91,7 +91,7 @@ fn parse(bytes: &[u8]) -> Result<decoding::Dictionary> {
 /// dictionary.
 pub fn decode(payload: &[u8], dictionary: Option<&Dictionary>, out: &mut [u8]) -> Result<()> {
     thread_local! {
-        static IDLE: Cell<Option<Box<FrameDecoder>>> = Cell::default();
+        static IDLE: Cell<Option<FrameDecoder>> = Cell::default();
     }
     let mut decoder = match dictionary {
         Some(dictionary) => dictionary.decoder()?,
