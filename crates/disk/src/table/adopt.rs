@@ -3,7 +3,7 @@
 //! It neither syncs nor verifies: the caller owns the file, and reads the copy back.
 
 use crate::table::format::properties::{Properties, TableOrigin};
-use crate::table::format::table_end::encode_end;
+use crate::table::format::table_end::{encode_end, is_to_be_stated};
 use crate::table::scan::table_scan::TableScan;
 use crate::{
     frame::{FRAME_BYTES_MIN, FramePlace, moved_checksum},
@@ -71,11 +71,4 @@ pub fn adopt(
     let (meta, bytes) = encode_end(properties, FramePlace { table: uid, offset: file.len() });
     file.append(&bytes)?;
     Ok(meta)
-}
-
-/// Whether a copy has to state its own compression, where that of its family is `usual`. Of none
-/// and LZ4 it does not, as when there were no others: an output may take over blocks of both.
-fn is_to_be_stated(own: Compression, usual: Compression) -> bool {
-    let is_old = |one| matches!(one, Compression::None | Compression::Lz4);
-    own != usual && !(is_old(own) && is_old(usual))
 }

@@ -9,7 +9,7 @@ use crate::table::format::footer::FOOTER_BYTES;
 use crate::table::format::index_writer::IndexWriter;
 use crate::table::format::properties::{ExternalTable, Properties, TableOrigin, TreeProperties};
 use crate::table::format::sealed::SealedBlock;
-use crate::table::format::table_end::encode_end;
+use crate::table::format::table_end::{encode_end, is_to_be_stated};
 use crate::table::format::tombstones;
 use crate::table::pending::{PendingBlocks, SAMPLE_BYTES_MAX};
 use crate::{
@@ -405,6 +405,11 @@ impl<'f> TableWriter<'f> {
             blobs,
             unknown: UnknownFields::default(),
         };
+        let (usual, has_origin) = (self.usual, self.origin.is_some());
+        let is_stated = |own| match has_origin {
+            true => own != usual,
+            false => is_to_be_stated(own, usual),
+        };
         let properties = Properties {
             meta,
             data_bytes,
@@ -416,7 +421,7 @@ impl<'f> TableWriter<'f> {
             tree,
             origin: self.origin.take(),
             external: self.external.take(),
-            compression: Some(self.options.compression).filter(|&own| own != self.usual),
+            compression: Some(self.options.compression).filter(|&own| is_stated(own)),
             unknown: UnknownFields::default(),
         };
         self.write_end(properties)

@@ -64,7 +64,7 @@ impl FamilyOptions {
     /// sessions.put(b"a", b"ended")?;
     /// sessions.put(b"b", b"open")?;
     /// sessions.compact()?;
-    /// assert_eq!(sessions.count()?, 1);
+    /// assert_eq!(sessions.count(..)?, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]

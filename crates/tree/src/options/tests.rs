@@ -88,7 +88,8 @@ fn every_truncation_and_flipped_bit_is_refused_or_read_without_panic() {
 #[test]
 fn unknown_fields_and_operators_are_refused_by_their_kind() {
     let decode = |bytes: &[u8]| TreeOptions::decode(bytes, &|_| None).unwrap_err().kind();
-    assert_eq!(decode(&[16, 0]), ErrorKind::Unsupported);
+    assert_eq!(decode(&[18, 0]), ErrorKind::Unsupported);
+    assert_eq!(decode(&[16, 0]), ErrorKind::Corruption);
     assert_eq!(decode(&[11, 1, 2]), ErrorKind::Unsupported);
     assert_eq!(decode(&[11, 2, 0, 0]), ErrorKind::Corruption);
     assert_eq!(decode(&[15, 1, 0xff]), ErrorKind::Corruption);

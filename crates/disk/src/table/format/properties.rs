@@ -32,7 +32,7 @@
 //! ```
 //!
 //! The compression is there if it is not that of the options of the origin; without an origin, if
-//! it is not LZ4:
+//! it is neither LZ4 nor none:
 //!
 //! ```text
 //!  71  compression: | codec u8 | level i8 |

@@ -33,3 +33,12 @@ pub fn encode_end(mut properties: Properties, place: FramePlace) -> (TableMeta, 
     end.extend_from_slice(&footer.encode());
     (properties.meta, end)
 }
+
+/// Whether a copy, or a table without an origin, has to state its own compression, where a reader
+/// would take it for `usual`. Of none and LZ4 it does not, as when there were no others: an output
+/// may take over blocks of both.
+#[must_use]
+pub fn is_to_be_stated(own: Compression, usual: Compression) -> bool {
+    let is_old = |one| matches!(one, Compression::None | Compression::Lz4);
+    own != usual && !(is_old(own) && is_old(usual))
+}
