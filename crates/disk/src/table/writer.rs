@@ -405,11 +405,7 @@ impl<'f> TableWriter<'f> {
             blobs,
             unknown: UnknownFields::default(),
         };
-        let (usual, has_origin) = (self.usual, self.origin.is_some());
-        let is_stated = |own| match has_origin {
-            true => own != usual,
-            false => is_to_be_stated(own, usual),
-        };
+        let compression = self.stated_compression();
         let properties = Properties {
             meta,
             data_bytes,
@@ -421,7 +417,7 @@ impl<'f> TableWriter<'f> {
             tree,
             origin: self.origin.take(),
             external: self.external.take(),
-            compression: Some(self.options.compression).filter(|&own| is_stated(own)),
+            compression,
             unknown: UnknownFields::default(),
         };
         self.write_end(properties)
@@ -554,6 +550,13 @@ impl<'f> TableWriter<'f> {
         let filter = std::mem::take(&mut self.filter);
         filter.encode(self.options.filter_bits_per_key, &mut raw);
         self.write_frame(FrameKind::Filter, &raw)
+    }
+
+    /// The compression, if a reader would take it for another.
+    fn stated_compression(&self) -> Option<Compression> {
+        let own = self.options.compression;
+        let differs = self.origin.is_some() && own != self.usual;
+        (differs || is_to_be_stated(own, self.usual)).then_some(own)
     }
 
     /// Writes the dictionary, if there is one. All frames but those of data do without it, so that
