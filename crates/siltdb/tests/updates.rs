@@ -147,27 +147,31 @@ fn a_view_reads_one_moment() {
 fn eight_threads_on_sixteen_counters_lose_no_update_and_none_of_them_starves() {
     const UPDATES: u64 = 12_000;
     let (_dir, db) = open();
-    let started = AtomicU64::new(0);
+    let (started, attempts_max) = (AtomicU64::new(0), AtomicU64::new(0));
     let counts = together(|thread| {
         let (mut count, mut state) = (0_u64, thread + 1);
         while started.fetch_add(1, Ordering::Relaxed) < UPDATES {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let key = [u8::try_from(state >> 60).unwrap()];
+            let mut attempts = 0;
             db.update(|tx| {
+                attempts += 1;
                 let value = plus_one(tx.get(key)?.as_deref());
                 // Lets other threads interfere, also on one processor.
                 thread::yield_now();
                 tx.put(key, value.unwrap())
             })
             .unwrap();
+            attempts_max.fetch_max(attempts, Ordering::Relaxed);
             count += 1;
         }
         count
     });
     let sum: u64 = db.iter().unwrap().map(|pair| number(Some(&pair.unwrap().1))).sum();
     assert_eq!((counts.iter().sum::<u64>(), sum), (UPDATES, UPDATES));
-    let slowest = *counts.iter().min().unwrap();
-    assert!(slowest >= UPDATES / THREADS / 4, "{counts:?}");
+    // How many updates a thread makes depends on when it runs; how often it has to try does not.
+    let attempts_max = attempts_max.into_inner();
+    assert!(attempts_max <= 40, "an update was tried {attempts_max} times: {counts:?}");
 }
 
 #[test]
