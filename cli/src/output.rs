@@ -9,7 +9,7 @@ use crate::json;
 use crate::text::{Form, printable};
 use serde_json::{Value, json};
 use siltdb::RecoveryMode;
-use std::io::{self, BufWriter, Stdout, Write};
+use std::io::{self, BufWriter, Read, Stdout, Write};
 use std::time::Duration;
 
 /// The style of output, for people or for programs.
@@ -33,6 +33,17 @@ pub struct Settings {
     pub recovery: RecoveryMode,
     /// How long the opening waits for another process to close the database.
     pub wait: Duration,
+}
+
+/// Bytes of a stream that are in memory at a time.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// The error of the database that a stream of it failed with.
+fn read_error(error: io::Error) -> Failure {
+    match error.downcast::<siltdb::Error>() {
+        Ok(error) => error.into(),
+        Err(error) => Failure::file("read", "the value", error),
+    }
 }
 
 /// Stdout, with the settings of the running verb.
@@ -115,6 +126,21 @@ impl Output {
     /// [`Failure::Stdout`].
     pub fn raw(&mut self, bytes: &[u8]) -> Result<()> {
         self.stdout.write_all(bytes).map_err(Failure::Stdout)
+    }
+
+    /// Prints the bytes of a stream unchanged, piece by piece.
+    ///
+    /// # Errors
+    /// [`Failure::Stdout`]; errors of the database, such as `Corruption` after the damaged bytes
+    /// were printed.
+    pub fn raw_stream(&mut self, mut stream: impl Read) -> Result<()> {
+        let mut piece = vec![0; PIECE_BYTES];
+        loop {
+            match stream.read(&mut piece).map_err(read_error)? {
+                0 => return Ok(()),
+                bytes => self.raw(&piece[..bytes])?,
+            }
+        }
     }
 
     /// Prints `text` and a line end, or `value` as JSON, by the settings.

@@ -9,7 +9,7 @@ use crate::argument::{
 use crate::failure::{Failure, Result};
 use crate::key_form::KeyForm;
 use crate::limits::{check_entry, too_long};
-use crate::scope::Scope;
+use crate::scope::{ReadScope, Scope};
 use crate::session::{Opening, Session};
 use crate::source::{Source, read_failure};
 use crate::text::{Form, shortened_bytes};
@@ -32,7 +32,8 @@ Example:
 
 /// Text at the end of `silt put --help`.
 pub const PUT_HELP: &str = "\
-A family other than default must exist. A value is smaller than 4 GiB - 1 MiB.
+A family other than default must exist. A value is smaller than 4 GiB - 1 MiB. A file of 32 MiB or
+more is written piece by piece, and takes little memory.
 
 Example:
   silt put demo.db user:1 Ada
@@ -49,6 +50,10 @@ Example:
 
 #[cfg(test)]
 mod tests;
+
+/// Length from which on the value of a file is written piece by piece, in bytes. Values that long
+/// are stored as they are, without compression, by both ways.
+const STREAMED_BYTES_MIN: u64 = 32 << 20;
 
 /// Arguments of `get`.
 #[derive(Args, Debug)]
@@ -108,6 +113,13 @@ pub fn get(session: &mut Session, arguments: &GetArguments) -> Result<()> {
         let (key, value) = prev.ok_or_else(|| missing("no key before"))?;
         return session.output.entry(&keys.shown(&key)?, &value);
     }
+    if let (true, None, ReadScope::Committed(family)) = (arguments.raw, &bucket, &scope) {
+        let value = family.get_reader(&key)?.ok_or_else(|| missing("no key"))?;
+        // A shorter one is verified before any of it is printed.
+        if value.len() >= STREAMED_BYTES_MIN {
+            return session.output.raw_stream(value);
+        }
+    }
     let value = match &bucket {
         Some(bucket) => bucket.get(&key)?,
         None => scope.get(&key)?,
@@ -147,7 +159,24 @@ pub struct PutArguments {
 /// family, which is not known before the database is open.
 pub struct Entry {
     key: Vec<u8>,
-    value: Vec<u8>,
+    value: EntryValue,
+}
+
+/// The value of an entry.
+enum EntryValue {
+    Whole(Vec<u8>),
+    /// A file that is long enough to be written piece by piece, and its length in bytes.
+    Streamed(Source, u64),
+}
+
+impl EntryValue {
+    /// All of it in memory.
+    fn whole(self) -> Result<Vec<u8>> {
+        match self {
+            Self::Whole(value) => Ok(value),
+            Self::Streamed(source, _) => read_value(source, VALUE_BYTES_MAX),
+        }
+    }
 }
 
 impl PutArguments {
@@ -165,11 +194,25 @@ impl PutArguments {
         let key = argument::bytes(&self.key, form)?;
         let value = match (&self.value, &self.file) {
             (Some(value), _) => argument::bytes(value, form)?,
-            (None, Some(file)) => read_value(Source::open(file)?, VALUE_BYTES_MAX)?,
+            (None, Some(file)) => {
+                let source = Source::open(file)?;
+                if let Some(bytes) = source.bytes_total.filter(|bytes| self.is_streamed(*bytes)) {
+                    check_entry(&key, &[])?;
+                    return Ok(Entry { key, value: EntryValue::Streamed(source, bytes) });
+                }
+                read_value(source, VALUE_BYTES_MAX)?
+            }
             (None, None) => unreachable!("the command line demands one of them"),
         };
         check_entry(&key, &value)?;
-        Ok(Entry { key, value })
+        Ok(Entry { key, value: EntryValue::Whole(value) })
+    }
+
+    /// Whether a file of `bytes` bytes is written piece by piece. A longer one than a value may be
+    /// is refused when it is read.
+    fn is_streamed(&self, bytes: u64) -> bool {
+        let is_plain = !self.bucket.is_given() && self.ttl.is_none();
+        is_plain && (STREAMED_BYTES_MIN..=VALUE_BYTES_MAX as u64).contains(&bytes)
     }
 }
 
@@ -200,7 +243,8 @@ fn read_value(source: Source, bytes_max: usize) -> Result<Vec<u8>> {
 pub fn put(session: &mut Session, arguments: &PutArguments, mut entry: Entry) -> Result<()> {
     if let Some(path) = arguments.bucket.path(session.output.settings().form)? {
         let how = (&arguments.family, arguments.durability);
-        write_in(session, &path, how, |bucket| bucket.put(&entry.key, &entry.value))?;
+        let value = entry.value.whole()?;
+        write_in(session, &path, how, |bucket| bucket.put(&entry.key, &value))?;
         return session.output.result("", &json!({ "operations": 1 }));
     }
     let keys = KeyForm::of(session, &arguments.family)?;
@@ -210,20 +254,27 @@ pub fn put(session: &mut Session, arguments: &PutArguments, mut entry: Entry) ->
     match session.scope(arguments.family.name())? {
         Scope::Transaction(transaction) => {
             arguments.durability.refuse_in_transaction()?;
+            let value = entry.value.whole()?;
             match arguments.ttl {
-                None => transaction.put(&entry.key, &entry.value)?,
-                Some(ttl) => transaction.put_for(&entry.key, &entry.value, ttl)?,
+                None => transaction.put(&entry.key, &value)?,
+                Some(ttl) => transaction.put_for(&entry.key, &value, ttl)?,
             }
         }
         Scope::Committed(family) => {
             let durability = arguments.durability.or(Durability::Synced);
             let options = WriteOptions::new().durability(durability);
-            match arguments.ttl {
-                None => family.put_with(&entry.key, &entry.value, &options)?,
-                Some(ttl) => family.put_for_with(&entry.key, &entry.value, ttl, &options)?,
+            // The memory of a value is freed before a flush reads its new table back.
+            match (entry.value, arguments.ttl) {
+                (EntryValue::Streamed(source, bytes), _) => {
+                    family.put_reader_with(&entry.key, bytes, source.input, &options)?;
+                }
+                (EntryValue::Whole(value), None) => {
+                    family.put_with(&entry.key, value, &options)?;
+                }
+                (EntryValue::Whole(value), Some(ttl)) => {
+                    family.put_for_with(&entry.key, value, ttl, &options)?;
+                }
             }
-            // The memory is freed before a flush reads its new table back.
-            drop(entry);
             session.finish_once(durability)?;
         }
     }

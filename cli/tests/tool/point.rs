@@ -97,6 +97,40 @@ fn a_value_can_come_from_a_file_or_stdin() {
     assert!(!place.path("new").exists());
 }
 
+/// `put` and `get` run with less memory than the value has.
+#[test]
+fn a_long_value_goes_from_file_to_file_piece_by_piece() {
+    let place = Place::new();
+    let value: Vec<u8> = (0..64 << 20).map(|at: u32| (at ^ (at >> 8)) as u8).collect();
+    place.write("film", &value);
+    let options = "--option memtable_bytes=1048576 --option memory_budget=8388608";
+    let small = |verb: &str| {
+        let silt = env!("CARGO_BIN_EXE_silt");
+        let script = format!("ulimit -d 60000; exec '{silt}' {verb} {options}");
+        let mut command = assert_cmd::Command::new("sh");
+        command.current_dir(place.path("")).args(["-c", &script]);
+        command.output().expect("sh runs")
+    };
+    let put = small("put db film --file film");
+    assert!(put.status.success(), "{}", String::from_utf8_lossy(&put.stderr));
+    let got = small("get db film --raw > copy");
+    assert!(got.status.success(), "{}", String::from_utf8_lossy(&got.stderr));
+    assert!(std::fs::read(place.path("copy")).expect("it was written") == value);
+    // A damaged one ends with the exit code of damage.
+    let files = std::fs::read_dir(place.path("db")).expect("a database");
+    for file in files.map(|file| file.expect("its files").path()) {
+        if file.extension().is_some_and(|extension| extension == "blob") {
+            let mut bytes = std::fs::read(&file).expect("it can be read");
+            let middle = bytes.len() / 4;
+            bytes[middle] ^= 1;
+            std::fs::write(&file, bytes).expect("it can be written");
+        }
+    }
+    let got = small("get db film --raw > copy");
+    assert_eq!(got.status.code(), Some(3), "{}", String::from_utf8_lossy(&got.stderr));
+    assert!(String::from_utf8_lossy(&got.stderr).contains(".blob"));
+}
+
 #[test]
 fn json_is_lossless() {
     let place = Place::new();

@@ -187,7 +187,7 @@ fn write(
 pub fn write_stream(
     database: &Database,
     family: &FamilyData,
-    (key, bytes): (&[u8], u64),
+    (key, bytes, expiry_ms): (&[u8], u64, Option<u64>),
     value: &mut dyn Read,
 ) -> Result<(BlobPointer, Separated)> {
     let length = u32::try_from(bytes).ok().filter(|length| *length as usize <= VALUE_BYTES_MAX);
@@ -225,7 +225,7 @@ pub fn write_stream(
         codec: Codec::Raw as u8,
     };
     place.file().write(place.offset, &[&header.encode(uid, place.offset)])?;
-    let pointer = header.pointer(place.file().number(), place.offset, None);
+    let pointer = header.pointer(place.file().number(), place.offset, expiry_ms);
     Ok((pointer, Separated { places: vec![place] }))
 }
 

@@ -32,7 +32,7 @@ use std::{
 /// 3. `take_at` reads at or above the floor, or at the present. Each job that captured its list
 ///    while the floor was in force keeps all from there on. Each that captured it before captured
 ///    a present number that is not above the floor.
-/// 4. While there is a [`Removal`], no snapshot and no floor begins. None that exists sees what is
+/// 4. While there is a `Removal`, no snapshot and no floor begins. None that exists sees what is
 ///    being removed.
 /// 5. A compaction with a filter is noted by `begin_filtering` before it captures the list. A
 ///    snapshot looks at `filtering` after it is in the list. So the compaction knows the snapshot,

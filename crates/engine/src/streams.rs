@@ -26,7 +26,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-/// Puts a value of `bytes` bytes that `value` gives.
+/// Puts a value of `bytes` bytes that `value` gives, with its expiry, if it has one.
 ///
 /// # Errors
 /// As [`commit`](crate::commit::commit); `InvalidArgument`, if the stream ends before, or goes on;
@@ -34,13 +34,13 @@ use std::{
 pub fn put_stream(
     database: &Database,
     family: &FamilyData,
-    (key, bytes): (&[u8], u64),
+    (key, bytes, expiry_ms): (&[u8], u64, Option<u64>),
     value: &mut dyn Read,
     durability: Durability,
 ) -> Result<()> {
     database.health.check()?;
     family.check()?;
-    let (pointer, separated) = write_stream(database, family, (key, bytes), value)?;
+    let (pointer, separated) = write_stream(database, family, (key, bytes, expiry_ms), value)?;
     commit_pointer(database, family, (key, &pointer), &separated, durability)
 }
 

@@ -146,10 +146,27 @@ impl Family {
         &self,
         key: impl AsRef<[u8]>,
         bytes: u64,
-        mut value: impl std::io::Read,
+        value: impl std::io::Read,
     ) -> Result<()> {
-        let value = &mut value;
-        self.place.engine.put_stream(&self.place.family, (key.as_ref(), bytes), value, None)
+        self.put_reader_with(key, bytes, value, &WriteOptions::new())
+    }
+
+    /// The same with `options`. As for every put, a family with a
+    /// [TTL](crate::FamilyOptions::ttl) gives the value an expiry, counted from the begin of the
+    /// stream.
+    ///
+    /// # Errors
+    /// As [`Family::put_reader`].
+    pub fn put_reader_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        bytes: u64,
+        mut value: impl std::io::Read,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        let stored = (key.as_ref(), bytes, self.place.ttl_expiry_ms());
+        let place = &self.place;
+        place.engine.put_stream(&place.family, stored, &mut value, options.durability)
     }
 
     /// The value of a key as a stream, if it has one. A value that lies in a blob file, not

@@ -62,6 +62,7 @@ fn write_all(db: &Db, family: &Family) -> Vec<String> {
     family.update_and_fetch("g update", |_| Some("1")).unwrap();
     family.fetch_and_update("h update", |_| Some("1")).unwrap();
     family.ingest_sorted([("i ingest", "1")]).unwrap();
+    family.put_reader("j put_reader", 1, &b"1"[..]).unwrap();
     vec![
         "a put",
         "b put_with",
@@ -72,6 +73,7 @@ fn write_all(db: &Db, family: &Family) -> Vec<String> {
         "g update",
         "h update",
         "i ingest",
+        "j put_reader",
     ]
     .into_iter()
     .map(str::to_owned)

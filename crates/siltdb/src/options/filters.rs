@@ -34,7 +34,8 @@ impl FamilyOptions {
     }
 
     /// The filter that compactions ask about the values of the family. Only its name is stored, so
-    /// give it again at each opening, with [`Options::compaction_filter`].
+    /// give it again at each opening, with
+    /// [`Options::compaction_filter`](crate::Options::compaction_filter).
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;

@@ -94,9 +94,10 @@ impl FamilyOptions {
 
     /// The level from which on tables belong to the cold tier: 0 (all) to 7 (none). Default: 7.
     ///
-    /// The background moves them, at [`Options::tier_rate`], if the database has an
-    /// [`Options::cold_directory`]. Flushes and compactions write hot tables, which then move. A
-    /// lower level means less hot space, and slower reads of what lies there.
+    /// The background moves them, at [`Options::tier_rate`](crate::Options::tier_rate), if the
+    /// database has an [`Options::cold_directory`](crate::Options::cold_directory). Flushes and
+    /// compactions write hot tables, which then move. A lower level means less hot space, and
+    /// slower reads of what lies there.
     /// [`Family::freeze`](crate::Family::freeze) sets 0, [`Family::thaw`](crate::Family::thaw) 7.
     #[must_use]
     pub fn cold_from_level(mut self, level: u32) -> Self {
