@@ -168,8 +168,8 @@ fn check_tables(
     }
     for shared in tables {
         let Some((_, table)) = shared.first() else { continue };
-        let verified = check_table(table, source, &mut |bytes| {
-            progress.bytes_done += bytes;
+        let verified = check_table(table, source, &mut |read| {
+            progress.bytes_done += read.block;
             on_progress(progress);
             Ok(())
         });
@@ -201,29 +201,40 @@ fn lost_in_memory(memory: &Memtables, blobs: &dyn BlobSource) -> Result<Vec<Lost
     Ok(lost)
 }
 
+/// Bytes that were read to verify a block.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockRead {
+    /// Of the block itself.
+    pub block: u64,
+    /// Of the separated values that it points to.
+    pub values: u64,
+}
+
 /// Verifies every block of a table, its order, index, filter and counts, and the separated values
-/// that it points to. Calls `on_block` with the size of each block; an error of that ends the
-/// check. Returns the number of blocks.
+/// that it points to. Calls `on_block` after each block; an error of that ends the check. Returns
+/// the number of blocks.
 ///
 /// # Errors
 /// The damage; failures of reading; the errors of `on_block`.
 pub fn check_table(
     table: &OpenReference,
     blobs: Option<&dyn BlobSource>,
-    on_block: &mut dyn FnMut(u64) -> Result<()>,
+    on_block: &mut dyn FnMut(BlockRead) -> Result<()>,
 ) -> Result<u64> {
     let passing = table.pass()?;
     passing.verify(&mut |_, info, block| {
-        if info.contents.has(Contents::BLOB_POINTERS) {
-            check_values(block, blobs)?;
-        }
-        on_block(info.bytes)
+        let values = match info.contents.has(Contents::BLOB_POINTERS) {
+            true => check_values(block, blobs)?,
+            false => 0,
+        };
+        on_block(BlockRead { block: info.bytes, values })
     })?;
     Ok(passing.block_count())
 }
 
-/// Reads the separated values that the entries of a block point to.
-fn check_values(block: &Block, blobs: Option<&dyn BlobSource>) -> Result<()> {
+/// Reads the separated values that the entries of a block point to; returns their stored bytes.
+fn check_values(block: &Block, blobs: Option<&dyn BlobSource>) -> Result<u64> {
+    let mut bytes = 0;
     for index in 0..block.count() {
         let entry = block.entry(index);
         if entry.kind != EntryKind::BlobPointer {
@@ -234,8 +245,9 @@ fn check_values(block: &Block, blobs: Option<&dyn BlobSource>) -> Result<()> {
             Some(blobs) => drop(blobs.read(&pointer)?),
             None => return Err(Error::corruption("a separated value without blob files")),
         }
+        bytes += u64::from(pointer.stored_bytes);
     }
-    Ok(())
+    Ok(bytes)
 }
 
 /// Adds the result for a table to a report: the number of its blocks, or its damage for each family

@@ -15,7 +15,7 @@
 use crate::{
     catalog::family::FamilyData,
     catalog::manifest::{read_current, read_manifest},
-    check::{check_table, note_table},
+    check::{BlockRead, check_table, note_table},
     check_report::{CheckProgress, CheckReport},
     database::Database,
     log::pins::{Found, Origin},
@@ -243,9 +243,9 @@ impl Scrub<'_> {
         let id = table[0].1.id();
         let (reference, mut held) = (Arc::clone(&table[0].1), table);
         let (mut is_gone, mut stopped) = (false, None);
-        let verified = check_table(&reference, Some(&*database.blobs), &mut |bytes| {
+        let verified = check_table(&reference, Some(&*database.blobs), &mut |read| {
             is_gone = !hold(database, &reference, &mut held);
-            let advanced = if is_gone { Err(closing()) } else { self.advance(bytes) };
+            let advanced = if is_gone { Err(closing()) } else { self.advance(read) };
             advanced.inspect_err(|error| stopped = Some(error.duplicate()))
         });
         let verified = verified.or_else(|error| match error.offset() {
@@ -269,11 +269,12 @@ impl Scrub<'_> {
         Ok(())
     }
 
-    /// Counts bytes of a table, and sleeps as the rate asks.
-    fn advance(&mut self, bytes: u64) -> Result<()> {
-        self.progress.bytes_done += bytes;
+    /// Counts what was read for a block of a table, and sleeps as the rate asks. The progress is
+    /// that through the tables.
+    fn advance(&mut self, read: BlockRead) -> Result<()> {
+        self.progress.bytes_done += read.block;
         (self.on_progress)(self.progress);
-        self.pay(bytes)
+        self.pay(read.block + read.values)
     }
 
     /// Counts bytes, and sleeps as the rate asks.

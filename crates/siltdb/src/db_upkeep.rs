@@ -66,7 +66,8 @@ impl ScrubOptions {
     }
 
     /// The rate of the scrub, in bytes a second, at least 1 KiB. The scrub sleeps between blocks,
-    /// and reads up to 64 KiB ahead of them. Default: no limit.
+    /// after the separated values that a block points to, and reads up to 64 KiB ahead of them.
+    /// Default: no limit.
     #[must_use]
     pub fn bytes_per_second(mut self, bytes: u64) -> Self {
         self.request.bytes_per_second = Some(bytes);

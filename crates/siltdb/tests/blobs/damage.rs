@@ -2,10 +2,13 @@
 
 use crate::world::{blob_files, contents, fill, filled, key, open, options, value};
 use siltdb::{
-    ErrorKind, Read,
-    testing::{Fs, MemFs},
+    ErrorKind, Read, ScrubOptions,
+    testing::{Clock, Fs, ManualClock, MemFs},
 };
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 fn path(name: &str) -> PathBuf {
     Path::new("db").join(name)
@@ -199,4 +202,20 @@ fn a_stray_blob_file_is_removed_and_harms_nothing() {
     let db = open(&fs);
     assert_eq!(contents(&db), filled(0..20, 1));
     assert!(!blob_files(&fs, "db").iter().any(|(name, _)| name == "000900.blob"));
+}
+
+#[test]
+fn a_scrub_counts_separated_values_and_keeps_its_rate_with_them() {
+    const RATE: u64 = 64 << 10;
+    let fs = flushed();
+    let clock = Arc::new(ManualClock::new(1_000));
+    let db = options(&fs).clock(clock.clone()).open("db").unwrap();
+    let report = db.scrub(&ScrubOptions::new(), &mut |_| {}).unwrap();
+    let values: u64 = filled(0..20, 1).values().map(|value| value.len() as u64).sum();
+    assert!(report.bytes > values, "{report:?} of {values}");
+    let before = clock.monotonic_ns();
+    let options = ScrubOptions::new().bytes_per_second(RATE);
+    let report = db.scrub(&options, &mut |_| {}).unwrap();
+    let seconds = (clock.monotonic_ns() - before) as f64 / 1e9;
+    assert!(seconds > 0.8 * values as f64 / RATE as f64, "{seconds} s: {report:?}");
 }
