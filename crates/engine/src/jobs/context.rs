@@ -59,6 +59,10 @@ impl BlobMover for Mover<'_> {
         home: (FamilyId, &[u8]),
         pointer: &BlobPointer,
     ) -> Result<BlobPointer> {
+        // Values move in compactions alone.
+        if let Some(rate) = &self.database.backpressure.rate {
+            rate.pass(pointer.stored_bytes.into(), RateUse::Waits);
+        }
         let stored = self.database.blobs.read_stored(pointer)?;
         relocate(self.database, options, home, (pointer, &stored))
     }

@@ -1,7 +1,11 @@
 //! Space of separated values that nothing refers to any more.
 
 use crate::world::{blob_files, contents, fill, filled, key, open, options, separating, value};
-use siltdb::{Read, testing::MemFs};
+use siltdb::{
+    Read,
+    testing::{Clock, ManualClock, MemFs},
+};
+use std::sync::Arc;
 
 fn bytes(fs: &MemFs) -> u64 {
     blob_files(fs, "db").iter().map(|(_, bytes)| bytes).sum()
@@ -38,6 +42,28 @@ fn files_without_references_go_and_others_are_collected() {
     assert_eq!(contents(&db), expected);
     db.close().unwrap();
     assert_eq!(contents(&open(&fs)), expected);
+}
+
+#[test]
+fn values_that_move_keep_to_the_background_rate() {
+    let seconds = |rate: u64| {
+        let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+        let db = options(&fs).background_rate(rate).clock(clock.clone()).open("db").unwrap();
+        fill(&db, 0..8000, 0);
+        settle(&db);
+        for number in 0..8000 {
+            if number % 4 != 0 {
+                db.delete(key(number)).unwrap();
+            }
+        }
+        let start_ns = clock.monotonic_ns();
+        settle(&db);
+        assert!(bytes(&fs) < 4_500_000, "{} bytes", bytes(&fs));
+        (clock.monotonic_ns() - start_ns) as f64 / 1e9
+    };
+    // Two million bytes move. Jobs may be a second ahead of the rate.
+    let (unlimited, limited) = (seconds(0), seconds(1 << 20));
+    assert!(unlimited < 0.1 && limited > 0.8, "{unlimited} s, {limited} s");
 }
 
 #[test]

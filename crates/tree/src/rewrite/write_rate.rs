@@ -1,8 +1,9 @@
 //! The common rate of all jobs that write tables.
 //!
-//! Every byte of a new table is counted. Compactions wait when they are ahead of the rate; flushes
-//! never do, because writers wait for them. So flushes come first: what they write is missing to
-//! compactions. While writers are delayed because compactions lag behind, the limit is lifted.
+//! Every byte of a new table is counted, and every separated value that moves. Compactions wait
+//! when they are ahead of the rate; flushes never do, because writers wait for them. So flushes
+//! come first: what they write is missing to compactions. While writers are delayed because
+//! compactions lag behind, the limit is lifted.
 
 use siltdb_base::{clock::Clock, error::Result, fs::WriteFile, rate::Pace, sync::lock};
 use std::{
@@ -86,6 +87,14 @@ impl WriteRate {
         }
     }
 
+    /// Counts bytes that are about to be written beside tables, and waits first if they are to.
+    pub fn pass(&self, bytes: u64, rate_use: RateUse) {
+        if rate_use == RateUse::Waits {
+            self.wait();
+        }
+        self.count(bytes);
+    }
+
     /// `file`, of which each byte that is appended is counted, and waits if it is to.
     #[must_use]
     pub fn counted(
@@ -110,10 +119,7 @@ impl WriteFile for CountedFile {
     }
 
     fn append(&mut self, bytes: &[u8]) -> Result<()> {
-        if self.rate_use == RateUse::Waits {
-            self.rate.wait();
-        }
-        self.rate.count(bytes.len() as u64);
+        self.rate.pass(bytes.len() as u64, self.rate_use);
         self.file.append(bytes)
     }
 
