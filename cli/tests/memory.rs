@@ -38,7 +38,7 @@ fn peak_bytes(dir: &tempfile::TempDir, arguments: &[&str]) -> usize {
 }
 
 #[test]
-fn put_of_a_large_value_takes_little_more_than_twice_its_size() {
+fn put_of_a_large_file_takes_no_memory_for_its_value() {
     let dir = tempfile::tempdir().unwrap();
     let mut state = 1_u64;
     let noise = std::iter::repeat_with(|| {
@@ -50,9 +50,7 @@ fn put_of_a_large_value_takes_little_more_than_twice_its_size() {
         fs::write(dir.path().join("value"), value).unwrap();
         let db = format!("db{index}");
         let put = peak_bytes(&dir, &["put", &db, "key", "--file", "value"]);
-        assert!(put >= VALUE_BYTES, "{put} bytes were seen, less than the value");
-        let most = VALUE_BYTES * 22 / 10 + BASE_BYTES;
-        assert!(put <= most, "{put} bytes for value {index}, at most {most}");
+        assert!((1 << 20..=BASE_BYTES).contains(&put), "{put} bytes for value {index}");
         let mut get = Command::new(SILT);
         let get = get.current_dir(dir.path()).args(["get", &db, "key", "--raw"]).output().unwrap();
         assert!(get.stdout == *value, "another value was read");
