@@ -497,9 +497,8 @@ fn parse(name: &str, text: &str) -> Suite {
     toml::from_str(text).unwrap_or_else(|error| panic!("suite {name}: {error}"))
 }
 
-/// The requested rows: of some suites, or of all but [`CLAIMS`] and [`LARGE_DATA`]; those with
-/// these ids or prefixes
-/// before a slash, or all.
+/// The requested rows: of some suites, or of all but [`CLAIMS`] and `LARGE_DATA`; those with
+/// these ids or prefixes before a slash, or all.
 ///
 /// # Errors
 /// A message with the unknown name, the nearest one, and all known ones.
