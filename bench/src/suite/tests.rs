@@ -1,6 +1,6 @@
 //! Tests of suites: the files are valid, and the choice follows the request.
 
-use super::{CLAIMS, Overrides, Setting, Suite, demo, select, suites};
+use super::{CLAIMS, LARGE_DATA, Overrides, Setting, Suite, demo, select, suites};
 use crate::{
     job::{Op, State, Work},
     keys::KeyStyle,
@@ -144,7 +144,8 @@ fn rows_are_chosen_by_id_or_by_what_stands_before_a_slash() {
     let ids: Vec<&str> = chosen[0].rows.iter().map(|row| row.id.as_str()).collect();
     assert_eq!((chosen.len(), ids), (1, vec!["fill/5k", "readseq/5k", "fill/500k"]));
     let all = select(&suites, &[], &[]).unwrap();
-    assert!(all.len() + 1 == suites.len() && all.iter().all(|suite| suite.suite != CLAIMS));
+    let is_asked_for = |suite: &Suite| [CLAIMS, LARGE_DATA].contains(&suite.suite.as_str());
+    assert!(all.len() + 2 == suites.len() && !all.iter().any(is_asked_for));
 }
 
 #[test]
@@ -177,6 +178,20 @@ fn named(setting: Setting, id: &str, about: &str) -> Vec<u32> {
         let rest = about.split(start).skip(1);
         rest.filter_map(|rest| number(rest.split([' ', ';']).next()?.trim_end_matches(',')))
             .collect::<Vec<_>>()
+    };
+    let after_with_unit = |start: &str| {
+        let rest = about.split(start).skip(1);
+        rest.filter_map(|rest| {
+            let mut words = rest.split(' ');
+            let number = number(words.next()?.trim_end_matches([',', ';']))?;
+            let unit = words.next().unwrap_or("").trim_end_matches([',', ';']);
+            Some(match unit {
+                "KB" => number * 1_000,
+                "MB" => number * 1_000_000,
+                _ => number,
+            })
+        })
+        .collect::<Vec<_>>()
     };
     let last = || number(id.rsplit(['/', '-']).next().unwrap_or(""));
     let id_begins = |starts: &[&str]| starts.iter().any(|start| id.starts_with(start));
@@ -211,7 +226,7 @@ fn named(setting: Setting, id: &str, about: &str) -> Vec<u32> {
                     .filter(|one| *one != about)
                     .and_then(|before| number(before.rsplit(' ').next().unwrap_or(""))),
             );
-            found.extend(after("values of "));
+            found.extend(after_with_unit("values of "));
             found.extend(about.contains("4 KB values").then_some(4096));
             found.extend(id.contains("small-values").then_some(64));
             found.extend(id.contains("large-values").then_some(4096));
