@@ -158,6 +158,21 @@ fn what_is_unknown_is_answered_with_the_nearest_and_all() {
     assert!(message.contains("unknown row `full-scam`; did you mean `full-scan`?"), "{message}");
 }
 
+/// The numbers of bytes that follow `start`, also in KB and MB.
+fn bytes_after(about: &str, start: &str) -> Vec<u32> {
+    let rest = about.split(start).skip(1);
+    let bytes = rest.filter_map(|rest| {
+        let mut words = rest.split(' ').map(|word| word.trim_end_matches([',', ';']));
+        let number = words.next()?.replace(',', "").parse::<u32>().ok()?;
+        Some(match words.next().unwrap_or("") {
+            "KB" => number * 1_000,
+            "MB" => number * 1_000_000,
+            _ => number,
+        })
+    });
+    bytes.collect()
+}
+
 /// The values of a setting that a text gives, as a reader would find them.
 fn named(setting: Setting, id: &str, about: &str) -> Vec<u32> {
     let number = |text: &str| text.replace(',', "").parse::<u32>().ok();
@@ -178,20 +193,6 @@ fn named(setting: Setting, id: &str, about: &str) -> Vec<u32> {
         let rest = about.split(start).skip(1);
         rest.filter_map(|rest| number(rest.split([' ', ';']).next()?.trim_end_matches(',')))
             .collect::<Vec<_>>()
-    };
-    let after_with_unit = |start: &str| {
-        let rest = about.split(start).skip(1);
-        rest.filter_map(|rest| {
-            let mut words = rest.split(' ');
-            let number = number(words.next()?.trim_end_matches([',', ';']))?;
-            let unit = words.next().unwrap_or("").trim_end_matches([',', ';']);
-            Some(match unit {
-                "KB" => number * 1_000,
-                "MB" => number * 1_000_000,
-                _ => number,
-            })
-        })
-        .collect::<Vec<_>>()
     };
     let last = || number(id.rsplit(['/', '-']).next().unwrap_or(""));
     let id_begins = |starts: &[&str]| starts.iter().any(|start| id.starts_with(start));
@@ -226,7 +227,7 @@ fn named(setting: Setting, id: &str, about: &str) -> Vec<u32> {
                     .filter(|one| *one != about)
                     .and_then(|before| number(before.rsplit(' ').next().unwrap_or(""))),
             );
-            found.extend(after_with_unit("values of "));
+            found.extend(bytes_after(about, "values of "));
             found.extend(about.contains("4 KB values").then_some(4096));
             found.extend(id.contains("small-values").then_some(64));
             found.extend(id.contains("large-values").then_some(4096));
