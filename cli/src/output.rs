@@ -8,7 +8,7 @@ use crate::failure::{Failure, Result};
 use crate::json;
 use crate::text::{Form, printable};
 use serde_json::{Value, json};
-use siltdb::RecoveryMode;
+use siltdb::{RecoveryMode, ValueStream};
 use std::io::{self, BufWriter, Read, Stdout, Write};
 use std::time::Duration;
 
@@ -35,8 +35,11 @@ pub struct Settings {
     pub wait: Duration,
 }
 
-/// Bytes of a stream that are in memory at a time.
-const PIECE_BYTES: usize = 1 << 20;
+/// Length from which on a value is printed before all of it is verified, in bytes.
+const VERIFIED_BYTES_MAX: u64 = 32 << 20;
+
+/// Bytes of such a value that are in memory at a time.
+const PIECE_BYTES: u64 = 1 << 20;
 
 /// The error of the database that a stream of it failed with.
 fn read_error(error: io::Error) -> Failure {
@@ -128,18 +131,25 @@ impl Output {
         self.stdout.write_all(bytes).map_err(Failure::Stdout)
     }
 
-    /// Prints the bytes of a stream unchanged, piece by piece.
+    /// Prints the bytes of a value unchanged. One shorter than [`VERIFIED_BYTES_MAX`] is read and
+    /// verified first, a longer one is printed piece by piece.
     ///
     /// # Errors
-    /// [`Failure::Stdout`]; errors of the database, such as `Corruption` after the damaged bytes
-    /// were printed.
-    pub fn raw_stream(&mut self, mut stream: impl Read) -> Result<()> {
-        let mut piece = vec![0; PIECE_BYTES];
+    /// [`Failure::Stdout`]; errors of the database, such as `Corruption` after the damaged bytes of
+    /// a long value were printed.
+    pub fn raw_stream(&mut self, mut stream: ValueStream) -> Result<()> {
+        let piece_bytes = match stream.len() < VERIFIED_BYTES_MAX {
+            true => stream.len(),
+            false => PIECE_BYTES,
+        };
+        let mut piece = Vec::new();
         loop {
-            match stream.read(&mut piece).map_err(read_error)? {
-                0 => return Ok(()),
-                bytes => self.raw(&piece[..bytes])?,
+            piece.clear();
+            let read = stream.by_ref().take(piece_bytes).read_to_end(&mut piece);
+            if read.map_err(read_error)? == 0 {
+                return Ok(());
             }
+            self.raw(&piece)?;
         }
     }
 

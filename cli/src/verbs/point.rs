@@ -115,10 +115,7 @@ pub fn get(session: &mut Session, arguments: &GetArguments) -> Result<()> {
     }
     if let (true, None, ReadScope::Committed(family)) = (arguments.raw, &bucket, &scope) {
         let value = family.get_reader(&key)?.ok_or_else(|| missing("no key"))?;
-        // A shorter one is verified before any of it is printed.
-        if value.len() >= STREAMED_BYTES_MIN {
-            return session.output.raw_stream(value);
-        }
+        return session.output.raw_stream(value);
     }
     let value = match &bucket {
         Some(bucket) => bucket.get(&key)?,

@@ -1,6 +1,9 @@
 //! Filters with prefixes: the same answers under every extractor, and tables that are not read.
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
+mod draw;
+
+use draw::Draw;
 use siltdb::{
     Db, FamilyOptions, KeyOrder, MergeOperator, Options, PrefixExtractor, Read, ReadOptions,
     Snapshot, TableKind, TypedFamily, merge,
@@ -10,20 +13,7 @@ use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Draws numbers; the seed is printed, so that a failure can be replayed.
-struct Draw(u64);
-
 impl Draw {
-    fn new(seed: u64) -> Self {
-        println!("seed {seed}");
-        Self(seed)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
-        (self.0 >> 33) % end
-    }
-
     /// Keys of users with items, keys that are shorter than any prefix, and the last of all keys.
     fn key(&mut self) -> Vec<u8> {
         match self.below(30) {

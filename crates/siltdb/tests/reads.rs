@@ -1,5 +1,8 @@
 //! Neighbours of keys, cursors within bounds, and keys without values, against a sorted map.
 
+mod draw;
+
+use draw::Draw;
 use siltdb::{
     Compression, Cursor, Db, FamilyOptions, MergeOperator, Options, Read, ReadOptions, Slice,
     testing::MemFs,
@@ -15,20 +18,7 @@ use std::{
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Draws numbers; the seed is printed, so that a failure can be replayed.
-struct Draw(u64);
-
 impl Draw {
-    fn new(seed: u64) -> Self {
-        println!("seed {seed}");
-        Self(seed)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
-        (self.0 >> 33) % end
-    }
-
     fn key(&mut self) -> Vec<u8> {
         match self.below(40) {
             0 => Vec::new(),

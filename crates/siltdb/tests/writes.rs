@@ -1,5 +1,8 @@
 //! Deletions of ranges with bounds of every kind, and batches that are examined and sent.
 
+mod draw;
+
+use draw::Draw;
 use siltdb::{
     Action, Db, Durability, ErrorKind, FamilyOptions, KEY_BYTES_MAX, Operation, Options, Read,
     WriteBatch, WriteOptions, testing::MemFs,
@@ -13,20 +16,7 @@ use std::{
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Draws numbers; the seed is printed, so that a failure can be replayed.
-struct Draw(u64);
-
 impl Draw {
-    fn new(seed: u64) -> Self {
-        println!("seed {seed}");
-        Self(seed)
-    }
-
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
-        (self.0 >> 33) % end
-    }
-
     /// Short keys over few byte values, and the longest possible key.
     fn key(&mut self) -> Vec<u8> {
         let byte = [0, b'a', b'b', 0xfe, 0xff][self.below(5) as usize];

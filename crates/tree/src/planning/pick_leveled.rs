@@ -143,7 +143,10 @@ pub fn pick(
     });
     by_size
         .or_else(|| pick_small(version, options, busy, load))
-        .or_else(|| pick_tombstones(version, options, busy, oldest_snapshot))
+        .or_else(|| {
+            let how = (options, limits(options));
+            pick_tombstones(version, how, busy, oldest_snapshot, |level, _| level + 1)
+        })
         .or_else(|| pick_stale(version, options, busy, oldest_snapshot, load))
 }
 
@@ -382,21 +385,24 @@ fn pick_run(
 }
 
 /// Brings a table of mostly tombstones towards what they delete, or rewrites it without them if
-/// nothing lies below it.
-fn pick_tombstones(
+/// nothing lies below it. `to` picks the level that it goes to, of its own and of the next one that
+/// has something below it.
+pub fn pick_tombstones(
     version: &Version,
-    options: &TreeOptions,
+    (options, limits): (&TreeOptions, PlanLimits),
     busy: &Busy,
     oldest_snapshot: SequenceNumber,
+    to: impl Fn(usize, usize) -> usize,
 ) -> Option<Plan> {
     let runs = version.tables().filter(|&(level, _)| level > 0);
-    let dense = runs.filter(|(_, table)| is_dense(table, options) && !busy.holds(table.id()));
-    dense.into_iter().find_map(|(level, table)| {
+    let mut dense = runs.filter(|(_, table)| is_dense(table, options) && !busy.holds(table.id()));
+    dense.find_map(|(level, table)| {
         let seeds = vec![table.clone()];
-        let deeper = &version.levels()[level + 1..];
-        if deeper.iter().any(|deeper| !deeper.overlapping_run(table.range()).is_empty()) {
-            let levels = (level, level + 1);
-            return bring_down(version, levels, seeds, Reason::Tombstones, limits(options), busy);
+        let overlaps =
+            |below: &usize| !version.levels()[*below].overlapping_run(table.range()).is_empty();
+        if let Some(below) = (level + 1..LEVELS).find(overlaps) {
+            let levels = (level, to(level, below));
+            return bring_down(version, levels, seeds, Reason::Tombstones, limits, busy);
         }
         // With a snapshot among its versions a tombstone would survive, and be picked again.
         if table.sequence_max() > oldest_snapshot {

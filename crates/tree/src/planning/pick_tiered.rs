@@ -13,16 +13,15 @@
 //! [`Version`]).
 
 use crate::{
-    files::open_files::OpenReference,
     files::version::Version,
     options::TreeOptions,
-    planning::pick_leveled::{self, WriteLoad, is_dense},
+    planning::pick_leveled::{self, WriteLoad, is_dense, pick_tombstones},
     planning::pick_small::{has_many_small, join_in_level0, join_in_run},
-    planning::plan::{Busy, Plan, PlanInput, PlanKind, PlanLimits, Reason, bring_down},
+    planning::plan::{Busy, Plan, PlanInput, PlanKind, PlanLimits, Reason},
     strategy::CompactionStrategy,
 };
 use siltdb_base::{id::SequenceNumber, limits::LEVELS};
-use std::{ops::Range, sync::Arc};
+use std::ops::Range;
 
 /// All runs are merged for space only if the newer ones take at least this part of
 /// [`TreeOptions::base_level_bytes`]. For less, syncing new files costs more than the space is
@@ -102,7 +101,10 @@ pub fn pick(
         .or_else(|| pick_runs(version, options, busy))
         .or_else(|| pick_space(version, options, busy, load))
         .or_else(|| pick_small(version, options, busy, load))
-        .or_else(|| pick_tombstones(version, options, busy, oldest_snapshot))
+        .or_else(|| {
+            let how = (options, limits(options));
+            pick_tombstones(version, how, busy, oldest_snapshot, |_, below| below)
+        })
         .or_else(|| pick_young_tombstones(version, options, busy, load))
 }
 
@@ -353,34 +355,6 @@ pub(crate) fn merge_all(version: &Version, top: usize, newest: SequenceNumber) -
     let deepest = inputs.iter().rev().find(|input| !input.tables.is_empty());
     let to = deepest.map_or(LEVELS - 1, |input| input.level.max(1));
     Plan::new(PlanKind::Rewrite, Reason::Request, inputs, to)
-}
-
-/// Brings a table of mostly tombstones towards what they delete, or rewrites it without them if
-/// nothing lies below it.
-fn pick_tombstones(
-    version: &Version,
-    options: &TreeOptions,
-    busy: &Busy,
-    oldest_snapshot: SequenceNumber,
-) -> Option<Plan> {
-    let is_dense = |table: &Arc<OpenReference>| is_dense(table, options) && !busy.holds(table.id());
-    let mut dense = version.tables().filter(|(level, table)| *level > 0 && is_dense(table));
-    dense.find_map(|(level, table)| {
-        let seeds = vec![Arc::clone(table)];
-        let overlaps =
-            |below: &usize| !version.levels()[*below].overlapping_run(table.range()).is_empty();
-        if let Some(to) = (level + 1..LEVELS).find(overlaps) {
-            let levels = (level, to);
-            return bring_down(version, levels, seeds, Reason::Tombstones, limits(options), busy);
-        }
-        // With a snapshot among its versions a tombstone would survive, and be picked again.
-        if table.sequence_max() > oldest_snapshot {
-            return None;
-        }
-        let inputs = vec![PlanInput { level, tables: seeds }];
-        let plan = Plan::new(PlanKind::Rewrite, Reason::Tombstones, inputs, level);
-        (!busy.conflicts(&plan)).then_some(plan)
-    })
 }
 
 fn pick_young_tombstones(

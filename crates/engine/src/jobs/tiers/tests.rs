@@ -39,6 +39,17 @@ fn set_level(engine: &Engine, cold_from_level: u32) {
     engine.change_options(&family, TreeOptions { cold_from_level, ..options }).unwrap();
 }
 
+/// One table of some is damaged, and all are to move.
+fn with_a_damaged_table(fs: &MemFs) -> Engine {
+    let engine = filled(fs);
+    let view = family(&engine).tree.view().version.clone();
+    let (_, first) = view.tables().next().unwrap();
+    fs.bytes_flip(&engine.catalog.files.path(first.id().file), 20, 1).unwrap();
+    drop(view);
+    set_level(&engine, 0);
+    engine
+}
+
 fn cold_files(fs: &MemFs) -> usize {
     let entries = fs.list(Path::new("cold")).unwrap();
     entries.iter().filter(|entry| entry.name.ends_with(".table")).count()
@@ -112,12 +123,7 @@ fn one_table_moves_at_a_time_and_a_freeze_waits_for_the_other_move() {
 #[test]
 fn a_damaged_table_is_tried_once_and_holds_up_no_other() {
     let fs = MemFs::new();
-    let engine = filled(&fs);
-    let view = family(&engine).tree.view().version.clone();
-    let (_, first) = view.tables().next().unwrap();
-    fs.bytes_flip(&engine.catalog.files.path(first.id().file), 20, 1).unwrap();
-    drop(view);
-    set_level(&engine, 0);
+    let engine = with_a_damaged_table(&fs);
     let error = engine.settle().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
     engine.settle().unwrap();
@@ -133,12 +139,7 @@ fn a_damaged_table_is_tried_once_and_holds_up_no_other() {
 #[test]
 fn a_freeze_does_not_wait_for_a_table_that_the_background_gives_up() {
     let fs = MemFs::new();
-    let engine = filled(&fs);
-    let view = family(&engine).tree.view().version.clone();
-    let (_, first) = view.tables().next().unwrap();
-    fs.bytes_flip(&engine.catalog.files.path(first.id().file), 20, 1).unwrap();
-    drop(view);
-    set_level(&engine, 0);
+    let engine = with_a_damaged_table(&fs);
     let (mut calls, mut in_background) = (0, None);
     let frozen = engine.freeze_family(&family(&engine), None, &mut |_| {
         calls += 1;

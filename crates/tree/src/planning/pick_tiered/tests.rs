@@ -12,6 +12,7 @@ use crate::{
 };
 use siltdb_base::{fs::mem::MemFs, id::FileNumber};
 use siltdb_disk::{edit::TableReference, options::Compression};
+use std::sync::Arc;
 
 const KIB: u64 = 1 << 10;
 
