@@ -147,6 +147,9 @@ impl Own<'_> {
                 Step::Miss => tally.miss(),
                 Step::Seek => live.tally(id, 1, self.values.bytes, &mut tally),
                 Step::Range => live.tally(id, plan.range(index), self.values.bytes, &mut tally),
+                Step::DeleteRange => {
+                    pending.extend((id..id + plan.range(index) as u32).map(|id| (id, 0)));
+                }
                 Step::Modify => {
                     tally.expect(self.values, id, self.committed(id));
                     pending.push((id, plan.version(index)));

@@ -252,6 +252,8 @@ pub enum SeedOp {
     Put,
     /// Deletes.
     Delete,
+    /// One range delete of the first ids; the row has one thread.
+    DeleteRange,
 }
 
 /// The state of the database before the measured phase.

@@ -31,6 +31,8 @@ pub enum Step {
     Range,
     /// Reads a key and sets its value.
     Modify,
+    /// Deletes the ids of a range in one operation.
+    DeleteRange,
 }
 
 /// The kinds of operations of a plan.
@@ -130,7 +132,7 @@ impl Plan {
             Steps::All(_) => 0,
             Steps::Each(steps) => steps.iter().filter(|step| wanted.contains(step)).count() as u64,
         };
-        (count(&[Step::Put, Step::Modify]), count(&[Step::Delete]))
+        (count(&[Step::Put, Step::Modify]), count(&[Step::Delete, Step::DeleteRange]))
     }
 
     /// The first version of the phase after this one.
@@ -174,14 +176,17 @@ pub fn seed(work: &Work, seed: &Seed, thread: Thread, first_version: u32) -> Pla
     let own = thread.share(u64::from(work.keys));
     let count = own * u64::from(seed.percent) / 100;
     let salt = u64::from(thread.index) ^ 0x5eed;
-    let step = match seed.op {
-        SeedOp::Put => Step::Put,
-        SeedOp::Delete => Step::Delete,
+    let drawn = || own_ids(thread, draw(seed.order, own as u32, count, salt));
+    let (step, ids, length) = match seed.op {
+        SeedOp::Put => (Step::Put, drawn(), 1),
+        SeedOp::Delete => (Step::Delete, drawn(), 1),
+        // There is one thread.
+        SeedOp::DeleteRange => (Step::DeleteRange, vec![0], count as u32),
     };
     Plan {
-        ids: own_ids(thread, draw(seed.order, own as u32, count, salt)),
+        ids,
         steps: Steps::All(step),
-        length: Length::Fixed(1),
+        length: Length::Fixed(length),
         batch: seed.batch,
         commit: Commit::Batch,
         first_version,

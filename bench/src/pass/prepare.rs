@@ -9,7 +9,7 @@ use super::{
 use crate::{
     engine::{Config, Engine, Failure, Result},
     expect::{Live, Model},
-    job::{Op, Phase, State, Work},
+    job::{Op, Phase, SeedOp, State, Work},
     keys::KeyStyle,
     measure::{Watch, Watched, watched},
     order::Order,
@@ -71,7 +71,12 @@ pub fn check(work: &Work) -> Result<()> {
     if !(VALUE_BYTES_MIN..=VALUE_BYTES_MAX).contains(&work.value_bytes) {
         return refuse("values are 16 to 1,048,575 bytes long");
     }
-    let orders_ids = matches!(work.run.op, Op::Queue | Op::RangeDelete | Op::YcsbE);
+    let deletes_range = work.seed.iter().any(|seed| seed.op == SeedOp::DeleteRange);
+    if deletes_range && work.threads != 1 {
+        return refuse("one thread deletes the range of a seed");
+    }
+    let orders_ids =
+        deletes_range || matches!(work.run.op, Op::Queue | Op::RangeDelete | Op::YcsbE);
     if work.key_style != KeyStyle::Sparse && orders_ids {
         return refuse("a queue, a range of ids and ranges beside inserts need sparse keys");
     }

@@ -263,6 +263,11 @@ impl<S: Session> Driver<'_, S> {
                 Ok(())
             }
             Step::Range => self.range(id, plan.range(index), tally, probe),
+            Step::DeleteRange => {
+                let from = self.data.keys.key(id).to_vec();
+                let to = self.data.keys.key(id + plan.range(index) as u32);
+                probe.call(|| self.session.delete_range(&from, to))
+            }
             Step::Modify => {
                 self.get(id, tally, probe)?;
                 self.write(plan, id, plan.version(index), probe)

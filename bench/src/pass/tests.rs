@@ -108,6 +108,30 @@ fn families_batches_and_states_hold_what_was_written() {
 }
 
 #[test]
+fn seeks_pass_the_range_that_a_seed_deletes() {
+    let seek: fn(&mut Job) = |job| {
+        job.work.threads = 1;
+        job.work.seed.push(Seed {
+            op: SeedOp::DeleteRange,
+            order: Order::Random,
+            percent: 60,
+            batch: 1,
+        });
+    };
+    let report = run_with::<Siltdb>(Op::Seek, seek).unwrap();
+    assert!(report.verified.checked >= 1000, "{:?}", report.verified);
+    assert_eq!(report.seed.last().map(|phase| phase.ops), Some(1));
+    let failure = run_with::<Liar<{ lie::SWALLOWS_DELETES }>>(Op::Seek, seek).unwrap_err();
+    assert_eq!(failure.kind, FailureKind::Verification, "{failure}");
+    let failure = run_with::<Siltdb>(Op::Seek, |job| {
+        let of_two = Seed { op: SeedOp::DeleteRange, percent: 60, ..job.work.seed[0].clone() };
+        job.work.threads = 2;
+        job.work.seed.push(of_two);
+    });
+    assert!(failure.unwrap_err().message.contains("one thread"));
+}
+
+#[test]
 fn dropped_writes_are_caught() {
     caught_by::<{ lie::DROPS_WRITES }>(Op::Put, "scan: another entry");
     caught_by::<{ lie::DROPS_WRITES }>(Op::Get, "other entries were found");

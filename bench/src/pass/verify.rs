@@ -47,7 +47,7 @@ pub fn steps<S: Session>(
                 let walk = Walk { from: Some(&key), limit, direction: Direction::Forward };
                 verified.add(scan(session, &mut data, &walk, expected.iter().copied())?);
             }
-            Step::Put | Step::Delete => {}
+            Step::Put | Step::Delete | Step::DeleteRange => {}
         }
         match step {
             Step::Put | Step::Modify => pending.push((id, plan.version(index))),

@@ -83,6 +83,7 @@ fn seed_ns(op: SeedOp) -> f64 {
     match op {
         SeedOp::Put => ns_of(Op::Put, 0),
         SeedOp::Delete => ns_of(Op::Delete, 0),
+        SeedOp::DeleteRange => 0.0,
     }
 }
 

@@ -13,11 +13,21 @@ use crate::{
     },
 };
 use siltdb::{
-    Cursor, Db, Family, FamilyOptions, Isolation, Options, Read, TransactionOptions, WriteBatch,
+    Cursor, Db, Family, FamilyOptions, Isolation, MemoryStats, Options, Read, TransactionOptions,
+    WriteBatch,
 };
-use std::{fs, path::Path, thread, time::Duration};
+use std::{
+    cmp::Reverse,
+    fs,
+    path::Path,
+    sync::atomic::{AtomicBool, Ordering},
+    thread,
+    time::Duration,
+};
 
 const MIB: u64 = 1 << 20;
+/// Interval between two looks at the memory.
+const LOOK: Duration = Duration::from_millis(3);
 /// Bytes of most values.
 const VALUE_BYTES: usize = 100;
 /// Bytes of a key and such a value.
@@ -87,17 +97,49 @@ pub fn within(bar: &str, dir: &Path, mib: u64, teller: &Teller<'_>) -> Result<()
         teller.doing(format!("{name} with {mib} MiB"));
         let db = options().open(dir)?;
         reset_peak();
-        run(&Work { db: &db, budget, teller })?;
+        let (ran, counted) = watched(&db, || run(&Work { db: &db, budget, teller }));
+        ran?;
         let peak = peak_resident_bytes().unwrap_or(0);
-        let share = peak.saturating_sub(before) as f64 / budget as f64;
-        let counted = db.stats().memory.total() as f64 / budget as f64;
-        note.push(format!("{name} {share:.2} (counted {counted:.2})"));
-        most = most.max(share);
+        let share = |bytes: u64| bytes as f64 / budget as f64;
+        let of_peak = share(peak.saturating_sub(before));
+        note.push(format!("{name} {of_peak:.2} ({})", said(&counted, share)));
+        most = most.max(of_peak);
         done += 1;
         db.close()?;
         fs::remove_dir_all(dir)?;
     }
     teller.figure(bar, most, (done, WORKLOADS.len()), note.join(", "))
+}
+
+/// Runs `body`, and returns what the database counts by part when the process is largest.
+fn watched<T>(db: &Db, body: impl FnOnce() -> T) -> (T, MemoryStats) {
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let watch = scope.spawn(|| {
+            let (mut largest, mut counted) = (0, MemoryStats::default());
+            // Relaxed: it ends some time after the body.
+            while !is_done.load(Ordering::Relaxed) {
+                let resident = resident_bytes();
+                if resident > largest {
+                    (largest, counted) = (resident, db.stats().memory);
+                }
+                thread::sleep(LOOK);
+            }
+            counted
+        });
+        let ran = body();
+        is_done.store(true, Ordering::Relaxed);
+        (ran, watch.join().unwrap_or_default())
+    })
+}
+
+/// The sum of what is counted, and its largest parts.
+fn said(counted: &MemoryStats, share: impl Fn(u64) -> f64) -> String {
+    let mut parts = counted.parts();
+    parts.sort_by_key(|(_, bytes)| Reverse(*bytes));
+    let large = parts.iter().filter(|(_, bytes)| share(*bytes) >= 0.05);
+    let large: Vec<_> = large.map(|(name, bytes)| format!("{name} {:.2}", share(*bytes))).collect();
+    format!("counted {:.2}: {}", share(counted.total()), large.join(" "))
 }
 
 /// A key of a number that looks random, so that writes and reads are in random order.

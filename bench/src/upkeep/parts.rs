@@ -14,6 +14,7 @@ use crate::{
         steps, syncs,
     },
 };
+use siltdb::Db;
 use std::{path::Path, time::Duration};
 
 /// A part of the work, which runs in a process of its own.
@@ -52,6 +53,8 @@ const LARGE_DELETED: u64 = 45_000;
 const SMALL: Amount = Amount { entries: 40_000, length: 200 };
 /// 1 GB in values of 1,000 bytes.
 const GIGABYTE: Amount = Amount { entries: 1_000_000, length: 1_000 };
+/// Deleted entries of it, if some stay.
+const GIGABYTE_DELETED: u64 = 900_000;
 /// 160 MB in values of 1,000 bytes: a backup at the rate below takes eight seconds.
 const BACKED_UP: Amount = Amount { entries: 160_000, length: 1_000 };
 /// Backups beside a writer, at 20 MB a second.
@@ -92,13 +95,17 @@ const fn waiting(
 }
 
 /// All parts, in the order of the table.
-pub const PARTS: [Part; 21] = [
+pub const PARTS: [Part; 24] = [
     timed("flushes", 30, &FLUSHES, |dir, teller| steps::flushes(dir, 1_200, teller)),
     timed("openings", 80, &OPENINGS, |dir, teller| steps::openings(dir, 10_000, teller)),
     timed("syncs", 20, &SYNCS, syncs::syncs),
     timed("families-compact", 25, &COMPACT, |dir, teller| families::compaction(dir, 2_000, teller)),
     timed("families", 55, &BESIDE, |dir, teller| families::beside(dir, FAMILIES, teller)),
     timed("deleted", 20, &DELETED, |dir, teller| reads::deleted(dir, 1_000_000, teller)),
+    timed("range-deleted", 40, &RANGE_DELETED, |dir, teller| {
+        let bars = [RANGE_DELETED[0].id, RANGE_DELETED[1].id];
+        reads::range_deleted(bars, dir, 1_000_000, teller)
+    }),
     timed("merges", 20, &MERGES, |dir, teller| reads::merges(dir, 20_000, teller)),
     timed("memory", 20, &MEMORY, |dir, teller| reads::large_value(dir, LARGE_VALUE_BYTES, teller)),
     timed("memory-64", 180, &BUDGET_64, |dir, teller| {
@@ -125,6 +132,16 @@ pub const PARTS: [Part; 21] = [
     timed("copies-range-delete", 90, &DELETES, |dir, teller| {
         let bars = [DELETES[0].id, DELETES[1].id];
         space::large_range_delete(bars, Most::Bytes(DELETES[1].most), (dir, GIGABYTE), teller)
+    }),
+    timed("space-gigabyte-range", 120, &GIGABYTE_RANGE, |dir, teller| {
+        let bar = (GIGABYTE_RANGE[0].id, Most::Ratio(LEFT_RATIO_MAX));
+        let remove = |db: &Db| space::by_range(db, GIGABYTE_DELETED);
+        space::removal(bar, (dir, GIGABYTE), (GIGABYTE_DELETED, &remove), teller)
+    }),
+    timed("space-gigabyte-points", 120, &GIGABYTE_POINTS, |dir, teller| {
+        let bar = (GIGABYTE_POINTS[0].id, Most::Ratio(LEFT_RATIO_MAX));
+        let remove = |db: &Db| space::by_points(db, GIGABYTE_DELETED);
+        space::removal(bar, (dir, GIGABYTE), (GIGABYTE_DELETED, &remove), teller)
     }),
     waiting("space-range", &RANGE, |dir, teller| {
         let bar = (RANGE[0].id, Most::Ratio(RANGE[0].most));
@@ -164,6 +181,15 @@ const DELETED: [Bar; 1] = [bar(
     5e6,
     "the slower of the first two seeks across 1 M deleted keys in memory",
 )];
+const RANGE_DELETED: [Bar; 2] = [
+    bar(
+        "reads/range-deleted/cold",
+        Unit::Ns,
+        1e6,
+        "the first seek into a range-deleted million of keys, after an opening without page cache",
+    ),
+    bar("reads/range-deleted/warm", Unit::Ns, 20e3, "the median of the next 100 seeks into it"),
+];
 const MERGES: [Bar; 2] = [
     bar("reads/merged", Unit::Ns, 1e6, "a get over 20,000 merge operands, after the first"),
     bar(
@@ -230,6 +256,14 @@ const DELETES: [Bar; 2] = [
         "bytes a minute after it, without a flush",
     ),
 ];
+const GIGABYTE_RANGE: [Bar; 1] = [bar(
+    "space/gigabyte/range",
+    Unit::Ratio,
+    LEFT_RATIO_MAX,
+    "bytes to live bytes, a minute after delete_range of 90 % of 1 GB, without a flush",
+)];
+const GIGABYTE_POINTS: [Bar; 1] =
+    [bar("space/gigabyte/points", Unit::Ratio, LEFT_RATIO_MAX, "the same after 900,000 deletes")];
 const RANGE: [Bar; 1] = [bar(
     "space/range-delete",
     Unit::Ratio,

@@ -2,10 +2,12 @@
 
 use crate::{
     engine::{Failure, Result},
-    measure::peak_resident_bytes,
+    keys::splitmix64,
+    measure::{drop_from_page_cache, peak_resident_bytes},
     upkeep::{
         data::{BATCH, compare, fill, key, median_ns, timed, value},
         part::Teller,
+        space::by_range,
     },
 };
 use siltdb::{Db, FamilyOptions, MergeOperator, Options, Read, WriteBatch};
@@ -20,6 +22,9 @@ use std::{
 
 /// Large enough for the puts and deletes of a million keys without a flush.
 const MEMTABLE_BYTES: usize = 512 << 20;
+/// Bytes of the values that a range delete removes, and seeks across it.
+const RANGE_VALUE_BYTES: usize = 100;
+const RANGE_SEEKS: u64 = 101;
 /// Gets of which the median is taken.
 const GETS: usize = 5;
 /// Bytes of an operand.
@@ -61,6 +66,42 @@ pub fn deleted(dir: &Path, count: u64, teller: &Teller<'_>) -> Result<()> {
     let note = format!("{:.2} ms, then {:.2} ms", first / 1e6, second / 1e6);
     teller.figure("reads/deleted", first.max(second), (1, 1), note)?;
     drop(family);
+    Ok(db.close()?)
+}
+
+/// Seeks into a range of `count` keys that one range delete removed from tables: first with nothing
+/// in memory or the page cache, then again.
+///
+/// # Errors
+/// Errors of the engine; `Verification`, if a seek ends elsewhere than at the one remaining key.
+pub fn range_deleted(
+    [cold, warm]: [&str; 2],
+    dir: &Path,
+    count: u64,
+    teller: &Teller<'_>,
+) -> Result<()> {
+    let db = Db::open(dir)?;
+    fill(&db, 0..count + 1, 0, RANGE_VALUE_BYTES)?;
+    db.flush()?;
+    db.settle()?;
+    by_range(&db, count)?;
+    db.close()?;
+    drop_from_page_cache(dir)?;
+    let db = Db::open(dir)?;
+    let mut times: Vec<Duration> = Vec::new();
+    for seek in 0..RANGE_SEEKS {
+        let mut cursor = db.cursor()?;
+        times.push(timed(|| Ok(cursor.seek(key(splitmix64(seek) % count))?))?.1);
+        if cursor.key() != Some(&key(count)[..]) {
+            let message = format!("a seek found another key. found={:?}", cursor.key());
+            return Err(Failure::verification(message));
+        }
+    }
+    let left = value(count, 0, RANGE_VALUE_BYTES);
+    compare(&db, [(key(count).to_vec(), left)].into_iter(), teller)?;
+    let (first, others) = times.split_first().expect("some seeks are made");
+    teller.figure(cold, first.as_nanos() as f64, (1, 1), "")?;
+    teller.figure(warm, median_ns(others), (1, 1), "")?;
     Ok(db.close()?)
 }
 

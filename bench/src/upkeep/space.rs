@@ -6,11 +6,11 @@
 use crate::{
     engine::{Failure, Result},
     upkeep::{
-        data::{compare, data_bytes, fill, fill_family, key, timed, value},
+        data::{BATCH, compare, data_bytes, fill, fill_family, key, timed, value},
         part::Teller,
     },
 };
-use siltdb::{Db, FamilyOptions, Options, testing::ManualClock};
+use siltdb::{Db, FamilyOptions, Options, WriteBatch, testing::ManualClock};
 use std::{
     path::Path,
     sync::Arc,
@@ -100,18 +100,59 @@ fn wait(
 /// # Errors
 /// Errors of the engine; `Verification`.
 pub fn range_delete(
-    (bar, most): (&str, Most),
+    bar: (&str, Most),
     dir: &Path,
     amount: Amount,
     deleted: u64,
+    teller: &Teller<'_>,
+) -> Result<()> {
+    let remove = |db: &Db| {
+        by_range(db, deleted)?;
+        Ok(db.flush()?)
+    };
+    removal(bar, (dir, amount), (deleted, &remove), teller)
+}
+
+/// Deletes the entries below `deleted` by one range delete.
+///
+/// # Errors
+/// Errors of the engine.
+pub fn by_range(db: &Db, deleted: u64) -> Result<()> {
+    Ok(db.default_family().delete_range(key(0)..key(deleted))?)
+}
+
+/// Deletes the entries below `deleted` one by one, in batches.
+///
+/// # Errors
+/// Errors of the engine.
+pub fn by_points(db: &Db, deleted: u64) -> Result<()> {
+    let family = db.default_family();
+    let mut batch = WriteBatch::new();
+    for number in 0..deleted {
+        batch.delete(&family, key(number))?;
+        if batch.len() as u64 == BATCH {
+            db.write(&batch)?;
+            batch.clear();
+        }
+    }
+    Ok(db.write(&batch)?)
+}
+
+/// Removes the first `deleted` entries by `remove`. The engine gets no further call.
+///
+/// # Errors
+/// Errors of the engine; `Verification`.
+pub fn removal(
+    (bar, most): (&str, Most),
+    (dir, amount): (&Path, Amount),
+    (deleted, remove): (u64, &dyn Fn(&Db) -> Result<()>),
     teller: &Teller<'_>,
 ) -> Result<()> {
     let db = Db::open(dir)?;
     fill(&db, 0..amount.entries, 0, amount.length)?;
     db.flush()?;
     db.settle()?;
-    db.default_family().delete_range(key(0)..key(deleted))?;
-    db.flush()?;
+    remove(&db)?;
     let live = amount.bytes(amount.entries - deleted);
     let waited = wait(bar, (dir, live), most, teller, |_| ())?;
     let left = (deleted..amount.entries).map(|i| (key(i).to_vec(), value(i, 0, amount.length)));

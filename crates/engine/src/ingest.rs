@@ -15,8 +15,8 @@
 //! 5. If 4 finds older entries in memory that came after 2, the place becomes void, and the ingest
 //!    begins again with a flush. The third time, or if keys are locked, it locks its families
 //!    first, so that no writer comes between.
-//! 6. The log before the record is synced, so that the manifest is never ahead of earlier commits.
-//!    Observers of the families learn of the ingest. One edit installs all tables.
+//! 6. Separated values are synced, and the log before the record is, so that the manifest is never
+//!    ahead of earlier commits. Observers of the families learn of the ingest. One edit installs all tables.
 //! 7. The record is filled, and the place is published. A follower that reads the record, or a
 //!    later one, finds the edit in the manifest. Then the record is synced.
 //!
@@ -43,20 +43,23 @@ use crate::{
     locks::{LockHolder, acquire, admit_ranges},
     log::sequencer::Reservation,
     log_sync::sync_unnoted,
+    separation::{Separated, separate_into},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
-    id::SequenceNumber,
+    id::{FamilyId, SequenceNumber},
     key::{EntryKind, successor},
     slice::Slice,
     sync::lock,
 };
 use siltdb_disk::{
+    batch::BatchOperation,
     edit::{Change, TableReference},
     table_meta::{KeySpan, RangeEnd},
 };
 use siltdb_tree::{
     memory::Generation,
+    options::TreeOptions,
     planning::plan::Placed,
     read::visible::bounds::Bounds,
     rewrite::{
@@ -102,7 +105,11 @@ impl Part {
 /// where no thread was idle.
 #[derive(Debug)]
 pub struct IngestStream {
+    family: FamilyId,
+    options: Arc<TreeOptions>,
     writer: IngestWriter,
+    /// The long values, until the tables that point to them are part of the family.
+    separated: Separated,
     /// The table before the one being written.
     verifying: Option<Arc<ParallelJob>>,
 }
@@ -127,11 +134,13 @@ impl IngestStream {
 pub fn begin(database: &Database, family: &FamilyData) -> IngestStream {
     // A salvage without the manifest, which has the global sequence, goes by this number.
     let provisional = database.log.publisher.published().max(SequenceNumber(1));
-    let writer = IngestWriter::new(family.id, family.tree.options(), provisional);
-    IngestStream { writer, verifying: None }
+    let options = family.tree.options();
+    let writer = IngestWriter::new(family.id, Arc::clone(&options), provisional);
+    let separated = Separated::default();
+    IngestStream { family: family.id, options, writer, separated, verifying: None }
 }
 
-/// Adds an entry to `stream`.
+/// Adds an entry to `stream`. A long value is separated.
 ///
 /// # Errors
 /// `InvalidArgument`, if the key does not follow the one before, or key or value are too long: the
@@ -145,7 +154,15 @@ pub fn add(
     if stream.writer.is_turn_due() {
         turn(database, stream)?;
     }
-    stream.writer.add(kind, key, value)
+    if (value.len() as u64) < stream.options.separated_from() {
+        return stream.writer.add(kind, key, value);
+    }
+    let IngestStream { family, options, separated, .. } = stream;
+    let operation = BatchOperation { kind, family: *family, key, payload: value };
+    match separate_into(database, options, &operation, separated)? {
+        None => stream.writer.add(kind, key, value),
+        Some(payload) => stream.writer.add(EntryKind::BlobPointer, key, &payload),
+    }
 }
 
 #[cold]
@@ -185,7 +202,10 @@ pub fn finish(
 ) -> Result<Ingested> {
     collect(database, &mut stream)?;
     let output = with_context(database, |context| stream.writer.finish(context))?;
-    ingest(database, vec![Part { family: Arc::clone(family), output }])
+    let ingested = ingest(database, vec![Part { family: Arc::clone(family), output }]);
+    // Only now: no blob file without references was collected meanwhile.
+    drop(stream.separated);
+    ingested
 }
 
 /// Ingests table files that were written outside of any database, each into the family beside it.

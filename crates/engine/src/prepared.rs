@@ -13,7 +13,8 @@
 //!
 //! A decision is a Decide record. That of a commit holds the operations once more, which take their
 //! sequence numbers, and their place in memtables, from this record. So recovery, the change feed
-//! and a salvage need no other record for it.
+//! and a salvage need no other record for it. Long values are separated here, not by the prepare: a
+//! rollback leaves no garbage, and what the manifest carries over a flush needs no blob file.
 //!
 //! A flush retires log segments. Its edit also adds each undecided transaction whose Prepare record
 //! it retires to the manifest, and removes those that were decided since. Each such decision is
@@ -34,6 +35,7 @@ use crate::{
     log_sync::sync_wal,
     options::Durability,
     prepared_set::{FlushView, Undecided},
+    separation::{separate_batch, stored_batch},
 };
 use siltdb_base::{
     error::{Error, Result},
@@ -196,6 +198,8 @@ fn write_decision(
         Decision::RollBack => BatchBytes::new(),
     };
     let (families, counts) = check_families(database, &batch, &[])?;
+    let separated = separate_batch(database, &batch, &families)?;
+    let (batch, separated) = stored_batch(&batch, separated.as_ref());
     let mut head = Vec::new();
     encode_decision(*number, decision, &transaction.id, &mut head);
     // The decision takes a sequence number, too.
@@ -208,7 +212,8 @@ fn write_decision(
         counts,
         |_| Ok(()),
         |reservation| {
-            insert_batch(database, &batch, (reservation, reservation.first.next()), &families);
+            separated.note(reservation.at().segment);
+            insert_batch(database, batch, (reservation, reservation.first.next()), &families);
             database.prepared.decided(&transaction.id, reservation.first);
         },
     )?;

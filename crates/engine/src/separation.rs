@@ -1,5 +1,5 @@
-//! Separates values at their commit: a long value goes to a blob file, and the batch that the log
-//! stores gets a pointer to it.
+//! Separates values at their commit or ingest: a long value goes to a blob file, and the batch that
+//! the log stores, or the table, gets a pointer to it.
 //!
 //! It neither reserves a place in the order nor fills the log. A commit that fails later leaves
 //! bytes in the blob file that nothing refers to.
@@ -37,7 +37,7 @@ use std::{io::Read, sync::Arc};
 /// The size of one piece of a value that is written as a stream, in bytes.
 const STREAM_BYTES: usize = 256 << 10;
 
-/// The places of the values of a commit that were separated.
+/// The places of the values that a commit or an ingest has separated: the last one in each file.
 #[derive(Debug, Default)]
 pub struct Separated {
     places: Vec<BlobPlace>,
@@ -48,6 +48,15 @@ impl Separated {
     /// published.
     pub fn note(&self, segment: SegmentId) {
         self.places.iter().for_each(|place| place.note(segment));
+    }
+
+    /// Adds a place. It holds its file instead of those before it there.
+    fn hold(&mut self, place: BlobPlace) {
+        let number = place.file().number();
+        match self.places.iter_mut().find(|held| held.file().number() == number) {
+            Some(held) => *held = place,
+            None => self.places.push(place),
+        }
     }
 }
 
@@ -81,16 +90,31 @@ pub fn separate_one(
     family: &FamilyData,
     operation: &BatchOperation<'_>,
 ) -> Result<Option<(Vec<u8>, Separated)>> {
+    let mut separated = Separated::default();
     let options = family.tree.options();
-    let Some((value, expiry_ms)) = long_value(operation.kind, operation.payload, &options)? else {
+    let payload = separate_into(database, &options, operation, &mut separated)?;
+    Ok(payload.map(|payload| (payload, separated)))
+}
+
+/// Separates the value of one operation on a family with these options, if it is long enough, and
+/// adds its place to `separated`. Returns the payload of a pointer.
+///
+/// # Errors
+/// `NoSpace` and the system's; nothing refers to what was written.
+pub fn separate_into(
+    database: &Database,
+    options: &TreeOptions,
+    operation: &BatchOperation<'_>,
+    separated: &mut Separated,
+) -> Result<Option<Vec<u8>>> {
+    let Some(value) = long_value(operation.kind, operation.payload, options)? else {
         return Ok(None);
     };
-    let mut separated = Separated::default();
-    let home = (family.id, operation.key);
-    let pointer = write(database, &options, home, (value, expiry_ms), &mut separated)?;
+    let home = (operation.family, operation.key);
+    let pointer = write(database, options, home, value, separated)?;
     let mut payload = Vec::new();
     pointer.encode(&mut payload);
-    Ok(Some((payload, separated)))
+    Ok(Some(payload))
 }
 
 /// Separates the long values of a batch that writes to these families. Returns the batch with
@@ -126,18 +150,17 @@ pub fn separate_batch(
     let (mut pointers, mut separated) = (BatchBytes::new(), Separated::default());
     for operation in batch.operations() {
         let operation = operation?;
-        let BatchOperation { family, kind, key, payload } = operation;
-        let options = options(family);
-        let long = options.map(|options| long_value(kind, payload, options)).transpose()?;
-        let (Some(options), Some(Some(value))) = (options, long) else {
-            pointers.push(&operation)?;
-            continue;
+        let payload = match options(operation.family) {
+            Some(options) => separate_into(database, options, &operation, &mut separated)?,
+            None => None,
         };
-        let pointer = write(database, options, (family, key), value, &mut separated)?;
-        let mut payload = Vec::new();
-        pointer.encode(&mut payload);
-        let (kind, payload) = (EntryKind::BlobPointer, &payload[..]);
-        pointers.push(&BatchOperation { kind, payload, ..operation })?;
+        match payload {
+            None => pointers.push(&operation)?,
+            Some(payload) => {
+                let (kind, payload) = (EntryKind::BlobPointer, &payload[..]);
+                pointers.push(&BatchOperation { kind, payload, ..operation })?;
+            }
+        }
     }
     Ok(Some((pointers, separated)))
 }
@@ -175,7 +198,7 @@ fn write(
     };
     place.file().write(place.offset, &[&header.encode(uid, place.offset), stored])?;
     let pointer = header.pointer(number, place.offset, expiry_ms);
-    separated.places.push(place);
+    separated.hold(place);
     Ok(pointer)
 }
 

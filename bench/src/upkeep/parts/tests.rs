@@ -83,6 +83,12 @@ fn reads_pass_deletes_and_fold_operands() {
 }
 
 #[test]
+fn a_removed_range_is_passed_by_each_seek() {
+    let ids = ["reads/range-deleted/cold", "reads/range-deleted/warm"];
+    are_measured(&told(60, |dir, teller| reads::range_deleted(ids, dir, 20_000, teller)), &ids);
+}
+
+#[test]
 fn space_is_looked_at_until_it_is_back() {
     let small = Amount { entries: 500, length: 100 };
     // A limit that no result exceeds.
@@ -136,6 +142,14 @@ fn large_removals_give_their_space_back_unasked() {
     let figures = told(70, deletes);
     are_measured(&figures, &ids);
     assert!(is_below(&figures[1].1, 500e3), "{figures:?}");
+    for remove in [space::by_range, space::by_points] {
+        let removal = |dir: &Path, teller: &Teller<'_>| {
+            let remove = |db: &Db| remove(db, 29_000);
+            let bar = ("space/gigabyte", Most::Ratio(2.0));
+            space::removal(bar, (dir, small), (29_000, &remove), teller)
+        };
+        are_measured(&told(70, removal), &["space/gigabyte"]);
+    }
 }
 
 fn is_below(outcome: &Outcome, most: f64) -> bool {

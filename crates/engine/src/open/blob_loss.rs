@@ -17,6 +17,7 @@ use siltdb_disk::{
         read::Record,
         record::{LogPosition, RecordKind},
     },
+    prepared::split_decision,
 };
 use std::{collections::BTreeMap, ops::Range};
 
@@ -84,7 +85,10 @@ pub fn lost_value(
             let (_, operations) = family_batch::split(record.payload)?;
             (operations, record.header.count.saturating_sub(1))
         }
-        // Prepared transactions keep their values.
+        RecordKind::Decide => {
+            (split_decision(record.payload)?.operations, record.header.count.saturating_sub(1))
+        }
+        // Prepared transactions keep their values up to the decision.
         _ => return Ok(None),
     };
     for operation in operations(payload, count) {

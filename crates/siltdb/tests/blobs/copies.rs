@@ -1,7 +1,7 @@
 //! Copies of a database with separated values hold them all.
 
 use crate::world::{blob_files, contents, fill, filled, key, open, options, separating, value};
-use siltdb::{Isolation, backup::Backups, testing::MemFs};
+use siltdb::{backup::Backups, testing::MemFs};
 use std::sync::Arc;
 
 fn with_fs(fs: &MemFs) -> siltdb::Options {
@@ -142,19 +142,4 @@ fn branches_share_values_and_merge_their_own() {
     merged.extend(filled(50..60, 2));
     merged.insert(key(3).to_vec(), value(3, 9, 1000));
     assert_eq!(contents(&db), merged);
-}
-
-#[test]
-fn what_was_ingested_or_prepared_keeps_its_values_whole() {
-    let fs = MemFs::new();
-    let db = open(&fs);
-    let pairs = (0..50_u32).map(|number| (key(number), value(number, 1, 1000)));
-    db.default_family().ingest_sorted(pairs).unwrap();
-    let transaction = db.begin(Isolation::Snapshot);
-    transaction.put(key(60), value(60, 1, 1000)).unwrap();
-    transaction.prepare(b"id").unwrap();
-    db.flush().unwrap();
-    drop(db);
-    let db = open(&fs.crash_clone(siltdb::testing::Crash::Kill));
-    assert_eq!(contents(&db), filled(0..50, 1));
 }

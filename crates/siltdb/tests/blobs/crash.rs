@@ -2,10 +2,10 @@
 
 use crate::world::{contents, crashed, key, options, synced, value};
 use siltdb::{
-    Db, ErrorKind, Read,
+    Db, Durability, ErrorKind, Isolation, Read, WriteOptions,
     testing::{Crash, Fault, FaultError, FaultSpan, MemFs},
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 const KEYS: u32 = 12;
 
@@ -136,4 +136,81 @@ fn a_lost_value_of_an_unsynced_commit_is_a_lost_tail_and_of_a_synced_one_is_dama
     assert_eq!(error.kind(), ErrorKind::Corruption);
     assert!(error.to_string().contains(&name), "{error}");
     assert!(error.offset().is_some(), "{error}");
+}
+
+/// Ingests, prepares, decides, and drops what was written. Ends at the first error.
+fn work_aside(db: &Db) -> siltdb::Result<()> {
+    let family = db.default_family();
+    family.ingest_sorted((0..20).map(|number| (key(number), value(number, 1, 3000))))?;
+    let transaction = db.begin(Isolation::Snapshot);
+    transaction.put(key(30), value(30, 1, 3000))?;
+    transaction.prepare(b"id")?;
+    db.flush()?;
+    db.commit_prepared(b"id")?;
+    family.delete_range(key(0)..key(10))?;
+    db.compact()?;
+    while db.run_job()? {}
+    Ok(())
+}
+
+/// An ingest is there as a whole or not at all, and so is what a decision commits.
+#[test]
+fn no_crash_of_an_ingest_or_a_decision_shows_half_of_a_value() {
+    let whole = MemFs::new();
+    work_aside(&options(&whole).open("db").unwrap()).unwrap();
+    let calls = whole.calls();
+    let (mut undecided, mut decided) = (0, 0);
+    for nth in 1..calls {
+        let fs = MemFs::new();
+        let (kind, error) = (None, FaultError::Io);
+        fs.set_fault(Some(Fault { kind, nth, error, span: FaultSpan::FromThenOn }));
+        let _ = options(&fs).open("db").and_then(|db| work_aside(&db));
+        for seed in 0..3 {
+            let after = crashed(&fs, seed);
+            let db = match options(&after).open("db") {
+                Ok(db) => db,
+                Err(error) => panic!("call {nth}, seed {seed}: {error}"),
+            };
+            let found = contents(&db);
+            for (key, bytes) in &found {
+                let number = u32::from_be_bytes(key[..].try_into().unwrap());
+                assert_eq!(*bytes, value(number, 1, 3000), "call {nth}, seed {seed}");
+            }
+            let of = |range: Range<u32>| range.filter(|n| found.contains_key(&key(*n)[..])).count();
+            let ingested = [of(0..10), of(10..20)];
+            let is_whole = matches!(ingested, [0, 0] | [10, 10] | [0, 10]);
+            assert!(is_whole, "call {nth}, seed {seed}: {ingested:?}");
+            undecided += db.prepared().len();
+            decided += of(30..31);
+            assert!(db.prepared().is_empty() || of(30..31) == 0, "call {nth}, seed {seed}");
+            assert!(db.check(&mut |_| ()).unwrap().errors.is_empty(), "call {nth}, seed {seed}");
+        }
+    }
+    assert!(undecided > 10 && decided > 10, "{undecided} undecided, {decided} decided");
+}
+
+#[test]
+fn a_decision_whose_value_a_crash_took_is_open_again() {
+    let mut taken = 0;
+    for seed in 0..40 {
+        let fs = MemFs::new();
+        let db = options(&fs).open("db").unwrap();
+        let transaction = db.begin(Isolation::Snapshot);
+        transaction.put(key(1), value(1, 1, 3000)).unwrap();
+        transaction.prepare(b"id").unwrap();
+        let buffered = WriteOptions::new().durability(Durability::Buffered);
+        db.commit_prepared_with(b"id", &buffered).unwrap();
+        let db = options(&crashed(&fs, seed)).open("db").unwrap();
+        let wanted = value(1, 1, 3000);
+        match db.get(key(1)).unwrap() {
+            Some(found) => assert_eq!(found, wanted.as_slice()),
+            None => {
+                taken += 1;
+                assert_eq!(db.prepared().len(), 1);
+                db.commit_prepared(b"id").unwrap();
+                assert_eq!(db.get(key(1)).unwrap().unwrap(), wanted.as_slice());
+            }
+        }
+    }
+    assert!((1..40).contains(&taken), "{taken} of 40");
 }

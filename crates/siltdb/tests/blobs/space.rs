@@ -2,8 +2,8 @@
 
 use crate::world::{blob_files, contents, fill, filled, key, open, options, separating, value};
 use siltdb::{
-    Read,
-    testing::{Clock, ManualClock, MemFs},
+    Isolation, Read,
+    testing::{Clock, Crash, ManualClock, MemFs},
 };
 use std::sync::Arc;
 
@@ -183,4 +183,32 @@ fn a_threshold_that_is_turned_off_and_on_changes_later_values_only() {
     let too_short = separating().value_threshold(31);
     assert!(db.create_family("bad", too_short).unwrap_err().to_string().contains("31"));
     assert_eq!(db.families(), ["default"]);
+}
+
+/// The values of an ingest and of a decided transaction are written once, and not to tables.
+#[test]
+fn what_is_ingested_or_decided_is_separated() {
+    let fs = MemFs::new();
+    let db = open(&fs);
+    let family = db.default_family();
+    let pairs = (0..50_u32).map(|number| (key(number), value(number, 1, 1000)));
+    let ingested = family.ingest_sorted(pairs).unwrap();
+    assert!(ingested.bytes < 10_000, "{ingested:?}");
+    assert!((50_000..60_000).contains(&bytes(&fs)), "{} bytes", bytes(&fs));
+    let transaction = db.begin(Isolation::Snapshot);
+    transaction.put(key(60), value(60, 1, 1000)).unwrap();
+    transaction.prepare(b"id").unwrap();
+    db.flush().unwrap();
+    assert!(bytes(&fs) < 60_000, "a prepared value is in the log and the manifest");
+    db.commit_prepared(b"id").unwrap();
+    assert!((51_000..61_000).contains(&bytes(&fs)), "{} bytes", bytes(&fs));
+    settle(&db);
+    let mut all = filled(0..50, 1);
+    all.extend(filled(60..61, 1));
+    assert_eq!(contents(&db), all);
+    drop(db);
+    let db = open(&fs.crash_clone(Crash::Kill));
+    assert_eq!(contents(&db), all);
+    // A compaction of the tables moves none of the values.
+    assert!((51_000..61_000).contains(&bytes(&fs)), "{} bytes", bytes(&fs));
 }

@@ -141,16 +141,49 @@ impl<C: EntryCursor> Merge<C> {
         Ok(())
     }
 
+    /// Seeks as [`EntryCursor::seek`], and passes over what a range tombstone above `key` hides:
+    /// every source whose entries are all older than `tombstone` goes to `border`, the end of the
+    /// range, at once.
+    ///
+    /// # Errors
+    /// What reading a source fails with.
+    pub fn seek_past(
+        &mut self,
+        (key, sequence): (&[u8], SequenceNumber),
+        (border, tombstone): (&[u8], SequenceNumber),
+    ) -> Result<()> {
+        self.position(Direction::Forward, |source| match source.sequence_max < tombstone {
+            true => source.cursor.seek(border, SequenceNumber::MAX),
+            false => source.cursor.seek(key, sequence),
+        })
+    }
+
+    /// The same for [`EntryCursor::seek_before`] and all versions; `border` is the start of the
+    /// range.
+    ///
+    /// # Errors
+    /// What reading a source fails with.
+    pub fn seek_before_past(
+        &mut self,
+        key: &[u8],
+        (border, tombstone): (&[u8], SequenceNumber),
+    ) -> Result<()> {
+        self.position(Direction::Backward, |source| {
+            let key = if source.sequence_max < tombstone { border } else { key };
+            source.cursor.seek_before(key, SequenceNumber::MAX)
+        })
+    }
+
     /// Positions every source with `position`, then starts along `direction`.
     fn position(
         &mut self,
         direction: Direction,
-        mut position: impl FnMut(&mut C) -> Result<()>,
+        mut position: impl FnMut(&mut MergeSource<C>) -> Result<()>,
     ) -> Result<()> {
         self.direction = None;
         self.deferred.clear();
         for source in &mut self.sources {
-            position(&mut source.cursor)?;
+            position(source)?;
         }
         self.set_out(Some(direction));
         Ok(())
@@ -455,11 +488,11 @@ impl<C: EntryCursor> EntryCursor for Merge<C> {
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
-        self.position(Direction::Forward, C::seek_to_first)
+        self.position(Direction::Forward, |source| source.cursor.seek_to_first())
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        self.position(Direction::Backward, C::seek_to_last)
+        self.position(Direction::Backward, |source| source.cursor.seek_to_last())
     }
 
     fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
@@ -473,11 +506,11 @@ impl<C: EntryCursor> EntryCursor for Merge<C> {
                 source.cursor.prefetch(key, sequence);
             }
         }
-        self.position(Direction::Forward, |cursor| cursor.seek(key, sequence))
+        self.position(Direction::Forward, |source| source.cursor.seek(key, sequence))
     }
 
     fn seek_before(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
-        self.position(Direction::Backward, |cursor| cursor.seek_before(key, sequence))
+        self.position(Direction::Backward, |source| source.cursor.seek_before(key, sequence))
     }
 
     #[inline]

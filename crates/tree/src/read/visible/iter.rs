@@ -188,9 +188,11 @@ impl<C: EntryCursor> VisibleIter<C> {
     /// What reading the sources or building the value fails with; the same for all movements.
     pub fn seek_to_first(&mut self) -> Result<()> {
         self.set_out(Direction::Forward);
-        match &self.bounds.lower {
-            Some(lower) => self.merge.seek(lower, self.reader.newest())?,
-            None => self.merge.seek_to_first()?,
+        let cover = self.bounds.lower.as_ref().and_then(|lower| self.coverage.find(lower));
+        match (&self.bounds.lower, cover) {
+            (Some(lower), None) => self.merge.seek(lower, self.reader.newest())?,
+            (Some(lower), Some(cover)) => self.seek_past(&lower.clone(), cover)?,
+            (None, _) => self.merge.seek_to_first()?,
         }
         self.find_forward(From::Here)
     }
@@ -213,12 +215,11 @@ impl<C: EntryCursor> VisibleIter<C> {
     /// # Errors
     /// The errors of [`VisibleIter::seek_to_first`].
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+        if self.bounds.is_before(key) {
+            return self.seek_to_first();
+        }
         self.set_out(Direction::Forward);
-        let from = match &self.bounds.lower {
-            Some(lower) if key < lower.as_bytes() => lower,
-            _ => key,
-        };
-        self.merge.seek(from, self.reader.newest())?;
+        self.seek_merge(key)?;
         self.find_forward(From::Here)
     }
 
@@ -231,8 +232,7 @@ impl<C: EntryCursor> VisibleIter<C> {
             return self.seek_to_last();
         }
         self.set_out(Direction::Backward);
-        successor_into(&mut self.target, key);
-        self.merge.seek_before(&self.target, SequenceNumber::MAX)?;
+        self.seek_merge_for_prev(key)?;
         self.find_backward()
     }
 

@@ -1,5 +1,6 @@
-//! Skipping what is deleted. A reader that passes many keys skips what a range tombstone hides,
-//! skips empty ranges that are known, and makes known what it found out.
+//! Skipping what is deleted. A reader passes what a range tombstone hides when it seeks into it, or
+//! after it has passed many keys. It skips empty ranges that are known, and makes known what it
+//! found out.
 //!
 //! It changes only how many entries are looked at on the way, not which key is found.
 
@@ -86,6 +87,40 @@ impl<C: EntryCursor> VisibleIter<C> {
             successor_into(&mut self.target, &self.key);
             candidate.learn(&self.target, self.deleted_run.keys);
         }
+    }
+
+    /// Has the merge seek `key`. What a range tombstone over it hides is not looked at.
+    #[inline]
+    pub(super) fn seek_merge(&mut self, key: &[u8]) -> Result<()> {
+        match self.coverage.find(key) {
+            None => self.merge.seek(key, self.reader.newest()),
+            Some(cover) => self.seek_past(key, cover),
+        }
+    }
+
+    /// The same with the range tombstone over `key`.
+    #[cold]
+    pub(super) fn seek_past(&mut self, key: &[u8], cover: Cover) -> Result<()> {
+        copy(&mut self.target, &self.coverage.fragment(cover).end);
+        // Ranges that were deleted one after the other are passed together.
+        while let Some(next) = self.coverage.find(&self.target)
+            && next.sequence >= cover.sequence
+            && !self.bounds.is_after(&self.target)
+        {
+            copy(&mut self.target, &self.coverage.fragment(next).end);
+        }
+        let newest = self.reader.newest();
+        self.merge.seek_past((key, newest), (&self.target, cover.sequence))
+    }
+
+    /// Has the merge seek the last entry of a key up to `key`, in the same way.
+    pub(super) fn seek_merge_for_prev(&mut self, key: &[u8]) -> Result<()> {
+        successor_into(&mut self.target, key);
+        let Some(cover) = self.coverage.find(key) else {
+            return self.merge.seek_before(&self.target, SequenceNumber::MAX);
+        };
+        let start = &self.coverage.fragment(cover).start;
+        self.merge.seek_before_past(&self.target, (start, cover.sequence))
     }
 
     /// Counts an entry that `cover` hides, and after some skips what else it hides.

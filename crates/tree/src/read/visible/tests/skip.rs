@@ -2,6 +2,10 @@
 
 use super::*;
 use crate::read::empty_ranges::SequenceLock;
+use siltdb_base::{
+    slice::Slice,
+    tombstone::{Fragments, RangeTombstone},
+};
 
 /// Deleted keys between `a` and `z`, and how to read them with so few operations on the source.
 fn across_deleted(
@@ -45,6 +49,47 @@ fn what_one_reader_walked_over_others_skip() {
             }
         }
     }
+}
+
+/// A source of 500 keys from 1, one from 9, and range tombstones from 5 and 6 over the keys between
+/// `a` and `z`. The source must be read with so few operations.
+fn across_a_deleted_range(operations: usize) -> VisibleIter<VecCursor> {
+    let put = |key: &[u8], sequence| Owned::new(key, sequence, EntryKind::Put, b"");
+    let deleted = (0..500).map(|number| put(format!("deleted {number:03}").as_bytes(), 1));
+    let old = deleted.chain([put(b"a", 1), put(b"z", 1)]).collect();
+    let new = vec![put(b"deleted 300", 9)];
+    let sources = [(old, operations), (new, 1_000)].map(|(entries, operations)| {
+        let mut cursor = VecCursor::new(entries, 0);
+        cursor.fail_in(operations);
+        MergeSource { sequence_max: cursor.sequence_max(), cursor }
+    });
+    let ranges = [(&b"b"[..], &b"deleted 2"[..], 5), (b"deleted 2", b"y", 6)];
+    let tombstones = ranges.map(|(start, end, sequence)| {
+        Arc::new(Fragments::new(&[RangeTombstone {
+            start: Slice::copy_from(start),
+            end: Slice::copy_from(end),
+            sequence: SequenceNumber(sequence),
+        }]))
+    });
+    VisibleIter::new(Merge::new(sources.into()), tombstones.into(), reader(9), Bounds::default())
+}
+
+#[test]
+fn a_seek_into_a_deleted_range_reads_nothing_of_it() {
+    for (key, next, before) in
+        [("deleted 100", "deleted 300", "a"), ("deleted 400", "z", "deleted 300")]
+    {
+        let mut iter = across_a_deleted_range(3);
+        iter.seek(key.as_bytes()).unwrap();
+        assert_eq!(iter.key(), Some(next.as_bytes()));
+        let mut iter = across_a_deleted_range(3);
+        iter.seek_for_prev(key.as_bytes()).unwrap();
+        assert_eq!(iter.key(), Some(before.as_bytes()));
+    }
+    let mut iter = across_a_deleted_range(3);
+    iter.bounds = Bounds { lower: Some(Slice::copy_from(b"deleted 000")), upper: None };
+    iter.seek_to_first().unwrap();
+    assert_eq!(iter.key(), Some(&b"deleted 300"[..]));
 }
 
 /// Has handed out this number, and no other.
