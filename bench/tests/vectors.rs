@@ -187,6 +187,7 @@ fn digest_of_plan(plan: &Plan) -> u64 {
             Step::Seek => 4,
             Step::Range => 5,
             Step::Modify => 6,
+            Step::DeleteRange => 7,
         };
         [u64::from(*id), step, u64::from(plan.version(index)), plan.range(index)]
     });

@@ -110,7 +110,7 @@ pub fn range_delete(
         by_range(db, deleted)?;
         Ok(db.flush()?)
     };
-    removal(bar, (dir, amount), (deleted, &remove), teller)
+    removal(bar, (dir, amount), deleted, remove, teller)
 }
 
 /// Deletes the entries below `deleted` by one range delete.
@@ -145,7 +145,8 @@ pub fn by_points(db: &Db, deleted: u64) -> Result<()> {
 pub fn removal(
     (bar, most): (&str, Most),
     (dir, amount): (&Path, Amount),
-    (deleted, remove): (u64, &dyn Fn(&Db) -> Result<()>),
+    deleted: u64,
+    remove: impl FnOnce(&Db) -> Result<()>,
     teller: &Teller<'_>,
 ) -> Result<()> {
     let db = Db::open(dir)?;

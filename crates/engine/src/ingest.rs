@@ -16,7 +16,8 @@
 //!    begins again with a flush. The third time, or if keys are locked, it locks its families
 //!    first, so that no writer comes between.
 //! 6. Separated values are synced, and the log before the record is, so that the manifest is never
-//!    ahead of earlier commits. Observers of the families learn of the ingest. One edit installs all tables.
+//!    ahead of earlier commits. Observers of the families learn of the ingest. One edit installs
+//!    all tables.
 //! 7. The record is filled, and the place is published. A follower that reads the record, or a
 //!    later one, finds the edit in the manifest. Then the record is synced.
 //!
