@@ -7,7 +7,7 @@ use crate::{
     plan::Planned,
     settings::{OUTSIDE, OUTSIDE_NAME},
 };
-use siltdb::{Family, FamilyOptions, Options};
+use siltdb::{ErrorKind, Family, FamilyOptions, Options};
 use siltdb_base::{clock::ManualClock, fs::Fs};
 use std::{
     collections::BTreeMap,
@@ -32,7 +32,10 @@ pub(crate) fn ingest(database: &Database, planned: &Planned) -> siltdb::Result<(
     for (number, (family, operations)) in parts.iter().enumerate() {
         let path = Path::new(OUTSIDE).join(format!("{OUTSIDE_NAME}{number}.table"));
         // Left by an earlier ingest, or by a crash in one.
-        let _ = database.fs.remove(&path);
+        match database.fs.remove(&path) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
         let order = database.families[family].key_order();
         let mut table = options.table_file(&path, &FamilyOptions::new().key_order(order))?;
         for operation in operations {
