@@ -127,10 +127,21 @@ fn watched<T>(db: &Db, body: impl FnOnce() -> T) -> (T, MemoryStats) {
             }
             counted
         });
-        let ran = body();
-        is_done.store(true, Ordering::Relaxed);
+        let ran = {
+            let _end = Ends(&is_done);
+            body()
+        };
         (ran, watch.join().unwrap_or_default())
     })
+}
+
+/// Says that something is done, also if it panics.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 /// The sum of what is counted, and its largest parts.

@@ -58,6 +58,31 @@ pub fn fill_family(
     Ok(db.write(&batch)?)
 }
 
+/// Deletes the entries of the numbers below `deleted` by one range delete.
+///
+/// # Errors
+/// Errors of the engine.
+pub fn delete_by_range(db: &Db, deleted: u64) -> Result<()> {
+    Ok(db.default_family().delete_range(key(0)..key(deleted))?)
+}
+
+/// Deletes the entries of the numbers below `deleted` one by one, in batches.
+///
+/// # Errors
+/// Errors of the engine.
+pub fn delete_one_by_one(db: &Db, deleted: u64) -> Result<()> {
+    let family = db.default_family();
+    let mut batch = WriteBatch::new();
+    for number in 0..deleted {
+        batch.delete(&family, key(number))?;
+        if batch.len() as u64 == BATCH {
+            db.write(&batch)?;
+            batch.clear();
+        }
+    }
+    Ok(db.write(&batch)?)
+}
+
 /// Compares the whole contents of a database or a family with the expected ones, in order.
 ///
 /// # Errors

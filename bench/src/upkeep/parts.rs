@@ -5,7 +5,7 @@ use crate::{
     upkeep::{
         backups::{self, Rounds},
         bar::{Bar, Unit},
-        budget, copies,
+        budget, copies, data,
         families::{self, Counts},
         followers,
         part::{Line, Teller},
@@ -135,12 +135,12 @@ pub const PARTS: [Part; 24] = [
     }),
     timed("space-gigabyte-range", 120, &GIGABYTE_RANGE, |dir, teller| {
         let bar = (GIGABYTE_RANGE[0].id, Most::Ratio(LEFT_RATIO_MAX));
-        let remove = |db: &Db| space::by_range(db, GIGABYTE_DELETED);
+        let remove = |db: &Db| data::delete_by_range(db, GIGABYTE_DELETED);
         space::removal(bar, (dir, GIGABYTE), GIGABYTE_DELETED, remove, teller)
     }),
     timed("space-gigabyte-points", 120, &GIGABYTE_POINTS, |dir, teller| {
         let bar = (GIGABYTE_POINTS[0].id, Most::Ratio(LEFT_RATIO_MAX));
-        let remove = |db: &Db| space::by_points(db, GIGABYTE_DELETED);
+        let remove = |db: &Db| data::delete_one_by_one(db, GIGABYTE_DELETED);
         space::removal(bar, (dir, GIGABYTE), GIGABYTE_DELETED, remove, teller)
     }),
     waiting("space-range", &RANGE, |dir, teller| {

@@ -5,12 +5,11 @@ use crate::{
     keys::splitmix64,
     measure::{drop_from_page_cache, peak_resident_bytes},
     upkeep::{
-        data::{BATCH, compare, fill, key, median_ns, timed, value},
+        data::{compare, delete_by_range, delete_one_by_one, fill, key, median_ns, timed, value},
         part::Teller,
-        space::by_range,
     },
 };
-use siltdb::{Db, FamilyOptions, MergeOperator, Options, Read, WriteBatch};
+use siltdb::{Db, FamilyOptions, MergeOperator, Options, Read};
 use std::{
     path::Path,
     sync::{
@@ -37,17 +36,9 @@ const OPERAND_BYTES: usize = 4;
 pub fn deleted(dir: &Path, count: u64, teller: &Teller<'_>) -> Result<()> {
     let options = Options::new().memtable_bytes(MEMTABLE_BYTES);
     let db = options.memory_budget(4 * MEMTABLE_BYTES).open(dir)?;
-    let family = db.default_family();
     fill(&db, 0..count, 0, OPERAND_BYTES)?;
     db.put(key(count), b"left")?;
-    let mut batch = WriteBatch::new();
-    for number in 0..count {
-        batch.delete(&family, key(number))?;
-        if batch.len() as u64 == BATCH || number + 1 == count {
-            db.write(&batch)?;
-            batch.clear();
-        }
-    }
+    delete_one_by_one(&db, count)?;
     let flushes = db.stats().flushes;
     let mut times: Vec<Duration> = Vec::new();
     for _ in 0..2 {
@@ -65,7 +56,6 @@ pub fn deleted(dir: &Path, count: u64, teller: &Teller<'_>) -> Result<()> {
     let [first, second] = [times[0], times[1]].map(|time| time.as_nanos() as f64);
     let note = format!("{:.2} ms, then {:.2} ms", first / 1e6, second / 1e6);
     teller.figure("reads/deleted", first.max(second), (1, 1), note)?;
-    drop(family);
     Ok(db.close()?)
 }
 
@@ -84,7 +74,7 @@ pub fn range_deleted(
     fill(&db, 0..count + 1, 0, RANGE_VALUE_BYTES)?;
     db.flush()?;
     db.settle()?;
-    by_range(&db, count)?;
+    delete_by_range(&db, count)?;
     db.close()?;
     drop_from_page_cache(dir)?;
     let db = Db::open(dir)?;

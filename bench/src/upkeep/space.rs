@@ -6,11 +6,11 @@
 use crate::{
     engine::{Failure, Result},
     upkeep::{
-        data::{BATCH, compare, data_bytes, fill, fill_family, key, timed, value},
+        data::{compare, data_bytes, delete_by_range, fill, fill_family, key, timed, value},
         part::Teller,
     },
 };
-use siltdb::{Db, FamilyOptions, Options, WriteBatch, testing::ManualClock};
+use siltdb::{Db, FamilyOptions, Options, testing::ManualClock};
 use std::{
     path::Path,
     sync::Arc,
@@ -107,35 +107,10 @@ pub fn range_delete(
     teller: &Teller<'_>,
 ) -> Result<()> {
     let remove = |db: &Db| {
-        by_range(db, deleted)?;
+        delete_by_range(db, deleted)?;
         Ok(db.flush()?)
     };
     removal(bar, (dir, amount), deleted, remove, teller)
-}
-
-/// Deletes the entries below `deleted` by one range delete.
-///
-/// # Errors
-/// Errors of the engine.
-pub fn by_range(db: &Db, deleted: u64) -> Result<()> {
-    Ok(db.default_family().delete_range(key(0)..key(deleted))?)
-}
-
-/// Deletes the entries below `deleted` one by one, in batches.
-///
-/// # Errors
-/// Errors of the engine.
-pub fn by_points(db: &Db, deleted: u64) -> Result<()> {
-    let family = db.default_family();
-    let mut batch = WriteBatch::new();
-    for number in 0..deleted {
-        batch.delete(&family, key(number))?;
-        if batch.len() as u64 == BATCH {
-            db.write(&batch)?;
-            batch.clear();
-        }
-    }
-    Ok(db.write(&batch)?)
 }
 
 /// Removes the first `deleted` entries by `remove`. The engine gets no further call.

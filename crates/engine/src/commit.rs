@@ -40,8 +40,7 @@ use std::{result, slice, sync::Arc};
 /// The number of entries handed to a memtable at once.
 const ENTRIES_AT_ONCE: usize = 512;
 
-/// A commit from this size on may take memtables beyond what is reserved for them, so the cache
-/// gives way at once instead of when the next block enters it.
+/// A commit from this size on may take memtables beyond what is reserved for them.
 const LARGE_COMMIT_BYTES: usize = 1 << 20;
 
 /// The operations of a commit.
@@ -280,6 +279,9 @@ pub(crate) fn commit_parts_if(
         counts,
         generation: GenerationPlace::Any,
     };
+    if payload_bytes >= LARGE_COMMIT_BYTES {
+        database.memory.make_room_for_memtables(payload_bytes);
+    }
     database.backpressure.pay(size.payload_bytes, &database.log);
     let reservation = reserve(database, &size)?;
     let last = SequenceNumber(reservation.first.0 + u64::from(counts.all) - 1);
@@ -293,9 +295,6 @@ pub(crate) fn commit_parts_if(
     }
     if admitted.is_ok() {
         insert(&reservation);
-        if payload_bytes >= LARGE_COMMIT_BYTES {
-            database.memory.cache.fit();
-        }
         if kind == RecordKind::Skip {
             database.log.note_unlogged(last);
         }
@@ -429,7 +428,6 @@ pub(crate) fn insert_batch(
         Vec::with_capacity(ENTRIES_AT_ONCE.min(batch.count() as usize));
     let Some(&(mut family, _)) = families.first() else { return };
     let mut sequence = first;
-    let is_large = batch.as_bytes().len() >= LARGE_COMMIT_BYTES;
     let insert = |family: FamilyId, entries: &mut Vec<Entry<'_>>| {
         let found = families.iter().find(|(id, _)| *id == family);
         let (_, family) = found.expect("the families of a batch were collected before");
@@ -438,9 +436,6 @@ pub(crate) fn insert_batch(
         });
         family.tree.commit_hook().run(entries);
         entries.clear();
-        if is_large {
-            database.memory.cache.fit();
-        }
     };
     for operation in batch.operations() {
         let operation = operation.expect("the operations of a batch were read before");

@@ -48,7 +48,7 @@ use crate::{
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
-    id::{FamilyId, SequenceNumber},
+    id::SequenceNumber,
     key::{EntryKind, successor},
     slice::Slice,
     sync::lock,
@@ -60,7 +60,6 @@ use siltdb_disk::{
 };
 use siltdb_tree::{
     memory::Generation,
-    options::TreeOptions,
     planning::plan::Placed,
     read::visible::bounds::Bounds,
     rewrite::{
@@ -106,8 +105,6 @@ impl Part {
 /// where no thread was idle.
 #[derive(Debug)]
 pub struct IngestStream {
-    family: FamilyId,
-    options: Arc<TreeOptions>,
     writer: IngestWriter,
     /// The long values, until the tables that point to them are part of the family.
     separated: Separated,
@@ -135,10 +132,8 @@ impl IngestStream {
 pub fn begin(database: &Database, family: &FamilyData) -> IngestStream {
     // A salvage without the manifest, which has the global sequence, goes by this number.
     let provisional = database.log.publisher.published().max(SequenceNumber(1));
-    let options = family.tree.options();
-    let writer = IngestWriter::new(family.id, Arc::clone(&options), provisional);
-    let separated = Separated::default();
-    IngestStream { family: family.id, options, writer, separated, verifying: None }
+    let writer = IngestWriter::new(family.id, family.tree.options(), provisional);
+    IngestStream { writer, separated: Separated::default(), verifying: None }
 }
 
 /// Adds an entry to `stream`. A long value is separated.
@@ -155,12 +150,9 @@ pub fn add(
     if stream.writer.is_turn_due() {
         turn(database, stream)?;
     }
-    if (value.len() as u64) < stream.options.separated_from() {
-        return stream.writer.add(kind, key, value);
-    }
-    let IngestStream { family, options, separated, .. } = stream;
-    let operation = BatchOperation { kind, family: *family, key, payload: value };
-    match separate_into(database, options, &operation, separated)? {
+    let (family, options) = stream.writer.family();
+    let operation = BatchOperation { kind, family, key, payload: value };
+    match separate_into(database, options, &operation, &mut stream.separated)? {
         None => stream.writer.add(kind, key, value),
         Some(payload) => stream.writer.add(EntryKind::BlobPointer, key, &payload),
     }

@@ -50,6 +50,14 @@ impl Memory {
         charge
     }
 
+    /// Has the cache give way to `bytes` that memtables are about to take. It would otherwise do so
+    /// when the next block enters it.
+    #[cold]
+    pub fn make_room_for_memtables(&self, bytes: usize) {
+        let _charge = Charge::new(&self.budget, Part::Memtables, bytes);
+        self.cache.fit();
+    }
+
     /// What each part takes now.
     #[must_use]
     pub fn stats(&self) -> MemoryStats {

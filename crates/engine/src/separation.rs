@@ -50,12 +50,12 @@ impl Separated {
         self.places.iter().for_each(|place| place.note(segment));
     }
 
-    /// Adds a place. It holds its file instead of those before it there.
+    /// Adds a place. It holds its file instead of the one before it there: no place is given in a
+    /// file after one in the next.
     fn hold(&mut self, place: BlobPlace) {
-        let number = place.file().number();
-        match self.places.iter_mut().find(|held| held.file().number() == number) {
-            Some(held) => *held = place,
-            None => self.places.push(place),
+        match self.places.last_mut() {
+            Some(held) if held.file().number() == place.file().number() => *held = place,
+            _ => self.places.push(place),
         }
     }
 }

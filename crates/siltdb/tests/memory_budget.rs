@@ -287,3 +287,30 @@ fn jobs_stay_within_64_mib() {
 fn transactions_take_from_the_cache_at_256_mib() {
     stays_within(256, &["transactions"]);
 }
+
+/// The database counts no more than its budget after a commit that is larger than all memtables
+/// that are reserved. Nothing is read meanwhile, so no block enters the cache.
+#[test]
+fn the_cache_gives_way_to_a_large_commit() {
+    const BUDGET: u64 = 16 * MIB;
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new().memory_budget(BUDGET as usize).memtable_bytes(1 << 20);
+    let db = options.workers(0).open(dir.path()).unwrap();
+    let count = 2 * BUDGET / 1000;
+    fill(&db, count, 1000);
+    db.flush().unwrap();
+    db.settle().unwrap();
+    for n in (0..count).chain(0..count) {
+        assert!(db.get(key(n)).unwrap().is_some());
+    }
+    let cached = db.stats().memory.cached_blocks;
+    assert!(cached > BUDGET / 2, "{cached} bytes are cached");
+    let mut batch = WriteBatch::new();
+    for n in 0..8 * MIB / 1000 {
+        batch.put(&db.default_family(), key(n), value(n, 1000)).unwrap();
+    }
+    db.write(&batch).unwrap();
+    let memory = db.stats().memory;
+    assert!(memory.memtables > 8 * MIB * 9 / 10, "{memory:?}");
+    assert!(memory.total() <= BUDGET + BUDGET / 10, "{memory:?}");
+}

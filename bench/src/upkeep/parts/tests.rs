@@ -1,7 +1,7 @@
 //! Tests of all parts at a small size: each reports its figures after reading back its data.
 
 use super::{
-    Amount, Counts, LEFT_BYTES_MAX, Most, PARTS, Rounds, backups, budget, copies, families,
+    Amount, Counts, LEFT_BYTES_MAX, Most, PARTS, Rounds, backups, budget, copies, data, families,
     followers, reads, space, steps, syncs,
 };
 use crate::{
@@ -142,7 +142,7 @@ fn large_removals_give_their_space_back_unasked() {
     let figures = told(70, deletes);
     are_measured(&figures, &ids);
     assert!(is_below(&figures[1].1, 500e3), "{figures:?}");
-    for remove in [space::by_range, space::by_points] {
+    for remove in [data::delete_by_range, data::delete_one_by_one] {
         let removal = |dir: &Path, teller: &Teller<'_>| {
             let remove = |db: &Db| remove(db, 29_000);
             let bar = ("space/gigabyte", Most::Ratio(f64::MAX));

@@ -175,6 +175,27 @@ fn a_change_feed_reports_whole_values_also_of_a_retained_log() {
     assert_eq!(reported(&db), expected);
 }
 
+/// The first blob file has values of a decided transaction alone, and in the end only the log
+/// refers to them.
+#[test]
+fn a_change_feed_reports_the_values_of_a_retained_decision() {
+    let fs = MemFs::new();
+    let db = options(&fs).retain_log_bytes(10 << 20).open("db").unwrap();
+    let transaction = db.begin(Isolation::Snapshot);
+    for number in 0..80 {
+        transaction.put(key(number), value(number, 1, 1000)).unwrap();
+    }
+    transaction.prepare(b"id").unwrap();
+    db.commit_prepared(b"id").unwrap();
+    let first = blob_files(&fs, "db").remove(0).0;
+    fill(&db, 0..80, 2);
+    db.compact().unwrap();
+    while db.run_job().unwrap() {}
+    assert_eq!(blob_files(&fs, "db").remove(0).0, first, "the log refers to it");
+    let expected: Vec<_> = filled(0..80, 1).into_iter().chain(filled(0..80, 2)).collect();
+    assert_eq!(reported(&db), expected);
+}
+
 /// A subscriber that pulls again after an error must not miss the commit that could not be read.
 #[test]
 fn a_feed_tells_a_commit_whose_value_could_not_be_read_at_first() {

@@ -185,6 +185,27 @@ fn a_threshold_that_is_turned_off_and_on_changes_later_values_only() {
     assert_eq!(db.families(), ["default"]);
 }
 
+/// Nothing refers to the values of an ingest before it ends.
+#[test]
+fn the_files_of_an_unfinished_ingest_are_not_collected() {
+    let fs = MemFs::new();
+    let db = open(&fs);
+    let mut ingestion = db.default_family().ingest().unwrap();
+    for number in 0..200 {
+        ingestion.put(key(number), value(number, 1, 1000)).unwrap();
+        if number % 50 == 49 {
+            db.put(key(1000), value(number, 1, 10)).unwrap();
+            db.flush().unwrap();
+            settle(&db);
+        }
+    }
+    assert!(blob_files(&fs, "db").len() > 2, "several files were full before the end");
+    ingestion.finish().unwrap();
+    settle(&db);
+    db.delete(key(1000)).unwrap();
+    assert_eq!(contents(&db), filled(0..200, 1));
+}
+
 /// The values of an ingest and of a decided transaction are written once, and not to tables.
 #[test]
 fn what_is_ingested_or_decided_is_separated() {

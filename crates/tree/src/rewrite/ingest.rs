@@ -124,6 +124,12 @@ impl IngestWriter {
         Self { family, options, provisional, tables, open, last_key, entries: 0 }
     }
 
+    /// The family, and its options.
+    #[must_use]
+    pub fn family(&self) -> (FamilyId, &TreeOptions) {
+        (self.family, &self.options)
+    }
+
     /// The number of entries added.
     #[must_use]
     pub fn entries(&self) -> u64 {

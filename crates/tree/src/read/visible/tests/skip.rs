@@ -92,6 +92,24 @@ fn a_seek_into_a_deleted_range_reads_nothing_of_it() {
     assert_eq!(iter.key(), Some(&b"deleted 300"[..]));
 }
 
+/// The range behind the one that a seek begins in was deleted before that, and before a key in it
+/// was put.
+#[test]
+fn ranges_are_passed_together_only_if_the_second_hides_as_much() {
+    let put = |key: &[u8], sequence| Owned::new(key, sequence, EntryKind::Put, b"");
+    let tombstone = |start: &[u8], end: &[u8], sequence| RangeTombstone {
+        start: Slice::copy_from(start),
+        end: Slice::copy_from(end),
+        sequence: SequenceNumber(sequence),
+    };
+    let entries = vec![put(b"c", 1), put(b"e", 4), put(b"f", 1), put(b"z", 1)];
+    let tombstones = vec![tombstone(b"b", b"d", 6), tombstone(b"d", b"y", 3)];
+    let histories = [History { entries, tombstones }];
+    let mut iter = open_with(&histories, 0, reader(9), Bounds::default());
+    iter.seek(b"c").unwrap();
+    assert_eq!(iter.key(), Some(&b"e"[..]));
+}
+
 /// Has handed out this number, and no other.
 #[derive(Debug)]
 struct Still(u64);
