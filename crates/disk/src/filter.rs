@@ -17,8 +17,8 @@ use siltdb_base::{
     codec::ByteReader,
     error::{Error, Result},
     hint::prefetch,
+    memory::large_vec::{LargeSlice, LargeVec},
 };
-use std::sync::Arc;
 
 const LINE_BYTES: usize = 64;
 const LINE_BITS: usize = LINE_BYTES * 8;
@@ -37,9 +37,9 @@ const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 struct Line([u64; LINE_BYTES / 8]);
 
 /// A filter in memory. A clone shares it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Filter {
-    lines: Arc<[Line]>,
+    lines: LargeSlice<Line>,
     probes: u32,
 }
 
@@ -84,7 +84,7 @@ impl FilterBuilder {
         let lines = bits.div_ceil(LINE_BITS as u64).clamp(1, LINES_MAX);
         // A line fills unevenly, so the best number of probes is a little below ln 2 per bit.
         let probes = (bits_per_key * 6 / 10).clamp(1, PROBES_MAX);
-        let mut lines = vec![Line::default(); lines as usize];
+        let mut lines: LargeVec<Line> = (0..lines).map(|_| Line::default()).collect();
         for piece in self.full.iter().chain([&self.open]) {
             piece.iter().for_each(|&hash| insert(&mut lines, probes, hash));
         }
@@ -138,7 +138,8 @@ impl Filter {
             }
             line
         });
-        Ok(Self { lines: lines.collect(), probes })
+        let lines: LargeVec<Line> = lines.collect();
+        Ok(Self { lines: lines.share(), probes })
     }
 
     /// Whether a key of this hash may be held; `false` is certain.

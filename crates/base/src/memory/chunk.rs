@@ -10,9 +10,9 @@ use std::{
 
 /// Alignment of every chunk, and the largest a piece of one can ask for.
 pub const ALIGN_MAX: usize = 64;
-/// Chunks of this size and more are mapped: the allocator would clear, and so touch, all of them.
-#[cfg(all(target_os = "linux", not(miri), not(loom)))]
-const MAPPED_BYTES_MIN: usize = 64 << 10;
+/// Chunks of this size and more are mapped where that is possible: the allocator would clear, and so
+/// touch, all of them.
+pub const MAPPED_BYTES_MIN: usize = 64 << 10;
 /// Chunks of this size and more are aligned to it, on huge pages if the system has them.
 #[cfg(all(target_os = "linux", not(miri), not(loom)))]
 const HUGE_PAGE_BYTES: usize = 2 << 20;

@@ -5,4 +5,5 @@
 
 pub mod chunk;
 pub mod extents;
+pub mod large_vec;
 pub mod region;

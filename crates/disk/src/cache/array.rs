@@ -5,7 +5,7 @@
 
 use super::cached::{Cacheable, Cached, Sweep, Swept};
 use arc_swap::ArcSwapOption;
-use siltdb_base::hint::prefetch_bytes;
+use siltdb_base::{hint::prefetch_bytes, memory::large_vec::LargeVec};
 use std::{
     mem::ManuallyDrop,
     ops::Range,
@@ -73,7 +73,7 @@ impl<T: Cacheable> Slot<T> {
 
 /// The slots of a table.
 pub(super) struct Array<T> {
-    slots: Box<[Slot<T>]>,
+    slots: LargeVec<Slot<T>>,
     occupied: Box<[AtomicU64]>,
     /// Which slots were offered a value, or asked for one in vain, since the hand last passed.
     offered: Box<[AtomicU64]>,

@@ -37,7 +37,6 @@ pub use scan::salvage::{
     LostEntries, LostList, SalvageCursor, TablePlace, TableSalvage, find_tables, table_origin,
 };
 pub use scan::scan_cursor::ScanCursor;
-pub use scan::table_probe::TableProbe;
 pub use scan::table_scan::TableScan;
 pub use writer::TableWriter;
 

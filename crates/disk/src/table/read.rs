@@ -3,6 +3,7 @@
 pub(super) mod source;
 pub(super) mod mapped;
 pub(super) mod tree;
+pub(super) mod frame_index;
 pub(super) mod contents;
 pub(super) mod readahead;
 pub(super) mod table_filter;

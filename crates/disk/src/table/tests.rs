@@ -8,6 +8,7 @@ mod dictionary;
 mod external;
 mod faults;
 mod filter_keys;
+mod frames;
 mod keys_only;
 mod long;
 mod lookup;
@@ -21,7 +22,10 @@ use crate::{
     block::Block,
     cache::{Cache, TableMemory},
     options::{Compression, TableKind, TableOptions},
-    table::{format::index::Index, read::contents::TableIndex},
+    table::{
+        format::index::Index,
+        read::contents::{IndexHold, TableIndex},
+    },
     table_meta::TableMeta,
 };
 use siltdb_base::{
@@ -81,6 +85,21 @@ thread_local! {
     /// The kind of the tables that a test writes. Tests of block tables are called by `trees` with
     /// the other kind.
     static KIND: Cell<TableKind> = const { Cell::new(TableKind::Block) };
+    /// What of their indexes is in memory. Tests are called by `frames` with the other.
+    static HOLD: Cell<IndexHold> = const { Cell::new(IndexHold::Whole) };
+}
+
+/// Runs `test` with block tables whose index stays in the file.
+fn by_frames<R>(test: impl FnOnce() -> R) -> R {
+    struct Reset;
+    impl Drop for Reset {
+        fn drop(&mut self) {
+            HOLD.set(IndexHold::Whole);
+        }
+    }
+    HOLD.set(IndexHold::Frames);
+    let _reset = Reset;
+    test()
 }
 
 fn options(compression: Compression) -> TableOptions {
@@ -106,7 +125,7 @@ impl Table {
     fn whole(&self) -> &Index {
         match &self.contents.index {
             TableIndex::Whole(index) => index,
-            TableIndex::Tree(_) => panic!("a B+tree table"),
+            TableIndex::Frames(_) | TableIndex::Tree(_) => panic!("no whole index in memory"),
         }
     }
 }
@@ -158,8 +177,12 @@ fn open_by(
     expected: Option<&TableMeta>,
     cache: &Arc<Cache>,
 ) -> Result<Arc<Table>> {
-    let file = Arc::new(Bytes(bytes.to_vec()));
-    Table::open(file, Path::new("t.table"), 0, bytes.len() as u64, expected, read_io, cache)
+    let (file, path) = (Arc::new(Bytes(bytes.to_vec())), Path::new("t.table"));
+    let length = bytes.len() as u64;
+    match HOLD.get() {
+        IndexHold::Whole => Table::open(file, path, 0, length, expected, read_io, cache),
+        IndexHold::Frames => Table::open_by_frames(file, path, 0, length, expected, read_io, cache),
+    }
 }
 
 /// Writes, opens and verifies a table.

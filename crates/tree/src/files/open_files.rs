@@ -21,7 +21,7 @@ use siltdb_base::{
 use siltdb_disk::{
     cache::Cache,
     edit::{TableReference, tier::Tier},
-    table::{FoundEntry, Table, TableFilter, TableProbe, TableScan},
+    table::{FoundEntry, Table, TableFilter, TableScan},
     table_meta::{KeySpan, TableMeta},
 };
 use std::{
@@ -206,7 +206,7 @@ impl OpenFiles {
         let open = file.find_open(reference.offset);
         let open = open.filter(|table| *table.meta() == reference.meta);
         let (table, narrow) = (open.map_or_else(OnceLock::new, OnceLock::from), OnceLock::new());
-        let (filter, probe, opening) = (OnceLock::new(), OnceLock::new(), Mutex::default());
+        let (filter, by_frames, opening) = (OnceLock::new(), OnceLock::new(), Mutex::default());
         Ok(Arc::new(OpenReference {
             reference,
             range,
@@ -214,7 +214,7 @@ impl OpenFiles {
             files,
             filter,
             table,
-            probe,
+            by_frames,
             opening,
             narrow,
         }))
@@ -279,6 +279,23 @@ impl SharedFile {
         Ok(table)
     }
 
+    /// Opens the table at a place of this file without its index in memory.
+    fn table_by_frames(
+        &self,
+        files: &Arc<OpenFiles>,
+        reference: &TableReference,
+    ) -> Result<Arc<Table>> {
+        Table::open_by_frames(
+            self.open(files)?.clone(),
+            &files.path(self.number),
+            reference.offset,
+            reference.length,
+            Some(&reference.meta),
+            files.read_io,
+            &files.cache,
+        )
+    }
+
     /// The filter of the table at a place of this file: that of the open table, or read without
     /// opening it.
     fn filter(&self, files: &Arc<OpenFiles>, reference: &TableReference) -> Result<TableFilter> {
@@ -314,8 +331,8 @@ pub struct OpenReference {
     /// Read by the first lookup, unless the table is open.
     filter: OnceLock<TableFilter>,
     table: OnceLock<Arc<Table>>,
-    /// For lookups while there is no memory to hold the table open.
-    probe: OnceLock<TableProbe>,
+    /// The table without its index, for readers while there is no memory to hold it open.
+    by_frames: OnceLock<Arc<Table>>,
     /// Held while the filter is being read or the table opened.
     opening: Mutex<()>,
     /// The range tombstones of a reference that narrows its table.
@@ -468,11 +485,11 @@ impl OpenReference {
     /// # Errors
     /// What opening the table fails with.
     pub fn tombstones(&self) -> Result<&Arc<Fragments>> {
-        match (self.table.get(), self.narrow.get()) {
-            (None, Some(seen)) => Ok(seen),
-            (None, None) if !self.may_stay_open() => self.read_tombstones(),
-            _ => Ok(self.seen_of(self.table()?.tombstones())),
-        }
+        let table = match self.table.get() {
+            None if !self.may_stay_open() => self.by_frames()?,
+            _ => self.table()?,
+        };
+        Ok(self.seen_of(table.tombstones()))
     }
 
     /// What is seen through this reference of `whole`, the range tombstones of its table.

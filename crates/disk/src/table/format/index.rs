@@ -35,6 +35,7 @@ use siltdb_base::{
     id::SequenceNumber,
     key::{compare, head},
     limits::{INDEX_FRAME_BYTES, KEY_BYTES_MAX},
+    memory::large_vec::LargeVec,
 };
 use std::{cmp::Ordering, ops::Range};
 
@@ -104,17 +105,19 @@ impl IndexBuilder {
 #[derive(Debug, Default)]
 pub struct Index {
     /// Heads of the last keys after the prefix that all last keys share.
-    heads: Vec<u64>,
+    heads: LargeVec<u64>,
     prefix_bytes: usize,
     /// First and last key of each block, one after the other.
-    keys: Vec<u8>,
+    keys: LargeVec<u8>,
     /// Where the first block begins.
     begin: u64,
-    blocks: Vec<BlockRow>,
+    blocks: LargeVec<BlockRow>,
+    /// Whether a block that is not in memory begins with the key that the last one ends with.
+    is_continued: bool,
 }
 
 /// A block. It begins where the one before ends.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct BlockRow {
     /// Where its first and its last key end.
     key_ends: [u64; 2],
@@ -131,11 +134,10 @@ struct BlockRow {
 }
 
 impl Index {
-    /// An index with room for `blocks` blocks, so that it does not grow. Growing would fragment the
-    /// heap of the C library.
+    /// An index with room for `blocks` blocks, so that it does not grow.
     #[must_use]
     pub fn with_capacity(blocks: usize) -> Self {
-        Self { blocks: Vec::with_capacity(blocks), ..Self::default() }
+        Self { blocks: LargeVec::with_capacity(blocks), ..Self::default() }
     }
 
     /// Forgets all blocks; those that are read next begin at `offset` of the table.
@@ -143,6 +145,7 @@ impl Index {
         self.keys.clear();
         self.blocks.clear();
         self.begin = offset;
+        self.is_continued = false;
     }
 
     /// Reads one more frame of the index of a table whose data frames take `data_bytes`.
@@ -278,6 +281,11 @@ impl Index {
         Ok(())
     }
 
+    /// Takes it that a block comes after the last, and whether it begins with its last key.
+    pub fn go_on(&mut self, is_continued: bool) {
+        self.is_continued = is_continued;
+    }
+
     /// Makes the index searchable, after its last frame was read.
     pub fn finish(&mut self) {
         let Some(last) = self.count().checked_sub(1) else { return };
@@ -325,7 +333,7 @@ impl Index {
     /// Bytes of memory it takes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        size_of_val(&self.heads[..]) + self.keys.len() + size_of_val(&self.blocks[..])
+        self.heads.memory_bytes() + self.keys.memory_bytes() + self.blocks.memory_bytes()
     }
 
     /// What is known of the block at `index`.
@@ -356,7 +364,7 @@ impl Index {
         let block = &self.blocks[index];
         block.contents == Contents::PLAIN
             && !block.continues
-            && !self.blocks.get(index + 1).is_some_and(|next| next.continues)
+            && !self.blocks.get(index + 1).map_or(self.is_continued, |next| next.continues)
     }
 
     /// The plain blocks that follow the one at `index` along `direction`, at most `limit` of them.

@@ -5,6 +5,7 @@
 use crate::table::format::index::Index;
 use crate::table::format::properties::Properties;
 use crate::table::format::tombstones;
+use crate::table::read::frame_index::FrameIndex;
 use crate::table::read::source::{FilterFrame, TableSource};
 use crate::table::read::tree::TreeIndex;
 use crate::{
@@ -33,11 +34,22 @@ pub struct TableContents {
     pub data_bytes: u64,
 }
 
+/// What of the index of a block table is held in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IndexHold {
+    /// All of it.
+    Whole,
+    /// The last key of each of its frames.
+    Frames,
+}
+
 /// How the blocks are found.
 #[derive(Debug)]
 pub enum TableIndex {
     /// By a list of all of them. An open table without blocks has an empty one.
     Whole(Index),
+    /// By the same list, which is in the file.
+    Frames(FrameIndex),
     /// By a tree, of which the root is in memory.
     Tree(TreeIndex),
 }
@@ -47,6 +59,7 @@ impl TableIndex {
     pub fn memory_bytes(&self) -> usize {
         match self {
             Self::Whole(index) => index.memory_bytes(),
+            Self::Frames(index) => index.memory_bytes(),
             Self::Tree(tree) => tree.memory_bytes(),
         }
     }
@@ -58,6 +71,7 @@ impl TableIndex {
                 let last = index.count().checked_sub(1)?;
                 Some((index.info(0).first_key, index.info(last).last_key))
             }
+            Self::Frames(index) => index.keys(),
             Self::Tree(tree) => Some((tree.beneath().first_key, tree.beneath().last_key)),
         }
     }
@@ -65,7 +79,8 @@ impl TableIndex {
 
 impl TableContents {
     /// Reads everything that the `properties` of the table at `source` lead to, except the filter,
-    /// the data frames and the nodes below the root. `mapping` has its bytes, if they are mapped.
+    /// the data frames and the nodes below the root. `mapping` has its bytes, if they are mapped;
+    /// `hold` is for a block table.
     ///
     /// # Errors
     /// Corruption, if a part is damaged, or parts contradict each other; what reading fails with.
@@ -73,13 +88,15 @@ impl TableContents {
         source: &TableSource,
         properties: Properties,
         mapping: Option<&Bytes>,
+        hold: IndexHold,
         cache: &Arc<Cache>,
     ) -> Result<Self> {
-        let index = match properties.tree {
-            Some(tree) if tree.lowest > 0 => {
+        let index = match (properties.tree, hold) {
+            (Some(tree), _) if tree.lowest > 0 => {
                 TableIndex::Tree(TreeIndex::open(source, &properties, mapping, cache)?)
             }
-            _ => TableIndex::Whole(read_index(source, &properties)?),
+            (_, IndexHold::Whole) => TableIndex::Whole(read_index(source, &properties)?),
+            (_, IndexHold::Frames) => TableIndex::Frames(FrameIndex::read(source, &properties)?),
         };
         let fragments = source.read_tombstones(&properties)?;
         check_contents(&properties, &index, &fragments)

@@ -4,6 +4,7 @@
 
 use crate::table::format::block_info::{BlockInfo, Blocks};
 use crate::table::read::contents::TableIndex;
+use crate::table::read::frame_index::FramePosition;
 use crate::table::read::key_block::key_block;
 use crate::table::read::readahead::{Readahead, WINDOW_BYTES};
 use crate::table::read::reader::Table;
@@ -52,6 +53,8 @@ pub struct TableCursor {
     key: Vec<u8>,
     /// Where it stands in the tree of a B+tree table.
     position: TreePosition,
+    /// The frame of the index at hand, of a table whose index is in the file.
+    frame: Option<Box<FramePosition>>,
     /// How the block was entered; `None` for a jump.
     direction: Option<Direction>,
     /// Blocks that were entered one after the other along this direction.
@@ -82,6 +85,7 @@ impl Table {
             located: None,
             key: Vec::new(),
             position: TreePosition::default(),
+            frame: None,
             direction: None,
             walked: 0,
             ahead: Readahead::new(WINDOW_BYTES),
@@ -125,6 +129,21 @@ impl TableCursor {
                         table.pass_by(&table.site(whole, index), &mut self.ahead)?
                     }
                     None => table.load_if_admitted(&table.site(whole, index))?,
+                }
+            }
+            TableIndex::Frames(frames) => {
+                let frame = self.frame.get_or_insert_default();
+                let place = (frames, &table.source, &*table.cache);
+                let (part, at) = frame.with_block(place, index)?;
+                let info = part.info(at);
+                let known = match self.fetch {
+                    Fetch::Values => None,
+                    Fetch::KeysOnly => key_block(&info),
+                };
+                match known {
+                    Some(block) => block,
+                    None if is_long_walk => table.walk_past(index, &info, &mut self.ahead)?,
+                    None => table.read_beside(index, &info)?,
                 }
             }
             TableIndex::Tree(tree) => {
@@ -197,11 +216,16 @@ impl TableCursor {
     }
 
     /// The block that holds the first entry at or after (`key`, `sequence`), if there is such an
-    /// entry.
+    /// entry. The cursor stands nowhere then.
     #[inline]
     fn find(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<Option<usize>> {
+        self.leave();
         match &self.table.contents.index {
             TableIndex::Whole(whole) => Ok(whole.find(key, sequence)),
+            TableIndex::Frames(frames) => {
+                let place = (frames, &self.table.source, &*self.table.cache);
+                self.frame.get_or_insert_default().find(place, (key, sequence))
+            }
             TableIndex::Tree(tree) => self.position.find(&self.table, tree, (key, sequence)),
         }
     }
@@ -212,6 +236,10 @@ impl TableCursor {
         let number = self.block_index;
         let (info, is_plain) = match &self.table.contents.index {
             TableIndex::Whole(whole) => (whole.info(number), whole.is_plain(number)),
+            TableIndex::Frames(frames) => {
+                let (part, at) = self.frame.as_deref()?.held(frames, number)?;
+                (part.info(at), part.is_plain(at))
+            }
             TableIndex::Tree(tree) => {
                 let (node, at) = self.position.held(tree, number)?;
                 (node.info(at), node.is_plain(at))
@@ -227,6 +255,11 @@ impl TableCursor {
             TableIndex::Whole(whole) => {
                 let blocks = whole.plain_beside(number, direction, limit);
                 Some((blocks, whole.info(blocks.last)))
+            }
+            TableIndex::Frames(frames) => {
+                let (part, at) = self.frame.as_deref()?.held(frames, number)?;
+                let blocks = part.plain_beside(at, direction, limit);
+                Some((blocks, part.info(blocks.last)))
             }
             TableIndex::Tree(tree) => {
                 let (node, at) = self.position.held(tree, number)?;
@@ -355,10 +388,7 @@ impl EntryCursor for TableCursor {
         if self.seek_by_maplet(key, sequence) {
             return Ok(());
         }
-        let Some(index) = self.find(key, sequence)? else {
-            self.leave();
-            return Ok(());
-        };
+        let Some(index) = self.find(key, sequence)? else { return Ok(()) };
         self.enter(index)?;
         let entry = self.block.as_ref().map_or(0, |block| block.lower_bound(key, sequence));
         if let Some(block) = self.block.as_ref().filter(|block| entry < block.count()) {

@@ -3,7 +3,9 @@
 //! It reads no blocks.
 
 use crate::table::format::block_info::BlockInfo;
+use crate::table::format::index::Index;
 use crate::table::read::contents::TableIndex;
+use crate::table::read::frame_index::FramePosition;
 use crate::table::read::reader::Table;
 use crate::table::read::tree::Visit;
 use siltdb_base::{error::Result, id::SequenceNumber};
@@ -32,8 +34,8 @@ impl Table {
     /// a half counts.
     ///
     /// # Errors
-    /// Of a B+tree table: corruption, if a node at an end of the range is damaged; what reading it
-    /// fails with.
+    /// Corruption, if a node of a B+tree or a frame of an index is damaged that lies at an end of the
+    /// range and is not in memory; what reading it fails with.
     pub fn extent(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> Result<Extent> {
         let lies = |info: &BlockInfo<'_>| {
             if start.is_some_and(|start| info.last_key < start) {
@@ -49,20 +51,35 @@ impl Table {
             }
         };
         let mut extent = Extent::default();
-        let mut add = |info: &BlockInfo<'_>, parts: u64| {
-            extent.entries += info.entries.div_ceil(parts);
-            extent.bytes += info.bytes.div_ceil(parts);
+        let add_blocks = |index: &Index, first: usize, extent: &mut Extent| {
+            for info in (first..index.count()).map(|number| index.info(number)) {
+                match lies(&info) {
+                    Lies::Before => {}
+                    Lies::Within => extent.add(info.entries, info.bytes),
+                    Lies::Across => extent.add_half(&info),
+                    Lies::Behind => break,
+                }
+            }
         };
         match &self.contents.index {
             TableIndex::Whole(index) => {
                 let first = start.map_or(Some(0), |start| index.find(start, SequenceNumber::MAX));
-                for number in first.unwrap_or(index.count())..index.count() {
-                    let info = index.info(number);
-                    match lies(&info) {
-                        Lies::Before => {}
-                        Lies::Within => add(&info, 1),
-                        Lies::Across => add(&info, 2),
-                        Lies::Behind => break,
+                add_blocks(index, first.unwrap_or(index.count()), &mut extent);
+            }
+            TableIndex::Frames(index) => {
+                let mut position = FramePosition::default();
+                let first = start.map_or(0, |start| index.reaching(start, SequenceNumber::MAX));
+                for (at, frame) in index.frames().iter().enumerate().skip(first) {
+                    let begins_within = at > first || start.is_none();
+                    let ends_within = end.is_none_or(|end| &frame.last_key[..] < end);
+                    if begins_within && ends_within {
+                        extent.add(frame.entries, index.data_bytes_of(at));
+                        continue;
+                    }
+                    let part = position.go_to((index, &self.source, &self.cache), at)?;
+                    add_blocks(part, 0, &mut extent);
+                    if !ends_within {
+                        break;
                     }
                 }
             }
@@ -70,13 +87,28 @@ impl Table {
                 tree.visit(&self.source, &self.cache, &mut |info, level| match lies(info) {
                     Lies::Before | Lies::Behind => Visit::Past,
                     Lies::Across if level > 0 => Visit::Down,
-                    lies => {
-                        add(info, if lies == Lies::Within { 1 } else { 2 });
+                    Lies::Across => {
+                        extent.add_half(info);
+                        Visit::Past
+                    }
+                    Lies::Within => {
+                        extent.add(info.entries, info.bytes);
                         Visit::Past
                     }
                 })?;
             }
         }
         Ok(extent)
+    }
+}
+
+impl Extent {
+    fn add(&mut self, entries: u64, bytes: u64) {
+        self.entries += entries;
+        self.bytes += bytes;
+    }
+
+    fn add_half(&mut self, info: &BlockInfo<'_>) {
+        self.add(info.entries.div_ceil(2), info.bytes.div_ceil(2));
     }
 }

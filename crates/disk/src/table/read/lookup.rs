@@ -2,9 +2,11 @@
 //!
 //! It does not decide what a reader may see: it shows what is there.
 
+use crate::table::format::block_info::BlockInfo;
 use crate::table::format::index::Index;
 use crate::table::format::node::NodeView;
 use crate::table::read::contents::TableIndex;
+use crate::table::read::frame_index::{FrameIndex, FramePosition};
 use crate::table::read::reader::{BlockSite, Table};
 use crate::table::read::tree::{CachedTree, MappedTree, TreeIndex};
 use crate::{
@@ -140,8 +142,19 @@ impl Table {
         visible: SequenceNumber,
         look: L,
     ) -> Result<LookupOutcome<R, L>> {
-        self.with_raw(site, |raw| {
-            Ok(match glance(raw, site.info.entries, key, visible)? {
+        self.glance_past((site.number, &site.info), key, visible, look)
+    }
+
+    /// The same of the block of this number, which `info` describes.
+    fn glance_past<R, L: FnOnce(FoundEntry<'_>) -> R>(
+        &self,
+        (number, info): (usize, &BlockInfo<'_>),
+        key: &[u8],
+        visible: SequenceNumber,
+        look: L,
+    ) -> Result<LookupOutcome<R, L>> {
+        self.with_raw(number, info, |raw| {
+            Ok(match glance(raw, info.entries, key, visible)? {
                 Glance::Absent => LookupOutcome::Other(look),
                 Glance::Newer => LookupOutcome::Newer(look),
                 Glance::Found(located) => {
@@ -168,19 +181,20 @@ impl Table {
         visible: SequenceNumber,
         look: L,
     ) -> Result<Option<R>> {
-        if !self.filter()?.may_contain(key) {
-            return Ok(None);
-        }
-        let key = key.key();
         let whole = match &self.contents.index {
+            TableIndex::Frames(index) => {
+                return self.search_frames(index, key.key(), visible, look);
+            }
+            _ if !self.filter()?.may_contain(key) => return Ok(None),
             TableIndex::Whole(index) => index,
             TableIndex::Tree(TreeIndex::Mapped(tree)) => {
-                return self.search_mapped(tree, key, visible, look);
+                return self.search_mapped(tree, key.key(), visible, look);
             }
             TableIndex::Tree(TreeIndex::Cached(tree)) => {
-                return self.search_cached(tree, key, visible, look);
+                return self.search_cached(tree, key.key(), visible, look);
             }
         };
+        let key = key.key();
         let Some(index) = whole.find(key, visible) else { return Ok(None) };
         let look_into = |block: &Block, look: L| {
             self.add_to_maplet(index, block);
@@ -194,6 +208,22 @@ impl Table {
                 Ok(self.glance_at(&self.site(whole, index), key, visible, look)?.shown())
             }
         })
+    }
+
+    /// The same for a table whose index is in the file. It asks no filter.
+    #[cold]
+    fn search_frames<R>(
+        &self,
+        index: &FrameIndex,
+        key: &[u8],
+        visible: SequenceNumber,
+        look: impl FnOnce(FoundEntry<'_>) -> R,
+    ) -> Result<Option<R>> {
+        let mut position = FramePosition::default();
+        let place = (index, &self.source, &*self.cache);
+        let Some(number) = position.find(place, (key, visible))? else { return Ok(None) };
+        let (part, at) = position.with_block(place, number)?;
+        Ok(self.glance_past((number, &part.info(at)), key, visible, look)?.shown())
     }
 
     /// The same for a B+tree table whose nodes and leaves are searched where they are mapped.
@@ -256,6 +286,10 @@ impl Table {
                 return false;
             }
         }
+        // The filter takes memory that there is none for.
+        if let TableIndex::Frames(_) = &self.contents.index {
+            return true;
+        }
         self.filter().map_or(true, |filter| filter.may_contain(key))
     }
 
@@ -298,7 +332,7 @@ impl Table {
         // By (2): the first entry of a key that the block before ends with lies there.
         let elsewhere = match &self.contents.index {
             TableIndex::Whole(whole) => usize::from(whole.continues(index)),
-            TableIndex::Tree(_) => return,
+            TableIndex::Frames(_) | TableIndex::Tree(_) => return,
         };
         maplet.add_block(index, || {
             let mut key = Vec::new();

@@ -6,7 +6,7 @@
 use crate::table::format::block_info::BlockInfo;
 use crate::table::format::index::Index;
 use crate::table::format::node::NodeView;
-use crate::table::read::contents::{TableContents, TableIndex};
+use crate::table::read::contents::{IndexHold, TableContents, TableIndex};
 use crate::table::read::mapped::Mapped;
 use crate::table::read::readahead::Readahead;
 use crate::table::read::source::{TableDictionary, TableSource, check_block, with_scratch};
@@ -98,25 +98,55 @@ impl Table {
         read_io: ReadIo,
         cache: &Arc<Cache>,
     ) -> Result<Arc<Self>> {
-        let mut source = TableSource::new(file, path, offset, length, expected)?;
+        let source = TableSource::new(file, path, offset, length, expected)?;
+        Self::open_at(source, expected, read_io, IndexHold::Whole, cache)
+    }
+
+    /// As [`Table::open`], for a block table whose index there is no memory for. The index stays in
+    /// the file: a lookup reads a frame of it, of about 16 KiB, and a block; a cursor has one frame
+    /// in memory. Neither asks a filter, and blocks are not cached.
+    ///
+    /// # Errors
+    /// As [`Table::open`].
+    pub fn open_by_frames(
+        file: Arc<dyn File>,
+        path: &Path,
+        offset: u64,
+        length: u64,
+        expected: Option<&TableMeta>,
+        read_io: ReadIo,
+        cache: &Arc<Cache>,
+    ) -> Result<Arc<Self>> {
+        let source = TableSource::new(file, path, offset, length, expected)?;
+        Self::open_at(source, expected, read_io, IndexHold::Frames, cache)
+    }
+
+    fn open_at(
+        mut source: TableSource,
+        expected: Option<&TableMeta>,
+        read_io: ReadIo,
+        hold: IndexHold,
+        cache: &Arc<Cache>,
+    ) -> Result<Arc<Self>> {
         let properties = source.read_properties(expected)?;
         source.dictionary = TableDictionary::of(&properties, Some(cache.budget()));
         let mapping = match read_io {
             ReadIo::Map if properties.data_frames > 0 => source.map(),
             _ => None,
         };
-        let contents = TableContents::read(&source, properties, mapping.as_ref(), cache)?;
+        let contents = TableContents::read(&source, properties, mapping.as_ref(), hold, cache)?;
         let blocks = contents.blocks;
         let mapping = mapping.filter(|_| match &contents.index {
             TableIndex::Tree(TreeIndex::Mapped(_)) => false,
-            TableIndex::Whole(_) | TableIndex::Tree(TreeIndex::Cached(_)) => true,
+            TableIndex::Whole(_) | TableIndex::Frames(_) => true,
+            TableIndex::Tree(TreeIndex::Cached(_)) => true,
         });
         let mapped = mapping.map(|bytes| Mapped::new(bytes, source.uid, blocks));
         let (slots, maplet_shape) = match &contents.index {
             TableIndex::Whole(index) => {
                 (blocks, MapletShape::new(blocks, index.entries(), index.entries_max()))
             }
-            TableIndex::Tree(_) => (0, None),
+            TableIndex::Frames(_) | TableIndex::Tree(_) => (0, None),
         };
         let charged = size_of::<Self>()
             + mapped.as_ref().map_or(0, Mapped::memory_bytes)
@@ -238,7 +268,7 @@ impl Table {
         match &self.contents.index {
             TableIndex::Whole(_) => self.slots.are_used(),
             TableIndex::Tree(TreeIndex::Cached(tree)) => tree.is_used(),
-            TableIndex::Tree(TreeIndex::Mapped(_)) => false,
+            TableIndex::Frames(_) | TableIndex::Tree(TreeIndex::Mapped(_)) => false,
         }
     }
 
@@ -251,7 +281,7 @@ impl Table {
     pub fn keep(&self, index: usize, block: &Block) {
         match &self.contents.index {
             TableIndex::Whole(whole) => self.keep_at(&self.site(whole, index), block),
-            TableIndex::Tree(TreeIndex::Mapped(_)) => {}
+            TableIndex::Frames(_) | TableIndex::Tree(TreeIndex::Mapped(_)) => {}
             TableIndex::Tree(TreeIndex::Cached(tree)) => {
                 let choose = |node: &NodeView<'_>| node.position_of(index as u64);
                 // A node that cannot be read is found by the next reader.
@@ -278,7 +308,8 @@ impl Table {
     #[cold]
     pub(in crate::table) fn load(&self, site: &BlockSite<'_>) -> Result<Arc<Cached<Block>>> {
         let region = self.cache.region();
-        let held = self.read_block(site, |raw, margins| region.copy(raw, margins))?;
+        let copy = |raw: &[u8], margins| region.copy(raw, margins);
+        let held = self.read_block(site.number, &site.info, copy)?;
         site.slots.insert(site.slot, &held);
         Ok(held)
     }
@@ -292,23 +323,31 @@ impl Table {
     ) -> Result<Arc<Cached<Block>>> {
         match site.slots.admit(site.slot) {
             CacheFill::Keep => self.load(site),
-            CacheFill::Pass => {
-                let region = self.cache.region();
-                self.read_block(site, |raw, margins| region.copy_beside(raw, margins))
-            }
+            CacheFill::Pass => self.read_beside(site.number, &site.info),
         }
     }
 
-    /// Reads the data block at `site` into memory that `copy` chooses.
+    /// Reads the data block of this number, which `info` describes, past the cache.
+    #[cold]
+    pub(in crate::table) fn read_beside(
+        &self,
+        number: usize,
+        info: &BlockInfo<'_>,
+    ) -> Result<Arc<Cached<Block>>> {
+        let region = self.cache.region();
+        self.read_block(number, info, |raw, margins| region.copy_beside(raw, margins))
+    }
+
+    /// Reads the data block of this number into memory that `copy` chooses.
     fn read_block(
         &self,
-        site: &BlockSite<'_>,
+        number: usize,
+        info: &BlockInfo<'_>,
         copy: impl FnOnce(&[u8], Margins) -> Buffer,
     ) -> Result<Arc<Cached<Block>>> {
         match &self.mapped {
-            Some(mapped) => self.hold_mapped(mapped, site, copy),
+            Some(mapped) => self.hold_mapped(mapped, number, info, copy),
             None => {
-                let info = &site.info;
                 self.source.read_frame(FrameKind::Data, info.offset, info.bytes, |raw| {
                     hold(Block::parse_into(raw, copy)?, info)
                 })
@@ -316,30 +355,26 @@ impl Table {
         }
     }
 
-    /// Calls `look` with the bytes of the data block at `site`, verified, and with
+    /// Calls `look` with the bytes of the data block of this number, verified, and with
     /// [`Block::BYTES_BEHIND`] after them.
     pub(in crate::table) fn with_raw<R>(
         &self,
-        site: &BlockSite<'_>,
+        number: usize,
+        info: &BlockInfo<'_>,
         look: impl FnOnce(&[u8]) -> Result<R>,
     ) -> Result<R> {
-        let info = &site.info;
-        with_scratch(|scratch| {
-            match &self.mapped {
-                Some(mapped) => {
-                    mapped.with_raw(site.number, info, &self.source, &mut scratch.raw, look)
-                }
-                None => {
-                    self.source.read(info.offset, info.bytes, &mut scratch.frame)?;
-                    let place = FramePlace { table: self.source.uid, offset: info.offset };
-                    let frame = Frame::open(&scratch.frame, FrameKind::Data, place)?;
-                    let dictionary = self.source.dictionary_for(Some(frame.codec))?;
-                    let padding_bytes = Block::BYTES_BEHIND;
-                    frame.decode_padded(dictionary, padding_bytes, &mut scratch.raw).and_then(look)
-                }
+        with_scratch(|scratch| match &self.mapped {
+            Some(mapped) => mapped.with_raw(number, info, &self.source, &mut scratch.raw, look),
+            None => {
+                self.source.read(info.offset, info.bytes, &mut scratch.frame)?;
+                let place = FramePlace { table: self.source.uid, offset: info.offset };
+                let frame = Frame::open(&scratch.frame, FrameKind::Data, place)?;
+                let dictionary = self.source.dictionary_for(Some(frame.codec))?;
+                let padding_bytes = Block::BYTES_BEHIND;
+                frame.decode_padded(dictionary, padding_bytes, &mut scratch.raw).and_then(look)
             }
-            .map_err(|error| self.source.locate(error, info.offset))
         })
+        .map_err(|error| self.source.locate(error, info.offset))
     }
 
     /// The data block at `site`, verified, for a long walk that reads `ahead`; it stays in the
@@ -351,21 +386,11 @@ impl Table {
     ) -> Result<Arc<Cached<Block>>> {
         let (info, number, data_bytes) = (&site.info, site.number, self.contents.data_bytes);
         if !site.slots.offer(site.slot) {
-            return match &self.mapped {
-                Some(mapped) => {
-                    let region = self.cache.region();
-                    self.hold_mapped(mapped, site, |raw, margins| region.copy_beside(raw, margins))
-                }
-                None => {
-                    let block = ahead.block(&self.source, data_bytes, number, info)?;
-                    ahead.charge_to(self.cache.budget(), block.bytes());
-                    Ok(hold_verified(block))
-                }
-            };
+            return self.walk_past(number, info, ahead);
         }
         let copy = |raw: &[u8], margins| self.cache.region().copy(raw, margins);
         let held = match &self.mapped {
-            Some(mapped) => self.hold_mapped(mapped, site, copy),
+            Some(mapped) => self.hold_mapped(mapped, number, info, copy),
             None => {
                 ahead.charge_to(self.cache.budget(), 0);
                 let frame = ahead.frame(&self.source, data_bytes, number, info)?;
@@ -374,6 +399,21 @@ impl Table {
         }?;
         site.slots.insert_spare(site.slot, &held);
         Ok(held)
+    }
+
+    /// The same without the cache.
+    pub(in crate::table) fn walk_past(
+        &self,
+        number: usize,
+        info: &BlockInfo<'_>,
+        ahead: &mut Readahead,
+    ) -> Result<Arc<Cached<Block>>> {
+        if self.mapped.is_some() {
+            return self.read_beside(number, info);
+        }
+        let block = ahead.block(&self.source, self.contents.data_bytes, number, info)?;
+        ahead.charge_to(self.cache.budget(), block.bytes());
+        Ok(hold_verified(block))
     }
 
     /// The data block that `info` describes, from its `frame`, which was read.
@@ -395,14 +435,14 @@ impl Table {
         })
     }
 
-    /// The data block at `site`, which is mapped.
+    /// The data block of this number, which is mapped.
     fn hold_mapped(
         &self,
         mapped: &Mapped,
-        site: &BlockSite<'_>,
+        number: usize,
+        info: &BlockInfo<'_>,
         copy: impl FnOnce(&[u8], Margins) -> Buffer,
     ) -> Result<Arc<Cached<Block>>> {
-        let (number, info) = (site.number, &site.info);
         let opened =
             with_scratch(|scratch| mapped.open(number, info, &self.source, &mut scratch.raw, copy));
         let held = opened.and_then(|block| match mapped.is_verified(number) {

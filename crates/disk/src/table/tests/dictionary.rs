@@ -71,21 +71,19 @@ fn a_dictionary_is_read_when_a_block_needs_it_and_charged_then() {
 }
 
 #[test]
-fn a_probe_decodes_with_the_dictionary_and_charges_it() {
+fn a_table_read_by_frames_decodes_with_the_dictionary_and_charges_it() {
     let entries = rows(3000);
     let (file, meta) = written(&with_dictionary(), &entries);
     let cache = new_cache(0);
-    let table = open(&file.0, Some(&meta), &cache).unwrap();
-    let before = cache.budget().used(Part::Tables);
-    let probe = TableProbe::new(passing(&table).unwrap(), &cache).unwrap();
-    assert!(cache.budget().used(Part::Tables) - before > DICTIONARY_BYTES as usize);
+    let table = by_frames(|| open(&file.0, Some(&meta), &cache)).unwrap();
     for owned in entries.iter().step_by(97) {
         let visible = SequenceNumber(owned.1);
-        let found = probe.get(LookupKey::new(&owned.0), visible, |found| {
+        let found = table.get(LookupKey::new(&owned.0), visible, |found| {
             assert_eq!(found.value.bytes(), &owned.3[..]);
         });
         assert!(found.unwrap().is_some());
     }
+    assert!(cache.budget().used(Part::Tables) > DICTIONARY_BYTES as usize);
 }
 
 #[test]

@@ -1,17 +1,16 @@
 //! Reads of tables that are not open, and of those that there is no memory to hold open.
 
 use super::OpenReference;
-use crate::files::key_slice::seen_tombstones;
-use siltdb_base::{error::Result, id::SequenceNumber, key::LookupKey, tombstone::Fragments};
+use siltdb_base::{error::Result, id::SequenceNumber, key::LookupKey};
 use siltdb_disk::{
     options::TableKind,
-    table::{FoundEntry, Table, TableProbe},
+    table::{FoundEntry, Table},
 };
 use std::sync::Arc;
 
 impl OpenReference {
-    /// The table, for a reader that goes on in it. It stays open, unless tables take their share of
-    /// the memory budget: then it is open for as long as the result lives.
+    /// The table, for a reader that goes on in it. It stays open. Once tables take their share of the
+    /// memory budget, its index stays in the file.
     ///
     /// # Errors
     /// As [`OpenReference::table`].
@@ -19,7 +18,7 @@ impl OpenReference {
         match self.table.get() {
             Some(table) => Ok(Arc::clone(table)),
             None if self.may_stay_open() => self.open().map(Arc::clone),
-            None => self.open_ahead(),
+            None => self.by_frames().map(Arc::clone),
         }
     }
 
@@ -44,17 +43,6 @@ impl OpenReference {
         self.meta().kind == TableKind::BTree || self.files.cache.has_room_for_tables()
     }
 
-    #[cold]
-    pub(super) fn read_tombstones(&self) -> Result<&Arc<Fragments>> {
-        let table = self.pass()?;
-        let whole = table.tombstones();
-        let seen = || match self.is_whole() {
-            true => Arc::clone(whole),
-            false => Arc::new(seen_tombstones(&self.reference, whole)),
-        };
-        Ok(self.narrow.get_or_init(seen))
-    }
-
     /// As [`OpenReference::get_whole`], of a table that is not open.
     #[cold]
     pub(super) fn get_closed<R>(
@@ -64,10 +52,7 @@ impl OpenReference {
         look: impl FnOnce(FoundEntry<'_>) -> R,
     ) -> Result<Option<R>> {
         if !self.may_stay_open() {
-            return match self.probe.get() {
-                Some(probe) => probe.get(key, visible, look),
-                None => self.new_probe()?.get(key, visible, look),
-            };
+            return self.by_frames()?.get(key, visible, look);
         }
         match self.filter()?.may_contain(key) {
             true => self.open()?.get(key, visible, look),
@@ -75,8 +60,14 @@ impl OpenReference {
         }
     }
 
-    fn new_probe(&self) -> Result<&TableProbe> {
-        let probe = TableProbe::new(self.pass()?, &self.files.cache)?;
-        Ok(self.probe.get_or_init(|| probe))
+    /// The table without its index in memory.
+    pub(super) fn by_frames(&self) -> Result<&Arc<Table>> {
+        match self.by_frames.get() {
+            Some(table) => Ok(table),
+            None => {
+                let table = self.file.table_by_frames(&self.files, &self.reference)?;
+                Ok(self.by_frames.get_or_init(|| table))
+            }
+        }
     }
 }
