@@ -116,7 +116,8 @@ impl<T> LargeVec<T> {
         let bytes = capacity.checked_mul(size_of::<T>()).expect("a vector fits memory");
         let (start, capacity, room) = if bytes < MAPPED_BYTES_MIN {
             let mut memory = Vec::with_capacity(capacity);
-            let start = NonNull::new(memory.as_mut_ptr()).map_or(NonNull::dangling(), NonNull::cast);
+            let start =
+                NonNull::new(memory.as_mut_ptr()).map_or(NonNull::dangling(), NonNull::cast);
             (start, capacity, Room::Heap { _memory: memory })
         } else {
             let chunk = Chunk::new(round_up(bytes), Pages::Huge);
@@ -166,7 +167,12 @@ impl<T: Copy> LargeVec<T> {
 
 impl<T> Default for LargeVec<T> {
     fn default() -> Self {
-        Self { start: NonNull::dangling(), len: 0, capacity: 0, room: Room::Heap { _memory: Vec::new() } }
+        Self {
+            start: NonNull::dangling(),
+            len: 0,
+            capacity: 0,
+            room: Room::Heap { _memory: Vec::new() },
+        }
     }
 }
 

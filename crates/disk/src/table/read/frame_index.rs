@@ -145,7 +145,9 @@ impl FrameIndex {
                         && last.last_sequence == frame.last_sequence
                 });
             if !is_same {
-                return Err(Error::corruption("a frame of an index is not the one that was opened"));
+                return Err(Error::corruption(
+                    "a frame of an index is not the one that was opened",
+                ));
             }
             if let Some(before) = before {
                 part.come_after((&before.last_key, before.last_sequence))?;

@@ -347,11 +347,9 @@ impl Table {
     ) -> Result<Arc<Cached<Block>>> {
         match &self.mapped {
             Some(mapped) => self.hold_mapped(mapped, number, info, copy),
-            None => {
-                self.source.read_frame(FrameKind::Data, info.offset, info.bytes, |raw| {
-                    hold(Block::parse_into(raw, copy)?, info)
-                })
-            }
+            None => self.source.read_frame(FrameKind::Data, info.offset, info.bytes, |raw| {
+                hold(Block::parse_into(raw, copy)?, info)
+            }),
         }
     }
 

@@ -220,8 +220,14 @@ pub(super) fn versions_of_one_key_span_blocks() {
 
 #[test]
 pub(super) fn an_index_of_many_frames_is_read_frame_by_frame() {
-    // Versions of one key end one frame and begin the next.
-    let key = |number: u64| format!("{:05}", number / 5).repeat(200);
+    check_many_frames(5, 1_000);
+    // The second of two versions begins a frame.
+    check_many_frames(2, 950);
+}
+
+/// Versions of one key end one frame and begin the next.
+fn check_many_frames(versions: u64, key_bytes: usize) {
+    let key = |number: u64| format!("{:05}", number / versions).repeat(key_bytes / 5);
     let mut entries: Vec<Owned> =
         (0..600).map(|number| put(key(number), 1_000 - number, [4; 900])).collect();
     entries[77].2 = EntryKind::Merge;
@@ -249,7 +255,7 @@ pub(super) fn an_index_of_many_frames_is_read_frame_by_frame() {
     let mut blocks = passing(&table).unwrap().blocks().unwrap();
     for index in 0..table.block_count() {
         assert_eq!((blocks.number(), blocks.block()), (index, Some(table.block_info(index))));
-        assert_eq!(blocks.continues(), index % 5 != 0);
+        assert_eq!(blocks.continues(), index as u64 % versions != 0);
         blocks.advance().unwrap();
     }
     for index in [0, 599, 3, 300, 301, 299, 600, 5, usize::MAX, 0] {
