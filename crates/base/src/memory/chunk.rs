@@ -10,8 +10,8 @@ use std::{
 
 /// Alignment of every chunk, and the largest a piece of one can ask for.
 pub const ALIGN_MAX: usize = 64;
-/// Chunks of this size and more are mapped where that is possible: the allocator would clear, and so
-/// touch, all of them.
+/// Chunks of this size and more are mapped where that is possible: the allocator would clear, and
+/// so touch, all of them.
 pub const MAPPED_BYTES_MIN: usize = 64 << 10;
 /// Chunks of this size and more are aligned to it, on huge pages if the system has them.
 #[cfg(all(target_os = "linux", not(miri), not(loom)))]

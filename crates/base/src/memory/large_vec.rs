@@ -70,12 +70,20 @@ impl<T> LargeVec<T> {
     /// Appends a value.
     #[inline]
     pub fn push(&mut self, value: T) {
-        if self.len == self.capacity {
-            self.grow(1);
-        }
-        // SAFETY: `len < capacity`, so by (1) it is a place of the vector's own memory.
-        unsafe { self.start.add(self.len).write(value) };
+        let place = self.place_for(1);
+        // SAFETY: a place of the vector's own memory, which no value needs to be dropped from.
+        unsafe { place.write(value) };
         self.len += 1;
+    }
+
+    /// Where the next values go: behind the first `len`, with room for `count`.
+    #[inline]
+    fn place_for(&mut self, count: usize) -> NonNull<T> {
+        if count > self.capacity - self.len {
+            self.grow(count);
+        }
+        // SAFETY: `len <= capacity`, so by (1) it is within the memory or at its end.
+        unsafe { self.start.add(self.len) }
     }
 
     /// Removes all values; the memory stays.
@@ -134,13 +142,10 @@ impl<T: Copy> LargeVec<T> {
     /// Appends `values`.
     #[inline]
     pub fn extend_from_slice(&mut self, values: &[T]) {
-        if values.len() > self.capacity - self.len {
-            self.grow(values.len());
-        }
-        let source = NonNull::from(values).cast();
-        // SAFETY: by (1) there is place for so many values behind the first `len`. They do not
-        // overlap `values`: nothing of a vector is lent while it changes.
-        unsafe { self.start.add(self.len).copy_from_nonoverlapping(source, values.len()) };
+        let (place, source) = (self.place_for(values.len()), NonNull::from(values).cast());
+        // SAFETY: there is room for so many. They do not overlap `values`: nothing of a vector is
+        // lent while it changes.
+        unsafe { place.copy_from_nonoverlapping(source, values.len()) };
         self.len += values.len();
     }
 
@@ -151,17 +156,13 @@ impl<T: Copy> LargeVec<T> {
     #[inline]
     pub fn extend_from_within(&mut self, range: Range<usize>) {
         assert!(range.start <= range.end && range.end <= self.len, "a range beyond the values");
-        let count = range.len();
-        if count > self.capacity - self.len {
-            self.grow(count);
-        }
-        // SAFETY: the source lies within the first `len` values, and by (1) there is place for so
-        // many behind them.
-        unsafe {
-            let source = self.start.add(range.start);
-            self.start.add(self.len).copy_from_nonoverlapping(source, count);
-        }
-        self.len += count;
+        let place = self.place_for(range.len());
+        // SAFETY: the range lies within the first `len` values.
+        let source = unsafe { self.start.add(range.start) };
+        // SAFETY: by (1) so many values are initialised there, and there is room for as many behind
+        // all of them.
+        unsafe { place.copy_from_nonoverlapping(source, range.len()) };
+        self.len += range.len();
     }
 }
 

@@ -279,23 +279,6 @@ impl SharedFile {
         Ok(table)
     }
 
-    /// Opens the table at a place of this file without its index in memory.
-    fn table_by_frames(
-        &self,
-        files: &Arc<OpenFiles>,
-        reference: &TableReference,
-    ) -> Result<Arc<Table>> {
-        Table::open_by_frames(
-            self.open(files)?.clone(),
-            &files.path(self.number),
-            reference.offset,
-            reference.length,
-            Some(&reference.meta),
-            files.read_io,
-            &files.cache,
-        )
-    }
-
     /// The filter of the table at a place of this file: that of the open table, or read without
     /// opening it.
     fn filter(&self, files: &Arc<OpenFiles>, reference: &TableReference) -> Result<TableFilter> {

@@ -281,9 +281,9 @@ impl Index {
         Ok(())
     }
 
-    /// Takes it that a block comes after the last, and whether it begins with its last key.
-    pub fn go_on(&mut self, is_continued: bool) {
-        self.is_continued = is_continued;
+    /// Takes it that a block comes after the last that begins with its last key.
+    pub fn go_on_with_last_key(&mut self) {
+        self.is_continued = true;
     }
 
     /// Makes the index searchable, after its last frame was read.

@@ -34,8 +34,8 @@ impl Table {
     /// a half counts.
     ///
     /// # Errors
-    /// Corruption, if a node of a B+tree or a frame of an index is damaged that lies at an end of the
-    /// range and is not in memory; what reading it fails with.
+    /// Corruption, if a node of a B+tree or a frame of an index is damaged that lies at an end of
+    /// the range and is not in memory; what reading it fails with.
     pub fn extent(&self, start: Option<&[u8]>, end: Option<&[u8]>) -> Result<Extent> {
         let lies = |info: &BlockInfo<'_>| {
             if start.is_some_and(|start| info.last_key < start) {

@@ -152,7 +152,9 @@ impl FrameIndex {
             if let Some(before) = before {
                 part.come_after((&before.last_key, before.last_sequence))?;
             }
-            part.go_on(frame.is_continued);
+            if frame.is_continued {
+                part.go_on_with_last_key();
+            }
             Ok(())
         })
     }

@@ -3,14 +3,15 @@
 use super::OpenReference;
 use siltdb_base::{error::Result, id::SequenceNumber, key::LookupKey};
 use siltdb_disk::{
+    edit::TableReference,
     options::TableKind,
     table::{FoundEntry, Table},
 };
 use std::sync::Arc;
 
 impl OpenReference {
-    /// The table, for a reader that goes on in it. It stays open. Once tables take their share of the
-    /// memory budget, its index stays in the file.
+    /// The table, for a reader that goes on in it. It stays open. Once tables take their share of
+    /// the memory budget, its index stays in the file.
     ///
     /// # Errors
     /// As [`OpenReference::table`].
@@ -65,7 +66,12 @@ impl OpenReference {
         match self.by_frames.get() {
             Some(table) => Ok(table),
             None => {
-                let table = self.file.table_by_frames(&self.files, &self.reference)?;
+                let TableReference { file, offset, length, ref meta, .. } = self.reference;
+                let opened = self.file.open(&self.files)?.clone();
+                let (path, read_io) = (self.files.path(file), self.files.read_io);
+                let (expected, cache) = (Some(meta), &self.files.cache);
+                let table =
+                    Table::open_by_frames(opened, &path, offset, length, expected, read_io, cache)?;
                 Ok(self.by_frames.get_or_init(|| table))
             }
         }
