@@ -71,7 +71,7 @@ impl<T> LargeVec<T> {
     #[inline]
     pub fn push(&mut self, value: T) {
         let place = self.place_for(1);
-        // SAFETY: a place of the vector's own memory, which no value needs to be dropped from.
+        // SAFETY: a place of the vector's own memory, behind its values.
         unsafe { place.write(value) };
         self.len += 1;
     }
@@ -190,7 +190,7 @@ impl<T> Deref for LargeVec<T> {
 impl<T> DerefMut for LargeVec<T> {
     #[inline]
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as in `deref`; and nobody else has them while the vector is lent to be changed.
+        // SAFETY: as in `deref`; and `&mut self` is the only way to them while this borrow lives.
         unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 }
@@ -233,8 +233,8 @@ impl<T> Deref for LargeSlice<T> {
 
     #[inline]
     fn deref(&self) -> &[T] {
-        // SAFETY: by (1) and (2) these are the values of the owner, which is there; by (3) nobody
-        // changes them.
+        // SAFETY: by (1) and (2) these are the values of the owner, which lives as long as the
+        // slice; by (3) they do not change.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }

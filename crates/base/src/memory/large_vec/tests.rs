@@ -77,9 +77,7 @@ fn what_is_not_there_is_not_copied() {
 #[cfg(all(target_os = "linux", not(miri), not(loom)))]
 #[test]
 fn the_memory_of_a_large_vector_is_the_systems_after_its_drop() {
-    let vec: LargeVec<u64> = (0..LARGE as u64).collect();
-    let page = vec.as_ptr().addr() & !4095;
-    let is_mapped = || {
+    let is_mapped = |page: usize| {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         maps.lines().any(|line| {
             let (start, end) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
@@ -87,7 +85,14 @@ fn the_memory_of_a_large_vector_is_the_systems_after_its_drop() {
             (address(start)..address(end)).contains(&page)
         })
     };
-    assert!(is_mapped());
-    drop(vec);
-    assert!(!is_mapped());
+    // So few that the allocator of glibc would keep them in its heap.
+    let is_given_back = || {
+        let vec: LargeVec<u64> = (0..12_500).collect();
+        let page = vec.as_ptr().addr() & !4095;
+        assert!(is_mapped(page));
+        drop(vec);
+        !is_mapped(page)
+    };
+    // Another test may have got the same address meanwhile, but not each time.
+    assert!((0..20).any(|_| is_given_back()));
 }
