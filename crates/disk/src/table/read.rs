@@ -8,6 +8,7 @@ pub(super) mod contents;
 pub(super) mod readahead;
 pub(super) mod table_filter;
 pub(super) mod reader;
+pub(super) mod frame_position;
 pub(super) mod lookup;
 pub(super) mod extent;
 pub(super) mod key_block;

@@ -4,7 +4,7 @@
 
 use crate::table::format::block_info::{BlockInfo, Blocks};
 use crate::table::read::contents::TableIndex;
-use crate::table::read::frame_index::FramePosition;
+use crate::table::read::frame_position::FramePosition;
 use crate::table::read::key_block::key_block;
 use crate::table::read::readahead::{Readahead, WINDOW_BYTES};
 use crate::table::read::reader::Table;
@@ -133,8 +133,7 @@ impl TableCursor {
             }
             TableIndex::Frames(frames) => {
                 let frame = self.frame.get_or_insert_default();
-                let place = (frames, &table.source, &*table.cache);
-                let (part, at) = frame.with_block(place, index)?;
+                let (part, at) = frame.with_block(table, frames, index)?;
                 let info = part.info(at);
                 let known = match self.fetch {
                     Fetch::Values => None,
@@ -223,8 +222,8 @@ impl TableCursor {
         match &self.table.contents.index {
             TableIndex::Whole(whole) => Ok(whole.find(key, sequence)),
             TableIndex::Frames(frames) => {
-                let place = (frames, &self.table.source, &*self.table.cache);
-                self.frame.get_or_insert_default().find(place, (key, sequence))
+                let frame = self.frame.get_or_insert_default();
+                frame.find(&self.table, frames, (key, sequence))
             }
             TableIndex::Tree(tree) => self.position.find(&self.table, tree, (key, sequence)),
         }

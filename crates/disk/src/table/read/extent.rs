@@ -5,7 +5,7 @@
 use crate::table::format::block_info::BlockInfo;
 use crate::table::format::index::Index;
 use crate::table::read::contents::TableIndex;
-use crate::table::read::frame_index::FramePosition;
+use crate::table::read::frame_position::FramePosition;
 use crate::table::read::reader::Table;
 use crate::table::read::tree::Visit;
 use siltdb_base::{error::Result, id::SequenceNumber};
@@ -76,7 +76,7 @@ impl Table {
                         extent.add(frame.entries, index.data_bytes_of(at));
                         continue;
                     }
-                    let part = position.go_to((index, &self.source, &self.cache), at)?;
+                    let part = position.go_to(self, index, at)?;
                     add_blocks(part, 0, &mut extent);
                     if !ends_within {
                         break;

@@ -1,20 +1,19 @@
-//! The index of a block table that stays in the file: a reader has one frame of it in memory.
+//! The index of a block table that stays in the file: where each frame of it lies.
 //!
 //! It is for tables that there is no memory to hold open. It keeps the last key of each frame,
 //! which has about 16 KiB, and reads no blocks.
 //!
 //! # Invariants
-//! 1. `FrameIndex::frames` is not empty if the table has blocks, and each frame has some.
-//! 2. If a position has a frame at hand, `part` is that frame, as it was when the table was opened:
-//!    it has as many blocks, and its last block ends as it did.
+//! 1. `frames` is not empty if the table has blocks, and each frame has some.
+//! 2. A frame that is read again is the one that was read when the table was opened: it has as many
+//!    blocks, and its last block ends as it did.
 
+use crate::frame::FrameKind;
 use crate::table::format::block_info::BlockInfo;
 use crate::table::format::index::Index;
 use crate::table::format::properties::Properties;
 use crate::table::read::source::TableSource;
-use crate::{cache::Cache, frame::FrameKind};
 use siltdb_base::{
-    budget::{Charge, Part},
     error::{Error, Result},
     id::SequenceNumber,
     key::compare,
@@ -42,8 +41,8 @@ pub(in crate::table) struct IndexFrame {
     /// Where the first of its blocks lies.
     data_offset: u64,
     /// The blocks of the frames before it.
-    first_block: usize,
-    blocks: usize,
+    pub first_block: usize,
+    pub blocks: usize,
     pub entries: u64,
     /// Whether the next frame begins with the key that this one ends with.
     is_continued: bool,
@@ -132,7 +131,10 @@ impl FrameIndex {
     }
 
     /// Reads the frame `at` into `part`.
-    fn read_part(&self, source: &TableSource, at: usize, part: &mut Index) -> Result<()> {
+    ///
+    /// # Errors
+    /// Corruption, if the frame is damaged; what reading it fails with.
+    pub fn read_part(&self, source: &TableSource, at: usize, part: &mut Index) -> Result<()> {
         let frame = &self.frames[at];
         let before = at.checked_sub(1).map(|before| &self.frames[before]);
         part.begin_at(frame.data_offset);
@@ -157,82 +159,5 @@ impl FrameIndex {
             }
             Ok(())
         })
-    }
-}
-
-/// Where a reader stands in such an index.
-#[derive(Debug, Default)]
-pub(in crate::table) struct FramePosition {
-    /// The frame at hand.
-    at: Option<usize>,
-    part: Index,
-    charge: Option<Charge>,
-}
-
-impl FramePosition {
-    /// The number of the block that holds the first entry at or after (`key`, `sequence`), if there
-    /// is one. Its frame is at hand then.
-    ///
-    /// # Errors
-    /// Corruption, if the frame is damaged; what reading it fails with.
-    pub fn find(
-        &mut self,
-        (index, source, cache): (&FrameIndex, &TableSource, &Cache),
-        (key, sequence): (&[u8], SequenceNumber),
-    ) -> Result<Option<usize>> {
-        let at = index.reaching(key, sequence);
-        let Some(frame) = index.frames.get(at) else { return Ok(None) };
-        self.go_to((index, source, cache), at)?;
-        // By (2) the last block of the frame is at or after the place.
-        let number = self.part.lower_bound_within(0..self.part.count(), key, sequence);
-        Ok(Some(frame.first_block + number))
-    }
-
-    /// The frame with the block of this number, and the position of the block there.
-    ///
-    /// # Errors
-    /// As [`FramePosition::find`].
-    pub fn with_block(
-        &mut self,
-        (index, source, cache): (&FrameIndex, &TableSource, &Cache),
-        number: usize,
-    ) -> Result<(&Index, usize)> {
-        let behind = index.frames.partition_point(|frame| frame.first_block <= number);
-        let Some(at) = behind.checked_sub(1) else {
-            return Err(Error::corruption("an index has fewer blocks than before"));
-        };
-        self.go_to((index, source, cache), at)?;
-        Ok((&self.part, number - index.frames[at].first_block))
-    }
-
-    /// The frame at hand, and the position there of the block of this number, if it is in it.
-    #[inline]
-    pub fn held(&self, index: &FrameIndex, number: usize) -> Option<(&Index, usize)> {
-        let position = number.checked_sub(index.frames[self.at?].first_block)?;
-        (position < self.part.count()).then_some((&self.part, position))
-    }
-
-    /// The part of the index with the frame `at`.
-    ///
-    /// # Errors
-    /// As [`FramePosition::find`].
-    pub fn go_to(
-        &mut self,
-        (index, source, cache): (&FrameIndex, &TableSource, &Cache),
-        at: usize,
-    ) -> Result<&Index> {
-        if self.at != Some(at) {
-            if self.at.take().is_none() {
-                self.part = Index::with_capacity(index.frames[at].blocks);
-            }
-            index.read_part(source, at, &mut self.part)?;
-            self.at = Some(at);
-            let bytes = size_of::<Self>() + self.part.memory_bytes();
-            match &mut self.charge {
-                Some(charge) => charge.resize(bytes),
-                None => self.charge = Some(Charge::new(cache.budget(), Part::Cursors, bytes)),
-            }
-        }
-        Ok(&self.part)
     }
 }

@@ -6,7 +6,8 @@ use crate::table::format::block_info::BlockInfo;
 use crate::table::format::index::Index;
 use crate::table::format::node::NodeView;
 use crate::table::read::contents::TableIndex;
-use crate::table::read::frame_index::{FrameIndex, FramePosition};
+use crate::table::read::frame_index::FrameIndex;
+use crate::table::read::frame_position::FramePosition;
 use crate::table::read::reader::{BlockSite, Table};
 use crate::table::read::tree::{CachedTree, MappedTree, TreeIndex};
 use crate::{
@@ -220,9 +221,8 @@ impl Table {
         look: impl FnOnce(FoundEntry<'_>) -> R,
     ) -> Result<Option<R>> {
         let mut position = FramePosition::default();
-        let place = (index, &self.source, &*self.cache);
-        let Some(number) = position.find(place, (key, visible))? else { return Ok(None) };
-        let (part, at) = position.with_block(place, number)?;
+        let Some(number) = position.find(self, index, (key, visible))? else { return Ok(None) };
+        let (part, at) = position.with_block(self, index, number)?;
         Ok(self.glance_past((number, &part.info(at)), key, visible, look)?.shown())
     }
 
