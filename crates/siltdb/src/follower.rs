@@ -89,7 +89,8 @@ impl Options {
 
 impl Follower {
     /// Applies what the writer's manifest and log hold now. Returns the sequence number of the last
-    /// commit that [`Follower::db`] has then. It never decreases.
+    /// commit that [`Follower::db`] has then. It never decreases. Every logged commit that has
+    /// returned before the call is part of it.
     ///
     /// # Errors
     /// `Corruption`, with file and offset: damage that was there in several readings. What the

@@ -451,6 +451,31 @@ fn follow_beside(fs: &MemFs, change: impl Fn() + Send + Sync + 'static) -> Follo
     tiny().workers(0).fs(Arc::new(meddling)).open_follower(DIR).unwrap()
 }
 
+/// The commits are neither in the tables of the manifest that was read nor in the log any more.
+#[test]
+fn commits_that_leave_the_log_between_manifest_and_log_are_shown() {
+    for is_reused in [false, true] {
+        let fs = MemFs::new();
+        let writer = on(&fs).open(DIR).unwrap();
+        let all = families(&writer);
+        (1..=5).for_each(|round| commit(&writer, &all, round, &WriteOptions::new()));
+        let meddler = writer.clone();
+        let follower = follow_beside(&fs, move || {
+            meddler.flush().unwrap();
+            meddler.settle().unwrap();
+            if is_reused {
+                let all = families(&meddler);
+                (6..=60).for_each(|round| commit(&meddler, &all, round, &WriteOptions::new()));
+                meddler.flush().unwrap();
+                meddler.settle().unwrap();
+                commit(&meddler, &all, 61, &WriteOptions::new());
+            }
+        });
+        assert_eq!(verify(&follower.db()), if is_reused { 61 } else { 5 });
+        assert_eq!(follower.sequence(), writer.snapshot().sequence());
+    }
+}
+
 #[test]
 fn a_batch_is_whole_although_its_family_is_newer_than_the_manifest() {
     let fs = MemFs::new();
@@ -807,8 +832,11 @@ fn a_subscription_has_every_commit_once_or_says_what_the_log_lacks() {
         assert!(rounds.is_sorted_by(|a, b| a < b));
         assert!(rounds.len() as u64 == ROUNDS || unlogged > 0, "{} told", rounds.len());
     });
+    // So that no worker flushes the next commit and frees its log.
+    writer.flush().unwrap();
     follower.catch_up().unwrap();
     let now = follower.sequence();
+    assert_eq!(now, writer.snapshot().sequence());
     commit(&writer, &all, ROUNDS + 1, &WriteOptions::new());
     for options in [SubscribeOptions::new().from(now + 1), SubscribeOptions::new()] {
         let (rounds, unlogged) = rounds_told(&follower, &options, ROUNDS + 1);

@@ -287,6 +287,10 @@ impl Core {
             TailEnd::Doubtful(error) => Some(error),
             TailEnd::Reached | TailEnd::Stopped => None,
         };
+        // With a newer manifest, commits may have left the log for tables that only it names.
+        if doubt.is_none() && self.read_manifest()? {
+            return Ok(Reading::Again(None));
+        }
         if !self.is_held {
             let held = self.base.hold_files().and_then(|()| {
                 self.blobs = Arc::new(self.blobs.following(&self.base.log.blob_files)?);
@@ -331,10 +335,11 @@ impl Core {
         Ok(Reading::State(Box::new(self.state())))
     }
 
-    fn read_manifest(&mut self) -> Result<()> {
+    /// Returns whether the manifest has changed since the last call.
+    fn read_manifest(&mut self) -> Result<bool> {
         let given = Given { files: &self.files, blobs: &self.blobs, operators: &self.operators };
         let read = &mut |path, file| Base::read(given, path, file);
-        let Some(base) = self.watch.refresh(read)? else { return Ok(()) };
+        let Some(base) = self.watch.refresh(read)? else { return Ok(false) };
         if base.is_before(&self.base) {
             return Err(lost_commits());
         }
@@ -346,7 +351,7 @@ impl Core {
         self.time = Arc::new(ForwardClock::new(clock, base.log.time));
         self.log.retire(base.log.first);
         (self.base, self.is_rebuilt, self.is_held) = (base, true, false);
-        Ok(())
+        Ok(true)
     }
 
     fn read_log(&mut self) -> Result<TailEnd> {

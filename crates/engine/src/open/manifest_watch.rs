@@ -83,7 +83,12 @@ impl ManifestWatch {
         }
         let copy = CopiedFile::of(&*file).map_err(|error| error.or_file(&path))?;
         let (result, end) = read(path, Arc::new(copy))?;
-        self.seen = Some((number, end));
+        let found = Some((number, end));
+        // An edit that was torn by a crash, or is being appended, has been read again in vain.
+        if self.seen == found {
+            return Ok(None);
+        }
+        self.seen = found;
         Ok(Some(result))
     }
 }
