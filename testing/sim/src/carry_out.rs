@@ -14,7 +14,7 @@ use std::time::{Duration, UNIX_EPOCH};
 
 /// Makes a planned commit.
 pub(crate) fn carry_out(database: &Database, planned: &Planned) -> siltdb::Result<()> {
-    let family = |index: &FamilyIndex| -> &Family { &database.families[index] };
+    let family = |index: &FamilyIndex| -> &Family { database.family(*index) };
     if let (Form::Single, [(index, operation)]) = (planned.form, &planned.operations[..]) {
         match operation {
             Operation::Put { key, value, .. } => return family(index).put(key, value),

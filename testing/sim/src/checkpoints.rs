@@ -5,13 +5,13 @@
 use crate::{
     carry_out::carry_out,
     database::{Database, strays},
+    disturbances::may_poison,
     draw::Draw,
     model::{Model, Moment},
     plan::plan,
     reads::{Truth, compare_family},
     run::{Excuse, Outcome, Run, Trace},
     settings::{Settings, Weather},
-    steps::may_poison,
     times::Times,
     violation::{Checked, Violation, must},
     watch::{Activity, CrashState, Watch},
@@ -297,6 +297,8 @@ impl Twin {
             reads += compare_family(family, truth, draw, LOOKUPS_MAX)
                 .map_err(|violation| violation.during("in a checkpoint"))?;
         }
+        let seen = self.database.compare_guests(&self.model, at, draw);
+        reads += seen.map_err(|violation| violation.during("in a checkpoint"))?.reads;
         Ok(reads)
     }
 

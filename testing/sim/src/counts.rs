@@ -1,4 +1,5 @@
-//! Counts of locks, buckets, steps on single keys, the change feed and archives in a simulation.
+//! Counts of locks, buckets, steps on single keys, the change feed, guests and archives in a
+//! simulation.
 //!
 //! It counts and adds up; other modules judge promises.
 
@@ -108,6 +109,22 @@ counts! {
         ids: "ids",
         /// Of these, first ids after an opening, of counters that had given ids before.
         ids_after_opening: "ids after an opening",
+    }
+}
+
+counts! {
+    /// Counts of the guests.
+    Guests "guests" {
+        /// Rows put into the FIFO family.
+        rows: "FIFO rows",
+        /// The most pairs that had left it in a state of a run, over all runs.
+        left: "FIFO pairs that left",
+        /// Operations on the TTL family.
+        timed: "TTL operations",
+        /// The most pairs of it that had expired in a state of a run, over all runs.
+        expired: "TTL pairs that expired",
+        /// Comparisons of both in snapshots.
+        snapshots: "guests compared in snapshots",
     }
 }
 

@@ -4,6 +4,7 @@
 
 use crate::{
     expected::Names,
+    guests::{GUESTS, is_guest},
     model::{DEFAULT, FamilyIndex},
     settings::{COLD, DIRECTORY, Layout, OUTSIDE, OUTSIDE_NAME, Settings},
     violation::{Checked, Violation, must},
@@ -47,15 +48,17 @@ pub struct Database {
     pub families: BTreeMap<FamilyIndex, Family>,
     /// Their names.
     pub names: Names,
+    /// Handles on the guests.
+    pub guests: BTreeMap<FamilyIndex, Family>,
 }
 
-/// All families by name. That of a branch has the branch's name before it: `b1/f2`.
+/// All families but the guests, by name. That of a branch has the branch's name before it: `b1/f2`.
 ///
 /// # Errors
 /// Errors of the engine.
 pub fn families_by_name(db: &Db) -> siltdb::Result<BTreeMap<String, Family>> {
     let mut families = BTreeMap::new();
-    for name in db.families() {
+    for name in db.families().into_iter().filter(|name| !is_guest(name)) {
         families.insert(name.clone(), db.family(&name)?);
     }
     for info in db.branches() {
@@ -126,8 +129,29 @@ impl Database {
         for (name, index) in names {
             families.extend(handles.remove(name).map(|family| (*index, family)));
         }
+        let mut guests = BTreeMap::new();
+        for (name, index) in GUESTS {
+            if db.families().iter().any(|found| found == name) {
+                guests.insert(index, must(db.family(name), "opening a guest")?);
+            }
+        }
         let names = names.clone();
-        Ok(Self { fs, db, families, names })
+        Ok(Self { fs, db, families, names, guests })
+    }
+
+    /// A family or a guest, if it is there.
+    #[must_use]
+    pub fn find(&self, index: FamilyIndex) -> Option<&Family> {
+        self.families.get(&index).or_else(|| self.guests.get(&index))
+    }
+
+    /// A family or a guest.
+    ///
+    /// # Panics
+    /// If it is not there.
+    #[must_use]
+    pub fn family(&self, index: FamilyIndex) -> &Family {
+        self.find(index).expect("a step takes a family that is there")
     }
 
     /// The family names of a new database.

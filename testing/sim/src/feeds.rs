@@ -25,7 +25,7 @@ impl Run {
         if is_unclear || self.settings.feed_use == FeedUse::Never {
             return self.read();
         }
-        for (index, family) in &self.database.families {
+        for (index, family) in self.database.families.iter().chain(&self.database.guests) {
             self.subscriber.learn(*index, family.id());
         }
         if self.subscriber.subscription.is_none() || self.draw.chance(1, 8) {

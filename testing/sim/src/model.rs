@@ -220,6 +220,12 @@ impl Model {
         FamilyIndex(self.families.len() - 1)
     }
 
+    /// Whether a family was added.
+    #[must_use]
+    pub fn has_family(&self, family: FamilyIndex) -> bool {
+        family.0 < self.families.len()
+    }
+
     /// The key order of a family, by name; `None` for the order of bytes.
     #[must_use]
     pub fn key_order(&self, family: FamilyIndex) -> Option<&'static str> {

@@ -11,21 +11,23 @@ use crate::{
     violation::{Checked, Violation, show},
     watch::Activity,
 };
+use siltdb::FamilyOptions;
 use std::ops::Bound;
 
 impl Run {
+    /// A family or a guest.
     pub(crate) fn any_family(&mut self) -> FamilyIndex {
-        let indexes: Vec<_> = self.database.families.keys().copied().collect();
-        self.draw.pick(&indexes)
+        let all = self.database.families.keys().chain(self.database.guests.keys());
+        self.draw.pick(&all.copied().collect::<Vec<_>>())
     }
 
     /// Flushes one family, if its memtables hold anything.
     pub(crate) fn flush_family(&mut self) -> Checked<()> {
         let family = self.any_family();
         self.note(format!("flush #{}", family.0));
-        let flush = |database: &Database| database.families[&family].flush();
+        let flush = |database: &Database| database.family(family).flush();
         let outcome = self.operate(Activity::Jobs, None, flush)?;
-        let held = self.database.families.get(&family).map_or(0, |f| f.stats().memtable_entries);
+        let held = self.database.find(family).map_or(0, |f| f.stats().memtable_entries);
         match outcome {
             Outcome::Done(()) if held > 0 => {
                 Err(Violation::new(format!("{held} entries are in memory after a flush")))
@@ -44,7 +46,7 @@ impl Run {
         let shown = |bound: &Bound<Shared>| format!("{:?}", bound.as_ref().map(|key| show(key)));
         self.note(format!("compact #{} {}..{}", family.0, shown(&range.0), shown(&range.1)));
         let outcome = self.operate(Activity::Jobs, None, |database| {
-            let family = &database.families[&family];
+            let family = database.family(family);
             family.compact_range(&range)?;
             Ok((family.size_of(&range)?, family.size_of(..)?))
         })?;
@@ -56,21 +58,29 @@ impl Run {
         }
     }
 
+    /// The options of a family or a guest with these settings.
+    fn options_of(&self, family: FamilyIndex, settings: FamilySettings) -> FamilyOptions {
+        match self.database.guests.contains_key(&family) {
+            true => self.settings.guests.options(family, settings.options_without_merges()),
+            false => settings.options(self.settings.operator),
+        }
+    }
+
     /// Changes the options of a family.
     pub(crate) fn change_options(&mut self) -> Checked<()> {
         let family = self.any_family();
         let settings = FamilySettings::new(&mut self.draw);
-        let options = settings.options(self.settings.operator);
+        let options = self.options_of(family, settings);
         self.note(format!("options of #{}: {settings:?}", family.0));
         let outcome = self.operate(Activity::Family, None, |database| {
-            database.families[&family].set_options(&options)?;
-            Ok(database.families[&family].options())
+            database.family(family).set_options(&options)?;
+            Ok(database.family(family).options())
         })?;
         match outcome {
             Outcome::Done(found) => {
                 let mut kept = settings;
                 kept.key_order = self.model.key_order(family);
-                let options = kept.options(self.settings.operator);
+                let options = self.options_of(family, kept);
                 if found.entries() == options.entries() {
                     return Ok(());
                 }

@@ -116,6 +116,26 @@ pub fn plan(
     Planned { operations, form: Form::Batch, durability, clock }
 }
 
+/// Draws a few operations on a family without a merge operator, which are to be in a batch of this
+/// durability, at about this time in ms.
+#[must_use]
+pub fn plan_without_merges(
+    settings: &Settings,
+    model: &Model,
+    (family, durability, now_ms): (FamilyIndex, Durability, u64),
+    draw: &mut Draw,
+) -> Vec<(FamilyIndex, Operation)> {
+    let mut planner = Planner { settings, model, now_ms, durability, met: BTreeSet::new() };
+    let len = draw.within(1..=6);
+    let planned = (0..len).map(|_| match planner.operation(family, None, draw) {
+        Operation::Merge { key, operand } => {
+            Operation::Put { key, value: operand, expiry_ms: None }
+        }
+        other => other,
+    });
+    planned.map(|operation| (family, operation)).collect()
+}
+
 struct Planner<'a> {
     settings: &'a Settings,
     model: &'a Model,

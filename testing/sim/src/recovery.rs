@@ -8,6 +8,8 @@ use crate::{
     directory::Directory,
     draw::Draw,
     expected::{Expectation, Names},
+    guest_reads::compare_guest_pairs,
+    guests::GUESTS,
     history::check_floor,
     keys::CLOCK_KEY,
     model::{DEFAULT, FamilyIndex, Model, Moment},
@@ -363,7 +365,13 @@ impl Recovery<'_> {
         self.report.tiers.found += u64::from(database.db.stats().cold_tables > 0);
         database.read_clock();
         let mut found = BTreeMap::new();
-        for (index, family) in &database.families {
+        if GUESTS
+            .iter()
+            .any(|(_, guest)| self.model.has_family(*guest) && !database.guests.contains_key(guest))
+        {
+            return Err(Violation::new("a guest is not there"));
+        }
+        for (index, family) in database.families.iter().chain(&database.guests) {
             found.insert(*index, collect(family)?);
         }
         let clock = clock_of(&found[&DEFAULT])?;
@@ -402,6 +410,7 @@ impl Recovery<'_> {
             let truth = Truth { model: self.model, family: *index, at };
             self.report.reads += compare_family(family, truth, self.draw, 60)?;
         }
+        self.report.reads += database.compare_guests(self.model, at, self.draw)?.reads;
         Ok((standing, Times::new(wall_ms, &floors_ms, self.clock)))
     }
 
@@ -421,6 +430,11 @@ impl Recovery<'_> {
                 let expected = self.model.pairs(*index, at);
                 compare_pairs(&found[index], &expected)
                     .map_err(|violation| violation.during(format!("family {name}")))?;
+            }
+            for (name, guest) in GUESTS {
+                let Some(found) = found.get(&guest) else { continue };
+                compare_guest_pairs(guest, found, &self.model.pairs(guest, at))
+                    .map_err(|violation| violation.during(name))?;
             }
             Ok(())
         };

@@ -2,7 +2,7 @@
 //!
 //! It counts and adds up; other modules judge promises.
 
-use crate::counts::{Archives, Buckets, Feeds, Locks, SingleKeys, Tiers};
+use crate::counts::{Archives, Buckets, Feeds, Guests, Locks, SingleKeys, Tiers};
 use std::fmt;
 
 /// The engine's work at the time of a crash.
@@ -121,6 +121,8 @@ pub struct Report {
     pub feeds: Feeds,
     /// Counts of tiers.
     pub tiers: Tiers,
+    /// Counts of the guests.
+    pub guests: Guests,
     /// Counts of checkpoints.
     pub checkpoints: Checkpoints,
     /// Families cloned.
@@ -410,6 +412,7 @@ impl Report {
         self.single_keys.add(&other.single_keys);
         self.feeds.add(&other.feeds);
         self.tiers.add(&other.tiers);
+        self.guests.add(&other.guests);
         self.checkpoints.add(&other.checkpoints);
         self.clones += other.clones;
         self.clones_at_snapshots += other.clones_at_snapshots;
@@ -489,8 +492,9 @@ impl Report {
         let archives = self.archives.counts();
         let counts = counts.iter().chain(&transactions).chain(&checkpoints);
         let counts = counts.chain(&backups).chain(&locks).chain(&buckets);
-        let tiers = self.tiers.counts();
-        let counts = counts.chain(&single_keys).chain(&feeds).chain(&tiers).chain(&archives);
+        let (tiers, guests) = (self.tiers.counts(), self.guests.counts());
+        let counts =
+            counts.chain(&single_keys).chain(&feeds).chain(&tiers).chain(&guests).chain(&archives);
         gaps.extend(counts.filter(|(_, count)| *count == 0).map(|(name, _)| name));
         gaps
     }
@@ -545,7 +549,7 @@ impl fmt::Display for Report {
         writeln!(f, "{}", self.locks)?;
         writeln!(f, "{}", self.buckets)?;
         writeln!(f, "{}", self.single_keys)?;
-        writeln!(f, "{}\n{}", self.feeds, self.tiers)?;
+        writeln!(f, "{}\n{}\n{}", self.feeds, self.tiers, self.guests)?;
         writeln!(f, "{}", self.checkpoints)?;
         self.write_earlier_states(f)?;
         writeln!(f, "{}\n{}", self.backups, self.archives)?;

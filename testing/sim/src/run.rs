@@ -10,7 +10,7 @@ use crate::{
     expected::{Expectation, Floors, Names},
     model::{FamilyIndex, Model, Moment, Operation, Shared},
     prepared::{Waiting, waiting_in},
-    reads::Walk,
+    reads::{Pairs, Walk},
     recovery::{Recovered, Recovery, Standing, turn_back},
     report::Report,
     settings::{Settings, Weather},
@@ -42,6 +42,8 @@ pub(crate) struct Held {
     pub(crate) snapshot: Snapshot,
     pub(crate) commit: u64,
     pub(crate) families: BTreeMap<FamilyIndex, Family>,
+    /// The pairs of the FIFO family.
+    pub(crate) rows: Pairs,
 }
 
 /// The outcome of an operation.
@@ -142,6 +144,8 @@ pub struct Run {
     pub(crate) trace: Trace,
     /// The families if a failed change of them took effect nevertheless.
     pub(crate) half_changed: Option<Names>,
+    /// The first row of the FIFO family that was seen since the database was opened.
+    pub(crate) first_row: Option<Shared>,
     /// Families that are clones.
     pub(crate) clones: BTreeSet<FamilyIndex>,
     /// The branch of which the archive of the step is.
@@ -220,6 +224,7 @@ impl Run {
             poisoned: false,
             trace: Trace::None,
             half_changed: None,
+            first_row: None,
             clones: BTreeSet::new(),
             archived: "main".to_owned(),
             joined: None,
@@ -234,6 +239,7 @@ impl Run {
             log: Vec::new(),
             crashes_left,
         };
+        run.create_guests()?;
         run.watch();
         Ok(run)
     }
@@ -451,6 +457,7 @@ impl Run {
         self.opened_at = commit;
         self.disk = Excuse::None;
         (self.poisoned, self.trace, self.half_changed) = (false, Trace::None, None);
+        self.first_row = None;
         self.waiting = waiting_in(&database.db);
         self.retained = vec![database.db.retention_floor()];
         self.report.transactions.found_undecided += self.waiting.len() as u64;

@@ -2,7 +2,9 @@
 //!
 //! They decide the conditions of a run, not its operations.
 
-use crate::{draw::Draw, keys::KeyShape, operator::Operator, same_values::SameValues};
+use crate::{
+    draw::Draw, guests::GuestSettings, keys::KeyShape, operator::Operator, same_values::SameValues,
+};
 use siltdb::{
     CompactionStrategy, Compression, Durability, FamilyOptions, KeyOrder, Options, PrefixExtractor,
     ReadIo, TableKind,
@@ -93,6 +95,8 @@ pub struct Settings {
     pub feed_use: FeedUse,
     /// The directories.
     pub layout: Layout,
+    /// When values leave the guests.
+    pub guests: GuestSettings,
     memtable_bytes: usize,
     read_io: ReadIo,
     memory_budget: usize,
@@ -182,7 +186,7 @@ impl FamilySettings {
             base_level_bytes: draw.pick(&[4 << 10, 32 << 10, 256 << 20]),
             level_size_ratio: draw.pick(&[2, 4, 10]),
             level0_runs: draw.pick(&[1, 2, 4]),
-            // A value that leaves a FIFO family by itself would not be where the model expects it.
+            // A guest is a FIFO family, see `guests`.
             compaction: match draw.below(2) {
                 0 => CompactionStrategy::Leveled,
                 _ => CompactionStrategy::Tiered {
@@ -209,6 +213,15 @@ impl FamilySettings {
     /// If the key order has no such name.
     #[must_use]
     pub fn options(self, operator: Operator) -> FamilyOptions {
+        self.options_without_merges().merge_operator(Arc::new(operator))
+    }
+
+    /// The same options without a merge operator.
+    ///
+    /// # Panics
+    /// As [`FamilySettings::options`].
+    #[must_use]
+    pub fn options_without_merges(self) -> FamilyOptions {
         let order = self.key_order.map_or_else(KeyOrder::bytewise, |name| {
             KeyOrder::named(name).expect("it is drawn from names")
         });
@@ -244,7 +257,6 @@ impl FamilySettings {
             .value_threshold(self.value_threshold)
             .blob_file_bytes(self.blob_file_bytes)
             .blob_garbage_percent(self.blob_garbage_percent)
-            .merge_operator(Arc::new(operator))
     }
 }
 
@@ -288,6 +300,7 @@ impl Settings {
                 _ => FeedUse::Upto(1 << 30),
             },
             layout: draw.pick(&[Layout::OneDirectory, Layout::TwoTiers]),
+            guests: GuestSettings::new(draw),
             memtable_bytes,
             memory_budget: draw.pick(&[2 * memtable_bytes, 512 << 10, 8 << 20]),
             read_io: draw.pick(&[ReadIo::Read, ReadIo::Read, ReadIo::Map]),

@@ -16,10 +16,7 @@ use crate::{
     watch::Activity,
 };
 use siltdb::{Durability, ErrorKind, Read};
-use siltdb_base::{
-    clock::Clock,
-    fs::mem::{CallKind, Crash, Fault, FaultError, FaultSpan},
-};
+use siltdb_base::{clock::Clock, fs::mem::Crash};
 use std::{collections::BTreeSet, time::Duration};
 
 /// At most this many families exist at once, including the default one.
@@ -109,6 +106,7 @@ impl Run {
         let now_ms = self.draw.pick(&[self.now().wall_ms, self.clock.wall_ms()]);
         let mut planned =
             plan(&self.settings, &self.model, &families, now_ms, number, &mut self.draw);
+        self.add_guests(&mut planned, now_ms);
         if let Some(saved) = saved {
             self.model = saved;
         }
@@ -134,7 +132,8 @@ impl Run {
         if commits {
             self.model.truncate(self.visible);
             self.note(describe(self.visible + 1, planned));
-            self.model.begin(planned.durability, planned.clock, &planned.operations);
+            let operations = self.with_expiries(planned);
+            self.model.begin(planned.durability, planned.clock, &operations);
             if planned.form == Form::Ingest {
                 self.model.goes_past_log();
             }
@@ -216,11 +215,15 @@ impl Run {
             }
             self.report.reads += compared?;
         }
+        self.read_guests()?;
         self.database.check_cache()
     }
 
     /// Reads a little, at the present or at a snapshot.
     pub(crate) fn read(&mut self) -> Checked<()> {
+        if self.draw.chance(1, 8) {
+            return self.read_guests();
+        }
         let held = if self.snapshots.is_empty() || self.draw.chance(1, 2) {
             None
         } else {
@@ -265,7 +268,8 @@ impl Run {
         let snapshot = self.database.db.snapshot();
         let (commit, families) = (self.visible, self.database.families.clone());
         self.note(format!("snapshot of {commit}"));
-        self.snapshots.push(Held { snapshot, commit, families });
+        let rows = self.rows_in(&snapshot)?;
+        self.snapshots.push(Held { snapshot, commit, families, rows });
         Ok(())
     }
 
@@ -540,58 +544,4 @@ impl Run {
         }
         Err(Violation::new(format!("check found damage where there is none: {report:?}")))
     }
-
-    /// Makes a call fail, or fills or enlarges the disk.
-    fn disturb(&mut self) {
-        match self.settings.weather {
-            Weather::Faults => self.fault(),
-            Weather::FullDisk if self.disk == Excuse::None => {
-                let room = self.draw.pick(&[0, 1000, 20_000, 200_000]);
-                let limit = self.database.fs.space_used() + room;
-                self.note(format!("space limited to {limit} bytes"));
-                self.database.fs.set_space_limit(Some(limit));
-                self.disk = Excuse::FullDisk;
-            }
-            Weather::FullDisk => {
-                self.note("space is back".to_owned());
-                self.database.fs.set_space_limit(None);
-                self.disk = Excuse::None;
-            }
-            Weather::Crashes | Weather::Calm => {}
-        }
-    }
-
-    fn fault(&mut self) {
-        let kind = Some(self.draw.pick(&[
-            CallKind::Fill,
-            CallKind::Sync,
-            CallKind::Sync,
-            CallKind::Write,
-            CallKind::Create,
-            CallKind::OpenLog,
-            CallKind::Prepare,
-            CallKind::SyncDir,
-            CallKind::Rename,
-            CallKind::Remove,
-            CallKind::Read,
-            CallKind::Read,
-        ]));
-        let nth = self.draw.within(1..=8);
-        let span = self.draw.pick(&[FaultSpan::Once, FaultSpan::Once, FaultSpan::FromThenOn]);
-        let error = self.draw.pick(&[FaultError::Io, FaultError::NoSpace]);
-        // A reader that always fails shows nothing.
-        let span = if kind == Some(CallKind::Read) { FaultSpan::Once } else { span };
-        if span == FaultSpan::FromThenOn || kind.is_some_and(may_poison) {
-            self.trace = Trace::Lasting;
-        }
-        let fault = Fault { kind, nth, span, error };
-        self.note(format!("to fail: {fault:?}"));
-        self.database.fs.set_fault(Some(fault));
-    }
-}
-
-/// Whether a failure of such a call poisons the log or the manifest. Its effect on the disk is then
-/// unknown, or it left bytes at a place where others follow.
-pub(crate) fn may_poison(kind: CallKind) -> bool {
-    matches!(kind, CallKind::Fill | CallKind::Sync | CallKind::SyncDir | CallKind::Rename)
 }

@@ -23,11 +23,11 @@ impl Run {
         let freezes = self.draw.chance(1, 2);
         self.note(format!("{} #{}", if freezes { "freeze" } else { "thaw" }, index.0));
         let outcome = self.operate(Activity::Tier, None, |database: &Database| {
-            let family = &database.families[&index];
+            let family = database.family(index);
             if freezes { family.freeze() } else { family.thaw() }
         })?;
         if let Outcome::Done(()) = outcome {
-            let stats = self.database.families[&index].stats();
+            let stats = self.database.family(index).stats();
             let misplaced = if freezes { stats.hot_bytes } else { stats.cold_bytes };
             if misplaced > 0 {
                 let message = format!("{misplaced} bytes lie in the wrong tier: {stats:?}");

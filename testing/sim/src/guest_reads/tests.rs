@@ -1,0 +1,46 @@
+//! What a guest may show, and what it may not.
+
+use super::*;
+use crate::guests::FIFO;
+
+fn row(commit: u64, value: &str) -> (Shared, Shared) {
+    let number = commit.to_be_bytes();
+    ([&number[..], &[0]].concat().into(), [&number[..], value.as_bytes()].concat().into())
+}
+
+fn newest(commit: u64) -> (Shared, Shared) {
+    (Shared::from(NEWEST), row(commit, "newest").1)
+}
+
+fn differs(found: Pairs, written: Pairs) -> bool {
+    compare_guest_pairs(FIFO, &found, &written).is_err()
+}
+
+#[test]
+fn the_end_of_what_was_written_is_what_a_fifo_family_may_show() {
+    let written = vec![row(1, "a"), row(2, "b"), row(4, "c"), newest(4)];
+    for first in 0..=written.len() {
+        assert!(!differs(written[first..].to_vec(), written.clone()), "from {first}");
+    }
+    assert!(!differs(vec![row(4, "c"), newest(2)], vec![row(4, "c"), newest(2)]));
+    assert!(!differs(vec![row(4, "c")], vec![row(4, "c"), newest(2)]));
+}
+
+#[test]
+fn a_gap_an_old_version_and_what_was_never_written_are_noticed() {
+    let written = vec![row(1, "a"), row(2, "b"), row(4, "c"), newest(4)];
+    assert!(differs(vec![row(1, "a"), row(4, "c"), newest(4)], written.clone()), "a gap");
+    assert!(differs(vec![row(2, "b"), newest(4)], written.clone()), "the last row is missing");
+    assert!(differs(vec![row(4, "c"), newest(2)], written.clone()), "an old version");
+    assert!(differs(vec![row(4, "other"), newest(4)], written.clone()), "another value");
+    assert!(differs(vec![row(5, "d"), newest(4)], written.clone()), "never written");
+    assert!(differs(vec![row(4, "c")], written), "the newest has left before an older row");
+    assert!(differs(vec![newest(1)], vec![row(1, "a")]), "a newest that was deleted");
+}
+
+#[test]
+fn a_ttl_family_shows_exactly_what_the_model_has() {
+    let written = vec![row(1, "a"), row(2, "b")];
+    assert!(compare_guest_pairs(TTL, &written, &written).is_ok());
+    assert!(compare_guest_pairs(TTL, &written[1..].to_vec(), &written).is_err());
+}

@@ -1,0 +1,162 @@
+//! Steps on the guests: commits that write to them too, and reads at the present and in snapshots.
+//!
+//! Flushes, compactions, tiers and options of guests are for the steps of all families.
+
+use crate::{
+    draw::Draw,
+    guest_reads::{LOOKUPS_MAX, Seen},
+    guests::{FIFO, GUESTS, NEWEST, TTL},
+    keys::value,
+    model::{FamilyIndex, Moment, Operation, Shared},
+    plan::{Form, Planned, plan_without_merges},
+    reads::{Pairs, Truth, collect, compare_all, compare_pairs},
+    run::{Held, Run},
+    settings::FamilySettings,
+    violation::{Checked, Violation, must, show},
+};
+use siltdb::{Read, Snapshot};
+
+/// Longest value of the FIFO family, in bytes.
+const VALUE_BYTES_MAX: usize = 1500;
+
+impl Run {
+    /// Creates the guests.
+    pub(crate) fn create_guests(&mut self) -> Checked<()> {
+        for (name, index) in GUESTS {
+            let added = self.model.add_family(None);
+            assert_eq!(added, index, "guests come right after the default family");
+            let settings = FamilySettings::new(&mut self.draw);
+            self.note(format!("guest {name} (#{}): {settings:?}", index.0));
+            let options = self.settings.guests.options(index, settings.options_without_merges());
+            let family = must(self.database.db.create_family(name, options), "creating a guest")?;
+            self.database.guests.insert(index, family);
+        }
+        self.times.made_durable();
+        Ok(())
+    }
+
+    /// Sometimes, adds operations on the guests to a batch.
+    pub(crate) fn add_guests(&mut self, planned: &mut Planned, now_ms: u64) {
+        if planned.form != Form::Batch {
+            return;
+        }
+        if self.draw.chance(1, 3) {
+            planned.operations.extend(self.plan_rows());
+        }
+        // Where a lost commit and an expired value could not be told apart, nothing expires.
+        if self.settings.expiring > 0 && self.draw.chance(1, 3) {
+            let (settings, model) = (&self.settings, &self.model);
+            let durability = planned.durability;
+            let drawn =
+                plan_without_merges(settings, model, (TTL, durability, now_ms), &mut self.draw);
+            self.report.guests.timed += drawn.len() as u64;
+            planned.operations.extend(drawn);
+        }
+    }
+
+    /// New rows of the FIFO family, whose keys ascend, deletions of old ones, and its newest pair.
+    fn plan_rows(&mut self) -> Vec<(FamilyIndex, Operation)> {
+        let number = self.visible + 1;
+        let mut operations = Vec::new();
+        let of_commit = |draw: &mut Draw| {
+            let value = value(draw, VALUE_BYTES_MAX);
+            Shared::from([&number.to_be_bytes()[..], &value].concat())
+        };
+        let mut put = |key: Shared, value: Shared| {
+            operations.push((FIFO, Operation::Put { key, value, expiry_ms: None }));
+        };
+        for index in 0..self.draw.within(1..=6) {
+            let key = [&number.to_be_bytes()[..], &[index as u8]].concat();
+            put(key.into(), of_commit(&mut self.draw));
+            self.report.guests.rows += 1;
+        }
+        put(Shared::from(NEWEST), of_commit(&mut self.draw));
+        let rows: Vec<&Shared> = self.model.keys(FIFO).filter(|key| key[..] != NEWEST).collect();
+        if !rows.is_empty() && self.draw.chance(1, 3) {
+            let mut row = || rows[self.draw.index(rows.len())].clone();
+            let (key, other) = (row(), row());
+            operations.push((FIFO, Operation::Delete { key: key.clone() }));
+            if self.draw.chance(1, 8) {
+                let (start, end) = if key <= other { (key, other) } else { (other, key) };
+                operations.push((FIFO, Operation::DeleteRange { start, end }));
+            }
+        }
+        operations
+    }
+
+    /// The operations of a commit that is made now. Those of the TTL family have their expiries.
+    pub(crate) fn with_expiries(&mut self, planned: &Planned) -> Vec<(FamilyIndex, Operation)> {
+        let mut operations = planned.operations.clone();
+        if operations.iter().all(|(family, _)| *family != TTL) {
+            return operations;
+        }
+        self.read_clock();
+        let ttl_ms = self.settings.guests.ttl.as_millis() as u64;
+        let given_ms = self.now().wall_ms + ttl_ms;
+        for (family, operation) in &mut operations {
+            if let (TTL, Operation::Put { expiry_ms, .. }) = (*family, operation) {
+                expiry_ms.get_or_insert(given_ms);
+            }
+        }
+        operations
+    }
+
+    /// Compares the guests at the present and at each snapshot held.
+    pub(crate) fn read_guests(&mut self) -> Checked<()> {
+        let mut draw = self.draw.fork();
+        let faults = self.database.fs.faults();
+        let mut compared = self.compare_guests_held(&mut draw);
+        if self.database.fs.faults() > faults {
+            // A call failed meanwhile: nothing wrong may have stayed behind.
+            compared = self.compare_guests_held(&mut draw);
+        }
+        let (seen, first_row) = compared?;
+        self.count_guests(seen);
+        self.report.guests.snapshots += self.snapshots.len() as u64;
+        self.first_row = first_row.or(self.first_row.take());
+        Ok(())
+    }
+
+    fn compare_guests_held(&self, draw: &mut Draw) -> Checked<(Seen, Option<Shared>)> {
+        let seen = self.database.compare_guests(&self.model, self.now(), draw)?;
+        for held in &self.snapshots {
+            self.compare_guests_of(held, draw)
+                .map_err(|violation| violation.during("guests in a snapshot"))?;
+        }
+        let first = must(self.database.guests[&FIFO].first(), "first")?;
+        let first = first.map(|(key, _)| Shared::from(&*key)).filter(|key| key[..] != NEWEST);
+        match (&first, &self.first_row) {
+            (Some(first), Some(before)) if first < before => {
+                let (first, before) = (show(first), show(before));
+                Err(Violation::new(format!("row {first} came back, {before} was the first")))
+            }
+            _ => Ok((seen, first)),
+        }
+    }
+
+    /// The pairs of the FIFO family in a snapshot.
+    pub(crate) fn rows_in(&self, snapshot: &Snapshot) -> Checked<Pairs> {
+        let family = must(snapshot.family(&self.database.guests[&FIFO]), "a guest")?;
+        let faults = self.database.fs.faults();
+        match collect(&family) {
+            Err(_) if self.database.fs.faults() > faults => collect(&family),
+            found => found,
+        }
+    }
+
+    fn compare_guests_of(&self, held: &Held, draw: &mut Draw) -> Checked<()> {
+        let family = |index: FamilyIndex| {
+            must(held.snapshot.family(&self.database.guests[&index]), "a guest")
+        };
+        compare_pairs(&collect(&family(FIFO)?)?, &held.rows)?;
+        let at = Moment { commit: held.commit, ..self.now() };
+        let truth = Truth { model: &self.model, family: TTL, at };
+        compare_all(&family(TTL)?, truth, draw, LOOKUPS_MAX).map(drop)
+    }
+
+    pub(crate) fn count_guests(&mut self, seen: Seen) {
+        self.report.reads += seen.reads;
+        self.report.guests.left = self.report.guests.left.max(seen.left);
+        self.report.guests.expired = self.report.guests.expired.max(seen.expired);
+    }
+}
