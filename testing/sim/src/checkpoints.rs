@@ -7,6 +7,7 @@ use crate::{
     database::{Database, strays},
     disturbances::may_poison,
     draw::Draw,
+    guests::GuestSettings,
     model::{Model, Moment},
     plan::plan,
     reads::{Truth, compare_family},
@@ -223,7 +224,8 @@ impl Run {
         let options = options.create(Create::Never);
         let db = must(options.open(COPY), "opening a checkpoint")?;
         let database = Database::new(fs.clone(), db, &[names])?;
-        Ok(Twin { database, model, commit: self.visible, clock, times })
+        let guests = self.settings.guests;
+        Ok(Twin { database, model, commit: self.visible, clock, times, guests })
     }
 
     /// Removes the checkpoint, as another process does.
@@ -262,6 +264,7 @@ struct Twin {
     /// The checkpoint's own time, which may be behind the time that the source has used.
     clock: Arc<ManualClock>,
     times: Times,
+    guests: GuestSettings,
 }
 
 impl Twin {
@@ -297,7 +300,7 @@ impl Twin {
             reads += compare_family(family, truth, draw, LOOKUPS_MAX)
                 .map_err(|violation| violation.during("in a checkpoint"))?;
         }
-        let seen = self.database.compare_guests(&self.model, at, draw);
+        let seen = self.database.compare_guests(self.guests, (&self.model, at), draw);
         reads += seen.map_err(|violation| violation.during("in a checkpoint"))?.reads;
         Ok(reads)
     }

@@ -5,7 +5,7 @@
 use crate::{
     database::Database,
     draw::Draw,
-    guests::{NEWEST, TTL},
+    guests::{GuestSettings, NEWEST, TTL},
     model::{FamilyIndex, Model, Moment, Shared},
     reads::{Pairs, Truth, collect, compare_family, compare_get, compare_pairs},
     violation::{Checked, Violation, must, show},
@@ -19,7 +19,11 @@ pub(crate) const LOOKUPS_MAX: u64 = 40;
 ///
 /// # Errors
 /// If not.
-pub fn compare_guest_pairs(guest: FamilyIndex, found: &Pairs, written: &Pairs) -> Checked<()> {
+pub fn compare_guest_pairs(
+    (guest, settings): (FamilyIndex, GuestSettings),
+    found: &Pairs,
+    written: &Pairs,
+) -> Checked<()> {
     if guest == TTL {
         return compare_pairs(found, written);
     }
@@ -39,6 +43,10 @@ pub fn compare_guest_pairs(guest: FamilyIndex, found: &Pairs, written: &Pairs) -
         (None, Some((row, _))) if row[..8] <= last.1[..8] => {
             let message = format!("the newest pair has left, the older row {} is there", show(row));
             Err(Violation::new(message))
+        }
+        // It is in the newest table, which never leaves by the size of the family.
+        (None, _) if settings.age_max.is_none() => {
+            Err(Violation::new("the newest pair of a FIFO family has left"))
         }
         (None, _) => Ok(()),
     }
@@ -60,7 +68,12 @@ impl Database {
     ///
     /// # Errors
     /// If anything differs.
-    pub fn compare_guests(&self, model: &Model, at: Moment, draw: &mut Draw) -> Checked<Seen> {
+    pub fn compare_guests(
+        &self,
+        settings: GuestSettings,
+        (model, at): (&Model, Moment),
+        draw: &mut Draw,
+    ) -> Checked<Seen> {
         let mut seen = Seen::default();
         for (index, family) in &self.guests {
             let truth = Truth { model, family: *index, at };
@@ -71,13 +84,7 @@ impl Database {
                 seen.reads += compare_family(family, truth, draw, LOOKUPS_MAX)?;
                 continue;
             }
-            let found = compare_fifo(family, truth, draw)?;
-            let compaction = must(family.options().get("compaction"), "an option")?;
-            let has_age = compaction.split(':').count() > 2;
-            // By its size alone, a family never loses its newest table.
-            if !has_age && found.is_empty() && written > 0 {
-                return Err(truth.blame(Violation::new("a FIFO family has lost everything")));
-            }
+            let found = compare_fifo(family, settings, truth, draw)?;
             seen.reads += found.len() as u64;
             seen.left = (written - found.len()) as u64;
         }
@@ -86,10 +93,15 @@ impl Database {
 }
 
 /// Compares a FIFO family in both directions and by lookups. Returns its pairs.
-fn compare_fifo(source: &impl Read, truth: Truth<'_>, draw: &mut Draw) -> Checked<Pairs> {
+fn compare_fifo(
+    source: &impl Read,
+    settings: GuestSettings,
+    truth: Truth<'_>,
+    draw: &mut Draw,
+) -> Checked<Pairs> {
     let compare = |draw: &mut Draw| -> Checked<Pairs> {
         let found = collect(source)?;
-        compare_guest_pairs(truth.family, &found, &truth.pairs())?;
+        compare_guest_pairs((truth.family, settings), &found, &truth.pairs())?;
         let mut backward = Pairs::new();
         for pair in must(source.iter(), "iter")?.rev() {
             let (key, value) = must(pair, "iterating backward")?;

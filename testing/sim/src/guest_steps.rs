@@ -54,23 +54,18 @@ impl Run {
         }
     }
 
-    /// New rows of the FIFO family, whose keys ascend, deletions of old ones, and its newest pair.
+    /// New rows of the FIFO family, whose keys ascend, deletions of old ones, and its newest pair
+    /// at the end.
     fn plan_rows(&mut self) -> Vec<(FamilyIndex, Operation)> {
-        let number = self.visible + 1;
-        let mut operations = Vec::new();
-        let of_commit = |draw: &mut Draw| {
-            let value = value(draw, VALUE_BYTES_MAX);
-            Shared::from([&number.to_be_bytes()[..], &value].concat())
+        let number = (self.visible + 1).to_be_bytes();
+        let put = |key: &[u8], draw: &mut Draw| {
+            let value = [&number[..], &value(draw, VALUE_BYTES_MAX)].concat().into();
+            (FIFO, Operation::Put { key: key.into(), value, expiry_ms: None })
         };
-        let mut put = |key: Shared, value: Shared| {
-            operations.push((FIFO, Operation::Put { key, value, expiry_ms: None }));
-        };
-        for index in 0..self.draw.within(1..=6) {
-            let key = [&number.to_be_bytes()[..], &[index as u8]].concat();
-            put(key.into(), of_commit(&mut self.draw));
-            self.report.guests.rows += 1;
-        }
-        put(Shared::from(NEWEST), of_commit(&mut self.draw));
+        let count = self.draw.within(1..=6) as u8;
+        let new = (0..count).map(|index| put(&[&number[..], &[index]].concat(), &mut self.draw));
+        let mut operations: Vec<_> = new.collect();
+        self.report.guests.rows += u64::from(count);
         let rows: Vec<&Shared> = self.model.keys(FIFO).filter(|key| key[..] != NEWEST).collect();
         if !rows.is_empty() && self.draw.chance(1, 3) {
             let mut row = || rows[self.draw.index(rows.len())].clone();
@@ -81,6 +76,7 @@ impl Run {
                 operations.push((FIFO, Operation::DeleteRange { start, end }));
             }
         }
+        operations.push(put(&NEWEST, &mut self.draw));
         operations
     }
 
@@ -118,7 +114,8 @@ impl Run {
     }
 
     fn compare_guests_held(&self, draw: &mut Draw) -> Checked<(Seen, Option<Shared>)> {
-        let seen = self.database.compare_guests(&self.model, self.now(), draw)?;
+        let seen =
+            self.database.compare_guests(self.settings.guests, (&self.model, self.now()), draw)?;
         for held in &self.snapshots {
             self.compare_guests_of(held, draw)
                 .map_err(|violation| violation.during("guests in a snapshot"))?;

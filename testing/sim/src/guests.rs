@@ -19,7 +19,7 @@ pub const TTL: FamilyIndex = FamilyIndex(2);
 /// The names of both.
 pub const GUESTS: [(&str, FamilyIndex); 2] = [("guest-fifo", FIFO), ("guest-ttl", TTL)];
 
-/// The key of the FIFO family that each commit to it overwrites: the last one in order.
+/// The key of the FIFO family that each commit to it overwrites at its end: the last one in order.
 pub const NEWEST: [u8; 9] = [0xff; 9];
 
 /// When values leave the guests.
@@ -28,7 +28,8 @@ pub struct GuestSettings {
     /// The TTL of the TTL family.
     pub ttl: Duration,
     bytes_max: u64,
-    age_max: Option<Duration>,
+    /// The age from which values leave the FIFO family; with `None` they leave by its size alone.
+    pub age_max: Option<Duration>,
 }
 
 impl GuestSettings {

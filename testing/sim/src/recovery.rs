@@ -410,7 +410,8 @@ impl Recovery<'_> {
             let truth = Truth { model: self.model, family: *index, at };
             self.report.reads += compare_family(family, truth, self.draw, 60)?;
         }
-        self.report.reads += database.compare_guests(self.model, at, self.draw)?.reads;
+        let seen = database.compare_guests(self.settings.guests, (self.model, at), self.draw)?;
+        self.report.reads += seen.reads;
         Ok((standing, Times::new(wall_ms, &floors_ms, self.clock)))
     }
 
@@ -433,7 +434,8 @@ impl Recovery<'_> {
             }
             for (name, guest) in GUESTS {
                 let Some(found) = found.get(&guest) else { continue };
-                compare_guest_pairs(guest, found, &self.model.pairs(guest, at))
+                let guest_with = (guest, self.settings.guests);
+                compare_guest_pairs(guest_with, found, &self.model.pairs(guest, at))
                     .map_err(|violation| violation.during(name))?;
             }
             Ok(())

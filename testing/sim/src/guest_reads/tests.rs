@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::guests::FIFO;
+use std::time::Duration;
 
 fn row(commit: u64, value: &str) -> (Shared, Shared) {
     let number = commit.to_be_bytes();
@@ -12,8 +13,15 @@ fn newest(commit: u64) -> (Shared, Shared) {
     (Shared::from(NEWEST), row(commit, "newest").1)
 }
 
+/// Settings of a run; with `Some`, the FIFO family loses values by their age too.
+fn settings(age_max: Option<Duration>) -> GuestSettings {
+    let mut settings = GuestSettings::new(&mut Draw::new(1, 1));
+    settings.age_max = age_max;
+    settings
+}
+
 fn differs(found: Pairs, written: Pairs) -> bool {
-    compare_guest_pairs(FIFO, &found, &written).is_err()
+    compare_guest_pairs((FIFO, settings(Some(Duration::ZERO))), &found, &written).is_err()
 }
 
 #[test]
@@ -24,6 +32,9 @@ fn the_end_of_what_was_written_is_what_a_fifo_family_may_show() {
     }
     assert!(!differs(vec![row(4, "c"), newest(2)], vec![row(4, "c"), newest(2)]));
     assert!(!differs(vec![row(4, "c")], vec![row(4, "c"), newest(2)]));
+    let by_size = |found: &Pairs| compare_guest_pairs((FIFO, settings(None)), found, &written);
+    assert!(by_size(&written[3..].to_vec()).is_ok());
+    assert!(by_size(&Pairs::new()).is_err(), "the newest table never leaves by size");
 }
 
 #[test]
@@ -41,6 +52,6 @@ fn a_gap_an_old_version_and_what_was_never_written_are_noticed() {
 #[test]
 fn a_ttl_family_shows_exactly_what_the_model_has() {
     let written = vec![row(1, "a"), row(2, "b")];
-    assert!(compare_guest_pairs(TTL, &written, &written).is_ok());
-    assert!(compare_guest_pairs(TTL, &written[1..].to_vec(), &written).is_err());
+    assert!(compare_guest_pairs((TTL, settings(None)), &written, &written).is_ok());
+    assert!(compare_guest_pairs((TTL, settings(None)), &written[1..].to_vec(), &written).is_err());
 }
