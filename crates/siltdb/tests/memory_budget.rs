@@ -9,6 +9,7 @@
 use siltdb::{Compression, Cursor, Db, FamilyOptions, Options, Read, WriteBatch};
 use std::{
     env, fs,
+    panic::{self, AssertUnwindSafe},
     process::Command,
     sync::atomic::{AtomicU64, Ordering},
     thread,
@@ -233,9 +234,11 @@ fn run_workload(case: &str) {
             }
             parts
         });
-        run(&db, budget);
+        // A workload that panics ends the sampling too.
+        let ran = panic::catch_unwind(AssertUnwindSafe(|| run(&db, budget)));
         is_over.store(1, Ordering::Relaxed);
         at_most = sampling.join().unwrap();
+        ran.unwrap_or_else(|payload| panic::resume_unwind(payload));
     });
     let peak = resident("VmHWM:");
     println!("MEMORY {before} {peak} {at_most}");
