@@ -17,7 +17,7 @@ use siltdb_base::{
 use siltdb_disk::{
     cache::{Cache, TableMemory},
     options::TableOptions,
-    table::{FoundEntry, Table, TableScan, TableWriter},
+    table::{FoundEntry, Table, TableLocation, TableScan, TableWriter},
     table_meta::TableMeta,
 };
 use std::{
@@ -139,12 +139,13 @@ impl Tables {
         let open = |(file, meta): &(Arc<Bytes>, TableMeta)| {
             let (file, length) = (Arc::clone(file) as Arc<dyn File>, meta.file_bytes);
             let path = Path::new("bench");
-            Table::open(file, path, 0, length, Some(meta), ReadIo::Read, &cache)
+            Table::open(TableLocation::new(file, path, 0, length), Some(meta), ReadIo::Read, &cache)
                 .expect("just written")
         };
         let pass = |(file, meta): &(Arc<Bytes>, TableMeta)| {
             let (file, length) = (Arc::clone(file) as Arc<dyn File>, meta.file_bytes);
-            TableScan::open(file, Path::new("bench"), 0, length, meta).expect("just written")
+            TableScan::open(TableLocation::new(file, Path::new("bench"), 0, length), meta)
+                .expect("just written")
         };
         let tables = written.iter().map(open).collect();
         Self { tables, passing: written.iter().map(pass).collect(), cache }

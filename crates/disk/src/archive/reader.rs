@@ -10,7 +10,7 @@ use crate::{
             decode_header,
         },
     },
-    table::TableScan,
+    table::{TableLocation, TableScan},
 };
 use siltdb_base::{
     checksum::crc32c_append,
@@ -85,7 +85,10 @@ impl ArchiveFile {
     /// fails with.
     pub fn open_table(&self, table: &ArchivedTable) -> Result<Arc<TableScan>> {
         let ArchivedTable { offset, meta } = table;
-        TableScan::open(self.file.clone(), &self.path, *offset, meta.file_bytes, meta)
+        TableScan::open(
+            TableLocation::new(self.file.clone(), &self.path, *offset, meta.file_bytes),
+            meta,
+        )
     }
 
     /// Reads everything twice: once for the checksum of the file, and once for each block of each

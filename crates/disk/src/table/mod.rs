@@ -32,6 +32,7 @@ pub use format::properties::{ExternalTable, Properties, ReplacedTable, TableOrig
 pub use format::sealed::SealedBlock;
 pub use read::lookup::FoundEntry;
 pub use read::reader::Table;
+pub use read::source::TableLocation;
 pub use read::table_filter::TableFilter;
 pub use scan::salvage::{
     LostEntries, LostList, SalvageCursor, TablePlace, TableSalvage, find_tables, table_origin,

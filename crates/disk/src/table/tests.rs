@@ -180,8 +180,15 @@ fn open_by(
     let (file, path) = (Arc::new(Bytes(bytes.to_vec())), Path::new("t.table"));
     let length = bytes.len() as u64;
     match HOLD.get() {
-        IndexHold::Whole => Table::open(file, path, 0, length, expected, read_io, cache),
-        IndexHold::Frames => Table::open_by_frames(file, path, 0, length, expected, read_io, cache),
+        IndexHold::Whole => {
+            Table::open(TableLocation::new(file, path, 0, length), expected, read_io, cache)
+        }
+        IndexHold::Frames => Table::open_by_frames(
+            TableLocation::new(file, path, 0, length),
+            expected,
+            read_io,
+            cache,
+        ),
     }
 }
 

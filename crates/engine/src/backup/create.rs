@@ -27,7 +27,7 @@ use siltdb_disk::{
     },
     edit::TableReference,
     fields::UnknownFields,
-    table::TableScan,
+    table::{TableLocation, TableScan},
     table_meta::TableMeta,
 };
 use siltdb_tree::files::open_files::OpenFiles;
@@ -416,7 +416,7 @@ pub fn verify_tables(fs: &dyn Fs, name: &Path, tables: &[&TableReference]) -> Re
     let file = fs.open(name)?;
     for table in tables {
         let TableReference { offset, length, meta, .. } = table;
-        TableScan::open(file.clone(), &path, *offset, *length, meta)
+        TableScan::open(TableLocation::new(file.clone(), &path, *offset, *length), meta)
             .and_then(|scan| scan.verify(&mut |_, _, _| Ok(())))
             .map_err(|error| error.or_file(&path))?;
     }

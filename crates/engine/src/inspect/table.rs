@@ -20,7 +20,10 @@ use siltdb_disk::{
     filter_keys::FilterKeys,
     frame::{Frame, FrameKind, FramePlace},
     options::Compression,
-    table::{BlockInfo, Contents, FOOTER_BYTES, Footer, Properties, SealedBlock, TableScan},
+    table::{
+        BlockInfo, Contents, FOOTER_BYTES, Footer, Properties, SealedBlock, TableLocation,
+        TableScan,
+    },
 };
 use siltdb_tree::options::TreeOptions;
 use std::{path::Path, sync::Arc};
@@ -165,7 +168,10 @@ fn report_table(bytes: &TableBytes<'_>, detail: Detail, on_line: OnLine<'_>) -> 
         return Ok(());
     }
     let (file, length) = (Arc::clone(bytes.file), footer.table_bytes);
-    let table = TableScan::open(file, bytes.path, bytes.offset, length, &properties.meta)?;
+    let table = TableScan::open(
+        TableLocation::new(file, bytes.path, bytes.offset, length),
+        &properties.meta,
+    )?;
     let mut blocks = table.blocks()?;
     while let Some(info) = blocks.block() {
         on_line(block_line(blocks.number(), &info))?;

@@ -21,7 +21,7 @@ use siltdb_base::{
 use siltdb_disk::{
     cache::Cache,
     edit::{TableReference, tier::Tier},
-    table::{FoundEntry, Table, TableFilter, TableScan},
+    table::{FoundEntry, Table, TableFilter, TableLocation, TableScan},
     table_meta::{KeySpan, TableMeta},
 };
 use std::{
@@ -262,10 +262,12 @@ impl SharedFile {
             return Ok(table);
         }
         let table = Table::open(
-            self.open(files)?.clone(),
-            &files.path(self.number),
-            reference.offset,
-            reference.length,
+            TableLocation::new(
+                self.open(files)?.clone(),
+                &files.path(self.number),
+                reference.offset,
+                reference.length,
+            ),
             Some(&reference.meta),
             files.read_io,
             &files.cache,
@@ -289,7 +291,11 @@ impl SharedFile {
             return table.filter().cloned();
         }
         let file = self.open(files)?.clone();
-        TableFilter::read(file, &path, reference.offset, reference.length, meta, &files.cache)
+        TableFilter::read(
+            TableLocation::new(file, &path, reference.offset, reference.length),
+            meta,
+            &files.cache,
+        )
     }
 }
 
@@ -415,7 +421,7 @@ impl OpenReference {
         let TableReference { offset, length, meta, .. } = &self.reference;
         let file = self.file.open(&self.files)?.clone();
         let path = self.files.path(self.reference.file);
-        TableScan::open(file, &path, *offset, *length, meta)
+        TableScan::open(TableLocation::new(file, &path, *offset, *length), meta)
     }
 
     /// The file of the table as it lies in its tier, to be copied.

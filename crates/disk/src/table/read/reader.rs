@@ -9,7 +9,9 @@ use crate::table::format::node::NodeView;
 use crate::table::read::contents::{IndexHold, TableContents, TableIndex};
 use crate::table::read::mapped::Mapped;
 use crate::table::read::readahead::Readahead;
-use crate::table::read::source::{TableDictionary, TableSource, check_block, with_scratch};
+use crate::table::read::source::{
+    TableDictionary, TableLocation, TableSource, check_block, with_scratch,
+};
 use crate::table::read::table_filter::TableFilter;
 use crate::table::read::tree::{NodeHold, TreeIndex, TreeNode};
 use crate::{
@@ -22,16 +24,13 @@ use crate::{
 use siltdb_base::{
     budget::Part,
     error::Result,
-    fs::{File, ReadIo},
+    fs::ReadIo,
     id::SequenceNumber,
     memory::region::{Buffer, Margins},
     sync::lock,
     tombstone::Fragments,
 };
-use std::{
-    path::Path,
-    sync::{Arc, Mutex, OnceLock},
-};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// An open table.
 ///
@@ -78,7 +77,7 @@ pub(in crate::table) struct BlockSite<'a> {
 }
 
 impl Table {
-    /// Opens the table that takes `length` bytes at `offset` of `file`, which lies at `path`.
+    /// Opens a table.
     ///
     /// Footer, properties, index and range tombstones are read and verified, and compared with what
     /// is `expected`, if anything is. Of the index of a B+tree table that is the root. The filter
@@ -90,16 +89,12 @@ impl Table {
     /// Corruption, if the table is damaged, or another one than expected; `Unsupported`, if a newer
     /// version wrote it; what reading fails with.
     pub fn open(
-        file: Arc<dyn File>,
-        path: &Path,
-        offset: u64,
-        length: u64,
+        location: TableLocation<'_>,
         expected: Option<&TableMeta>,
         read_io: ReadIo,
         cache: &Arc<Cache>,
     ) -> Result<Arc<Self>> {
-        let source = TableSource::new(file, path, offset, length, expected)?;
-        Self::open_at(source, expected, read_io, IndexHold::Whole, cache)
+        Self::open_holding(location, expected, read_io, IndexHold::Whole, cache)
     }
 
     /// As [`Table::open`], for a block table whose index there is no memory for. The index stays in
@@ -109,25 +104,22 @@ impl Table {
     /// # Errors
     /// As [`Table::open`].
     pub fn open_by_frames(
-        file: Arc<dyn File>,
-        path: &Path,
-        offset: u64,
-        length: u64,
+        location: TableLocation<'_>,
         expected: Option<&TableMeta>,
         read_io: ReadIo,
         cache: &Arc<Cache>,
     ) -> Result<Arc<Self>> {
-        let source = TableSource::new(file, path, offset, length, expected)?;
-        Self::open_at(source, expected, read_io, IndexHold::Frames, cache)
+        Self::open_holding(location, expected, read_io, IndexHold::Frames, cache)
     }
 
-    fn open_at(
-        mut source: TableSource,
+    fn open_holding(
+        location: TableLocation<'_>,
         expected: Option<&TableMeta>,
         read_io: ReadIo,
         hold: IndexHold,
         cache: &Arc<Cache>,
     ) -> Result<Arc<Self>> {
+        let mut source = TableSource::new(location, expected)?;
         let properties = source.read_properties(expected)?;
         source.dictionary = TableDictionary::of(&properties, Some(cache.budget()));
         let mapping = match read_io {

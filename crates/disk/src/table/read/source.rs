@@ -35,6 +35,23 @@ use std::{
 /// Working memory that a thread keeps between reads, in bytes.
 const SCRATCH_BYTES_MAX: usize = 1 << 20;
 
+/// Where a table lies: a part of a file.
+#[derive(Debug)]
+pub struct TableLocation<'a> {
+    file: Arc<dyn File>,
+    path: &'a Path,
+    offset: u64,
+    length: u64,
+}
+
+impl<'a> TableLocation<'a> {
+    /// The `length` bytes at `offset` of `file`, which lies at `path`.
+    #[must_use]
+    pub fn new(file: Arc<dyn File>, path: &'a Path, offset: u64, length: u64) -> Self {
+        Self { file, path, offset, length }
+    }
+}
+
 /// Where the bytes of a table lie.
 #[derive(Clone, Debug)]
 pub struct TableSource {
@@ -105,15 +122,9 @@ pub fn with_scratch<R>(work: impl FnOnce(&mut Scratch) -> R) -> R {
 }
 
 impl TableSource {
-    /// The `length` bytes at `offset` of `file`, which lies at `path`: the table that is expected,
-    /// or whichever its footer names.
-    pub fn new(
-        file: Arc<dyn File>,
-        path: &Path,
-        offset: u64,
-        length: u64,
-        expected: Option<&TableMeta>,
-    ) -> Result<Self> {
+    /// The table that is expected, or whichever the footer names.
+    pub fn new(location: TableLocation<'_>, expected: Option<&TableMeta>) -> Result<Self> {
+        let TableLocation { file, path, offset, length } = location;
         let end = offset.checked_add(length);
         if length < FOOTER_BYTES as u64 || end.is_none_or(|end| end > file.len()) {
             return Err(Error::corruption("table does not fit its file")

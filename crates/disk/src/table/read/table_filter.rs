@@ -1,6 +1,6 @@
 //! The filter of a table: what of it is asked before all else, and without opening it.
 
-use crate::table::read::source::{FilterFrame, TableSource};
+use crate::table::read::source::{FilterFrame, TableLocation, TableSource};
 use crate::{
     cache::Cache,
     filter::Filter,
@@ -11,10 +11,9 @@ use siltdb_base::{
     budget::{Charge, Part},
     checksum::xxh3,
     error::Result,
-    fs::File,
     key::LookupKey,
 };
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
 /// The filter of a table, if it has one, in memory.
 ///
@@ -28,21 +27,13 @@ pub struct TableFilter {
 }
 
 impl TableFilter {
-    /// Reads the filter of the table that takes `length` bytes at `offset` of `file`, which lies at
-    /// `path`: footer, properties and filter, and nothing else.
+    /// Reads the filter of a table: footer, properties and filter, and nothing else.
     ///
     /// # Errors
     /// Corruption, if any of them is damaged, or the table is not the one that is `expected`.
     /// `Unsupported`, if a newer version wrote it. Errors of reading.
-    pub fn read(
-        file: Arc<dyn File>,
-        path: &Path,
-        offset: u64,
-        length: u64,
-        expected: &TableMeta,
-        cache: &Cache,
-    ) -> Result<Self> {
-        let source = TableSource::new(file, path, offset, length, Some(expected))?;
+    pub fn read(location: TableLocation<'_>, expected: &TableMeta, cache: &Cache) -> Result<Self> {
+        let source = TableSource::new(location, Some(expected))?;
         let properties = source.read_properties(Some(expected))?;
         let filter = source.read_filter(FilterFrame::of(&properties))?;
         Ok(Self::new(filter, properties.meta.filter_keys, cache))

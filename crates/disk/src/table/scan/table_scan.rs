@@ -7,7 +7,7 @@ use crate::options::Compression;
 use crate::table::format::block_info::BlockInfo;
 use crate::table::format::properties::{ExternalTable, Properties, TableOrigin};
 use crate::table::format::sealed::SealedBlock;
-use crate::table::read::source::{TableDictionary, TableSource};
+use crate::table::read::source::{TableDictionary, TableLocation, TableSource};
 use crate::table_meta::TableMeta;
 use siltdb_base::{error::Result, fs::File, tombstone::Fragments};
 use std::{path::Path, sync::Arc};
@@ -24,7 +24,7 @@ pub struct TableScan {
 }
 
 impl TableScan {
-    /// Opens the table that takes `length` bytes at `offset` of `file`, which lies at `path`.
+    /// Opens a table.
     ///
     /// Footer, properties and range tombstones are read and verified, and compared with what is
     /// `expected`. Frames of the index are verified when a walk comes to them, data blocks when
@@ -33,14 +33,8 @@ impl TableScan {
     /// # Errors
     /// Corruption, if the table is damaged, or another one than expected; `Unsupported`, if a newer
     /// version wrote it; what reading fails with.
-    pub fn open(
-        file: Arc<dyn File>,
-        path: &Path,
-        offset: u64,
-        length: u64,
-        expected: &TableMeta,
-    ) -> Result<Arc<Self>> {
-        Self::read(TableSource::new(file, path, offset, length, Some(expected))?, Some(expected))
+    pub fn open(location: TableLocation<'_>, expected: &TableMeta) -> Result<Arc<Self>> {
+        Self::read(TableSource::new(location, Some(expected))?, Some(expected))
     }
 
     /// Opens the table that is all of `file`, which lies at `path`, whichever it is; otherwise as
@@ -50,7 +44,7 @@ impl TableScan {
     /// As [`TableScan::open`].
     pub fn open_file(file: Arc<dyn File>, path: &Path) -> Result<Arc<Self>> {
         let length = file.len();
-        Self::read(TableSource::new(file, path, 0, length, None)?, None)
+        Self::read(TableSource::new(TableLocation::new(file, path, 0, length), None)?, None)
     }
 
     /// The table at `source`.

@@ -27,10 +27,7 @@ pub(super) fn copied_blocks_read_as_if_they_had_been_written() {
         let meta = writer.finish().unwrap();
         let all: Vec<Owned> = std::iter::once(first).chain(entries).collect();
         let table = Table::open(
-            Arc::new(file),
-            Path::new("copy"),
-            offset,
-            meta.file_bytes,
+            TableLocation::new(Arc::new(file), Path::new("copy"), offset, meta.file_bytes),
             Some(&meta),
             ReadIo::Read,
             &new_cache(1 << 20),

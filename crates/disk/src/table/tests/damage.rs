@@ -76,7 +76,11 @@ fn read_all(
 /// The filter of a table that is not open.
 fn filter_alone(bytes: &[u8], expected: &TableMeta) -> Result<TableFilter> {
     let (file, path) = (Arc::new(Bytes(bytes.to_vec())), Path::new("t.table"));
-    TableFilter::read(file, path, 0, bytes.len() as u64, expected, &new_cache(0))
+    TableFilter::read(
+        TableLocation::new(file, path, 0, bytes.len() as u64),
+        expected,
+        &new_cache(0),
+    )
 }
 
 #[test]
@@ -222,7 +226,11 @@ fn an_index_frame_that_claims_900_mib_is_refused_before_it_is_decoded() {
     const CLAIM: u64 = 900 << 20;
     let (file, _, _, _) = victim(Compression::None);
     let length = file.0.len() as u64;
-    let source = TableSource::new(Arc::new(file.clone()), Path::new("t"), 0, length, None).unwrap();
+    let source = TableSource::new(
+        TableLocation::new(Arc::new(file.clone()), Path::new("t"), 0, length),
+        None,
+    )
+    .unwrap();
     let mut properties = source.read_properties(None).unwrap();
     let at = properties.index_offset();
     let mut bytes = file.0[..at as usize].to_vec();
@@ -338,7 +346,9 @@ impl Forgery {
         let [together, apart] = [IndexFrames::AllBlocks, IndexFrames::OneBlock].map(|frames| {
             let bytes = self.bytes(frames);
             let (file, length) = (Arc::new(Bytes(bytes.clone())), bytes.len() as u64);
-            let source = TableSource::new(file, Path::new("t"), 0, length, None).unwrap();
+            let source =
+                TableSource::new(TableLocation::new(file, Path::new("t"), 0, length), None)
+                    .unwrap();
             let meta = source.read_properties(None).unwrap().meta;
             look(&bytes, &TableScan::read(source, Some(&meta)).unwrap())
         });

@@ -28,7 +28,8 @@ fn read_on(fs: &MemFs, meta: &TableMeta, entries: &[Owned]) -> Result<()> {
     let file = fs.open(Path::new(PATH))?;
     let cache = new_cache(8_000);
     let (path, length) = (Path::new(PATH), meta.file_bytes);
-    let table = Table::open(file, path, 0, length, Some(meta), ReadIo::Read, &cache)?;
+    let table =
+        Table::open(TableLocation::new(file, path, 0, length), Some(meta), ReadIo::Read, &cache)?;
     verify(&table)?;
     for owned in entries.iter().step_by(7) {
         check_get(&table, entries, &owned.0, owned.1)?;

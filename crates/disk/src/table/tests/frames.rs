@@ -165,8 +165,13 @@ fn a_frame_that_goes_bad_after_the_opening_fails_what_needs_it_and_is_read_again
     let file = Arc::new(Turning { bytes, from, is_bad: false.into() });
     let path = Path::new("t.table");
     let shared = Arc::clone(&file);
-    let table =
-        Table::open_by_frames(shared, path, 0, length, Some(&meta), ReadIo::Read, &cache).unwrap();
+    let table = Table::open_by_frames(
+        TableLocation::new(shared, path, 0, length),
+        Some(&meta),
+        ReadIo::Read,
+        &cache,
+    )
+    .unwrap();
     let set_bad = |is_bad| file.is_bad.store(is_bad, std::sync::atomic::Ordering::Relaxed);
     let mut cursor = table.cursor();
     cursor.seek_to_first().unwrap();

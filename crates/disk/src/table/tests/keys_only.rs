@@ -52,7 +52,8 @@ fn counted(entries: &[Owned]) -> (Arc<Counted>, Arc<Table>) {
     let file = Arc::new(Counted { bytes, read: AtomicU64::new(0) });
     let (shared, length) = (Arc::clone(&file) as Arc<dyn File>, meta.file_bytes);
     let (path, cache) = (Path::new("t"), new_cache(0));
-    let table = Table::open(shared, path, 0, length, Some(&meta), ReadIo::Read, &cache);
+    let table =
+        Table::open(TableLocation::new(shared, path, 0, length), Some(&meta), ReadIo::Read, &cache);
     file.read.store(0, Ordering::Relaxed);
     (file, table.unwrap())
 }

@@ -119,7 +119,12 @@ fn jobs_read_past_the_mapping() {
         mapped[whole.block_info(0).bytes as usize..].fill(0xee);
         let (file, length) = (Arc::new(Rotten { file, mapped }), meta.file_bytes);
         let (path, cache) = (Path::new("t"), new_cache(1 << 20));
-        let open = Table::open(file, path, 0, length, Some(&meta), ReadIo::Map, &cache);
+        let open = Table::open(
+            TableLocation::new(file, path, 0, length),
+            Some(&meta),
+            ReadIo::Map,
+            &cache,
+        );
         let table = open.unwrap();
         check_get(&table, &entries, &entries[0].0, entries[0].1).unwrap();
         assert_eq!(cache.stats().insertions, 1);
@@ -173,7 +178,9 @@ pub(super) fn a_table_that_cannot_be_mapped_is_read() {
     let (file, meta) = written(Compression::None, &entries);
     let (file, length) = (Arc::new(Unmappable(file)), meta.file_bytes);
     let (path, cache) = (Path::new("t"), new_cache(1 << 20));
-    let table = Table::open(file, path, 0, length, Some(&meta), ReadIo::Map, &cache).unwrap();
+    let table =
+        Table::open(TableLocation::new(file, path, 0, length), Some(&meta), ReadIo::Map, &cache)
+            .unwrap();
     read_blocks(&table, &entries).unwrap();
     let whole_blocks = table.block_info(0).bytes as usize * table.block_count() / 2;
     assert!(cache.stats().bytes > whole_blocks, "what is read is kept whole");

@@ -411,7 +411,12 @@ pub(super) fn tables_share_a_file() {
     for (offset, meta, entries) in &tables {
         let open = |length: u64| {
             let (file, path) = (Arc::clone(&file), Path::new("t"));
-            Table::open(file, path, *offset, length, Some(meta), ReadIo::Map, &cache)
+            Table::open(
+                TableLocation::new(file, path, *offset, length),
+                Some(meta),
+                ReadIo::Map,
+                &cache,
+            )
         };
         let table = open(meta.file_bytes).unwrap();
         verify(&table).unwrap();

@@ -44,7 +44,13 @@ fn open_sick(file: &Arc<Sick>, meta: &TableMeta) -> Arc<Table> {
 
 fn open_sick_in(cache: &Arc<Cache>, file: &Arc<Sick>, meta: &TableMeta) -> Arc<Table> {
     let (file, length) = (Arc::clone(file) as Arc<dyn File>, meta.file_bytes);
-    Table::open(file, Path::new("sick"), 0, length, Some(meta), ReadIo::Read, cache).unwrap()
+    Table::open(
+        TableLocation::new(file, Path::new("sick"), 0, length),
+        Some(meta),
+        ReadIo::Read,
+        cache,
+    )
+    .unwrap()
 }
 
 #[test]

@@ -5,7 +5,7 @@ use siltdb_base::{error::Result, id::SequenceNumber, key::LookupKey};
 use siltdb_disk::{
     edit::TableReference,
     options::TableKind,
-    table::{FoundEntry, Table},
+    table::{FoundEntry, Table, TableLocation},
 };
 use std::sync::Arc;
 
@@ -70,8 +70,12 @@ impl OpenReference {
                 let opened = self.file.open(&self.files)?.clone();
                 let (path, read_io) = (self.files.path(file), self.files.read_io);
                 let (expected, cache) = (Some(meta), &self.files.cache);
-                let table =
-                    Table::open_by_frames(opened, &path, offset, length, expected, read_io, cache)?;
+                let table = Table::open_by_frames(
+                    TableLocation::new(opened, &path, offset, length),
+                    expected,
+                    read_io,
+                    cache,
+                )?;
                 Ok(self.by_frames.get_or_init(|| table))
             }
         }
