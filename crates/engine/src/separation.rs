@@ -213,10 +213,12 @@ pub fn write_stream(
     (key, bytes, expiry_ms): (&[u8], u64, Option<u64>),
     value: &mut dyn Read,
 ) -> Result<(BlobPointer, Separated)> {
-    let length = u32::try_from(bytes).ok().filter(|length| *length as usize <= VALUE_BYTES_MAX);
+    // A copy may put it back into an entry, behind its expiry.
+    let length_max = VALUE_BYTES_MAX - expiry_ms.map_or(0, |_| size_of::<u64>());
+    let length = u32::try_from(bytes).ok().filter(|length| *length as usize <= length_max);
     let length = length.ok_or_else(|| {
         let error = Error::invalid("value is too long");
-        error.with_mismatch(format_args!("at most {VALUE_BYTES_MAX}"), bytes)
+        error.with_mismatch(format_args!("at most {length_max}"), bytes)
     })?;
     let place = reserve(database, length, family.tree.options().blob_file_bytes)?;
     let (uid, start) = (place.file().uid(), place.offset + BLOB_HEADER_BYTES);

@@ -7,6 +7,8 @@ mod copies;
 mod crash;
 #[path = "blobs/damage.rs"]
 mod damage;
+#[path = "blobs/expiring.rs"]
+mod expiring;
 #[path = "blobs/reads.rs"]
 mod reads;
 #[path = "blobs/space.rs"]

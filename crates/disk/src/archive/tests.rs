@@ -15,7 +15,7 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{Fs, mem::MemFs},
     id::{SequenceNumber, TableUid},
-    key::EntryKind,
+    key::{EntryKind, split_expiring},
     limits::FAMILY_NAME_BYTES_MAX,
 };
 use std::{path::Path, sync::Arc};
@@ -28,9 +28,16 @@ type Put = (Vec<u8>, EntryKind, Vec<u8>);
 struct List<'a>(&'a [Put]);
 
 impl ArchiveSource for List<'_> {
-    fn put(&self) -> Option<ArchivedPut<'_>> {
-        let (key, kind, payload) = self.0.first()?;
-        Some(ArchivedPut { key, kind: *kind, payload })
+    fn put(&self) -> Result<Option<ArchivedPut<'_>>> {
+        let Some((key, kind, payload)) = self.0.first() else { return Ok(None) };
+        let (expiry_ms, value) = match kind {
+            EntryKind::PutExpiring => {
+                let (expiry_ms, value) = split_expiring(payload)?;
+                (Some(expiry_ms), value)
+            }
+            _ => (None, &payload[..]),
+        };
+        Ok(Some(ArchivedPut { key, value, expiry_ms }))
     }
 
     fn advance(&mut self) -> Result<()> {

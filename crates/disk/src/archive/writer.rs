@@ -29,16 +29,19 @@ const REPORT_BYTES: u64 = 64 << 10;
 pub struct ArchivedPut<'a> {
     /// The key.
     pub key: &'a [u8],
-    /// `Put` or `PutExpiring`.
-    pub kind: EntryKind,
-    /// The value, behind its expiry if it has one.
-    pub payload: &'a [u8],
+    /// The value.
+    pub value: &'a [u8],
+    /// When the value expires, in ms since 1970.
+    pub expiry_ms: Option<u64>,
 }
 
 /// The puts of one family, in the order of their keys, each key once.
 pub trait ArchiveSource {
     /// The put that the source stands on; `None` at the end.
-    fn put(&self) -> Option<ArchivedPut<'_>>;
+    ///
+    /// # Errors
+    /// Corruption.
+    fn put(&self) -> Result<Option<ArchivedPut<'_>>>;
 
     /// Goes to the next put.
     ///
@@ -121,7 +124,7 @@ impl ArchiveWriter {
         assert!(last.is_none_or(|last| last.name < facts.name), "families out of order");
         let mut report = Report { told: self.file.len(), on_bytes };
         let mut tables = Vec::new();
-        while source.put().is_some() {
+        while source.put()?.is_some() {
             let offset = self.file.len();
             let table = TableWriter::new(&mut self.file, &facts.table, uids())
                 .with_created_ms(self.directory.created_ms);
@@ -163,7 +166,8 @@ fn fill(
     table_bytes: u64,
     (offset, report): (u64, &mut Report<'_>),
 ) -> Result<TableMeta> {
-    while let Some(ArchivedPut { key, kind, payload }) = source.put() {
+    let mut payload = Vec::new();
+    while let Some(ArchivedPut { key, value, expiry_ms }) = source.put()? {
         let bytes = table.estimated_bytes();
         if bytes >= table_bytes && !table.is_empty() {
             break;
@@ -171,7 +175,16 @@ fn fill(
         if offset + bytes >= report.told + REPORT_BYTES {
             report.reach(offset + bytes)?;
         }
-        table.add(Entry { key, sequence: ARCHIVE_SEQUENCE, kind, value: payload })?;
+        let (kind, value) = match expiry_ms {
+            None => (EntryKind::Put, value),
+            Some(expiry_ms) => {
+                payload.clear();
+                payload.extend_from_slice(&expiry_ms.to_le_bytes());
+                payload.extend_from_slice(value);
+                (EntryKind::PutExpiring, &payload[..])
+            }
+        };
+        table.add(Entry { key, sequence: ARCHIVE_SEQUENCE, kind, value })?;
         source.advance()?;
     }
     table.finish()

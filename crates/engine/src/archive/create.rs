@@ -200,9 +200,13 @@ struct FamilyPuts {
 }
 
 impl ArchiveSource for FamilyPuts {
-    fn put(&self) -> Option<ArchivedPut<'_>> {
-        let (key, kind, payload) = self.cursor.as_put()?;
-        Some(ArchivedPut { key, kind, payload })
+    fn put(&self) -> Result<Option<ArchivedPut<'_>>> {
+        let Some((key, value)) = self.cursor.entry() else { return Ok(None) };
+        let expiry_ms = match cfg!(seeded_fault = "archive_forgets_expiry") {
+            true => None,
+            false => self.cursor.expiry_ms()?,
+        };
+        Ok(Some(ArchivedPut { key, value, expiry_ms }))
     }
 
     fn advance(&mut self) -> Result<()> {

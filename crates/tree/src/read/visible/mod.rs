@@ -13,7 +13,6 @@ mod deleted_run;
 pub mod iter;
 mod skip;
 mod walk;
-mod as_put;
 
 #[cfg(test)]
 pub(crate) mod model;

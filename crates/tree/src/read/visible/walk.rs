@@ -26,13 +26,18 @@ enum Stand {
 }
 
 impl<C: EntryCursor> VisibleIter<C> {
-    /// When the value expires, if it does. Known after a movement forward; a value that operands
-    /// were applied to does not expire.
+    /// When the value expires, if it does. A value that operands were applied to does not expire.
+    ///
+    /// Each copy of values asks here: a separated value has its expiry in its pointer, not beside
+    /// it.
     ///
     /// # Errors
     /// Corruption, if the payload is not one of its kind.
+    ///
+    /// # Panics
+    /// If the last movement was backward.
     pub fn expiry_ms(&self) -> Result<Option<u64>> {
-        debug_assert!(self.direction == Direction::Forward, "asked after a movement backward");
+        assert_eq!(self.direction, Direction::Forward, "backward, an expiry is not known");
         match (self.key_place, self.merge.entry()) {
             (KeyPlace::Cursor, Some(entry)) => expiry_of(entry.kind, entry.value),
             _ => Ok(None),
