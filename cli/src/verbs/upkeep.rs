@@ -103,9 +103,15 @@ pub fn stats(session: &mut Session, arguments: &StatsArguments) -> Result<()> {
     };
     let codecs = codecs.iter().flat_map(codec_entries);
     let entries: Vec<(String, u64)> = stats.entries().into_iter().chain(codecs).collect();
-    let lines: Vec<_> =
-        entries.iter().map(|(name, number)| format!("{name:20} {number:>16}")).collect();
+    let identity = match name.is_given() {
+        false => session.db().identity().map(|id| id.to_string()),
+        true => None,
+    };
+    let first = identity.iter().map(|id| format!("identity {id:>28}"));
+    let numbers = entries.iter().map(|(name, number)| format!("{name:20} {number:>16}"));
+    let lines: Vec<_> = first.chain(numbers).collect();
     let object = entries.into_iter().map(|(name, value)| (name, Value::from(value)));
+    let object = object.chain(identity.map(|id| ("identity".to_owned(), Value::from(id))));
     session.output.result(&lines.join("\n"), &Value::Object(object.collect()))
 }
 

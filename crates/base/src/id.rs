@@ -43,6 +43,17 @@ id!(
     BlobUid(u64)
 );
 
+/// The random name of a database, and of its restored copies. Any other copy gets a new one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DatabaseId(pub u128);
+
+impl fmt::Display for DatabaseId {
+    /// 32 hexadecimal digits.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
 impl BranchId {
     /// `main`: the families of the database itself.
     pub const MAIN: Self = Self(0);

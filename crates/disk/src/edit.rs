@@ -37,9 +37,12 @@
 //!  18  FamiliesLogged | segment | offset |
 //!  19  RetentionFloor | sequence + 1; 0: there is none |
 //!  20  ColdDirectory  | id u64 le | path |
+//!  21  Identity       | id u128 le |
+//!  22  BackedUp       | directory u64 le | mark u64 le |
 //! ```
 
 pub mod current;
+pub mod identity;
 pub mod tier;
 mod reference;
 
@@ -47,7 +50,7 @@ pub use reference::TableReference;
 
 use crate::{
     branch_record::BranchChange,
-    edit::{reference::sequence, tier::ColdPlace},
+    edit::{identity::BackupMark, reference::sequence, tier::ColdPlace},
     fields::{FieldList, OPTIONAL, StoredField, read_fields},
     log::record::{LogPosition, SEGMENT_BYTES_MAX, SEGMENT_ID_MAX},
     prepared::PreparedBatch,
@@ -56,7 +59,7 @@ use siltdb_base::{
     clock::StoredTime,
     codec::{ByteReader, put_bytes, put_varint},
     error::{Error, ErrorKind, Result},
-    id::{BlobUid, FamilyId, FileNumber, SegmentId, SequenceNumber},
+    id::{BlobUid, DatabaseId, FamilyId, FileNumber, SegmentId, SequenceNumber},
     limits::{FAMILY_NAME_BYTES_MAX, FILE_NUMBER_MAX, FILES_BETWEEN_EDITS_MAX, LEVELS},
 };
 use std::sync::Arc;
@@ -204,6 +207,10 @@ pub enum Change {
     Branch(BranchChange),
     /// This is the cold directory, whether or not a table lies there.
     ColdDirectory(ColdPlace),
+    /// The identity of the database.
+    Identity(DatabaseId),
+    /// A backup of what is here went to a directory of backups.
+    BackedUp(BackupMark),
     /// A prepared transaction waits for its decision.
     Prepared {
         /// The sequence number of its Prepare record, which the log need not have any more.
@@ -248,6 +255,8 @@ impl Change {
             Self::FamiliesLogged { .. } => 18,
             Self::RetentionFloor(_) => 19,
             Self::ColdDirectory(_) => 20,
+            Self::Identity(_) => 21,
+            Self::BackedUp(_) => 22,
             Self::Unknown { tag, .. } => *tag,
         }
     }
@@ -262,7 +271,6 @@ impl Change {
                 put_bytes(out, name.as_bytes());
                 put_bytes(out, options);
             }
-            Self::DropFamily { id } => put_numbers(out, &[u64::from(id.0)]),
             Self::RenameFamily { id, name } => {
                 put_numbers(out, &[u64::from(id.0)]);
                 put_bytes(out, name.as_bytes());
@@ -286,7 +294,7 @@ impl Change {
                 put_numbers(out, &[position.segment.0, position.offset, next.0, *bytes]);
             }
             Self::NextFile(file) => put_numbers(out, &[file.0]),
-            Self::NextFamily(family) => put_numbers(out, &[u64::from(family.0)]),
+            Self::DropFamily { id } | Self::NextFamily(id) => put_numbers(out, &[u64::from(id.0)]),
             Self::LastSequence(sequence) => put_numbers(out, &[sequence.0]),
             Self::LogSynced { position, slot } => {
                 put_numbers(out, &[position.segment.0, position.offset, *slot]);
@@ -307,6 +315,8 @@ impl Change {
             }
             Self::Branch(change) => change.encode(out),
             Self::ColdDirectory(place) => place.encode(out),
+            Self::Identity(id) => out.extend_from_slice(&id.0.to_le_bytes()),
+            Self::BackedUp(mark) => mark.encode(out),
             Self::Prepared { number, transaction } => {
                 put_numbers(out, &[number.0]);
                 out.push(UNDECIDED);
@@ -365,6 +375,8 @@ impl Change {
             18 => Self::FamiliesLogged { position: position(reader)? },
             19 => Self::RetentionFloor(retention_floor(reader)?),
             20 => Self::ColdDirectory(ColdPlace::decode(reader)?),
+            21 => Self::Identity(identity::decode(reader)?),
+            22 => Self::BackedUp(BackupMark::decode(reader)?),
             0 => return Err(Error::corruption("no change in the manifest has the tag 0")),
             _ if tag & OPTIONAL == 0 => return Err(CHANGES.unsupported(tag)),
             _ => return Ok(Self::Unknown { tag, value: value.to_vec() }),

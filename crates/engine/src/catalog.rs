@@ -4,6 +4,7 @@ pub mod chunked;
 pub mod branches;
 pub mod family;
 pub mod id_allocator;
+pub mod log_state;
 pub mod manifest;
 
 use crate::catalog::{family::Families, id_allocator::IdAllocator, manifest::Manifest};

@@ -5,7 +5,8 @@
 use crate::{
     blobs::{Blobs, KnownBlobs},
     catalog::family::{Families, FamilyData},
-    catalog::manifest::{LogState, read_current, read_manifest},
+    catalog::log_state::LogState,
+    catalog::manifest::{read_current, read_manifest},
     check_report::{CheckProgress, CheckReport},
     database::{Database, Waiting},
     install::{ManifestReplay, Target},

@@ -17,6 +17,7 @@ use crate::{
     database::Database,
     jobs::flush::flush_all,
     log_sync::sync_to,
+    open::identity::separate,
     staging::{begin_manifest, check_free, check_outside_databases, fill_directory},
 };
 use siltdb_base::{
@@ -106,7 +107,8 @@ pub fn checkpoint(
         flush_all(database)?;
     }
     fill_directory(fs, dir, |target| {
-        let (contents, checkpoint) = write(database, &**target, request, &mut copying)?;
+        let (mut contents, checkpoint) = write(database, &**target, request, &mut copying)?;
+        separate(&mut contents.state, database);
         let random = database.catalog.ids.random();
         begin_manifest(target, (contents.manifest, &contents.state), random)?;
         Ok(checkpoint)

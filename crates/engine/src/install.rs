@@ -363,6 +363,8 @@ fn check_known(change: &Change) -> Result<()> {
         | Change::RetentionFloor(_)
         | Change::Branch(_)
         | Change::ColdDirectory(_)
+        | Change::Identity(_)
+        | Change::BackedUp(_)
         | Change::Prepared { .. }
         | Change::PreparedDecided { .. }
         | Change::BlobFile { .. }

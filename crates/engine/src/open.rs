@@ -5,6 +5,7 @@ pub mod directory;
 pub mod cold;
 pub mod lost_edits;
 pub mod replay;
+pub mod identity;
 pub mod blob_loss;
 mod retained;
 pub mod manifest_watch;

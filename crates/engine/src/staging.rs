@@ -9,8 +9,7 @@
 //!    removed: an earlier removal could outlast the new name.
 
 use crate::{
-    catalog::manifest::{LogState, Manifest},
-    open::directory::sync_ancestors,
+    catalog::log_state::LogState, catalog::manifest::Manifest, open::directory::sync_ancestors,
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},

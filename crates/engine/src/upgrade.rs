@@ -2,7 +2,10 @@
 //!
 //! There is one version so far. Any other is refused, so there is nothing to upgrade yet.
 
-use crate::catalog::manifest::{LogState, read_current, read_manifest};
+use crate::catalog::{
+    log_state::LogState,
+    manifest::{read_current, read_manifest},
+};
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{Fs, LockKind},

@@ -5,10 +5,11 @@ use crate::{
     family::Family,
     key_range::{KeyRange, read_range},
 };
-use siltdb_base::{cancel::CancelToken, error::Result};
+use siltdb_base::{cancel::CancelToken, error::Result, id::DatabaseId};
 use siltdb_engine::{
     check_report::CheckProgress,
     jobs::request::{CompactControl, CompactProgress},
+    open::identity::identity,
     pause::BackgroundPause,
     scrub::ScrubRequest,
     scrub_report::ScrubReport,
@@ -92,6 +93,25 @@ impl ScrubOptions {
 }
 
 impl Db {
+    /// Returns the random 128-bit identity of the database, which its `Display` writes in 32
+    /// hexadecimal digits. A move, a plain copy of the directory and a [restore](Db::backup) keep
+    /// it. A checkpoint, an import into a new database and a salvaged database have new ones.
+    /// `None` for a database of an older version that was only read since.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = |name: &str| dir.path().join(name);
+    /// # use siltdb::Db;
+    /// let db = Db::open(path("data"))?;
+    /// db.checkpoint(path("copy"))?;
+    /// assert_ne!(Db::open(path("copy"))?.identity(), db.identity());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn identity(&self) -> Option<DatabaseId> {
+        identity(self.engine())
+    }
+
     /// Reads and verifies what lies on disk, while the database is in use: every table as
     /// [`Db::check`] does, the manifest, and the log up to its present end. It reads past the block
     /// cache, at the rate of `options`, and changes nothing.

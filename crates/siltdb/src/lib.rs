@@ -191,7 +191,7 @@ pub use read_options::ReadOptions;
 pub use siltdb_base::{
     cancel::CancelToken,
     error::{Error, ErrorKind, Result},
-    id::FamilyId,
+    id::{DatabaseId, FamilyId},
     limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX},
     slice::Slice,
 };

@@ -5,7 +5,7 @@
 use crate::random::Random;
 use siltdb_base::{
     error::{Error, Result},
-    id::{FamilyId, FileNumber, TableUid},
+    id::{DatabaseId, FamilyId, FileNumber, TableUid},
     limits::FILES_BETWEEN_EDITS_MAX,
     sync::lock,
 };
@@ -80,6 +80,13 @@ impl IdAllocator {
     #[must_use]
     pub fn table_uid(&self) -> TableUid {
         TableUid(lock(&self.random).next_u64())
+    }
+
+    /// A random identity for a database.
+    #[must_use]
+    pub fn database_id(&self) -> DatabaseId {
+        let mut random = lock(&self.random);
+        DatabaseId(u128::from(random.next_u64()) << 64 | u128::from(random.next_u64()))
     }
 
     /// A random number.

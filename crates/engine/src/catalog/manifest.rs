@@ -16,29 +16,26 @@
 //! 5. The directory is synced: from here on the new manifest counts.
 //! 6. The old manifest is removed.
 
+use crate::catalog::log_state::LogState;
 use siltdb_base::{
-    clock::StoredTime,
     error::{Error, ErrorKind, Result},
     fs::{File, Fs, LogFile, LogFileOptions, LogIo},
-    id::{BlobUid, FileNumber, SegmentId, SequenceNumber},
+    id::{FileNumber, SegmentId, SequenceNumber},
 };
 use siltdb_disk::{
     edit::{
         Change, Edit,
         current::{CURRENT_BYTES_MAX, CurrentFile},
-        tier::ColdPlace,
     },
     file_name::FileName,
     log::{
         fill::{fill_record, fill_segment_header},
         record::{LogPosition, RecordHeader, RecordKind, Synced, record_bytes},
-        recover::{KnownCut, RecoveryMode, RecoveryOptions, SegmentFile, recover},
+        recover::{RecoveryMode, RecoveryOptions, SegmentFile, recover},
         segment::{SEGMENT_HEADER_BYTES, SegmentHeader, next_segment},
     },
-    prepared::PreparedBatch,
 };
 use std::{
-    collections::BTreeMap,
     ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
@@ -100,109 +97,6 @@ pub struct Owed {
     pub changes: Vec<Change>,
     /// Files that no version needs once the manifest has the changes.
     pub files: Vec<FileNumber>,
-}
-
-/// What a manifest records of the format, the log and the sequence numbers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LogState {
-    /// The features in use, one bit each.
-    pub features: u64,
-    /// The first segment that recovery needs.
-    pub first: SegmentId,
-    /// The cuts that recoveries made in the log.
-    pub cuts: Vec<KnownCut>,
-    /// The last sequence number that the manifest knows; the log may have later ones.
-    pub last_sequence: SequenceNumber,
-    /// Everything before this position is durable.
-    pub synced: LogPosition,
-    /// The slot of the file with the segment of that position; 0: not known.
-    pub synced_slot: u64,
-    /// The time that decided expiry.
-    pub time: StoredTime,
-    /// The manifest has the changes of families of all records before this position.
-    pub families: LogPosition,
-    /// The retention floor: from there on every version is kept.
-    pub retention_floor: Option<SequenceNumber>,
-    /// The cold directory, if there is one.
-    pub cold: Option<ColdPlace>,
-    /// Prepared transactions by number; the log may have decisions about them.
-    pub prepared: BTreeMap<SequenceNumber, Arc<PreparedBatch>>,
-    /// The blob files.
-    pub blob_files: BTreeMap<FileNumber, BlobUid>,
-}
-
-impl LogState {
-    /// Applies the parts of an edit that concern this state.
-    pub fn note(&mut self, edit: &Edit) {
-        for change in &edit.changes {
-            match change {
-                Change::Format { features, .. } => self.features |= features,
-                Change::LogStart { segment } => self.first = self.first.max(*segment),
-                Change::LogCut { position, next, .. } => {
-                    // The durable records behind the cut are gone, and recovery has accepted that.
-                    self.synced = self.synced.min(*position);
-                    self.cuts.push(KnownCut { at: *position, next: *next });
-                }
-                Change::LastSequence(last) => self.last_sequence = self.last_sequence.max(*last),
-                Change::LogSynced { position, slot } if *position > self.synced => {
-                    (self.synced, self.synced_slot) = (*position, *slot);
-                }
-                Change::LatestTime(time) => {
-                    let latest_ms = self.time.latest_ms.max(time.latest_ms);
-                    self.time = StoredTime { latest_ms, ..*time };
-                }
-                Change::FamiliesLogged { position } => {
-                    self.families = self.families.max(*position);
-                }
-                Change::RetentionFloor(floor) => self.retention_floor = *floor,
-                Change::ColdDirectory(place) => self.cold = Some(place.clone()),
-                Change::Prepared { number, transaction } => {
-                    self.prepared.insert(*number, Arc::clone(transaction));
-                }
-                Change::PreparedDecided { number } => {
-                    self.prepared.remove(number);
-                }
-                Change::BlobFile { file, uid } => {
-                    self.blob_files.insert(*file, *uid);
-                }
-                Change::BlobFileRemoved { file } => {
-                    self.blob_files.remove(file);
-                }
-                _ => {}
-            }
-        }
-        let first = self.first;
-        self.cuts.retain(|cut| cut.next > first);
-    }
-
-    /// The changes that record this state.
-    pub fn changes(&self) -> impl Iterator<Item = Change> + '_ {
-        let cuts = self.cuts.iter().map(|cut| Change::LogCut {
-            position: cut.at,
-            next: cut.next,
-            bytes: 0,
-        });
-        let last = Change::LastSequence(self.last_sequence);
-        let start = Change::LogStart { segment: self.first };
-        let synced = Change::LogSynced { position: self.synced, slot: self.synced_slot };
-        // Left out for a database in which no commit has changed families.
-        let families = (self.families > LogPosition::ZERO)
-            .then_some(Change::FamiliesLogged { position: self.families });
-        let floor = self.retention_floor.map(|floor| Change::RetentionFloor(Some(floor)));
-        let cold = self.cold.clone().map(Change::ColdDirectory);
-        let prepared = self.prepared.iter().map(|(number, transaction)| Change::Prepared {
-            number: *number,
-            transaction: Arc::clone(transaction),
-        });
-        let blob_files = self.blob_files.iter();
-        let blob_files = blob_files.map(|(file, uid)| Change::BlobFile { file: *file, uid: *uid });
-        cuts.chain([start, last, synced, Change::LatestTime(self.time)])
-            .chain(families)
-            .chain(floor)
-            .chain(cold)
-            .chain(prepared)
-            .chain(blob_files)
-    }
 }
 
 #[derive(Debug)]

@@ -5,7 +5,8 @@
 use crate::{
     blobs::Blobs,
     catalog::family::{Families, FamilyMap},
-    catalog::manifest::{LogState, ManifestEnd, read_edits},
+    catalog::log_state::LogState,
+    catalog::manifest::{ManifestEnd, read_edits},
     install::{ManifestReplay, Target},
 };
 use siltdb_base::{

@@ -5,7 +5,8 @@
 
 use crate::{
     blobs::{Blobs, KnownBlobs},
-    catalog::manifest::{LogState, ManifestEnd, read_edits},
+    catalog::log_state::LogState,
+    catalog::manifest::{ManifestEnd, read_edits},
     feed::{FeedItem, item, not_retained, unlogged},
     follow::{
         doubts::Doubts,

@@ -12,7 +12,7 @@
 //! A record is tied to its segment, its offset and its sequence number. So the bytes of a file that
 //! was recycled meanwhile are no records, and a record that is being filled is none yet.
 
-use crate::{catalog::manifest::LogState, open::directory::own_file};
+use crate::{catalog::log_state::LogState, open::directory::own_file};
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{File, Fs},

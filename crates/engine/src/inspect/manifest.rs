@@ -11,7 +11,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     branch_record::{BranchChange, BranchFamily},
-    edit::{Change, Edit, TableReference, tier::Tier},
+    edit::{Change, Edit, TableReference, identity::BackupMark, tier::Tier},
     fields::UnknownFields,
     file_name::FileName,
     log::{
@@ -152,6 +152,8 @@ pub(super) fn change_line(change: &Change) -> Line {
         Change::ColdDirectory(place) => line("cold-directory")
             .with("id", format_args!("{:016x}", place.id))
             .with_bytes("path", place.path.as_bytes()),
+        Change::Identity(id) => line("identity").with("id", id),
+        Change::BackedUp(mark) => mark_line(*mark),
         Change::BlobFile { file, uid } => line("blob-file")
             .with("file", FileName::Blob(*file))
             .with("uid", format_args!("{:016x}", uid.0)),
@@ -171,6 +173,13 @@ pub(super) fn change_line(change: &Change) -> Line {
         // Changes that later versions may add.
         other => line("other").with("change", format_args!("{other:?}")),
     }
+}
+
+fn mark_line(BackupMark { directory, mark }: BackupMark) -> Line {
+    Line::new("change")
+        .with("kind", "backed-up")
+        .with("directory", format_args!("{directory:016x}"))
+        .with("mark", format_args!("{mark:016x}"))
 }
 
 fn branch_line(change: &BranchChange) -> Line {

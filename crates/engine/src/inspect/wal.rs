@@ -7,7 +7,10 @@ use super::{
     line::{Detail, Line, OnLine, locate},
     manifest::{change_line, with_prepared},
 };
-use crate::catalog::manifest::{LogState, read_current, read_manifest};
+use crate::catalog::{
+    log_state::LogState,
+    manifest::{read_current, read_manifest},
+};
 use siltdb_base::{
     error::Result,
     fs::{DirEntry, File, Fs, Metadata},

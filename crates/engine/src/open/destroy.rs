@@ -4,7 +4,8 @@
 //! partly removed by a crash is still one and can be removed again.
 
 use crate::{
-    catalog::manifest::{LogState, read_current, read_manifest},
+    catalog::log_state::LogState,
+    catalog::manifest::{read_current, read_manifest},
     database::Database,
     open::cold::{ColdContents, ColdLocking, find_cold, remove_cold},
     open::directory::{lock_directory, no_database, own_file},

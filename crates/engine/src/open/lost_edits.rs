@@ -4,7 +4,7 @@
 //! This module reads headers and properties only; its callers find the files. An edit lost after
 //! the last such file cannot be told from one that a crash kept from becoming durable.
 
-use crate::catalog::manifest::{LogState, RECOVER_HINT};
+use crate::catalog::{log_state::LogState, manifest::RECOVER_HINT};
 use siltdb_base::{
     error::{Error, Result},
     fs::Fs,

@@ -10,7 +10,8 @@
 //!    without a decision take their locks again.
 //! 4. What was replayed is synced. A cut is recorded, as are families that commits have created and
 //!    dropped. So the next recovery shows the same state as this one.
-//! 5. A default family without a merge operator gets the one given at open.
+//! 5. A database without an identity gets one. A default family without a merge operator gets the
+//!    one given at open.
 //! 6. A new cold directory is named by the manifest, and gets its id.
 //! 7. Files without references are removed.
 
@@ -19,7 +20,8 @@ use crate::{
     catalog::Catalog,
     catalog::family::{DEFAULT_FAMILY, Families},
     catalog::id_allocator::IdAllocator,
-    catalog::manifest::{LogState, Manifest, ManifestEnd, read_current, read_manifest},
+    catalog::log_state::LogState,
+    catalog::manifest::{Manifest, ManifestEnd, read_current, read_manifest},
     database::{Database, Parts, Waiting},
     family_options::other_key_order,
     install::{self, ManifestReplay, Target},
@@ -36,6 +38,7 @@ use crate::{
     open::directory::{
         LockFile, check_contents, lock_directory, open_directory, own_file, remove_lone_lock,
     },
+    open::identity::{give_identity, new_identity},
     open::lost_edits::{check_log_begin, check_unnamed_table},
     open::replay::{Replay, Replayed},
     open::retained::{note_segments, retention},
@@ -116,6 +119,7 @@ fn open_locked(
     check_codecs(&database.database)?;
     check_key_order(&database.database)?;
     make_durable(&database)?;
+    give_identity(&database.database)?;
     install::adopt_operator(&database.database)?;
     if let Some(cold) = &database.cold {
         adopt_cold(&database.database, &cold.found)?;
@@ -486,7 +490,8 @@ fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
         database.options.tree.check_writable()?;
         database.options.tree.encode(&mut options);
         let name = DEFAULT_FAMILY.to_owned();
-        return install::install(database, vec![Change::CreateFamily { id, name, options }], None);
+        let creation = Change::CreateFamily { id, name, options };
+        return install::install(database, vec![creation, new_identity(database)], None);
     }
     let manifest = lock(&database.catalog.manifest_io).number();
     let mut parts: Vec<_> =

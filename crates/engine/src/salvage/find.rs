@@ -7,7 +7,8 @@ use super::report::ManifestState;
 use crate::{
     catalog::branches::Branches,
     catalog::family::{DEFAULT_FAMILY, DEFAULT_FAMILY_ID, check_name},
-    catalog::manifest::{LogState, read_current, read_manifest},
+    catalog::log_state::LogState,
+    catalog::manifest::{read_current, read_manifest},
     lost::Lost,
     open::cold::cold_id,
     open::lost_edits::{check_log_begin, check_unnamed_table},

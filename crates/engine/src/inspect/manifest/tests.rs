@@ -2,18 +2,20 @@
 
 use super::inspect_manifest;
 use crate::{
-    catalog::manifest::{LogState, Manifest},
+    catalog::log_state::LogState,
+    catalog::manifest::Manifest,
     inspect::line::{Detail, Line},
 };
 use siltdb_base::{
     error::{ErrorKind, Result},
     fs::{Fs, mem::MemFs},
-    id::{FamilyId, FileNumber, SegmentId, SequenceNumber, TableUid},
+    id::{DatabaseId, FamilyId, FileNumber, SegmentId, SequenceNumber, TableUid},
     slice::Slice,
 };
 use siltdb_disk::{
     edit::{
         Change, Edit, FORMAT_VERSION, TableReference,
+        identity::BackupMark,
         tier::{ColdPlace, Tier},
     },
     fields::UnknownFields,
@@ -81,6 +83,8 @@ fn changes() -> Vec<Change> {
         Change::NextFile(FileNumber(13)),
         Change::NextFamily(FamilyId(4)),
         Change::LastSequence(SequenceNumber(99)),
+        Change::Identity(DatabaseId(0xab)),
+        Change::BackedUp(BackupMark { directory: 0xd1, mark: 0x3a }),
         Change::ColdDirectory(ColdPlace { id: 0xcd, path: "../cold".into() }),
         Change::Unknown { tag: 70, value: vec![b'v'] },
     ]
@@ -135,6 +139,8 @@ fn every_change_is_spelled_out() {
         "next-file  number=13",
         "next-family  family=4",
         "last-sequence  sequence=99",
+        "identity  id=000000000000000000000000000000ab",
+        "backed-up  directory=00000000000000d1  mark=000000000000003a",
         r#"cold-directory  id=00000000000000cd  path="../cold""#,
         r#"unknown  tag=70  value="v""#,
         "next-file  number=20",
@@ -150,7 +156,7 @@ fn current_edits_and_the_end_frame_the_changes() {
     assert_eq!(lines[0], "item=current  file=CURRENT  manifest=000002.manifest");
     assert!(lines[1].starts_with("item=manifest  file=000002.manifest  file_bytes="));
     assert!(lines[2].starts_with("item=edit  edit=0  offset=64  "), "{}", lines[2]);
-    assert!(lines[2].ends_with("changes=14") && lines[3].ends_with("changes=1"));
+    assert!(lines[2].ends_with("changes=16") && lines[3].ends_with("changes=1"));
     assert!(lines[4].ends_with("  edits=2"), "{}", lines[4]);
     // The file alone says the same, CURRENT apart.
     assert_eq!(report(&fs, "db/000002.manifest", Detail::Records).unwrap(), lines[1..]);

@@ -2,7 +2,8 @@
 
 use super::inspect_wal;
 use crate::{
-    catalog::manifest::{LogState, Manifest},
+    catalog::log_state::LogState,
+    catalog::manifest::Manifest,
     inspect::line::{Detail, Line},
 };
 use siltdb_base::{
