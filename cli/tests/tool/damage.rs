@@ -162,6 +162,44 @@ fn an_export_leaves_out_what_cannot_be_read_if_it_is_told_to() {
 }
 
 #[test]
+fn an_export_around_any_damaged_block_has_all_entries_but_those_of_the_block() {
+    for kind in ["block", "btree"] {
+        let place = Place::new();
+        let lines: Vec<_> =
+            (0..300).map(|n| format!("key{n:03}\t{}\n", n.to_string().repeat(20))).collect();
+        let kind = format!("default_family.table_kind={kind}");
+        let small = "default_family.block_bytes=1024";
+        let options = ["--option", &kind, "--option", small];
+        let create = [&["import", "db", "-", "--format", "lines"][..], &options].concat();
+        place.run_with(&create, lines.concat().as_bytes(), 0);
+        place.ok(&["flush", "db"]);
+        let table = file(&place, "table");
+        let inspected = place.ok(&["inspect", "table", &table.to_string_lossy(), "--json"]);
+        let lines_of = inspected.lines().map(|line| serde_json::from_str(line).unwrap());
+        let items: Vec<serde_json::Value> = lines_of.collect();
+        let blocks: Vec<_> = items.iter().filter(|item| item["item"] == "block").collect();
+        assert!(blocks.len() >= 10, "{} blocks", blocks.len());
+        let mut before = 0;
+        for block in blocks {
+            let text = |name: &str| block[name].as_str().unwrap().to_owned();
+            let (first, last) = (text("first_key"), text("last_key"));
+            let offset = block["offset"].as_u64().unwrap() as usize + 30;
+            flip(&table, offset);
+            let export = ["export", "db", "some", "--format", "lines", "--skip-damaged"];
+            place.run(&export, 3).says(&["left out what cannot be read: family default, keys"]);
+            let is_lost = |line: &&String| (&*first..=&*last).contains(&&line[..6]);
+            let expected: String = lines.iter().filter(|line| !is_lost(line)).cloned().collect();
+            assert!(place.read("some") == expected, "the block at {offset}");
+            assert_eq!(place.ok(&["count", "db", "--to", &first]), format!("{before}\n"));
+            place.run(&["count", "db", "--to", &last], 3);
+            before += block["entries"].as_u64().unwrap();
+            flip(&table, offset);
+        }
+        assert_eq!(before, 300);
+    }
+}
+
+#[test]
 fn a_damaged_log_opens_in_time_and_recovers_behind_the_damage() {
     let place = Place::new();
     place.ok(&["put", "db", "a", "1"]);

@@ -212,3 +212,78 @@ fn trees_are_copied_cloned_loaded_archived_and_saved() {
         compare(&saved.default_family(), &map, "saved");
     }
 }
+
+/// A data block of a table file.
+struct DataBlock {
+    offset: usize,
+    first_key: Vec<u8>,
+    last_key: Vec<u8>,
+}
+
+/// The data blocks of the table at `path`, in order.
+fn data_blocks(path: &Path) -> Vec<DataBlock> {
+    let mut blocks = Vec::new();
+    inspect::table(path, Detail::Records, &mut |line| {
+        if let (Some(offset), Some(first), Some(last)) =
+            (line.field("offset"), line.field("first_key"), line.field("last_key"))
+        {
+            blocks.push(DataBlock {
+                offset: offset.parse().unwrap(),
+                first_key: first.trim_matches('"').as_bytes().to_vec(),
+                last_key: last.trim_matches('"').as_bytes().to_vec(),
+            });
+        }
+        Ok(())
+    })
+    .unwrap();
+    blocks
+}
+
+/// Flips a bit in each block of a table in turn, and reads all entries before and after the block,
+/// in both directions.
+fn read_around_each_block(kind: TableKind, options: &Options) {
+    let dir = tempfile::tempdir().unwrap();
+    let compression = Compression::None;
+    {
+        let db = options.clone().open(dir.path()).unwrap();
+        let family = db.create_family("f", family_options(kind, compression)).unwrap();
+        (0..80).for_each(|number| family.put(key(number), value(number, 0)).unwrap());
+        settle(&db);
+    }
+    let all: Vec<_> = (0..80).map(key).collect();
+    let files = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
+    let is_table = |path: &std::path::PathBuf| path.extension().is_some_and(|end| end == "table");
+    let table = files.into_iter().find(is_table).unwrap();
+    let sound = std::fs::read(&table).unwrap();
+    let blocks = data_blocks(&table);
+    assert!(blocks.len() >= 10, "{} blocks", blocks.len());
+    for DataBlock { offset, first_key, last_key } in blocks {
+        let mut bytes = sound.clone();
+        bytes[offset + 30] ^= 1;
+        std::fs::write(&table, &bytes).unwrap();
+        let db = options.clone().open(dir.path()).unwrap();
+        let family = db.family("f").unwrap();
+        let behind = [&last_key[..], &[0]].concat();
+        let keys = |iter: siltdb::Iter| iter.map(|pair| pair.unwrap().0.to_vec());
+        let mut before: Vec<_> = keys(family.range(..first_key.clone()).unwrap()).collect();
+        let after: Vec<_> = keys(family.range(behind.clone()..).unwrap()).collect();
+        let back: Vec<_> = keys(family.range(..first_key.clone()).unwrap()).rev().collect();
+        assert!(back.iter().rev().eq(&before));
+        let back: Vec<_> = keys(family.range(behind.clone()..).unwrap()).rev().collect();
+        assert!(back.iter().rev().eq(&after));
+        before.extend(after);
+        let readable = all.iter().filter(|key| **key < first_key || **key > last_key);
+        assert!(before.iter().eq(readable), "{kind:?}: block at {offset}");
+        let mut within = family.range(first_key.clone()..behind).unwrap();
+        assert!(within.any(|pair| pair.is_err()), "{kind:?}: block at {offset} was read");
+    }
+}
+
+#[test]
+fn a_range_up_to_a_damaged_block_is_read_to_its_end() {
+    for kind in KINDS {
+        for read_io in [ReadIo::Read, ReadIo::Map] {
+            read_around_each_block(kind, &options(read_io));
+        }
+    }
+}

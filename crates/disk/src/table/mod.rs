@@ -31,6 +31,7 @@ pub use adopt::adopt;
 pub use format::properties::{ExternalTable, Properties, ReplacedTable, TableOrigin};
 pub use format::sealed::SealedBlock;
 pub use read::lookup::FoundEntry;
+pub use read::reach::Reach;
 pub use read::reader::Table;
 pub use read::source::TableLocation;
 pub use read::table_filter::TableFilter;

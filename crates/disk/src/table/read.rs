@@ -13,4 +13,5 @@ pub(super) mod lookup;
 pub(super) mod extent;
 pub(super) mod key_block;
 pub(super) mod tree_position;
+pub(super) mod reach;
 pub(super) mod cursor;

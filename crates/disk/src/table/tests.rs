@@ -14,6 +14,7 @@ mod long;
 mod lookup;
 mod mapped;
 mod model;
+mod reach;
 mod salvage;
 mod trees;
 

@@ -6,6 +6,7 @@ use crate::table::format::block_info::{BlockInfo, Blocks};
 use crate::table::read::contents::TableIndex;
 use crate::table::read::frame_position::FramePosition;
 use crate::table::read::key_block::key_block;
+use crate::table::read::reach::Reach;
 use crate::table::read::readahead::{Readahead, WINDOW_BYTES};
 use crate::table::read::reader::Table;
 use crate::table::read::tree_position::{BlockWay, TreePosition};
@@ -64,6 +65,8 @@ pub struct TableCursor {
     /// Looks into the maplet that led nowhere since one led to a key.
     vain_looks: u8,
     fetch: Fetch,
+    /// Blocks beyond it are not read; `None` is no limit.
+    reach: Option<Arc<Reach>>,
 }
 
 impl Table {
@@ -91,6 +94,7 @@ impl Table {
             ahead: Readahead::new(WINDOW_BYTES),
             vain_looks: 0,
             fetch,
+            reach: None,
         }
     }
 }
@@ -103,6 +107,40 @@ enum End {
 }
 
 impl TableCursor {
+    /// The cursor, which does not read blocks beyond `reach`: it has no position there, as past
+    /// either end of the table.
+    #[must_use]
+    pub fn within(self, reach: Option<Arc<Reach>>) -> Self {
+        Self { reach, ..self }
+    }
+
+    /// What the index knows of the block at `index`; the block is not read.
+    fn describe(&mut self, index: usize) -> Result<BlockInfo<'_>> {
+        match &self.table.contents.index {
+            TableIndex::Whole(whole) => Ok(whole.info(index)),
+            TableIndex::Frames(frames) => {
+                let frame = self.frame.get_or_insert_default();
+                let (part, at) = frame.with_block(&self.table, frames, index)?;
+                Ok(part.info(at))
+            }
+            TableIndex::Tree(tree) => {
+                let (node, at) = self.position.with_block(&self.table, tree, index)?;
+                Ok(node.info(at))
+            }
+        }
+    }
+
+    /// Whether no entry of the block at `index` is within reach.
+    #[inline]
+    fn is_beyond_reach(&mut self, index: usize) -> Result<bool> {
+        // Taken, because a look at the index may move the cursor's place there.
+        let Some(reach) = self.reach.take() else { return Ok(false) };
+        let info = self.describe(index);
+        let excludes = info.map(|info| reach.excludes(info.first_key, info.last_key));
+        self.reach = Some(reach);
+        Ok(excludes? && !cfg!(seeded_fault = "bound_read_through"))
+    }
+
     /// Leaves the entries; the block stays, for the case that the next seek leads to it.
     fn leave(&mut self) {
         self.located = None;
@@ -206,6 +244,10 @@ impl TableCursor {
     }
 
     fn enter_at(&mut self, index: usize, end: End) -> Result<()> {
+        if self.is_beyond_reach(index)? {
+            self.leave();
+            return Ok(());
+        }
         self.enter(index)?;
         self.stand_at(match end {
             End::First => 0,
@@ -388,6 +430,9 @@ impl EntryCursor for TableCursor {
             return Ok(());
         }
         let Some(index) = self.find(key, sequence)? else { return Ok(()) };
+        if self.is_beyond_reach(index)? {
+            return Ok(());
+        }
         self.enter(index)?;
         let entry = self.block.as_ref().map_or(0, |block| block.lower_bound(key, sequence));
         if let Some(block) = self.block.as_ref().filter(|block| entry < block.count()) {
@@ -421,8 +466,15 @@ impl EntryCursor for TableCursor {
         let Some(index) = self.find(key, sequence)? else {
             return self.seek_to_last();
         };
-        self.enter(index)?;
-        let entry = self.block.as_ref().map_or(0, |block| block.lower_bound(key, sequence));
+        let first_key = self.describe(index)?.first_key;
+        let has_earlier = first_key < key || first_key == key && sequence < SequenceNumber::MAX;
+        let entry = match has_earlier || cfg!(seeded_fault = "bound_read_through") {
+            true => {
+                self.enter(index)?;
+                self.block.as_ref().map_or(0, |block| block.lower_bound(key, sequence))
+            }
+            false => 0,
+        };
         match (entry.checked_sub(1), index.checked_sub(1)) {
             (Some(entry), _) => self.stand_at(entry),
             (None, Some(before)) => self.enter_at(before, End::Last)?,

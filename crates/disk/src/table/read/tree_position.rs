@@ -58,6 +58,25 @@ impl TreePosition {
         held(self.node.as_ref(), tree, number)
     }
 
+    /// Goes to the node that holds the block of this number. Returns it, and the position of the
+    /// block there.
+    ///
+    /// # Errors
+    /// Corruption, if a node is damaged; the errors of reading.
+    pub fn with_block<'a>(
+        &'a mut self,
+        table: &Table,
+        tree: &'a TreeIndex,
+        number: usize,
+    ) -> Result<(NodeView<'a>, usize)> {
+        if self.held(tree, number).is_none() {
+            let found = table.descend(tree, |node| node.position_of(number as u64))?;
+            self.node = found.map(|(hold, _)| hold);
+        }
+        held(self.node.as_ref(), tree, number)
+            .ok_or_else(|| Error::corruption("a tree has fewer blocks than before"))
+    }
+
     /// Goes to the block of this number, and reads it.
     pub fn block(
         &mut self,
@@ -67,10 +86,7 @@ impl TreePosition {
         way: BlockWay,
         ahead: &mut Readahead,
     ) -> Result<Arc<Cached<Block>>> {
-        if self.held(tree, number).is_none() {
-            let found = table.descend(tree, |node| node.position_of(number as u64))?;
-            self.node = found.map(|(hold, _)| hold);
-        }
+        self.with_block(table, tree, number)?;
         let Some((node, at)) = held(self.node.as_ref(), tree, number) else {
             return Err(Error::corruption("a tree has fewer blocks than before"));
         };

@@ -33,6 +33,8 @@ macro_rules! also_with_trees {
 }
 
 also_with_trees! {
+    reach::a_cursor_reads_no_block_beyond_its_reach,
+    reach::a_cursor_returns_into_its_reach_after_it_has_left_it,
     model::small_and_extreme_entries_are_found,
     model::versions_of_one_key_span_blocks,
     model::an_index_of_many_frames_is_read_frame_by_frame,

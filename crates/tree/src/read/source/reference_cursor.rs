@@ -10,33 +10,46 @@ use siltdb_base::{
     error::Result,
     id::SequenceNumber,
     key::{Entry, LookupKey, successor},
+    slice::Slice,
 };
 use siltdb_disk::{
-    table::{ScanCursor, TableCursor},
+    table::{Reach, ScanCursor, TableCursor},
     table_meta::{KeySpan, RangeEnd},
 };
 use std::{ops::ControlFlow, sync::Arc};
 
+/// What a reader asks of the tables.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// What it wants of each entry; a cursor for keys only may show empty values.
+    pub fetch: Fetch,
+    /// Where it reads; `None` is everywhere. Beyond it, a cursor may show nothing.
+    pub reach: Option<Arc<Reach>>,
+}
+
 /// A cursor over a whole table, as readers or jobs use it.
 pub trait OfTable: EntryCursor + Sized {
-    /// A cursor over the table of `reference` that stands nowhere. One for keys only may show empty
-    /// values.
+    /// A cursor over the table of `reference` without a position.
     ///
     /// # Errors
-    /// What opening the table fails with.
-    fn of(reference: &OpenReference, fetch: Fetch) -> Result<Self>;
+    /// The errors of opening the table.
+    fn of(reference: &OpenReference, wanted: &Wanted) -> Result<Self>;
 }
 
 /// For readers: the table stays open as long as there is memory, and its blocks in the cache.
 impl OfTable for TableCursor {
-    fn of(reference: &OpenReference, fetch: Fetch) -> Result<Self> {
-        Ok(reference.reading()?.cursor_fetching(fetch))
+    fn of(reference: &OpenReference, wanted: &Wanted) -> Result<Self> {
+        let reach = match &reference.reference().key_slice {
+            None => wanted.reach.clone(),
+            Some(slice) => Some(Arc::new(within(slice, wanted.reach.as_deref()))),
+        };
+        Ok(reference.reading()?.cursor_fetching(wanted.fetch).within(reach))
     }
 }
 
 /// For jobs: the table stays as it is, open or not.
 impl OfTable for ScanCursor {
-    fn of(reference: &OpenReference, _: Fetch) -> Result<Self> {
+    fn of(reference: &OpenReference, _: &Wanted) -> Result<Self> {
         reference.pass()?.cursor()
     }
 }
@@ -60,15 +73,15 @@ impl<C: OfTable> ReferenceCursor<C> {
     /// # Errors
     /// What opening the table fails with.
     pub fn new(reference: Arc<OpenReference>) -> Result<Self> {
-        Self::fetching(reference, Fetch::Values)
+        Self::wanting(reference, &Wanted::default())
     }
 
-    /// A cursor that stands nowhere; one for keys only may show empty values.
+    /// A cursor without a position that shows what is `wanted`.
     ///
     /// # Errors
-    /// What opening the table fails with.
-    pub fn fetching(reference: Arc<OpenReference>, fetch: Fetch) -> Result<Self> {
-        let cursor = C::of(&reference, fetch)?;
+    /// The errors of opening the table.
+    pub fn wanting(reference: Arc<OpenReference>, wanted: &Wanted) -> Result<Self> {
+        let cursor = C::of(&reference, wanted)?;
         let way = if reference.is_whole() {
             Way::Whole(cursor)
         } else {
@@ -231,6 +244,16 @@ impl<C: EntryCursor> Narrow<C> {
             (_, Direction::Backward) => self.go(direction, C::prev),
         }
     }
+}
+
+/// The keys of `slice` that are within `reach`.
+fn within(slice: &KeySpan, reach: Option<&Reach>) -> Reach {
+    let upper = match slice.end {
+        RangeEnd::Exclusive => slice.last.clone(),
+        RangeEnd::Inclusive => Slice::from(successor(&slice.last)),
+    };
+    let slice = Reach { lower: Some(slice.first.clone()), upper: Some(upper) };
+    reach.map_or(slice.clone(), |reach| slice.and(reach))
 }
 
 /// Goes to the last entry whose key is `key` or before it.

@@ -4,10 +4,10 @@
 
 use crate::{
     files::level::Level,
-    read::source::reference_cursor::{OfTable, ReferenceCursor},
+    read::source::reference_cursor::{OfTable, ReferenceCursor, Wanted},
 };
 use siltdb_base::{
-    cursor::{Direction, EntryCursor, Fetch, Stretch},
+    cursor::{Direction, EntryCursor, Stretch},
     error::Result,
     id::SequenceNumber,
     key::{Entry, LookupKey},
@@ -29,20 +29,20 @@ pub struct RunCursor<C = TableCursor> {
     tables: Range<usize>,
     index: usize,
     current: Option<ReferenceCursor<C>>,
-    fetch: Fetch,
+    wanted: Wanted,
 }
 
 impl<C: OfTable> RunCursor<C> {
     /// A cursor over the `tables` of `level`, which is a run, standing nowhere.
     #[must_use]
     pub fn new(level: Arc<Level>, tables: Range<usize>) -> Self {
-        Self { level, index: tables.start, tables, current: None, fetch: Fetch::Values }
+        Self { level, index: tables.start, tables, current: None, wanted: Wanted::default() }
     }
 
-    /// The cursor, which may show empty values if it is for keys only.
+    /// The cursor, which shows what is `wanted`.
     #[must_use]
-    pub fn fetching(self, fetch: Fetch) -> Self {
-        Self { fetch, ..self }
+    pub fn wanting(self, wanted: Wanted) -> Self {
+        Self { wanted, ..self }
     }
 
     /// The cursor of table `index`; nothing if there is no such table.
@@ -55,7 +55,7 @@ impl<C: OfTable> RunCursor<C> {
         if self.index != index || self.current.is_none() {
             self.current = None;
             let table = self.level.tables()[index].clone();
-            self.current = Some(ReferenceCursor::fetching(table, self.fetch)?);
+            self.current = Some(ReferenceCursor::wanting(table, &self.wanted)?);
             self.index = index;
         }
         Ok(self.current.as_mut())

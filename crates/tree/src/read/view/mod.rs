@@ -10,7 +10,11 @@ use crate::{
     files::version::Version,
     memory::Memtables,
     read::merge::{Merge, MergeSource},
-    read::source::{SourceCursor, reference_cursor::ReferenceCursor, run_cursor::RunCursor},
+    read::source::{
+        SourceCursor,
+        reference_cursor::{ReferenceCursor, Wanted},
+        run_cursor::RunCursor,
+    },
     read::view::search::VersionSearch,
     read::visible::{
         bounds::Bounds, iter::VisibleIter, point::Point, reader::OwnWrites, reader::Reader,
@@ -97,6 +101,7 @@ impl View {
         fetch: Fetch,
         own: Option<&OwnWrites>,
     ) -> Result<Vec<MergeSource<SourceCursor>>> {
+        let wanted = Wanted { fetch, reach: bounds.reach() };
         let mut sources = Vec::new();
         if let Some(own) = own {
             sources.push(MergeSource {
@@ -115,7 +120,7 @@ impl View {
             match level.order() {
                 Order::Overlapping => {
                     for table in level.tables().iter().filter(|table| is_asked(table, bounds)) {
-                        let cursor = ReferenceCursor::fetching(table.clone(), fetch)?;
+                        let cursor = ReferenceCursor::wanting(table.clone(), &wanted)?;
                         let cursor = SourceCursor::Table(cursor);
                         sources.push(MergeSource { cursor, sequence_max: table.sequence_max() });
                     }
@@ -135,7 +140,7 @@ impl View {
                     }
                     let newest = tables[run.clone()].iter().map(|table| table.sequence_max());
                     let Some(sequence_max) = newest.max() else { continue };
-                    let cursor = RunCursor::new(level.clone(), run).fetching(fetch);
+                    let cursor = RunCursor::new(level.clone(), run).wanting(wanted.clone());
                     let cursor = SourceCursor::Run(cursor);
                     sources.push(MergeSource { cursor, sequence_max });
                 }

@@ -3,6 +3,8 @@
 //! It does not position anything.
 
 use siltdb_base::slice::Slice;
+use siltdb_disk::table::Reach;
+use std::sync::Arc;
 
 /// A range of user keys; a missing bound is no bound.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +26,13 @@ impl Bounds {
             Slice::from(upper)
         });
         Self { lower: Some(Slice::copy_from(prefix)), upper }
+    }
+
+    /// The bounds as a cursor over a table takes them; `None` if there are none.
+    #[must_use]
+    pub fn reach(&self) -> Option<Arc<Reach>> {
+        let Self { lower, upper } = self.clone();
+        (lower.is_some() || upper.is_some()).then(|| Arc::new(Reach { lower, upper }))
     }
 
     /// Whether `key` lies before the range.
