@@ -51,6 +51,9 @@ pub enum KnownBlobs {
 /// 3. A file leaves `set` once no table refers to it, no log segment that is kept may refer to it,
 ///    and no commit that wrote to it is unfinished. It is removed once neither a reader nor a
 ///    dropped family holds a set with it.
+/// 4. `set` has every file that the manifest names: a file is added before the edit that names it,
+///    and leaves after the edit that names it no more. So a copy that reads the set after the
+///    manifest, under its lock, has all files of the manifest.
 #[derive(Debug)]
 pub struct Blobs {
     directory: Arc<dyn Fs>,
@@ -97,6 +100,17 @@ impl BlobSet {
         self.files.get(&number)
     }
 
+    /// The file with this number, which the manifest names.
+    ///
+    /// # Errors
+    /// Corruption that names the file, if it is not there.
+    pub fn named(&self, number: FileNumber) -> Result<&Arc<BlobFile>> {
+        self.get(number).ok_or_else(|| {
+            let name = FileName::Blob(number).to_path();
+            Error::corruption("a blob file is missing").with_file(&name)
+        })
+    }
+
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -127,7 +141,8 @@ impl BlobSource for BlobSet {
 /// A set is pinned with the tables that refer to it, so it has all their files.
 #[cold]
 fn unknown(pointer: &BlobPointer) -> Error {
-    Error::corruption("a separated value is missing").with_source(absent(pointer))
+    let name = FileName::Blob(pointer.file).to_path();
+    Error::corruption("a separated value is missing").with_file(&name).with_source(absent(pointer))
 }
 
 /// The writer may have removed the file since its manifest was read.
@@ -144,6 +159,7 @@ fn is_gone(error: Error) -> Error {
 #[cold]
 fn absent(pointer: &BlobPointer) -> Error {
     Error::new(ErrorKind::NotFound, "a blob file is not one of the database")
+        .with_file(&FileName::Blob(pointer.file).to_path())
         .with_offset(pointer.offset)
         .with_mismatch("a file that the manifest names", FileName::Blob(pointer.file))
 }
@@ -303,15 +319,25 @@ impl Blobs {
         lock(&self.current).as_ref().is_some_and(|current| current.end < file_bytes)
     }
 
-    /// Adds a file that is in the manifest, and appends to it from now on. Returns whether it takes
-    /// the place of another.
-    pub fn begin(&self, file: Arc<BlobFile>) -> bool {
-        self.is_used.store(true, Ordering::Relaxed);
+    /// Adds a file that the manifest is about to name.
+    pub fn add(&self, file: &Arc<BlobFile>) {
         self.set.rcu(|set| {
             let mut files = set.files.clone();
-            files.insert(file.number(), Arc::clone(&file));
+            files.insert(file.number(), Arc::clone(file));
             BlobSet { files }
         });
+    }
+
+    /// Takes back a file that the manifest does not name after all. No value has a place in it.
+    pub fn withdraw(&self, number: FileNumber) {
+        self.set.rcu(|set| set.filtered(|other| other != number));
+    }
+
+    /// Appends from now on to a file that the manifest names. Returns whether it takes the place of
+    /// another.
+    pub fn begin(&self, file: Arc<BlobFile>) -> bool {
+        self.is_used.store(true, Ordering::Relaxed);
+        self.add(&file);
         lock(&self.unsynced).push(Arc::clone(&file));
         let next = Current { file, end: BLOB_FILE_HEADER_BYTES };
         let before = lock(&self.current).replace(next);

@@ -21,7 +21,7 @@ use crate::{
     staging::{begin_manifest, check_free, check_outside_databases, fill_directory},
 };
 use siltdb_base::{
-    error::{Error, Result},
+    error::Result,
     fs::{File, Fs},
     id::FileNumber,
     sync::lock,
@@ -176,8 +176,7 @@ fn write(
 /// refers to is published, and so written.
 fn blobs_of(contents: &CopyContents) -> Result<Vec<(&Arc<BlobFile>, u64)>> {
     let file = |(number, _)| {
-        let file = contents.blobs.get(number);
-        let file = file.ok_or_else(|| Error::corruption("a blob file is missing"))?;
+        let file = contents.blobs.named(number)?;
         Ok((file, file.written_bytes()?))
     };
     blob_files(&contents.state).map(file).collect()

@@ -314,15 +314,21 @@ fn create_file(database: &Database, file_bytes: u64) -> Result<()> {
     let number = database.catalog.ids.file();
     let uid = BlobUid(database.catalog.ids.table_uid().0);
     let file = BlobFile::create(database.blobs.directory(), number, uid)?;
+    let file = Arc::new(file);
+    // Before the edit: what reads the manifest next, as a checkpoint, finds the file.
+    if !cfg!(seeded_fault = "blob_file_set_after_the_manifest") {
+        database.blobs.add(&file);
+    }
     let change = Change::BlobFile { file: number, uid };
     if let Err(error) = install(database, vec![change], None) {
+        database.blobs.withdraw(number);
         if database.health.check_log().is_ok() {
             // The next opening removes it otherwise.
             let _ = database.blobs.directory().remove(&FileName::Blob(number).to_path());
         }
         return Err(error);
     }
-    let is_next = database.blobs.begin(Arc::new(file));
+    let is_next = database.blobs.begin(file);
     drop(creating);
     if is_next {
         freeze(database);

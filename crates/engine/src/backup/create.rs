@@ -156,8 +156,7 @@ fn source_blobs<'a>(
 ) -> Result<Vec<(&'a Arc<BlobFile>, u64)>> {
     let mut blobs = Vec::new();
     for (number, _) in blob_files(&contents.state) {
-        let file = contents.blobs.get(number);
-        let file = file.ok_or_else(|| Error::corruption("a blob file is missing"))?;
+        let file = contents.blobs.named(number)?;
         // It is sealed, and commits that got a place before end soon.
         while file.is_written() {
             database.health.check_open()?;

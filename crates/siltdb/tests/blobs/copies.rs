@@ -2,7 +2,16 @@
 
 use crate::world::{blob_files, contents, fill, filled, key, open, options, separating, value};
 use siltdb::{backup::Backups, testing::MemFs};
-use std::sync::Arc;
+use siltdb_base::fs::mem::CallKind;
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    thread,
+    time::Duration,
+};
 
 fn with_fs(fs: &MemFs) -> siltdb::Options {
     siltdb::Options::new().fs(Arc::new(fs.clone()))
@@ -34,6 +43,73 @@ fn a_checkpoint_has_values_of_tables_and_of_the_log_and_goes_on_alone() {
     for db in [&db, &copy] {
         assert!(db.check(&mut |_| ()).unwrap().errors.is_empty());
     }
+}
+
+/// Small blob files, so that one is begun every few puts.
+fn many_files(fs: &MemFs) -> siltdb::Db {
+    let db = open(fs);
+    db.default_family().set_options(&separating().blob_file_bytes(64 << 10)).unwrap();
+    db
+}
+
+#[test]
+fn a_blob_file_is_one_of_the_database_when_the_manifest_begins_to_name_it() {
+    let fs = MemFs::new();
+    let db = many_files(&fs);
+    let (reached, at_sync) = mpsc::channel();
+    let (go_on, released) = mpsc::channel::<()>();
+    let gate = Mutex::new(Some(released));
+    fs.on_call(Some(Arc::new(move |call| {
+        let is_edit = call.path.extension().is_some_and(|name| name == "manifest");
+        if is_edit && call.kind == CallKind::Sync {
+            let released = gate.lock().unwrap().take();
+            if let Some(released) = released {
+                reached.send(()).unwrap();
+                let _ = released.recv_timeout(Duration::from_secs(30));
+            }
+        }
+    })));
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| db.put(key(1), value(1, 1, 5_000)));
+        at_sync.recv_timeout(Duration::from_secs(30)).unwrap();
+        // A copy that reads the manifest after this edit finds the file.
+        assert_eq!(db.stats().blob_files, 1);
+        go_on.send(()).unwrap();
+        writer.join().unwrap().unwrap();
+    });
+}
+
+#[test]
+fn checkpoints_and_backups_beside_overwrites_have_their_blob_files() {
+    let fs = MemFs::new();
+    let db = many_files(&fs);
+    fill(&db, 0..20, 0);
+    let is_done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut round = 1;
+            while !is_done.load(Ordering::Relaxed) {
+                fill(&db, 0..20, round);
+                round += 1;
+                while round % 8 == 0 && db.run_job().unwrap() {}
+            }
+            round
+        });
+        for number in 0..200 {
+            let name = format!("copies/{number}");
+            db.checkpoint(&name).unwrap();
+            let copy = options(&fs).open(&name).unwrap();
+            assert_eq!(contents(&copy).len(), 20);
+            if number % 10 == 0 {
+                db.backup("backups").unwrap();
+            }
+            drop(copy);
+            with_fs(&fs).destroy(&name).unwrap();
+        }
+        is_done.store(true, Ordering::Relaxed);
+        assert!(writer.join().unwrap() > 20);
+    });
+    assert!(db.stats().blob_files > 1);
 }
 
 #[test]
