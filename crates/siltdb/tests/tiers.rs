@@ -335,6 +335,71 @@ fn a_crash_at_each_call_of_a_freeze_and_a_thaw_loses_nothing_and_leaves_no_orpha
     assert!(halfway > 10 && orphans > 10, "{halfway} halfway, {orphans} with an orphan");
 }
 
+/// The names of the table files in both directories.
+fn names(fs: &MemFs) -> [BTreeSet<PathBuf>; 2] {
+    let name = |path: &PathBuf| PathBuf::from(path.file_name().unwrap());
+    ["db", "cold"].map(|dir| tables(fs, dir).iter().map(name).collect())
+}
+
+#[test]
+fn a_removed_orphan_does_not_come_back_beside_a_table_of_its_number_in_the_other_tier() {
+    let fs = MemFs::new();
+    let (db, _) = filled(&fs);
+    db.default_family().freeze().unwrap();
+    let other = db.create_family("other", small()).unwrap();
+    fill(&other, 1);
+    let frozen = states(&fs, || other.freeze().unwrap());
+    let thawed = states(&fs, || other.thaw().unwrap());
+    let (mut removed, mut reused) = (0, 0);
+    for (what, fs) in frozen.into_iter().chain(thawed) {
+        let [hot_before, cold_before] = names(&fs);
+        // It removes the orphan, and nothing makes that durable.
+        let _first = open(&fs);
+        let [hot, cold] = names(&fs);
+        removed += hot_before.difference(&hot).count() + cold_before.difference(&cold).count();
+        for move_all in [Family::freeze, Family::thaw] {
+            let fs = fs.crash_clone(Crash::Kill);
+            let db = open(&fs);
+            move_all(&db.family("other").unwrap()).unwrap();
+            let [hot, cold] = names(&fs);
+            let (in_hot, in_cold) = (hot.difference(&hot_before), cold.difference(&cold_before));
+            reused += in_hot.filter(|name| cold_before.contains(*name)).count();
+            reused += in_cold.filter(|name| hot_before.contains(*name)).count();
+            for seed in 0..4 {
+                let fs = fs.crash_clone(Crash::PowerLoss { seed });
+                let [hot, cold] = names(&fs);
+                let twice: Vec<_> = hot.intersection(&cold).collect();
+                assert!(twice.is_empty(), "{what}: {twice:?} in both tiers");
+                let db = options(&fs).open("db").unwrap_or_else(|error| panic!("{what}: {error}"));
+                let [_, cold] = names(&fs);
+                assert_eq!(cold.len() as u64, db.stats().cold_tables, "{what}");
+            }
+        }
+    }
+    assert!(removed > 10 && reused > 4, "{removed} removed, {reused} numbers used again");
+}
+
+#[test]
+fn an_orphan_with_the_number_of_a_table_in_the_other_tier_is_removed() {
+    let fs = MemFs::new();
+    let (db, map) = filled(&fs);
+    db.default_family().freeze().unwrap();
+    let other = db.create_family("other", small()).unwrap();
+    let others = fill(&other, 1);
+    drop((db, other));
+    let [hot, cold] = names(&fs);
+    for (from, to, names) in [("db", "cold", &hot), ("cold", "db", &cold)] {
+        for name in names {
+            let bytes = fs.read_all(&Path::new(from).join(name)).unwrap();
+            fs.write_all(&Path::new(to).join(name), &bytes).unwrap();
+        }
+    }
+    let db = open(&fs);
+    assert_eq!(names(&fs), [hot, cold]);
+    compare(&db, &map, "default");
+    compare(&db.family("other").unwrap(), &others, "other");
+}
+
 #[test]
 fn a_crash_at_each_call_of_the_first_opening_with_a_cold_directory_can_be_opened_again() {
     let fs = MemFs::new();

@@ -303,6 +303,19 @@ fn write_id(directory: &dyn Fs, place: &ColdPlace) -> Result<()> {
     directory.rename(&unfinished, Path::new(COLD_FILE))
 }
 
+/// Makes durable what earlier processes removed from the directory of a database and from `cold`.
+///
+/// To be called before a file number is handed out. The number of a removed file that no edit had
+/// named may be used again, and by a file of the other tier. If the removal were undone by a power
+/// loss, the manifest would seem to name both. In one directory a new file takes the name itself.
+///
+/// # Errors
+/// The system's.
+pub fn sync_removals(hot: &dyn Fs, cold: &dyn Fs) -> Result<()> {
+    hot.sync_dir(Path::new(""))?;
+    cold.sync_dir(Path::new(""))
+}
+
 /// Makes the names of the cold directory and of its file `COLD` durable.
 fn sync_name(database: &Database, found: &FoundCold) -> Result<()> {
     let directory = &*found.directory;

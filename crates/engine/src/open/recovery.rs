@@ -34,6 +34,7 @@ use crate::{
     open::blob_loss::BlobLoss,
     open::cold::{
         BothLocks, ColdContents, ColdLocking, ColdState, FoundCold, adopt_cold, find_cold,
+        sync_removals,
     },
     open::directory::{
         LockFile, check_contents, lock_directory, open_directory, own_file, remove_lone_lock,
@@ -118,6 +119,9 @@ fn open_locked(
     check_operators(&database.database)?;
     check_codecs(&database.database)?;
     check_key_order(&database.database)?;
+    if let Some(cold) = &database.cold {
+        sync_removals(&**directory, &*cold.found.directory)?;
+    }
     make_durable(&database)?;
     give_identity(&database.database)?;
     install::adopt_operator(&database.database)?;
@@ -564,10 +568,12 @@ fn remove_orphans(database: &Database) -> Result<()> {
         let frozen = lock(&database.log.frozen);
         frozen.iter().flat_map(|frozen| frozen.segments.clone()).collect()
     };
-    let directory = database.catalog.files.directory();
+    let files = &database.catalog.files;
+    let is_named = |tier, number| files.is_in_use(number) && files.tier_of(number) == tier;
+    let directory = files.directory();
     for entry in directory.list(Path::new(""))? {
         let is_orphan = match own_file(&entry) {
-            Some(FileName::Table(number)) => !database.catalog.files.is_in_use(number),
+            Some(FileName::Table(number)) => !is_named(Tier::Hot, number),
             Some(FileName::Manifest(number)) => Some(number) != manifest,
             Some(FileName::Segment(slot)) => {
                 let is_retained = || database.log.wal.pins().has_slot(slot);
@@ -581,8 +587,8 @@ fn remove_orphans(database: &Database) -> Result<()> {
             directory.remove(Path::new(&entry.name))?;
         }
     }
-    let Some(cold) = database.catalog.files.store(Tier::Cold) else { return Ok(()) };
-    let is_orphan = |number: &FileNumber| !database.catalog.files.is_in_use(*number);
+    let Some(cold) = files.store(Tier::Cold) else { return Ok(()) };
+    let is_orphan = |number: &FileNumber| !is_named(Tier::Cold, *number);
     cold.list()?.into_iter().filter(is_orphan).try_for_each(|number| cold.delete(number))
 }
 
