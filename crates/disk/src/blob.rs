@@ -354,6 +354,12 @@ impl BlobReferences {
         &self.files
     }
 
+    /// What the values take in all blob files, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.files.iter().fold(0, |sum, reference| sum.saturating_add(reference.bytes))
+    }
+
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -4,11 +4,15 @@
 use siltdb::{
     CompactionStrategy, Compression, Db, Durability, ErrorKind, Event, Family, FamilyOptions,
     Options, Read, RetentionFloor, SubscribeOptions, merge,
-    testing::{Crash, ManualClock, MemFs},
+    testing::{Crash, Fs, ManualClock, MemFs},
 };
-use siltdb_base::clock::Clock;
+use siltdb_base::{
+    clock::Clock,
+    fs::{DirEntry, Metadata},
+};
 use std::{
     collections::{BTreeMap, HashMap},
+    path::Path,
     sync::Arc,
     time::Duration,
 };
@@ -342,6 +346,201 @@ fn a_family_with_data_becomes_fifo_and_back_without_a_rewrite() {
     assert_eq!(family.iter().unwrap().count(), left);
     bench.db.compact().unwrap();
     assert_eq!(family.iter().unwrap().count(), left);
+}
+
+/// How rows come into a family past the log.
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Sorted,
+    TableFile,
+}
+
+impl Bench {
+    fn ingest(&mut self, family: &Family, way: Way, keys: impl Iterator<Item = u64>) {
+        let rows: Vec<_> = keys.map(|key| (key.to_be_bytes(), self.value(key))).collect();
+        match way {
+            Way::Sorted => {
+                family.ingest_sorted(rows).unwrap();
+            }
+            Way::TableFile => {
+                self.write_table(&rows);
+                self.ingest_table(family);
+            }
+        }
+    }
+
+    /// Writes a table file beside the database.
+    fn write_table(&self, rows: &[([u8; 8], Vec<u8>)]) {
+        let options = Options::new().fs(Arc::new(self.fs.clone()));
+        let options = options.clock(Arc::clone(&self.clock) as Arc<_>);
+        let mut table = options.table_file("outside.table", &FamilyOptions::new()).unwrap();
+        rows.iter().for_each(|(key, value)| table.put(key, value).unwrap());
+        table.finish().unwrap();
+    }
+
+    fn ingest_table(&self, family: &Family) {
+        self.db.ingest(&[(family.clone(), "outside.table")]).unwrap();
+        self.fs.remove(Path::new("outside.table")).unwrap();
+    }
+}
+
+fn keys_of(family: &Family) -> Vec<u64> {
+    let keys = family.iter().unwrap().map(|entry| entry.unwrap().0);
+    keys.map(|key| u64::from_be_bytes(key[..].try_into().unwrap())).collect()
+}
+
+#[test]
+fn what_is_ingested_into_a_full_fifo_family_stays_and_the_oldest_leaves() {
+    const BYTES_MAX: u64 = 64 << 10;
+    for way in [Way::Sorted, Way::TableFile] {
+        // Behind the old keys, before them, and among them.
+        for (first, step) in [(20_000, 1), (0, 1), (10_001, 2)] {
+            let mut bench = Bench::new(1);
+            let family = bench.family(fifo(BYTES_MAX));
+            for part in 0..8 {
+                let start = 10_000 + part * 200;
+                let even = (start..start + 200).map(|key| key * 2 - 10_000);
+                for key in even {
+                    let value = bench.value(key);
+                    family.put(key.to_be_bytes(), value).unwrap();
+                }
+                bench.db.flush().unwrap();
+            }
+            bench.db.settle().unwrap();
+            let before = keys_of(&family);
+            assert!(before.len() > 300 && before[0] > 10_000, "{} are there", before.len());
+            let new: Vec<u64> = (0..200).map(|index| first + index * step).collect();
+            bench.ingest(&family, way, new.iter().copied());
+            bench.db.settle().unwrap();
+            let what = format!("{way:?} from {first}");
+            assert!(table_bytes(&family) <= BYTES_MAX, "{what}: {}", table_bytes(&family));
+            let found = keys_of(&family);
+            let lost = new.iter().filter(|key| !found.contains(key)).count();
+            assert_eq!(lost, 0, "{what}: of {} new rows", new.len());
+            // The end of what was written before them is there, and nothing else.
+            let old: Vec<u64> = found.into_iter().filter(|key| !new.contains(key)).collect();
+            assert!(old.len() > 100 && before.ends_with(&old), "{what}: {} old rows", old.len());
+            // What is written later outlives them.
+            drop(family);
+            let mut bench = bench.crash();
+            let family = bench.db.family("styled").unwrap();
+            fill(&mut bench, &family, 40_000..40_600);
+            bench.db.settle().unwrap();
+            let found = keys_of(&family);
+            assert!((40_200..40_600).all(|key| found.contains(&key)), "{what}");
+            assert!(!found.contains(&new[0]), "{what}");
+        }
+    }
+}
+
+#[test]
+fn the_age_of_what_is_ingested_counts_from_the_ingest() {
+    let hour = Duration::from_secs(3600);
+    let mut bench = Bench::new(1);
+    let strategy = CompactionStrategy::Fifo { bytes_max: LARGE, age_max: Some(hour) };
+    let family = bench.family(strategy);
+    let rows: Vec<_> = (0..100_u64).map(|key| (key.to_be_bytes(), bench.value(key))).collect();
+    bench.write_table(&rows);
+    // The file lies around for a day.
+    bench.clock.advance(hour * 24);
+    bench.ingest_table(&family);
+    bench.ingest(&family, Way::Sorted, 200..300);
+    bench.clock.advance(hour);
+    bench.db.settle().unwrap();
+    assert_eq!(keys_of(&family).len(), 200);
+    bench.clock.advance(Duration::from_millis(1));
+    bench.db.settle().unwrap();
+    assert_eq!(keys_of(&family).len(), 0);
+}
+
+#[test]
+fn the_oldest_rows_leave_a_family_that_became_fifo_whatever_their_level() {
+    let mut bench = Bench::new(1);
+    let family = bench.family(CompactionStrategy::Leveled);
+    fill(&mut bench, &family, 1000..1400);
+    bench.db.compact().unwrap();
+    fill(&mut bench, &family, 2000..2060);
+    // The newest rows lie as deep as the oldest, and below those of middle age.
+    bench.ingest(&family, Way::Sorted, 0..200);
+    let tables = family.stats().tables;
+    assert!(tables[0] > 0 && tables[6] > 1, "{tables:?}");
+    let bytes_max = table_bytes(&family) / 3;
+    family.set_options(&family.options().compaction(fifo(bytes_max))).unwrap();
+    bench.db.settle().unwrap();
+    let found = keys_of(&family);
+    assert!((0..200).all(|key| found.contains(&key)), "{} are there", found.len());
+    assert!(!found.contains(&1000) && table_bytes(&family) <= bytes_max);
+    // And back: nothing leaves any more.
+    family.set_options(&family.options().compaction(CompactionStrategy::Leveled)).unwrap();
+    fill(&mut bench, &family, 5000..6000);
+    bench.db.compact().unwrap();
+    assert_eq!(keys_of(&family).len(), found.len() + 1000);
+}
+
+#[test]
+fn what_an_archive_brought_into_a_fifo_family_leaves_before_what_is_written_later() {
+    const BYTES_MAX: u64 = 64 << 10;
+    let mut bench = Bench::new(1);
+    let family = bench.family(fifo(BYTES_MAX));
+    fill(&mut bench, &family, 1000..1300);
+    bench.db.archive("rows.siltar").unwrap();
+    bench.db.drop_family("styled").unwrap();
+    bench.db.import_archive("rows.siltar").unwrap();
+    let family = bench.db.family("styled").unwrap();
+    assert_eq!(keys_of(&family).len(), 300);
+    // Their keys lie before those of the archive.
+    fill(&mut bench, &family, 0..400);
+    bench.db.settle().unwrap();
+    let found = keys_of(&family);
+    assert!((0..400).all(|key| found.contains(&key)), "{} are there", found.len());
+    assert!(found.len() < 600 && table_bytes(&family) <= BYTES_MAX);
+}
+
+#[test]
+fn a_clone_of_a_fifo_family_keeps_and_loses_by_its_own_bound() {
+    let mut bench = Bench::new(1);
+    let family = bench.family(fifo(64 << 10));
+    fill(&mut bench, &family, 0..400);
+    bench.db.clone_family(&family, "copy").unwrap();
+    let copy = bench.db.family("copy").unwrap();
+    fill(&mut bench, &family, 1000..2000);
+    bench.ingest(&copy, Way::Sorted, 3000..3100);
+    bench.db.settle().unwrap();
+    assert!(keys_of(&family)[0] >= 1000);
+    let found = keys_of(&copy);
+    assert!((3000..3100).all(|key| found.contains(&key)) && found.len() > 300, "{}", found.len());
+    assert!(table_bytes(&copy) <= 64 << 10);
+}
+
+#[test]
+fn a_fifo_family_counts_separated_values_within_its_bound() {
+    const BYTES_MAX: u64 = 256 << 10;
+    let mut bench = Bench::new(1);
+    let family = bench.family(fifo(BYTES_MAX));
+    let options = family.options().value_threshold(64).blob_file_bytes(16 << 10);
+    family.set_options(&options).unwrap();
+    for key in 0..3_000_u64 {
+        let value: Vec<u8> = (0..8).flat_map(|_| bench.value(key)).collect();
+        family.put(key.to_be_bytes(), value).unwrap();
+        if key % 100 == 99 {
+            bench.db.flush().unwrap();
+            bench.run_jobs();
+        }
+    }
+    bench.db.settle().unwrap();
+    let entries = bench.fs.list(Path::new("db")).unwrap();
+    let blobs = entries.iter().filter(|entry| entry.name.ends_with(".blob"));
+    let length = |entry: &DirEntry| match entry.metadata {
+        Metadata::File { len } => len,
+        _ => 0,
+    };
+    let bytes: u64 = blobs.map(length).sum();
+    // The borders of blob files are not those of tables.
+    assert!(bytes <= BYTES_MAX + (48 << 10), "{bytes} bytes of separated values");
+    let found = keys_of(&family);
+    assert!(found.len() > 150 && found.last() == Some(&2999), "{} are there", found.len());
+    assert!(found.windows(2).all(|pair| pair[1] == pair[0] + 1), "the newest stay");
+    assert!(family.get(2999_u64.to_be_bytes()).unwrap().unwrap().len() == 800);
 }
 
 #[test]

@@ -17,10 +17,21 @@ use siltdb_base::{
 };
 use std::sync::Arc;
 
-/// Copies a table that was written outside of any database to the beginning of `file`. The copy has
-/// a `uid` of its own, so that no two tables of a database have the same, and says where it now
-/// belongs: to `origin`, whose options name `usual` as the compression. The file is not synced; the
-/// caller reads the copy back.
+/// What a copy has of its own.
+#[derive(Clone, Debug)]
+pub struct Adopted {
+    /// The random name, so that no two tables of a database have the same.
+    pub uid: TableUid,
+    /// Where it now belongs.
+    pub origin: TableOrigin,
+    /// The compression that the options of its family name.
+    pub usual: Compression,
+    /// When it came into the database, in ms since 1970.
+    pub created_ms: u64,
+}
+
+/// Copies a table that was written outside of any database to the beginning of `file`. The file is
+/// not synced; the caller reads the copy back.
 ///
 /// `go_on` is called between two frames, and ends the copy by an error.
 ///
@@ -30,7 +41,7 @@ use std::sync::Arc;
 pub fn adopt(
     table: &Arc<TableScan>,
     file: &mut dyn WriteFile,
-    (uid, origin, usual): (TableUid, TableOrigin, Compression),
+    Adopted { uid, origin, usual, created_ms }: Adopted,
     go_on: &mut dyn FnMut() -> Result<()>,
 ) -> Result<TableMeta> {
     debug_assert!(file.is_empty(), "frames are bound to their offsets");
@@ -59,7 +70,7 @@ pub fn adopt(
     let others = [properties.filter_bytes, properties.tombstone_bytes, properties.dictionary_bytes];
     let others = others.iter().filter(|&&bytes| bytes > 0).chain(&properties.index_bytes);
     others.copied().try_for_each(copy)?;
-    let meta = TableMeta { uid, ..properties.meta.clone() };
+    let meta = TableMeta { uid, created_ms, ..properties.meta.clone() };
     let compression = properties.compression.unwrap_or_default();
     let properties = Properties {
         meta,

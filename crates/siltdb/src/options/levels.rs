@@ -39,7 +39,7 @@ impl FamilyOptions {
     ///
     /// [`Family::set_options`](crate::Family::set_options) changes the strategy at any time,
     /// without a rewrite: the tables stay where they are, and the new strategy goes on from there.
-    /// From then on old data of a FIFO family leaves, that of deep levels first.
+    /// From then on old data of a FIFO family leaves, the oldest first, whatever its level.
     ///
     /// Data that leaves a FIFO family is gone for reads at the present. A snapshot that can see a
     /// table keeps it, and so does the retention floor: while there is one, nothing leaves. The

@@ -1,15 +1,19 @@
 //! Chooses the tables that leave a FIFO tree, and the small ones that are joined meanwhile.
 //!
-//! It is pure, as the other pickers are. Tables stay in level 0, newest first, until they leave by
-//! an edit, unread. What a tree has below level 0 from another strategy is older, and leaves first.
+//! It is pure, as the other pickers are. Flushed tables stay in level 0, newest first, until they
+//! leave by an edit, unread. Ingested tables, and those of another strategy, may lie below it.
+//! Their age is that of their newest sequence number too, whatever their level is.
 //!
 //! # Law
 //! A table leaves only together with, or after, all older tables that it overlaps, and only if no
 //! live snapshot and no retention floor sees it. So an older version of a key never comes back, and
-//! no snapshot changes.
+//! no snapshot changes. Tables of level 0 with mixed ages, such as those of one flush, leave
+//! together: all that has left level 0 is older than what stays in it.
 //!
-//! # Seeded fault
-//! `fifo_drops_under_a_snapshot`: tables leave that a live snapshot sees.
+//! # Seeded faults
+//! * `fifo_drops_under_a_snapshot`: tables leave that a live snapshot sees.
+//! * `fifo_drops_what_was_ingested`: tables of deep levels leave first.
+//! * `fifo_forgets_separated_values`: separated values do not count.
 
 use crate::{
     files::open_files::OpenReference,
@@ -21,7 +25,7 @@ use crate::{
     planning::plan::{Busy, Plan, PlanInput, PlanKind, Reason},
     strategy::CompactionStrategy,
 };
-use siltdb_base::limits::LEVELS;
+use siltdb_base::{id::SequenceNumber, limits::LEVELS};
 use std::sync::Arc;
 
 /// Small tables are joined to at most this part of the size of the family, so that a table that
@@ -40,40 +44,126 @@ pub fn pick_leaving(
 ) -> Option<Plan> {
     let CompactionStrategy::Fifo { bytes_max, age_max } = options.compaction else { return None };
     let age_max_ms = age_max.map(|age| age.as_millis() as u64);
-    let oldest_first = oldest_first(version);
-    let mut left: u64 = version.bytes().iter().sum();
+    let tables = oldest_first(version);
+    let mut left = bytes(version);
     let mut inputs: Vec<PlanInput> =
         (0..LEVELS).map(|level| PlanInput { level, tables: Vec::new() }).collect();
-    let count = oldest_first.len();
-    for (index, (level, table)) in oldest_first.into_iter().enumerate() {
-        let is_old = age_max_ms.is_some_and(|age_ms| is_older(table, age_ms, moment.now_ms));
-        let is_too_much = left > bytes_max && index + 1 < count;
-        // A table that stays keeps all newer ones.
-        if !(is_old || is_too_much) || is_seen(table, moment) || busy.holds(table.id()) {
+    let mut start = 0;
+    for end in cuts(&tables) {
+        let together = &tables[start..end];
+        let is_old = age_max_ms.is_some_and(|age_ms| {
+            together.iter().all(|(_, table)| is_older(table, age_ms, moment.now_ms))
+        });
+        let is_too_much = left > bytes_max && end < tables.len();
+        let is_held = |table: &OpenReference| is_seen(table, moment) || busy.holds(table.id());
+        // What stays keeps all that is newer.
+        if !(is_old || is_too_much) || together.iter().any(|(_, table)| is_held(table)) {
             break;
         }
-        left -= table.bytes();
-        inputs[level].tables.push(Arc::clone(table));
+        for (level, table) in together {
+            left = left.saturating_sub(weight(table));
+            inputs[*level].tables.push(Arc::clone(table));
+        }
+        start = end;
     }
     let deepest = inputs.iter().rev().find(|input| !input.tables.is_empty())?.level;
     Some(Plan::new(PlanKind::DeleteOnly, Reason::Fifo, inputs, deepest))
 }
 
+/// The bytes that count: those of all tables, with the separated values that they refer to.
+fn bytes(version: &Version) -> u64 {
+    version.tables().fold(0, |sum, (_, table)| weight(table).saturating_add(sum))
+}
+
+fn weight(table: &OpenReference) -> u64 {
+    match cfg!(seeded_fault = "fifo_forgets_separated_values") {
+        true => table.bytes(),
+        false => table.bytes().saturating_add(table.meta().blobs.bytes()),
+    }
+}
+
 /// All tables with their levels, in an order in which they may leave: each after all that it hides
 /// anything of.
+///
+/// A table has the *rank* of its newest entry, or that of an older table that it overlaps, if that
+/// is higher. Older are the tables of deeper levels, and in level 0 all that lie behind it.
+///
+/// Cost: a search in each deeper level for each table, if there are deeper levels.
 fn oldest_first(version: &Version) -> Vec<(usize, &Arc<OpenReference>)> {
+    let levels = version.levels();
+    let mut ranks: Vec<Vec<SequenceNumber>> = vec![Vec::new(); LEVELS];
     let mut tables = Vec::new();
-    for (number, level) in version.levels().iter().enumerate().rev() {
-        let mut of_level: Vec<_> = level.tables().iter().map(|table| (number, table)).collect();
+    for (number, level) in levels.iter().enumerate().rev() {
+        // In level 0 they lie newest first.
+        let mut of_level: Vec<_> = level.tables().iter().collect();
         if number == 0 {
-            // They lie newest first.
             of_level.reverse();
-        } else {
-            of_level.sort_by_key(|(_, table)| table.sequence_max());
         }
-        tables.append(&mut of_level);
+        let mut newest_before = SequenceNumber(0);
+        for table in of_level {
+            let below = (number + 1..LEVELS).filter(|&deeper| !levels[deeper].is_empty());
+            let below = below.flat_map(|deeper| {
+                let overlapping = levels[deeper].overlapping_run(table.range());
+                ranks[deeper][overlapping].iter().copied()
+            });
+            let rank = below.fold(table.sequence_max(), SequenceNumber::max).max(newest_before);
+            if number == 0 {
+                newest_before = rank;
+            }
+            ranks[number].push(rank);
+            let place = match cfg!(seeded_fault = "fifo_drops_what_was_ingested") {
+                true => SequenceNumber(0),
+                false => rank,
+            };
+            tables.push((place, number, table));
+        }
     }
-    tables
+    // Stable: of one rank, what lies deeper leaves first.
+    tables.sort_by_key(|(rank, ..)| *rank);
+    tables.into_iter().map(|(_, number, table)| (number, table)).collect()
+}
+
+/// The indexes before which `tables`, oldest first, may be divided into what leaves and what stays,
+/// ascending; the last one is their count.
+///
+/// Tables of level 0 with mixed ages are not divided. Those of one ingest have one sequence number,
+/// and so no order among them: they are.
+fn cuts(tables: &[(usize, &Arc<OpenReference>)]) -> Vec<usize> {
+    let mut cuts = Vec::new();
+    let mut newer: Option<Together> = None;
+    for (index, (level, table)) in tables.iter().enumerate().rev() {
+        cuts.push(index + 1);
+        if *level > 0 {
+            continue;
+        }
+        let (oldest, newest) = (table.sequence_min(), table.sequence_max());
+        newer = Some(match newer {
+            Some(newer) if newer.is_mixed_with(oldest, newest) => {
+                while cuts.pop_if(|cut| *cut <= newer.first).is_some() {}
+                Together { oldest: oldest.min(newer.oldest), newest: newer.newest, first: index }
+            }
+            _ => Together { oldest, newest, first: index },
+        });
+    }
+    cuts.reverse();
+    cuts
+}
+
+/// Tables of level 0 that leave together.
+struct Together {
+    oldest: SequenceNumber,
+    newest: SequenceNumber,
+    /// The index of the oldest table.
+    first: usize,
+}
+
+impl Together {
+    /// Whether an older table with entries from `oldest` to `newest` has newer ones than some of
+    /// these.
+    fn is_mixed_with(&self, oldest: SequenceNumber, newest: SequenceNumber) -> bool {
+        let are_of_one_number = self.oldest == self.newest && oldest == newest;
+        newest > self.oldest || newest == self.oldest && !are_of_one_number
+    }
 }
 
 /// Whether all entries of the table are older than `age_ms`. What is of unknown age is not.
@@ -112,7 +202,7 @@ pub fn pick_small(
 #[must_use]
 pub fn is_quiet(version: &Version, options: &TreeOptions) -> bool {
     let CompactionStrategy::Fifo { bytes_max, .. } = options.compaction else { return false };
-    version.bytes().iter().sum::<u64>() <= bytes_max
+    bytes(version) <= bytes_max
         && pick_small(version, options, &Busy::default(), WriteLoad::Idle).is_none()
 }
 

@@ -18,7 +18,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     edit::TableReference,
-    table::{Contents, TableScan, TableWriter, adopt},
+    table::{Adopted, Contents, TableScan, TableWriter, adopt},
     table_meta::TableMeta,
 };
 use std::{
@@ -238,8 +238,10 @@ pub fn copy_external(
     check_external(&table, options, path)?;
     let (file, mut writer) = NewFile::create(context)?;
     let origin = origin_of(family, options, context);
-    let named = ((context.uids)(), origin, options.table.compression);
-    let meta = adopt(&table, &mut *writer, named, &mut || context.go_on())?;
+    let (uid, usual) = ((context.uids)(), options.table.compression);
+    // A FIFO family counts the age from here: it does not matter when the table was written.
+    let adopted = Adopted { uid, origin, usual, created_ms: context.clock.wall_ms() };
+    let meta = adopt(&table, &mut *writer, adopted, &mut || context.go_on())?;
     tables.add_table(new_table(family, &file, meta));
     // Reads all of the copy and compares it with index, filter and summary. That each key has one
     // entry follows from the order of entries, because all have one sequence number.

@@ -25,11 +25,14 @@ fn scan_of(file: &Bytes) -> Arc<TableScan> {
     TableScan::open_file(Arc::new(file.clone()), Path::new("outside.table")).unwrap()
 }
 
+fn as_sixth(origin: TableOrigin) -> Adopted {
+    Adopted { uid: TableUid(6), origin, usual: Compression::Lz4, created_ms: 77 }
+}
+
 fn adopted(file: &Bytes) -> Result<(Bytes, TableMeta)> {
     let mut copy = Bytes::default();
     let origin = TableOrigin { name: "users".to_owned(), ..TableOrigin::default() };
-    let named = (TableUid(6), origin, Compression::Lz4);
-    let meta = adopt(&scan_of(file), &mut copy, named, &mut || Ok(()))?;
+    let meta = adopt(&scan_of(file), &mut copy, as_sixth(origin), &mut || Ok(()))?;
     Ok((copy, meta))
 }
 
@@ -42,6 +45,7 @@ pub(super) fn a_copy_has_the_entries_under_its_own_uid_and_names_its_family() {
         ExternalTable::current("u64").check().unwrap();
         let (copy, meta) = adopted(&file).unwrap();
         assert_eq!((meta.uid, meta.file_bytes), (TableUid(6), copy.0.len() as u64));
+        assert_eq!(meta.created_ms, 77);
         let table = open(&copy.0, Some(&meta), &new_cache(1 << 20)).unwrap();
         verify(&table).unwrap();
         assert_eq!(scan(&table).unwrap(), entries());
@@ -70,7 +74,7 @@ pub(super) fn a_damaged_table_has_no_copy_that_verifies() {
         let Ok(table) = TableScan::open_file(Arc::new(damaged), path) else { continue };
         seen += 1;
         let mut copy = Bytes::default();
-        let named = (TableUid(6), TableOrigin::default(), Compression::Lz4);
+        let named = as_sixth(TableOrigin::default());
         let Ok(meta) = adopt(&table, &mut copy, named, &mut || Ok(())) else { continue };
         let copied = open(&copy.0, Some(&meta), &new_cache(0));
         assert!(copied.and_then(|table| verify(&table)).is_err(), "byte {at}");
@@ -86,7 +90,7 @@ pub(super) fn a_copy_that_is_cancelled_ends() {
         if left == 0 { Err(Error::invalid("cancelled")) } else { Ok(()) }
     };
     let file = external(&entries(), Compression::Lz4);
-    let named = (TableUid(6), TableOrigin::default(), Compression::Lz4);
+    let named = as_sixth(TableOrigin::default());
     let error = adopt(&scan_of(&file), &mut Bytes::default(), named, &mut go_on).unwrap_err();
     assert_eq!(error.message(), "cancelled");
 }

@@ -104,6 +104,94 @@ fn a_table_leaves_after_everything_below_it() {
 }
 
 #[test]
+fn an_ingested_table_leaves_by_its_sequence_number_whatever_its_level() {
+    let ingested = |file: u64, keys: (&[u8], &[u8]), sequence: u64| {
+        let table = reference(file, keys, (1, 1), 1000);
+        TableReference { global_sequence: Some(SequenceNumber(sequence)), ..table }
+    };
+    // Two tables of one ingest, newer than those of level 0, which lie beside their keys.
+    let flushed = |file| reference(file, (b"a", b"f"), (file, file), 1000);
+    let tables = [
+        (0, flushed(11)),
+        (0, flushed(12)),
+        (6, ingested(21, (b"k", b"l"), 20)),
+        (6, ingested(22, (b"m", b"n"), 20)),
+    ];
+    let version = shape(&tables);
+    assert_eq!(leaving(&version, &fifo(3000, None), &moment(None, 0)), [11]);
+    assert_eq!(leaving(&version, &fifo(2000, None), &moment(None, 0)), [11, 12]);
+    // One ingest is no unit: the first keys leave first.
+    assert_eq!(leaving(&version, &fifo(1000, None), &moment(None, 0)), [11, 12, 21]);
+    // In level 0 alike.
+    let (first, second) = (ingested(22, (b"k", b"l"), 20), ingested(21, (b"m", b"n"), 20));
+    let version = shape(&[(0, first), (0, flushed(11)), (0, second)]);
+    assert_eq!(leaving(&version, &fifo(2000, None), &moment(None, 0)), [11]);
+    assert_eq!(leaving(&version, &fifo(1000, None), &moment(None, 0)).len(), 2);
+}
+
+#[test]
+fn a_table_with_newer_entries_of_other_keys_leaves_before_what_hides_it() {
+    // The one in level 0 hides a part of the one below, which has a newer entry beside it.
+    let below = reference(1, (b"a", b"z"), (1, 50), 1000);
+    let above = reference(2, (b"a", b"f"), (40, 40), 1000);
+    let newer = reference(3, (b"x", b"z"), (60, 60), 1000);
+    let version = shape(&[(6, below), (0, above), (0, newer)]);
+    assert_eq!(leaving(&version, &fifo(2000, None), &moment(None, 0)), [1]);
+    assert_eq!(leaving(&version, &fifo(1000, None), &moment(None, 0)), [1, 2]);
+}
+
+#[test]
+fn tables_with_mixed_ages_leave_together() {
+    // Of one flush: its first table has a deletion that is newer than all of the second one.
+    let first = reference(1, (b"a", b"f"), (10, 90), 1000);
+    let second = reference(2, (b"g", b"p"), (10, 10), 1000);
+    let third = reference(3, (b"q", b"z"), (11, 80), 1000);
+    let newer = reference(4, (b"a", b"z"), (91, 99), 1000);
+    let version = shape(&[(0, first), (0, second), (0, third), (0, newer)]);
+    assert_eq!(leaving(&version, &fifo(4000, None), &moment(None, 0)), [0; 0]);
+    assert_eq!(leaving(&version, &fifo(3999, None), &moment(None, 0)), [1, 2, 3]);
+    // All or none, also by a snapshot, a running plan and by age.
+    assert_eq!(leaving(&version, &fifo(3999, None), &moment(Some(10), 0)), [0; 0]);
+    let mut busy = Busy::default();
+    let tables = version.levels()[0].tables().iter().filter(|table| table.id().file.0 == 3);
+    let inputs = vec![PlanInput { level: 0, tables: tables.cloned().collect() }];
+    busy.begin(&Plan::new(PlanKind::Rewrite, Reason::Blobs, inputs, 0));
+    assert!(pick_leaving(&version, &fifo(3999, None), &busy, &moment(None, 0)).is_none());
+    // As long as it is the newest, whatever its size.
+    let alone = [(10, 90), (10, 10), (11, 80)].into_iter().zip([b"a", b"g", b"q"]).zip(1..);
+    let alone: Vec<_> = alone
+        .map(|((sequences, key), file)| (0, reference(file, (key, key), sequences, 1000)))
+        .collect();
+    assert_eq!(leaving(&shape(&alone), &fifo(10, None), &moment(None, 0)), [0; 0]);
+}
+
+#[test]
+fn separated_values_count_as_bytes_of_the_table_that_refers_to_them() {
+    use siltdb_base::{id::FileNumber, key::BlobPointer};
+    use siltdb_disk::blob::record_bytes;
+    let with_values = |file: u64| {
+        let mut table = table(file, 1000);
+        table.meta.blobs.note(&BlobPointer {
+            file: FileNumber(100 + file),
+            offset: 64,
+            length: 9000,
+            stored_bytes: 9000,
+            codec: 0,
+            checksum: 0,
+            expiry_ms: None,
+        });
+        table
+    };
+    let tables: Vec<_> = (1..=5).map(|file| (0, with_values(file))).collect();
+    let version = shape(&tables);
+    let all = 5 * (1000 + record_bytes(9000));
+    assert_eq!(leaving(&version, &fifo(all, None), &moment(None, 0)), [0; 0]);
+    assert_eq!(leaving(&version, &fifo(all - 1, None), &moment(None, 0)), [1]);
+    assert_eq!(leaving(&version, &fifo(all / 2, None), &moment(None, 0)), [1, 2, 3]);
+    assert!(!is_quiet(&version, &fifo(all - 1, None)) && is_quiet(&version, &fifo(all, None)));
+}
+
+#[test]
 fn small_tables_are_joined_to_a_small_part_of_the_family() {
     let tables: Vec<_> = (1..=40).map(|file| (0, table(file, 100))).collect();
     let version = shape(&tables);
