@@ -13,7 +13,7 @@ use crate::verbs::branch::BranchVerb;
 use crate::verbs::{
     archive, backup, batch, branch, bucket, checkpoint, clone_family, completions, destroy, export,
     families, follow, import, ingest, inspect, point, prepared, recover, retain, scan, scrub,
-    shell, step, table, tier, txn, upkeep, watch,
+    shell, step, table, tier, ttl, txn, upkeep, watch,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -142,6 +142,9 @@ enum Verb {
     /// Add to a counter and print its new value; creates the database
     #[command(after_help = step::INCR_HELP)]
     Incr(On<step::IncrArguments>),
+    /// Print when the value of a key expires, or change that
+    #[command(after_help = ttl::HELP)]
+    Ttl(On<ttl::Arguments>),
     /// Print counts and sizes of the database: levels, cache, stalls
     #[command(after_help = upkeep::STATS_HELP)]
     Stats(On<upkeep::StatsArguments>),
@@ -313,6 +316,7 @@ impl CommandLine {
             Verb::Bucket(verb) => run_bucket(verb, start),
             Verb::Cas(on) => writing(&on, on.arguments.opening(), start, step::cas),
             Verb::Incr(on) => writing(&on, on.arguments.opening(), start, step::incr),
+            Verb::Ttl(on) => writing(&on, on.arguments.opening(), start, ttl::run),
             Verb::Stats(on) => reading(&on, start, upkeep::stats),
             Verb::Check(on) => run_check(&on.db, start),
             Verb::Recover(arguments) => run_recover(&arguments, start),

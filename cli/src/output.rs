@@ -8,7 +8,7 @@ use crate::failure::{Failure, Result};
 use crate::json;
 use crate::text::{Form, printable};
 use serde_json::{Value, json};
-use siltdb::{RecoveryMode, ValueStream};
+use siltdb::{Expiry, RecoveryMode, ValueStream};
 use std::io::{self, BufWriter, Read, Stdout, Write};
 use std::time::Duration;
 
@@ -90,14 +90,19 @@ impl Output {
         self.print_line()
     }
 
-    /// Prints a value, or an object with key and value.
+    /// Prints a value, or an object with key and value, and the time of an expiry.
     ///
     /// # Errors
     /// [`Failure::Stdout`].
-    pub fn value(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        match self.settings.style {
-            Style::Json => self.entry(key, value),
-            Style::Text => self.bytes(value),
+    pub fn value(&mut self, key: &[u8], value: &[u8], expiry: Expiry) -> Result<()> {
+        let form = self.settings.form;
+        match (self.settings.style, expiry.ms()) {
+            (Style::Text, _) => self.bytes(value),
+            (Style::Json, None) => self.entry(key, value),
+            (Style::Json, Some(ms)) => {
+                let (key, value) = (json::of_bytes(key, form), json::of_bytes(value, form));
+                self.json(&json!({ "key": key, "value": value, "expires_at": ms }))
+            }
         }
     }
 

@@ -5,7 +5,8 @@
 
 use crate::bounds::KeyRange;
 use siltdb::{
-    Bucket, BucketIter, Family, Iter, Read, ReadOptions, Result, Slice, Snapshot, Transaction,
+    Bucket, BucketIter, Expiry, Family, Iter, Read, ReadOptions, Result, Slice, Snapshot,
+    Transaction,
 };
 
 /// Which family of which branch; what is not given is the one in use.
@@ -66,16 +67,24 @@ impl From<Scope> for ReadScope {
 }
 
 impl ReadScope {
-    /// Returns the value of a key.
+    /// Returns the value of a key and when it expires.
     ///
     /// # Errors
     /// Errors of the database, as for all methods here.
-    pub fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
+    pub fn get_expiring(&self, key: &[u8]) -> Result<Option<(Slice, Expiry)>> {
         match self {
-            Self::Committed(family) => family.get(key),
-            Self::Transaction(transaction) => transaction.get(key),
-            Self::Snapshot(snapshot) => snapshot.get(key),
+            Self::Committed(family) => family.get_expiring(key),
+            Self::Transaction(transaction) => transaction.get_expiring(key),
+            Self::Snapshot(snapshot) => snapshot.get_expiring(key),
         }
+    }
+
+    /// Returns when the value of a key expires.
+    ///
+    /// # Errors
+    /// Errors of the database.
+    pub fn expires_at(&self, key: &[u8]) -> Result<Option<Expiry>> {
+        Ok(self.get_expiring(key)?.map(|(_, expiry)| expiry))
     }
 
     /// Returns the first entry after a key.

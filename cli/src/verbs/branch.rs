@@ -10,6 +10,7 @@ use crate::output::{Style, message};
 use crate::scope::FamilyName;
 use crate::session::{Opening, Session};
 use crate::text::counted;
+use crate::verbs::backup::utc;
 use crate::verbs::upkeep::aside;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
@@ -295,7 +296,7 @@ fn print(
                 let mut object = Map::new();
                 object.insert("value".to_owned(), json::of_bytes(&value.value, form));
                 if let Some(expiry_ms) = value.expiry_ms {
-                    object.insert("expiry_ms".to_owned(), json!(expiry_ms));
+                    object.insert("expires_at".to_owned(), json!(expiry_ms));
                 }
                 Value::Object(object)
             }
@@ -312,7 +313,7 @@ fn print(
         line.push('\t');
         form.render(value, &mut line);
         if let Some(expiry_ms) = expiry_ms {
-            line.push_str(&format!("\texpires {expiry_ms}"));
+            line.push_str(&format!("\texpires at {}", utc(*expiry_ms)));
         }
         line.push('\n');
         session.output.raw(line.as_bytes())?;

@@ -30,4 +30,5 @@ pub mod watch;
 pub mod follow;
 pub mod inspect;
 pub mod completions;
+pub mod ttl;
 pub mod shell;

@@ -16,14 +16,15 @@ use crate::text::{Form, shortened_bytes};
 use crate::verbs::bucket::write_in;
 use clap::Args;
 use serde_json::json;
-use siltdb::{Durability, VALUE_BYTES_MAX, WriteBatch, WriteOptions};
+use siltdb::{Durability, Expiry, VALUE_BYTES_MAX, WriteBatch, WriteOptions};
 use std::io::Read;
 use std::ops::Bound;
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 /// Text at the end of `silt get --help`.
 pub const GET_HELP: &str = "\
-Ends with exit code 1 if there is no such key.
+Ends with exit code 1 if there is no such key. With --json, a value that expires has expires_at, \
+in milliseconds since 1970; `silt ttl` prints and changes it.
 
 Example:
   silt get demo.db SFO
@@ -117,15 +118,15 @@ pub fn get(session: &mut Session, arguments: &GetArguments) -> Result<()> {
         let value = family.get_reader(&key)?.ok_or_else(|| missing("no key"))?;
         return session.output.raw_stream(value);
     }
-    let value = match &bucket {
-        Some(bucket) => bucket.get(&key)?,
-        None => scope.get(&key)?,
+    let found = match &bucket {
+        Some(bucket) => bucket.get(&key)?.map(|value| (value, Expiry::Never)),
+        None => scope.get_expiring(&key)?,
     };
-    let value = value.ok_or_else(|| missing("no key"))?;
+    let (value, expiry) = found.ok_or_else(|| missing("no key"))?;
     if arguments.raw {
         return session.output.raw(&value);
     }
-    session.output.value(&key_shown, &value)
+    session.output.value(&key_shown, &value, expiry)
 }
 
 /// Arguments of `put`.

@@ -6,7 +6,7 @@
 
 mod completion;
 
-use super::{archive, ingest};
+use super::{archive, ingest, ttl};
 use super::{backup, batch, branch, bucket, checkpoint, clone_family, export, families, import};
 use super::{point, prepared, retain, scan, scrub, step, tier, transactions, txn, upkeep, watch};
 use crate::argument::SettingsArguments;
@@ -158,6 +158,8 @@ enum Verb {
     Cas(step::CasArguments),
     /// Add to a counter and print its new value
     Incr(step::IncrArguments),
+    /// Print when the value of a key expires, or change that
+    Ttl(ttl::Arguments),
     /// Use a family in later commands
     Use(UseArguments),
     /// Print counts and sizes of the database
@@ -527,6 +529,7 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         },
         Verb::Cas(arguments) => step::cas(session, &arguments),
         Verb::Incr(arguments) => step::incr(session, &arguments),
+        Verb::Ttl(arguments) => ttl::run(session, &arguments),
         Verb::Use(arguments) => session
             .use_family(&arguments.name)
             .and_then(|()| session.output.result("", &json!({ "family": arguments.name }))),

@@ -2,7 +2,7 @@
 //!
 //! They do not open the database.
 
-use crate::argument::{self, DurabilityArguments, FamilyArguments};
+use crate::argument::{self, DurabilityArguments, FamilyArguments, a_ttl};
 use crate::failure::{Failure, Result};
 use crate::key_form::KeyForm;
 use crate::session::{Opening, Session};
@@ -10,21 +10,22 @@ use crate::text::shortened_bytes;
 use crate::verbs::bucket::write;
 use clap::Args;
 use serde_json::json;
-use siltdb::{Error, Read, Swap};
-use std::ffi::OsString;
+use siltdb::{Error, Read, Swap, WriteOptions};
+use std::{ffi::OsString, time::Duration};
 
 /// Text at the end of `silt cas --help`.
 pub const CAS_HELP: &str = "\
 Compares and swaps atomically. If the key has another value, it writes nothing and ends with exit \
-code 6.
+code 6. The new value keeps the expiry of the one that it replaces.
 
 Example:
-  silt cas demo.db lock --absent --new mine
+  silt cas demo.db lock --absent --new mine --ttl 30s
   silt cas demo.db lock --expect mine --delete";
 
 /// Text at the end of `silt incr --help`.
 pub const INCR_HELP: &str = "\
-The value is a decimal number: 64 bits, signed. The addition is atomic.
+The value is a decimal number: 64 bits, signed. The addition is atomic. The counter keeps its \
+expiry.
 
 Example:
   silt incr demo.db visits
@@ -50,6 +51,10 @@ pub struct CasArguments {
     /// Delete the key.
     #[arg(long)]
     delete: bool,
+    /// The new value expires after this time: a lock with a lease [default: it keeps the expiry of
+    /// the value that it replaces]
+    #[arg(long, value_name = "TIME", value_parser = a_ttl, conflicts_with = "delete")]
+    ttl: Option<Duration>,
     #[command(flatten)]
     family: FamilyArguments,
     #[command(flatten)]
@@ -76,7 +81,8 @@ pub fn cas(session: &mut Session, arguments: &CasArguments) -> Result<()> {
     let key = keys.parse(&arguments.key)?;
     let (expected, new) = (value(&arguments.expect)?, value(&arguments.new)?);
     let swap = write(session, (&arguments.family, arguments.durability), |tx| {
-        tx.compare_and_swap(&key, expected.as_deref(), new.as_deref())
+        let options = with_ttl(arguments.ttl);
+        tx.compare_and_swap_with(&key, expected.as_deref(), new.as_deref(), &options)
     })?;
     let current = match swap {
         Swap::Swapped => return session.output.result("", &json!({ "swapped": true })),
@@ -96,6 +102,9 @@ pub struct IncrArguments {
     /// The number to add; it may be negative.
     #[arg(default_value_t = 1, allow_negative_numbers = true)]
     by: i64,
+    /// The counter expires after this time from now [default: it keeps its expiry]
+    #[arg(long, value_name = "TIME", value_parser = a_ttl)]
+    ttl: Option<Duration>,
     #[command(flatten)]
     family: FamilyArguments,
     #[command(flatten)]
@@ -117,17 +126,24 @@ impl IncrArguments {
 pub fn incr(session: &mut Session, arguments: &IncrArguments) -> Result<()> {
     let key = KeyForm::of(session, &arguments.family)?.parse(&arguments.key)?;
     let count = write(session, (&arguments.family, arguments.durability), |tx| {
-        let old = match tx.get(&key)? {
-            None => 0,
-            Some(value) => parse_count(&value)?,
-        };
-        let new = old
+        let found = tx.get_expiring(&key)?;
+        let count = found.as_ref().map_or(Ok(0), |(value, _)| parse_count(value))?;
+        let new = count
             .checked_add(arguments.by)
             .ok_or_else(|| Error::invalid("the counter would leave its range of 64 bits"))?;
-        tx.put(&key, new.to_string())?;
+        let options = match (arguments.ttl, &found) {
+            (None, Some((_, expiry))) => WriteOptions::new().expiry(*expiry),
+            (ttl, _) => with_ttl(ttl),
+        };
+        tx.put_with(&key, new.to_string(), &options)?;
         Ok(new)
     })?;
     session.output.result(&count.to_string(), &json!({ "value": count }))
+}
+
+/// Options of a write of a value that expires after `ttl`, if that is given.
+fn with_ttl(ttl: Option<Duration>) -> WriteOptions {
+    ttl.map_or_else(WriteOptions::new, |ttl| WriteOptions::new().ttl(ttl))
 }
 
 fn parse_count(value: &[u8]) -> siltdb::Result<i64> {

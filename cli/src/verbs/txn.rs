@@ -17,7 +17,7 @@ use crate::transactions::parse_isolation;
 use crate::words::{Command, Splitter};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use serde_json::json;
-use siltdb::{Durability, Isolation, Read, Transaction, TransactionOptions};
+use siltdb::{Durability, Isolation, Read, Transaction, TransactionOptions, WriteOptions};
 use std::io::ErrorKind;
 use std::{ffi::OsString, fmt, path::PathBuf};
 
@@ -39,7 +39,8 @@ hexadecimal with --hex; else keys are text of the key order of their family. The
   put KEY VALUE        write a value
   delete KEY           delete a key, which may be missing
   delete-range         delete the keys of a range: --prefix, --from, --to
-  incr KEY [BY]        add BY, by default 1, to a decimal number; a missing one is 0
+  incr KEY [BY]        add BY, by default 1, to a decimal number; a missing one is 0;
+                        it keeps its expiry
 
 Each takes --family NAME. A condition that does not hold ends the script with exit code 6, a bad \
 line with 2. Then nothing is written. The database must exist. With --prepare ID the writes are \
@@ -390,16 +391,16 @@ impl IncrArguments {
     fn run(&self, transaction: &Transaction, keys: &KeyForm) -> Result<()> {
         let key = keys.parse(&self.key)?;
         let shown = keys.shown(&key)?;
-        let value = transaction.get(&key)?;
-        let number = match &value {
-            Some(value) => number(&shown, value)?,
-            None => 0,
+        let found = transaction.get_expiring(&key)?;
+        let (number, options) = match &found {
+            Some((value, expiry)) => (number(&shown, value)?, WriteOptions::new().expiry(*expiry)),
+            None => (0, WriteOptions::new()),
         };
         let sum = number.checked_add(self.by).ok_or_else(|| {
             let (key, by) = (shortened_bytes(&shown), self.by);
             Failure::Usage(format!("`{key}` is {number}, and {by} more does not fit in 64 bits"))
         })?;
-        Ok(transaction.put(&key, sum.to_string())?)
+        Ok(transaction.put_with(&key, sum.to_string(), &options)?)
     }
 }
 

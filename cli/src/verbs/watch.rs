@@ -11,6 +11,7 @@ use crate::output::{Output, Style, message};
 use crate::scope::{FamilyName, label};
 use crate::session::Session;
 use crate::text::Form;
+use crate::verbs::backup::utc;
 use clap::Args;
 use serde_json::{Map, Value, json};
 use siltdb::{
@@ -24,12 +25,12 @@ use std::{
 
 /// Text at the end of `silt watch --help`.
 pub const HELP: &str = "\
-A line has sequence number, action, family, key, and value or end, separated by tabs; with --json \
-it is a commit. Keys are text of the key order of their family. The log has the commits that are \
-not flushed yet, and those that retain_log_bytes and retain_log_for keep. These options are not \
-stored: an opening for writing without them drops what they kept. It ends at the newest commit; \
-`silt follow` continues with later ones. In `silt shell`, `watch --from N` prints what the shell \
-has written since.
+A line has sequence number, action, family, key, value or end, and expiry, separated by tabs; with \
+--json it is a commit, and expires_at is in milliseconds since 1970. Keys are text of the key \
+order of their family. The log has the commits that are not flushed yet, and those that \
+retain_log_bytes and retain_log_for keep. These options are not stored: an opening for writing \
+without them drops what they kept. It ends at the newest commit; `silt follow` continues with \
+later ones. In `silt shell`, `watch --from N` prints what the shell has written since.
 
 Example:
   silt watch demo.db --prefix user: --from 1000 --json";
@@ -141,6 +142,9 @@ pub fn print(db: &Db, event: &Event, output: &mut Output) -> Result<()> {
             line.push('\t');
             form.render(&operand, &mut line);
         }
+        if let Action::PutUntil { expiry_ms, .. } = operation.action {
+            line.push_str(&format!("\texpires at {}", utc(expiry_ms)));
+        }
         line.push('\n');
         output.raw(line.as_bytes())?;
     }
@@ -192,7 +196,7 @@ fn commit_object(db: &Db, commit: &Commit, form: Form) -> Value {
             object.insert(name.to_owned(), json::of_bytes(&operand, form));
         }
         if let Action::PutUntil { expiry_ms, .. } = operation.action {
-            object.insert("expiry_ms".to_owned(), json!(expiry_ms));
+            object.insert("expires_at".to_owned(), json!(expiry_ms));
         }
         Value::Object(object)
     });

@@ -309,14 +309,8 @@ fn help_and_version_are_there_for_each_verb() {
     let place = Place::new();
     assert_eq!(place.ok(&["--version"]), format!("silt {}\n", env!("CARGO_PKG_VERSION")));
     let help = place.ok(&["--help"]);
-    for text in [
-        "Exit codes:",
-        "4  locked",
-        "5  conflict",
-        "6  a condition",
-        "130  ended by Ctrl-C",
-        "--json",
-    ] {
+    let codes = ["4  locked", "5  conflict", "6  a condition", "130  ended by Ctrl-C"];
+    for text in codes.into_iter().chain(["Exit codes:", "--json"]) {
         assert!(help.contains(text), "{text}");
     }
     for verb in [
@@ -341,6 +335,7 @@ fn help_and_version_are_there_for_each_verb() {
         "thaw",
         "stats",
         "check",
+        "ttl",
         "scrub",
         "checkpoint",
         "backup",
@@ -374,4 +369,60 @@ fn help_and_version_are_there_for_each_verb() {
         assert!(help.contains("Exit codes: 0 done, 1 not"), "{verb}");
         assert!(help.contains("Example:\n  silt backup"), "{verb}");
     }
+}
+
+#[test]
+fn a_counter_and_a_lock_keep_their_expiry() {
+    let place = Place::new();
+    let expires_at = |key: &str| place.run(&["get", "db", key, "--json"], 0).json()[0].clone();
+    place.ok(&["put", "db", "k", "5", "--ttl", "1h"]);
+    let before = expires_at("k")["expires_at"].as_u64().unwrap();
+    assert_eq!(place.ok(&["incr", "db", "k"]), "6\n");
+    assert_eq!(expires_at("k")["expires_at"], before);
+    place.ok(&["cas", "db", "k", "--expect", "6", "--new", "7"]);
+    assert_eq!(expires_at("k")["expires_at"], before);
+    place.ok(&["incr", "db", "k", "--ttl", "2h"]);
+    assert!(expires_at("k")["expires_at"].as_u64().unwrap() > before + 1_800_000);
+    place.run_with(&["shell", "db"], b"begin\nincr k\ncommit\n", 0);
+    assert_eq!(expires_at("k")["value"], "9");
+    assert!(expires_at("k")["expires_at"].as_u64().unwrap() > before + 1_800_000);
+    place.ok(&["incr", "db", "lasting"]);
+    place.ok(&["incr", "db", "lasting"]);
+    assert_eq!(expires_at("lasting"), json!({ "key": "lasting", "value": "2" }));
+    place.run_with(&["txn", "db", "-"], b"incr k\n", 0);
+    assert_eq!(expires_at("k")["value"], "10");
+    assert!(expires_at("k")["expires_at"].is_u64());
+    // A lease that has run out frees the lock.
+    place.ok(&["cas", "db", "lock", "--absent", "--new", "a", "--ttl", "100ms"]);
+    std::thread::sleep(std::time::Duration::from_millis(150));
+    place.ok(&["cas", "db", "lock", "--absent", "--new", "b", "--ttl", "1h"]);
+    place.run(&["cas", "db", "lock", "--absent", "--new", "c"], 6);
+    place.run(&["cas", "db", "lock", "--expect", "b", "--delete", "--ttl", "1h"], 2);
+}
+
+#[test]
+fn an_expiry_is_shown_set_and_removed() {
+    let place = Place::new();
+    place.ok(&["put", "db", "k", "v"]);
+    assert_eq!(place.ok(&["ttl", "db", "k"]), "does not expire\n");
+    let run = place.run(&["ttl", "db", "k", "--json"], 0);
+    assert_eq!(run.json()[0], json!({ "key": "k", "expires_at": null }));
+    let set = place.ok(&["ttl", "db", "k", "--set", "30m"]);
+    assert!(set.starts_with("29m 5") || set.starts_with("30m 0s left"), "{set}");
+    assert!(set.contains(" left, expires at 20") && set.ends_with("Z\n"), "{set}");
+    assert!(place.ok(&["ttl", "db", "k"]).contains("m 5"));
+    let told = place.run(&["watch", "db"], 0).stdout;
+    assert!(told.contains("put-until\tdefault\tk\tv\texpires at 20"), "{told}");
+    let told = place.run(&["watch", "db", "--json"], 0);
+    let commits = told.json();
+    let operation = &commits.last().unwrap()["operations"][0];
+    assert_eq!((&operation["value"], operation["expires_at"].is_u64()), (&json!("v"), true));
+    let removed = place.run_with(&["shell", "db"], b"begin\nttl k --remove\ncommit\n", 0);
+    assert!(removed.stdout.contains("does not expire"), "{}", removed.stdout);
+    assert_eq!(place.ok(&["get", "db", "k"]), "v\n");
+    place.run(&["ttl", "db", "none"], 1).says(&["no key `none`"]);
+    place.run(&["ttl", "db", "none", "--set", "1h"], 1).says(&["no key `none`"]);
+    place.run(&["ttl", "db", "k", "--set", "1h", "--remove"], 2);
+    place.ok(&["ttl", "db", "k", "--set", "0s"]);
+    place.run(&["get", "db", "k"], 1);
 }

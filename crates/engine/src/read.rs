@@ -27,7 +27,12 @@ use siltdb_tree::{
         resolve::Resolver,
     },
 };
-use std::{cell::OnceCell, ops::Bound, sync::Arc, time::Duration};
+use std::{
+    cell::{Cell, OnceCell},
+    ops::Bound,
+    sync::Arc,
+    time::Duration,
+};
 
 /// A range of keys as callers give it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,6 +98,15 @@ impl Clock for StillClock {
 
 /// A cursor over the visible entries of a family. It owns its view.
 pub type ReadCursor = ViewIter;
+
+/// A value, and when it expires.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExpiringValue {
+    /// The value.
+    pub value: Slice,
+    /// When it expires, in ms since 1970. A value that operands were applied to does not expire.
+    pub expiry_ms: Option<u64>,
+}
 
 /// A family at one moment, pinned.
 #[derive(Clone, Debug)]
@@ -176,7 +190,26 @@ impl PinnedReader {
     /// # Errors
     /// As [`PinnedReader::get`].
     pub fn look<R>(&self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>> {
-        let resolver = || self.reader.resolver();
+        self.look_with(key, || self.reader.resolver(), look)
+    }
+
+    /// The value of a key, and when it expires.
+    ///
+    /// # Errors
+    /// As [`PinnedReader::get`].
+    pub fn get_expiring(&self, key: &[u8]) -> Result<Option<ExpiringValue>> {
+        let noted = Cell::new(None);
+        let resolver = || Resolver { expiry_ms: Some(&noted), ..self.reader.resolver() };
+        let found = self.look_with(key, resolver, |value| value.pin())?;
+        Ok(found.map(|value| ExpiringValue { value, expiry_ms: noted.get() }))
+    }
+
+    fn look_with<'r, R>(
+        &'r self,
+        key: &[u8],
+        resolver: impl Fn() -> Resolver<'r>,
+        look: impl FnOnce(Pinnable<'_>) -> R,
+    ) -> Result<Option<R>> {
         let snapshot = self.reader.snapshot;
         match &self.reader.own {
             Some(own) => self.view.get_with_own(key, (own, snapshot), resolver, look),
@@ -244,6 +277,7 @@ pub fn get<R>(
                 }),
                 // As in `PinnedReader::new`.
                 folds: options.compaction_filter.is_none().then(|| &**family.tree.folds()),
+                expiry_ms: None,
             }
         };
         let look = |value: Pinnable<'_>| look.take().expect("a value is found once")(value);

@@ -4,7 +4,7 @@
 
 use crate::{
     deletion::Deletion, family::Family, key_range::KeyRange, operation::Operations,
-    source::whole_ms,
+    source::whole_ms, write_options::WriteOptions,
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -77,9 +77,36 @@ impl WriteBatch {
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> Result<()> {
-        match family.place.ttl_expiry_ms() {
-            None => self.put_lasting(family, key.as_ref(), value.as_ref()),
-            Some(expiry_ms) => self.put_expiring(family, key.as_ref(), value.as_ref(), expiry_ms),
+        self.put_at(family, key.as_ref(), value.as_ref(), family.place.ttl_expiry_ms())
+    }
+
+    /// Sets the value of a key, with the expiry of `options`, of which the durability does not
+    /// count: the write of the batch has its own.
+    ///
+    /// # Errors
+    /// As [`WriteBatch::put_for`].
+    pub fn put_with(
+        &mut self,
+        family: &Family,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        let expiry_ms = options.expiry_rule.expiry_ms(&family.place);
+        self.put_at(family, key.as_ref(), value.as_ref(), expiry_ms)
+    }
+
+    /// Sets the value of a key with this expiry, in ms since 1970, or without one.
+    pub(crate) fn put_at(
+        &mut self,
+        family: &Family,
+        key: &[u8],
+        value: &[u8],
+        expiry_ms: Option<u64>,
+    ) -> Result<()> {
+        match expiry_ms {
+            None => self.put_lasting(family, key, value),
+            Some(expiry_ms) => self.put_expiring(family, key, value, expiry_ms),
         }
     }
 

@@ -6,6 +6,7 @@ use crate::{
     snapshot::Snapshot,
     transaction::Transaction,
     update::{UpdateOptions, update},
+    write_options::WriteOptions,
 };
 use siltdb_base::{error::Result, slice::Slice};
 
@@ -87,7 +88,6 @@ impl Db {
 
     /// Replaces the value of a key of the default family if it equals the expected one; see
     /// [`Family::compare_and_swap`](crate::Family::compare_and_swap).
-    /// [`Family::compare_and_swap`](crate::Family::compare_and_swap).
     ///
     /// # Errors
     /// As [`Family::compare_and_swap`](crate::Family::compare_and_swap).
@@ -101,7 +101,6 @@ impl Db {
     }
 
     /// Sets the value of a key of the default family unless it has one; see
-    /// [`Family::put_if_absent`](crate::Family::put_if_absent).
     /// [`Family::put_if_absent`](crate::Family::put_if_absent).
     ///
     /// # Errors
@@ -149,6 +148,88 @@ impl Db {
         self.default.take(key)
     }
 
+    /// Swaps as [`Db::compare_and_swap`], with `options`.
+    ///
+    /// # Errors
+    /// As [`Family::compare_and_swap`](crate::Family::compare_and_swap).
+    pub fn compare_and_swap_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+        options: &WriteOptions,
+    ) -> Result<Swap> {
+        self.default.compare_and_swap_with(key, expected, new, options)
+    }
+
+    /// Puts as [`Db::put_if_absent`], with `options`: a lock with a lease; see
+    /// [`Family::put_if_absent_with`](crate::Family::put_if_absent_with).
+    ///
+    /// # Errors
+    /// As [`Family::compare_and_swap`](crate::Family::compare_and_swap).
+    pub fn put_if_absent_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<Option<Slice>> {
+        self.default.put_if_absent_with(key, value, options)
+    }
+
+    /// Updates as [`Db::fetch_and_update`], with `options`.
+    ///
+    /// # Errors
+    /// As [`Family::compare_and_swap`](crate::Family::compare_and_swap).
+    pub fn fetch_and_update_with<V: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        change: impl FnMut(Option<&[u8]>) -> Option<V>,
+        options: &WriteOptions,
+    ) -> Result<Option<Slice>> {
+        self.default.fetch_and_update_with(key, change, options)
+    }
+
+    /// Updates as [`Db::update_and_fetch`], with `options`.
+    ///
+    /// # Errors
+    /// As [`Family::compare_and_swap`](crate::Family::compare_and_swap).
+    pub fn update_and_fetch_with<V: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        change: impl FnMut(Option<&[u8]>) -> Option<V>,
+        options: &WriteOptions,
+    ) -> Result<Option<V>> {
+        self.default.update_and_fetch_with(key, change, options)
+    }
+
+    /// Deletes as [`Db::take`], with `options`.
+    ///
+    /// # Errors
+    /// As [`Family::compare_and_swap`](crate::Family::compare_and_swap).
+    pub fn take_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<Option<Slice>> {
+        self.default.take_with(key, options)
+    }
+
+    /// Deletes as [`Db::pop_first`], with `options`.
+    ///
+    /// # Errors
+    /// As [`Family::compare_and_swap`](crate::Family::compare_and_swap).
+    pub fn pop_first_with(&self, options: &WriteOptions) -> Result<Option<(Slice, Slice)>> {
+        self.default.pop_first_with(options)
+    }
+
+    /// Deletes as [`Db::pop_last`], with `options`.
+    ///
+    /// # Errors
+    /// As [`Family::compare_and_swap`](crate::Family::compare_and_swap).
+    pub fn pop_last_with(&self, options: &WriteOptions) -> Result<Option<(Slice, Slice)>> {
+        self.default.pop_last_with(options)
+    }
+
     /// Deletes the first key of the default family and returns it with its value; see
     /// [`Family::pop_first`](crate::Family::pop_first).
     ///
@@ -168,7 +249,6 @@ impl Db {
     }
 
     /// Returns the next number of a counter in the default family; see
-    /// [`Family::next_id`](crate::Family::next_id).
     /// [`Family::next_id`](crate::Family::next_id).
     ///
     /// # Errors

@@ -159,6 +159,7 @@ impl Db {
     /// # Errors
     /// As [`Db::write`].
     pub fn write_with(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
+        options.check_no_expiry()?;
         if !batch.is_empty() && batch.open_id != Some(self.default.place.open_id) {
             return Err(other_database());
         }

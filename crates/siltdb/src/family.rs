@@ -117,7 +117,7 @@ impl Family {
         options: &WriteOptions,
     ) -> Result<()> {
         let (key, value, durability) = (key.as_ref(), value.as_ref(), options.durability);
-        match self.place.ttl_expiry_ms() {
+        match options.expiry_rule.expiry_ms(&self.place) {
             None => self.apply_with(EntryKind::Put, key, value, durability),
             Some(expiry_ms) => self.apply_expiring(key, value, expiry_ms, durability),
         }
@@ -151,8 +151,8 @@ impl Family {
         self.put_reader_with(key, bytes, value, &WriteOptions::new())
     }
 
-    /// The same with `options`. As for every put, a family with a
-    /// [TTL](crate::FamilyOptions::ttl) gives the value an expiry, counted from the begin of the
+    /// The same with `options`. As for every put, they or a family with a
+    /// [TTL](crate::FamilyOptions::ttl) give the value an expiry, counted from the begin of the
     /// stream.
     ///
     /// # Errors
@@ -164,7 +164,7 @@ impl Family {
         mut value: impl std::io::Read,
         options: &WriteOptions,
     ) -> Result<()> {
-        let stored = (key.as_ref(), bytes, self.place.ttl_expiry_ms());
+        let stored = (key.as_ref(), bytes, options.expiry_rule.expiry_ms(&self.place));
         let place = &self.place;
         place.engine.put_stream(&place.family, stored, &mut value, options.durability)
     }
@@ -197,7 +197,8 @@ impl Family {
         self.put_for_with(key, value, time, &WriteOptions::new())
     }
 
-    /// Sets the value of a key, which expires after `time`, with `options`.
+    /// Sets the value of a key, which expires after `time`, with `options`, of which the durability
+    /// counts. [`WriteOptions::ttl`] says the same to other methods.
     ///
     /// # Errors
     /// As [`Family::put`].
@@ -226,6 +227,7 @@ impl Family {
     /// # Errors
     /// As [`Family::put`].
     pub fn delete_with(&self, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
+        options.check_no_expiry()?;
         self.apply_with(EntryKind::Delete, key.as_ref(), b"", options.durability)
     }
 
@@ -258,6 +260,7 @@ impl Family {
     /// # Errors
     /// As [`Family::put`].
     pub fn delete_range_with(&self, range: impl KeyRange, options: &WriteOptions) -> Result<()> {
+        options.check_no_expiry()?;
         self.delete_all(&Deletion::of(&range), options)
     }
 
@@ -291,6 +294,7 @@ impl Family {
         prefix: impl AsRef<[u8]>,
         options: &WriteOptions,
     ) -> Result<()> {
+        options.check_no_expiry()?;
         self.delete_all(&Deletion::of_prefix(prefix.as_ref()), options)
     }
 
@@ -350,6 +354,7 @@ impl Family {
         operand: impl AsRef<[u8]>,
         options: &WriteOptions,
     ) -> Result<()> {
+        options.check_no_expiry()?;
         self.apply_with(EntryKind::Merge, key.as_ref(), operand.as_ref(), options.durability)
     }
 

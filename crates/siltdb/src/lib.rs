@@ -28,6 +28,7 @@
 //! | verbs | [`Db`] | [`Family`] | [`Snapshot`] | [`WriteBatch`] |
 //! |---|:-:|:-:|:-:|:-:|
 //! | *read a key* `get` `read` `contains` `get_many` | default | ✓ | ✓ | |
+//! | *its expiry* `expires_at` `get_expiring` | default | ✓ | ✓ | |
 //! | *its neighbours* `get_lt` `get_le` `get_gt` `get_ge` | default | ✓ | ✓ | |
 //! | *the ends* `first` `last` `is_empty` | default | ✓ | ✓ | |
 //! | *ranges* `iter` `iter_with` `range` `prefix` `count` | default | ✓ | ✓ | |
@@ -60,8 +61,9 @@
 //! | *of a range* `compact_range`, `_with`, `size_of` | | ✓ | | |
 //! | *what was committed* `subscribe` | all | | | |
 //! | *transactions* `begin` `update` `view` | all | | | |
-//! | *read and write a key* `compare_and_swap` `put_if_absent` `take` | default | ✓ | | |
-//! | `fetch_and_update` `update_and_fetch` `pop_first` `pop_last` | default | ✓ | | |
+//! | *read and write a key* `compare_and_swap` `put_if_absent` `take`, `_with` | default | ✓ | | |
+//! | `fetch_and_update` `update_and_fetch` `pop_first` `pop_last`, `_with` | default | ✓ | | |
+//! | *change its expiry* `touch` `persist` `touch_with` | default | ✓ | | |
 //! | *unique numbers* `next_id` | default | ✓ | | |
 //! | *nested maps* `bucket` `reclaim_buckets` | | ✓ | `bucket` | |
 //! | *durability* `sync_wal` `close` | all | | | |
@@ -95,6 +97,7 @@
 
 mod reads;
 mod source;
+mod expiry;
 mod key_range;
 mod iter;
 mod read_options;
@@ -115,14 +118,15 @@ mod snapshot;
 mod isolation;
 mod transaction;
 mod update;
-mod typed;
 mod single_key;
+mod typed;
 mod bucket;
 mod db;
 mod db_write;
 mod history;
 mod subscription;
 mod db_update;
+mod touch;
 mod db_upkeep;
 mod ingestion;
 mod table_file;
@@ -170,6 +174,7 @@ pub use bucket::{
 pub use checkpoint::CheckpointOptions;
 pub use db::{Db, check};
 pub use db_upkeep::{CompactOptions, ScrubOptions};
+pub use expiry::Expiry;
 pub use family::Family;
 pub use follower::Follower;
 pub use history::RetentionFloor;

@@ -4,6 +4,7 @@
 //! two. So a source with writes of its own on top can implement it as well.
 
 use crate::{
+    expiry::Expiry,
     iter::{Cursor, Iter},
     key_range::KeyRange,
     read_options::ReadOptions,
@@ -96,6 +97,42 @@ pub trait Read: ReadSource {
     /// As [`Read::get`].
     fn contains(&self, key: impl AsRef<[u8]>) -> Result<bool> {
         Ok(self.look(key.as_ref(), |_| ())?.is_some())
+    }
+
+    /// Returns when the value of a key expires; `None` if it has none. A value that merge operands
+    /// were applied to does not expire, also where their base does.
+    ///
+    /// Costs as [`Read::get`], and pins a view.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::{Expiry, Read};
+    /// use std::time::{Duration, SystemTime};
+    ///
+    /// db.put_for("session", "alice", Duration::from_secs(3600))?;
+    /// let Some(Expiry::At(time)) = db.expires_at("session")? else { panic!("it expires") };
+    /// assert!(time > SystemTime::now());
+    /// db.put("name", "Ada")?;
+    /// assert_eq!(db.expires_at("name")?, Some(Expiry::Never));
+    /// assert_eq!(db.expires_at("gone")?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn expires_at(&self, key: impl AsRef<[u8]>) -> Result<Option<Expiry>> {
+        Ok(self.get_expiring(key)?.map(|(_, expiry)| expiry))
+    }
+
+    /// Returns the value of a key and its expiry, both of one state. Costs as
+    /// [`Read::expires_at`].
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn get_expiring(&self, key: impl AsRef<[u8]>) -> Result<Option<(Slice, Expiry)>> {
+        let found = self.pin()?.get_expiring(key.as_ref())?;
+        Ok(found.map(|found| (found.value, Expiry::stored(found.expiry_ms))))
     }
 
     /// Returns the greatest key less than `key`, and its value.

@@ -9,13 +9,16 @@ use crate::{
     isolation::Isolation,
     options::Durability,
     read::Read,
+    source::ReadSource,
     transaction::Transaction,
     update::{UpdateOptions, update},
+    write_options::WriteOptions,
 };
 use siltdb_base::{
     error::{Error, Result},
     slice::Slice,
 };
+use siltdb_engine::read::ExpiringValue;
 
 /// Ids reserved at a time, at the cost of one sync; a killed process leaves out as many at most.
 const BLOCK_IDS: u64 = 4096;
@@ -38,6 +41,10 @@ impl Swap {
     }
 }
 
+fn value_of(found: &Option<ExpiringValue>) -> Option<&[u8]> {
+    found.as_ref().map(|found| found.value.as_bytes())
+}
+
 impl Transaction {
     /// Compares and swaps as [`Family::compare_and_swap`], within the transaction.
     ///
@@ -49,11 +56,25 @@ impl Transaction {
         expected: Option<&[u8]>,
         new: Option<&[u8]>,
     ) -> Result<Swap> {
-        let current = self.get(key.as_ref())?;
-        if current.as_deref() != expected {
-            return Ok(Swap::Differs(current));
+        self.compare_and_swap_with(key, expected, new, &WriteOptions::new())
+    }
+
+    /// Compares and swaps with the expiry of `options`.
+    ///
+    /// # Errors
+    /// As [`Transaction::compare_and_swap`].
+    pub fn compare_and_swap_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+        options: &WriteOptions,
+    ) -> Result<Swap> {
+        let current = self.current(key.as_ref())?;
+        if value_of(&current) != expected {
+            return Ok(Swap::Differs(current.map(|found| found.value)));
         }
-        self.put_or_delete(key, new)?;
+        self.replace(key.as_ref(), current.as_ref(), new, options)?;
         Ok(Swap::Swapped)
     }
 
@@ -66,9 +87,22 @@ impl Transaction {
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> Result<Option<Slice>> {
+        self.put_if_absent_with(key, value, &WriteOptions::new())
+    }
+
+    /// Puts a value that is absent, with the expiry of `options`.
+    ///
+    /// # Errors
+    /// As [`Transaction::put_if_absent`].
+    pub fn put_if_absent_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<Option<Slice>> {
         let current = self.get(key.as_ref())?;
         if current.is_none() {
-            self.put(key, value)?;
+            self.put_with(key, value, options)?;
         }
         Ok(current)
     }
@@ -82,9 +116,23 @@ impl Transaction {
         key: impl AsRef<[u8]>,
         change: impl FnOnce(Option<&[u8]>) -> Option<V>,
     ) -> Result<Option<Slice>> {
-        let current = self.get(key.as_ref())?;
-        self.put_or_delete(key, change(current.as_deref()))?;
-        Ok(current)
+        self.fetch_and_update_with(key, change, &WriteOptions::new())
+    }
+
+    /// Updates and returns the old value, with the expiry of `options`.
+    ///
+    /// # Errors
+    /// As [`Transaction::fetch_and_update`].
+    pub fn fetch_and_update_with<V: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        change: impl FnOnce(Option<&[u8]>) -> Option<V>,
+        options: &WriteOptions,
+    ) -> Result<Option<Slice>> {
+        let current = self.current(key.as_ref())?;
+        let new = change(value_of(&current));
+        self.replace(key.as_ref(), current.as_ref(), new, options)?;
+        Ok(current.map(|found| found.value))
     }
 
     /// Updates as [`Family::update_and_fetch`], within the transaction.
@@ -96,10 +144,42 @@ impl Transaction {
         key: impl AsRef<[u8]>,
         change: impl FnOnce(Option<&[u8]>) -> Option<V>,
     ) -> Result<Option<V>> {
-        let current = self.get(key.as_ref())?;
-        let new = change(current.as_deref());
-        self.put_or_delete(key, new.as_ref())?;
+        self.update_and_fetch_with(key, change, &WriteOptions::new())
+    }
+
+    /// Updates and returns the new value, with the expiry of `options`.
+    ///
+    /// # Errors
+    /// As [`Transaction::update_and_fetch`].
+    pub fn update_and_fetch_with<V: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        change: impl FnOnce(Option<&[u8]>) -> Option<V>,
+        options: &WriteOptions,
+    ) -> Result<Option<V>> {
+        let current = self.current(key.as_ref())?;
+        let new = change(value_of(&current));
+        self.replace(key.as_ref(), current.as_ref(), new.as_ref(), options)?;
         Ok(new)
+    }
+
+    /// The value of a key and its expiry, in ms.
+    pub(crate) fn current(&self, key: &[u8]) -> Result<Option<ExpiringValue>> {
+        self.pin()?.get_expiring(key)
+    }
+
+    /// Puts `new` in the place of `old`, or deletes the key. What `options` leave unsaid of the
+    /// expiry stays.
+    pub(crate) fn replace<V: AsRef<[u8]>>(
+        &self,
+        key: &[u8],
+        old: Option<&ExpiringValue>,
+        new: Option<V>,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        let Some(value) = new else { return self.delete(key) };
+        let expiry_ms = options.expiry_rule.replacing(old, &self.place.place);
+        self.put_at(key, value.as_ref(), expiry_ms)
     }
 
     /// Takes as [`Family::take`], within the transaction.
@@ -137,13 +217,6 @@ impl Transaction {
         Ok(pair)
     }
 
-    fn put_or_delete<V: AsRef<[u8]>>(&self, key: impl AsRef<[u8]>, new: Option<V>) -> Result<()> {
-        match new {
-            Some(value) => self.put(key, value),
-            None => self.delete(key),
-        }
-    }
-
     /// Returns the next number of the counter `key`, as [`Family::next_id`]. Without a commit the
     /// counter keeps its old value. Two transactions that each take a number conflict.
     ///
@@ -177,7 +250,8 @@ impl Transaction {
 
 impl Family {
     /// Replaces the value of a key if it equals the expected one, atomically. `None` is no value:
-    /// as `expected` it inserts, as `new` it deletes.
+    /// as `expected` it inserts, as `new` it deletes. The new value keeps the expiry of the old
+    /// one; [`compare_and_swap_with`](Self::compare_and_swap_with) can give it another.
     ///
     /// Costs a [`Read::get`], a [`Family::put`] and a search in memory for a concurrent commit.
     /// After such a commit the key is compared again. A value that differs costs no write.
@@ -203,7 +277,22 @@ impl Family {
         expected: Option<&[u8]>,
         new: Option<&[u8]>,
     ) -> Result<Swap> {
-        self.step(|step| step.compare_and_swap(key.as_ref(), expected, new))
+        self.compare_and_swap_with(key, expected, new, &WriteOptions::new())
+    }
+
+    /// Replaces a value as [`Family::compare_and_swap`], with `options`.
+    ///
+    /// # Errors
+    /// As [`Family::compare_and_swap`].
+    pub fn compare_and_swap_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        expected: Option<&[u8]>,
+        new: Option<&[u8]>,
+        options: &WriteOptions,
+    ) -> Result<Swap> {
+        let key = key.as_ref();
+        self.step(options, |step| step.compare_and_swap_with(key, expected, new, options))
     }
 
     /// Sets the value of a key unless it has one, atomically. Returns the value that the key had,
@@ -224,11 +313,40 @@ impl Family {
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> Result<Option<Slice>> {
-        self.step(|step| step.put_if_absent(key.as_ref(), value.as_ref()))
+        self.put_if_absent_with(key, value, &WriteOptions::new())
+    }
+
+    /// Puts as [`Family::put_if_absent`], with `options`. With a TTL it takes a lock that is free
+    /// again when its holder has not renewed the lease in time.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::{Read, WriteOptions};
+    ///     ///
+    /// let lease = WriteOptions::new().ttl(Duration::from_secs(30));
+    /// assert_eq!(db.put_if_absent_with("lock", "me", &lease)?, None);
+    /// assert_eq!(db.put_if_absent_with("lock", "you", &lease)?.as_deref(), Some(&b"me"[..]));
+    /// // The holder renews the lease.
+    /// assert!(db.compare_and_swap_with("lock", Some(b"me"), Some(b"me"), &lease)?.is_swapped());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Family::compare_and_swap`].
+    pub fn put_if_absent_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<Option<Slice>> {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        self.step(options, |step| step.put_if_absent_with(key, value, options))
     }
 
     /// Replaces the value of a key by the result of `change`, atomically, and returns the old
-    /// value. `None` is no value. `change` runs again after a conflict.
+    /// value. `None` is no value. `change` runs again after a conflict. The new value keeps the
+    /// expiry of the old one.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -244,9 +362,23 @@ impl Family {
     pub fn fetch_and_update<V: AsRef<[u8]>>(
         &self,
         key: impl AsRef<[u8]>,
-        mut change: impl FnMut(Option<&[u8]>) -> Option<V>,
+        change: impl FnMut(Option<&[u8]>) -> Option<V>,
     ) -> Result<Option<Slice>> {
-        self.step(|step| step.fetch_and_update(key.as_ref(), &mut change))
+        self.fetch_and_update_with(key, change, &WriteOptions::new())
+    }
+
+    /// Replaces a value as [`Family::fetch_and_update`], with `options`.
+    ///
+    /// # Errors
+    /// As [`Family::compare_and_swap`].
+    pub fn fetch_and_update_with<V: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        mut change: impl FnMut(Option<&[u8]>) -> Option<V>,
+        options: &WriteOptions,
+    ) -> Result<Option<Slice>> {
+        let key = key.as_ref();
+        self.step(options, |step| step.fetch_and_update_with(key, &mut change, options))
     }
 
     /// Replaces a value as [`Family::fetch_and_update`], but returns the new value.
@@ -265,9 +397,23 @@ impl Family {
     pub fn update_and_fetch<V: AsRef<[u8]>>(
         &self,
         key: impl AsRef<[u8]>,
-        mut change: impl FnMut(Option<&[u8]>) -> Option<V>,
+        change: impl FnMut(Option<&[u8]>) -> Option<V>,
     ) -> Result<Option<V>> {
-        self.step(|step| step.update_and_fetch(key.as_ref(), &mut change))
+        self.update_and_fetch_with(key, change, &WriteOptions::new())
+    }
+
+    /// Replaces a value as [`Family::update_and_fetch`], with `options`.
+    ///
+    /// # Errors
+    /// As [`Family::compare_and_swap`].
+    pub fn update_and_fetch_with<V: AsRef<[u8]>>(
+        &self,
+        key: impl AsRef<[u8]>,
+        mut change: impl FnMut(Option<&[u8]>) -> Option<V>,
+        options: &WriteOptions,
+    ) -> Result<Option<V>> {
+        let key = key.as_ref();
+        self.step(options, |step| step.update_and_fetch_with(key, &mut change, options))
     }
 
     /// Deletes a key and returns the value that it had, atomically. A key without a value costs no
@@ -285,7 +431,20 @@ impl Family {
     /// # Errors
     /// As [`Family::compare_and_swap`].
     pub fn take(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
-        self.step(|step| step.take(key.as_ref()))
+        self.take_with(key, &WriteOptions::new())
+    }
+
+    /// Deletes a key as [`Family::take`], with `options`.
+    ///
+    /// # Errors
+    /// As [`Family::compare_and_swap`].
+    pub fn take_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<Option<Slice>> {
+        options.check_no_expiry()?;
+        self.step(options, |step| step.take(key.as_ref()))
     }
 
     /// Deletes the first key and returns it with its value, atomically. No other caller gets the
@@ -305,7 +464,16 @@ impl Family {
     /// # Errors
     /// As [`Family::compare_and_swap`].
     pub fn pop_first(&self) -> Result<Option<(Slice, Slice)>> {
-        self.step(Transaction::pop_first)
+        self.pop_first_with(&WriteOptions::new())
+    }
+
+    /// Deletes the first key as [`Family::pop_first`], with `options`.
+    ///
+    /// # Errors
+    /// As [`Family::compare_and_swap`].
+    pub fn pop_first_with(&self, options: &WriteOptions) -> Result<Option<(Slice, Slice)>> {
+        options.check_no_expiry()?;
+        self.step(options, Transaction::pop_first)
     }
 
     /// Deletes the last key and returns it with its value, as [`Family::pop_first`] does with the
@@ -314,7 +482,16 @@ impl Family {
     /// # Errors
     /// As [`Family::compare_and_swap`].
     pub fn pop_last(&self) -> Result<Option<(Slice, Slice)>> {
-        self.step(Transaction::pop_last)
+        self.pop_last_with(&WriteOptions::new())
+    }
+
+    /// Deletes the last key as [`Family::pop_last`], with `options`.
+    ///
+    /// # Errors
+    /// As [`Family::compare_and_swap`].
+    pub fn pop_last_with(&self, options: &WriteOptions) -> Result<Option<(Slice, Slice)>> {
+        options.check_no_expiry()?;
+        self.step(options, Transaction::pop_last)
     }
 
     /// Returns the next number of a counter, from 1 on. It is greater than every number that an
@@ -351,7 +528,15 @@ impl Family {
         })
     }
 
-    fn step<T>(&self, step: impl FnMut(&Transaction) -> Result<T>) -> Result<T> {
-        update(self, &UpdateOptions::new(), step)
+    pub(crate) fn step<T>(
+        &self,
+        options: &WriteOptions,
+        step: impl FnMut(&Transaction) -> Result<T>,
+    ) -> Result<T> {
+        let update_options = match options.durability {
+            None => UpdateOptions::new(),
+            Some(durability) => UpdateOptions::new().durability(durability),
+        };
+        update(self, &update_options, step)
     }
 }

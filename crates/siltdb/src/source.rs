@@ -12,7 +12,7 @@ use siltdb_engine::{
     catalog::family::FamilyData,
     engine::Engine,
     open_id::OpenId,
-    read::{self, PinnedReader},
+    read::{self, ExpiringValue, PinnedReader},
 };
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -46,6 +46,14 @@ impl Pinned {
             reads.key(key);
         }
         self.reader.get(key)
+    }
+
+    /// Returns the value of a key and its expiry.
+    pub(crate) fn get_expiring(&self, key: &[u8]) -> Result<Option<ExpiringValue>> {
+        if let Some(reads) = &self.reads {
+            reads.key(key);
+        }
+        self.reader.get_expiring(key)
     }
 }
 

@@ -17,6 +17,7 @@ use crate::{
     read::Read,
     reads::{Reads, Tracking},
     source::{Pinned, ReadPlace, ReadSource},
+    write_options::WriteOptions,
 };
 use siltdb_base::{
     budget::{Charge, Part},
@@ -306,6 +307,25 @@ impl Transaction {
     /// As [`Family::put`]; `InvalidArgument`, if the transaction has ended or exceeds its memory.
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.write(|writes, family| writes.put(family, key, value))
+    }
+
+    /// Sets the value of a key with the expiry of `options`, of which the durability does not
+    /// count: the commit has its own.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    pub fn put_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        self.write(|writes, family| writes.put_with(family, key, value, options))
+    }
+
+    /// Sets the value of a key with this expiry, in ms since 1970, or without one.
+    pub(crate) fn put_at(&self, key: &[u8], value: &[u8], expiry_ms: Option<u64>) -> Result<()> {
+        self.write(|writes, family| writes.put_at(family, key, value, expiry_ms))
     }
 
     /// Sets the value of a key without an expiry, also in a family with a TTL.

@@ -15,6 +15,7 @@ pub use write::TypedBatch;
 
 use crate::{
     batch::WriteBatch,
+    expiry::Expiry,
     family::Family,
     key::Key,
     key_types::{KeyForm, KeyPrefix},
@@ -180,6 +181,14 @@ impl<S: Read, K: Key, V: Value> TypedSource<S, K, V> {
     /// As [`Read::get`].
     pub fn contains(&self, key: &(impl KeyForm<K> + ?Sized)) -> Result<bool> {
         self.source.contains(key.form())
+    }
+
+    /// Returns when the value of a key expires; see [`Read::expires_at`].
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    pub fn expires_at(&self, key: &(impl KeyForm<K> + ?Sized)) -> Result<Option<Expiry>> {
+        self.source.expires_at(key.form())
     }
 
     /// Returns the greatest key less than `key`, and its value.

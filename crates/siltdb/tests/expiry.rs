@@ -1,6 +1,9 @@
 //! The TTL of a family: which writes it concerns, when values expire, and that it is kept.
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
+#[path = "expiry/kept.rs"]
+mod kept;
+
 use siltdb::{
     Action, Create, Db, ErrorKind, Event, Family, FamilyOptions, Isolation, MergeOperator, Options,
     Read, Result, SubscribeOptions, WriteBatch, WriteOptions,

@@ -1,6 +1,7 @@
 //! Archives: exported, crashed and failed in the middle, verified, imported and compared.
 //!
-//! An archive is compared at once, because its values are folded and no longer change with time.
+//! An archive is compared at once, because its folded values no longer change with time. Values
+//! that expire are looked for later again.
 
 use crate::{
     checkpoints::COPY,
@@ -13,7 +14,10 @@ use crate::{
     violation::{Checked, Violation, must},
     watch::{Activity, CrashState, Watch},
 };
-use siltdb::archive::{Archive, ArchiveOptions, CleanOptions, clean};
+use siltdb::{
+    Db, Read,
+    archive::{Archive, ArchiveOptions, CleanOptions, clean},
+};
 use siltdb_base::{
     clock::{Clock, ManualClock},
     fs::{
@@ -36,6 +40,9 @@ const FILE: &str = "/data/archives/step.siltar";
 
 /// Crash states taken inside one export, at most.
 const CRASHES_MAX: usize = 2;
+
+/// How much later the values of an import are looked for again, in ms: some have expired by then.
+const LATER_MS: u64 = 1500;
 
 /// Of each family this many keys are looked up, besides two scans.
 const LOOKUPS_MAX: u64 = 60;
@@ -157,12 +164,43 @@ impl Run {
             self.report.reads += compare_family(&family, truth, &mut self.draw, LOOKUPS_MAX)
                 .map_err(|violation| violation.during("in an imported family"))?;
         }
+        self.check_expiry(&db, &names, &clock)?;
         let report = must(db.check(&mut |_| {}), "checking an import")?;
         if !report.is_clean() {
             return Err(Violation::new(format!("check found damage in an import: {report:?}")));
         }
         must(db.close(), "closing an import")?;
         Ok(true)
+    }
+
+    /// Lets most of what expires expire, and checks which of those values are still there.
+    fn check_expiry(
+        &mut self,
+        db: &Db,
+        names: &BTreeMap<String, FamilyIndex>,
+        clock: &ManualClock,
+    ) -> Checked<()> {
+        let (now, later_ms) = (self.now(), self.now().wall_ms + LATER_MS);
+        clock.set_wall_ms(later_ms);
+        let mut model = self.model.clone();
+        model.truncate(self.visible);
+        for (name, index) in names {
+            let family = must(db.family(name), "finding an imported family")?;
+            for (key, _) in model.pairs(*index, now) {
+                let Some(expiry_ms) = model.expiry_ms(*index, &key, now) else { continue };
+                let is_there = must(family.contains(&key), "looking up what expires")?;
+                self.report.archives.expired += u64::from(expiry_ms <= later_ms);
+                if is_there != (expiry_ms > later_ms) {
+                    let message = format!(
+                        "an imported key {} expires at {expiry_ms}; at {later_ms} it is there: \
+                         {is_there}",
+                        key.escape_ascii()
+                    );
+                    return Err(Violation::new(message));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// The branches besides `main`.

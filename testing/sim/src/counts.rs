@@ -101,6 +101,8 @@ counts! {
         inserted: "absent keys put",
         /// Updates.
         updated: "values updated",
+        /// Values that got another expiry.
+        touched: "values touched",
         /// Keys taken.
         taken: "keys taken",
         /// First and last keys popped.
@@ -179,5 +181,7 @@ counts! {
         whole: "archives whole after a crash",
         /// Absent after a crash in the export.
         absent: "archives absent after a crash",
+        /// Values of imports that expired after the import.
+        expired: "imported values that expired",
     }
 }

@@ -433,6 +433,20 @@ impl Model {
         self.fold(versions, at)
     }
 
+    /// When the value that a key has at a moment expires. One that operands were applied to does
+    /// not.
+    #[must_use]
+    pub fn expiry_ms(&self, family: FamilyIndex, key: &[u8], at: Moment) -> Option<u64> {
+        let versions = self.families[family.0].get(key)?;
+        let seen = versions.partition_point(|version| version.commit <= at.commit);
+        let mut seen = versions[..seen].iter().rev();
+        let newest = seen.find(|seen| !is_lost(&self.commits, seen.commit, at.flushed))?;
+        match newest.effect {
+            Effect::Put { expiry_ms, .. } => expiry_ms.filter(|ms| *ms > at.wall_ms),
+            _ => None,
+        }
+    }
+
     fn fold(&self, versions: &[Version], at: Moment) -> Option<Shared> {
         let seen = versions.partition_point(|version| version.commit <= at.commit);
         let mut operands = Vec::new();

@@ -1,4 +1,4 @@
-//! Steps on single keys of a family: swap, update, take, pop, and ids.
+//! Steps on single keys of a family: swap, update, touch, take, pop, and ids.
 //!
 //! Each makes one commit, or none if it writes nothing.
 
@@ -10,7 +10,8 @@ use crate::{
     run::Run,
     violation::{Checked, Violation, show_option},
 };
-use siltdb::{Durability, Family, Slice, Swap};
+use siltdb::{Durability, Family, Slice, Swap, WriteOptions};
+use std::time::Duration;
 
 /// Keys of counters: no deletion of a range reaches them.
 const COUNTERS: [&[u8]; 2] = [b"\xff\xf0", b"\xff\xf1"];
@@ -28,6 +29,7 @@ enum KeyStep {
     PutIfAbsent(Shared),
     FetchAndUpdate(Option<Shared>),
     UpdateAndFetch(Option<Shared>),
+    Touch,
     Take,
     PopFirst,
     PopLast,
@@ -57,8 +59,11 @@ impl Run {
         let Some((key, step)) = self.draw_key_step(family, key) else { return self.read() };
         let current = self.model.value(family, &key, self.now());
         let (answer, new) = answer_of(&step, current.as_ref());
+        let ttl = self.draw_ttl();
+        let expiry_ms =
+            self.expiry_after(&step, ttl, self.model.expiry_ms(family, &key, self.now()));
         let operation = new.map(|new| match new {
-            Some(value) => Operation::Put { key: key.clone(), value, expiry_ms: None },
+            Some(value) => Operation::Put { key: key.clone(), value, expiry_ms },
             None => Operation::Delete { key: key.clone() },
         });
         let operations: Vec<_> = operation.into_iter().map(|one| (family, one)).collect();
@@ -66,11 +71,11 @@ impl Run {
             // Such a call waits longer than a run can.
             self.end_lockers();
         }
-        self.note(format!("{} of #{}: {step:?}", key.escape_ascii(), family.0));
+        self.note(format!("{} of #{}: {step:?}, ttl {ttl:?}", key.escape_ascii(), family.0));
         let (form, durability) = (Form::Batch, Durability::Buffered);
         let planned = Planned { operations, form, durability, clock: Clock::Silent };
         let handle = self.database.families[&family].clone();
-        let done = self.commit_planned(&planned, |_| carry_out(&handle, &key, &step))?;
+        let done = self.commit_planned(&planned, |_| carry_out(&handle, &key, (&step, ttl)))?;
         let Some(found) = done else { return Ok(()) };
         if found != answer {
             let [found, expected] =
@@ -82,12 +87,32 @@ impl Run {
         Ok(())
     }
 
+    /// How long what a step puts lasts, if the step says so.
+    fn draw_ttl(&mut self) -> Option<Duration> {
+        let expires = self.draw.chance(self.settings.expiring, 20);
+        expires.then(|| Duration::from_millis(self.draw.below(3000)))
+    }
+
+    /// The expiry of what a step puts in the place of a value that has `kept_ms`.
+    fn expiry_after(
+        &self,
+        step: &KeyStep,
+        ttl: Option<Duration>,
+        kept_ms: Option<u64>,
+    ) -> Option<u64> {
+        match (ttl, step) {
+            (Some(ttl), _) => Some(self.now().wall_ms + ttl.as_millis() as u64),
+            (None, KeyStep::Touch) => None,
+            (None, _) => kept_ms,
+        }
+    }
+
     /// Draws a step, and the key that it will find.
     fn draw_key_step(&mut self, family: FamilyIndex, key: Shared) -> Option<(Shared, KeyStep)> {
         let current = self.model.value(family, &key, self.now());
         let new = value(&mut self.draw, VALUE_BYTES_MAX);
         let new_or_none = Some(new.clone()).filter(|_| self.draw.chance(3, 4));
-        Some(match self.draw.below(12) {
+        Some(match self.draw.below(14) {
             0..3 => {
                 let expected = if self.draw.chance(2, 3) { current } else { new_or_none.clone() };
                 (key, KeyStep::Swap { expected, new: new_or_none })
@@ -96,6 +121,7 @@ impl Run {
             5..7 => (key, KeyStep::FetchAndUpdate(new_or_none)),
             7..9 => (key, KeyStep::UpdateAndFetch(new_or_none)),
             9 | 10 => (key, KeyStep::Take),
+            11 | 12 => (key, KeyStep::Touch),
             _ => {
                 let pairs = self.model.pairs(family, self.now());
                 let (pair, step) = match self.draw.chance(1, 2) {
@@ -116,6 +142,7 @@ impl Run {
             KeyStep::Swap { .. } => counts.differed += 1,
             KeyStep::PutIfAbsent(_) => counts.inserted += u64::from(has_written),
             KeyStep::FetchAndUpdate(_) | KeyStep::UpdateAndFetch(_) => counts.updated += 1,
+            KeyStep::Touch => counts.touched += u64::from(has_written),
             KeyStep::Take => counts.taken += u64::from(has_written),
             KeyStep::PopFirst | KeyStep::PopLast => counts.popped += 1,
         }
@@ -177,6 +204,7 @@ fn answer_of(step: &KeyStep, current: Option<&Shared>) -> (Answer, Option<Option
         }
         KeyStep::FetchAndUpdate(new) => ((false, current), Some(new.clone())),
         KeyStep::UpdateAndFetch(new) => ((false, new.clone()), Some(new.clone())),
+        KeyStep::Touch => ((current.is_some(), None), current.map(Some)),
         KeyStep::Take | KeyStep::PopFirst | KeyStep::PopLast => {
             let written = current.is_some().then_some(None);
             ((false, current), written)
@@ -184,21 +212,31 @@ fn answer_of(step: &KeyStep, current: Option<&Shared>) -> (Answer, Option<Option
     }
 }
 
-fn carry_out(family: &Family, key: &Shared, step: &KeyStep) -> siltdb::Result<Answer> {
+fn carry_out(
+    family: &Family,
+    key: &Shared,
+    (step, ttl): (&KeyStep, Option<Duration>),
+) -> siltdb::Result<Answer> {
+    let options = ttl.map_or_else(WriteOptions::new, |ttl| WriteOptions::new().ttl(ttl));
+    let options = &options;
     let shared = |value: Option<Slice>| value.map(|value| Shared::from(&*value));
     let new_of = |new: &Option<Shared>| new.clone();
     Ok(match step {
         KeyStep::Swap { expected, new } => {
-            match family.compare_and_swap(key, expected.as_deref(), new.as_deref())? {
+            let (expected, new) = (expected.as_deref(), new.as_deref());
+            match family.compare_and_swap_with(key, expected, new, options)? {
                 Swap::Swapped => (true, None),
                 Swap::Differs(current) => (false, shared(current)),
             }
         }
-        KeyStep::PutIfAbsent(new) => (false, shared(family.put_if_absent(key, new)?)),
+        KeyStep::PutIfAbsent(new) => (false, shared(family.put_if_absent_with(key, new, options)?)),
         KeyStep::FetchAndUpdate(new) => {
-            (false, shared(family.fetch_and_update(key, |_| new_of(new))?))
+            (false, shared(family.fetch_and_update_with(key, |_| new_of(new), options)?))
         }
-        KeyStep::UpdateAndFetch(new) => (false, family.update_and_fetch(key, |_| new_of(new))?),
+        KeyStep::UpdateAndFetch(new) => {
+            (false, family.update_and_fetch_with(key, |_| new_of(new), options)?)
+        }
+        KeyStep::Touch => (family.touch_with(key, options)?, None),
         KeyStep::Take => (false, shared(family.take(key)?)),
         KeyStep::PopFirst | KeyStep::PopLast => {
             let pair = match step {

@@ -9,7 +9,6 @@ use crate::{
     key::Key,
     key_types::{KeyForm, KeyPrefix},
     transaction::Transaction,
-    update::{UpdateOptions, update},
     value::Value,
     write_options::WriteOptions,
 };
@@ -51,6 +50,57 @@ impl<K: Key, V: Value> TypedFamily<K, V> {
         self.source.put_for(key.form(), value.to_value()?, time)
     }
 
+    /// Sets the value of a key, which expires after `time`, with `options`.
+    ///
+    /// # Errors
+    /// As [`Family::put`].
+    pub fn put_for_with(
+        &self,
+        key: &(impl KeyForm<K> + ?Sized),
+        value: &V,
+        time: Duration,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        self.source.put_for_with(key.form(), value.to_value()?, time, options)
+    }
+
+    /// Sets the value of a key unless it has one, atomically. Returns the value that it had, and
+    /// keeps.
+    ///
+    /// # Errors
+    /// As [`TypedFamily::put_if_absent_with`](Self::put_if_absent_with).
+    pub fn put_if_absent(&self, key: &(impl KeyForm<K> + ?Sized), value: &V) -> Result<Option<V>> {
+        self.put_if_absent_with(key, value, &WriteOptions::new())
+    }
+
+    /// Puts as [`put_if_absent`](Self::put_if_absent), with `options`; see
+    /// [`Family::put_if_absent_with`].
+    ///
+    /// # Errors
+    /// `Corruption`, if the value that the key had does not decode; as
+    /// [`Family::put_if_absent_with`].
+    pub fn put_if_absent_with(
+        &self,
+        key: &(impl KeyForm<K> + ?Sized),
+        value: &V,
+        options: &WriteOptions,
+    ) -> Result<Option<V>> {
+        let found = self.source.put_if_absent_with(key.form(), value.to_value()?, options)?;
+        found.as_deref().map(V::from_value).transpose()
+    }
+
+    /// Deletes a key, with `options`.
+    ///
+    /// # Errors
+    /// As [`Family::put`].
+    pub fn delete_with(
+        &self,
+        key: &(impl KeyForm<K> + ?Sized),
+        options: &WriteOptions,
+    ) -> Result<()> {
+        self.source.delete_with(key.form(), options)
+    }
+
     /// Deletes a key, whether it exists or not.
     ///
     /// # Errors
@@ -81,11 +131,24 @@ impl<K: Key, V: Value> TypedFamily<K, V> {
     /// `Corruption`, if the value does not decode: the key is deleted all the same; as
     /// [`Family::take`].
     pub fn take(&self, key: &(impl KeyForm<K> + ?Sized)) -> Result<Option<V>> {
-        self.source.take(key.form())?.as_deref().map(V::from_value).transpose()
+        self.take_with(key, &WriteOptions::new())
+    }
+
+    /// Deletes a key as [`take`](Self::take), with `options`.
+    ///
+    /// # Errors
+    /// As [`TypedFamily::take`](Self::take).
+    pub fn take_with(
+        &self,
+        key: &(impl KeyForm<K> + ?Sized),
+        options: &WriteOptions,
+    ) -> Result<Option<V>> {
+        self.source.take_with(key.form(), options)?.as_deref().map(V::from_value).transpose()
     }
 
     /// Replaces the value of a key by the result of `change`, atomically, and returns the new
-    /// value. `None` is no value. `change` runs again after a conflict.
+    /// value. `None` is no value. `change` runs again after a conflict. The new value keeps the
+    /// expiry of the old one.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -106,18 +169,47 @@ impl<K: Key, V: Value> TypedFamily<K, V> {
     pub fn update_and_fetch(
         &self,
         key: &(impl KeyForm<K> + ?Sized),
+        change: impl FnMut(Option<V>) -> Option<V>,
+    ) -> Result<Option<V>> {
+        self.update_and_fetch_with(key, change, &WriteOptions::new())
+    }
+
+    /// Replaces a value as [`update_and_fetch`](Self::update_and_fetch), with `options`. What they
+    /// leave unsaid of the expiry stays.
+    ///
+    /// # Errors
+    /// As [`TypedFamily::update_and_fetch`](Self::update_and_fetch).
+    pub fn update_and_fetch_with(
+        &self,
+        key: &(impl KeyForm<K> + ?Sized),
         mut change: impl FnMut(Option<V>) -> Option<V>,
+        options: &WriteOptions,
     ) -> Result<Option<V>> {
         let key = key.form();
-        update(&self.source, &UpdateOptions::new(), |step| {
-            let step = TypedSource::<Transaction, Vec<u8>, V>::new(step.clone());
-            let new = change(step.get(&key)?);
-            match &new {
-                Some(value) => step.put(&key, value)?,
-                None => step.delete(&key)?,
-            }
+        self.source.step(options, |step| {
+            let old = step.current(&key)?;
+            let value = old.as_ref().map(|old| V::from_value(&old.value)).transpose()?;
+            let new = change(value);
+            let bytes = new.as_ref().map(Value::to_value).transpose()?;
+            step.replace(&key, old.as_ref(), bytes, options)?;
             Ok(new)
         })
+    }
+
+    /// Has the value of a key expire after `time`; see [`Family::touch`].
+    ///
+    /// # Errors
+    /// As [`Family::touch`].
+    pub fn touch(&self, key: &(impl KeyForm<K> + ?Sized), time: Duration) -> Result<bool> {
+        self.source.touch(key.form(), time)
+    }
+
+    /// Removes the expiry of the value of a key; see [`Family::persist`].
+    ///
+    /// # Errors
+    /// As [`Family::touch`].
+    pub fn persist(&self, key: &(impl KeyForm<K> + ?Sized)) -> Result<bool> {
+        self.source.persist(key.form())
     }
 }
 
@@ -128,6 +220,19 @@ impl<K: Key, V: Value> TypedSource<Transaction, K, V> {
     /// As [`Transaction::put`].
     pub fn put(&self, key: &(impl KeyForm<K> + ?Sized), value: &V) -> Result<()> {
         self.source.put(key.form(), value.to_value()?)
+    }
+
+    /// Sets the value of a key, with the expiry of `options`.
+    ///
+    /// # Errors
+    /// As [`Transaction::put`].
+    pub fn put_with(
+        &self,
+        key: &(impl KeyForm<K> + ?Sized),
+        value: &V,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        self.source.put_with(key.form(), value.to_value()?, options)
     }
 
     /// Sets the value of a key, which expires after `time`; see [`Family::put_for`].

@@ -76,7 +76,8 @@ where
     #[inline]
     pub fn add(&mut self, version: KeyVersion<'_>) -> Result<ControlFlow<()>> {
         let KeyVersion { sequence, kind, value, covering } = version;
-        let now_ms = if depends_on_time(kind) { (self.resolver)().now_ms } else { 0 };
+        let now_ms =
+            if depends_on_time(kind) { self.look_at_time(kind, value.bytes())? } else { 0 };
         match judge(kind, value.bytes(), sequence, covering, now_ms)? {
             Verdict::Value(tail) => {
                 if let Some(merged) = &mut self.merged {
@@ -99,6 +100,16 @@ where
             Verdict::Operand(operand) => return Ok(self.add_operand(sequence, operand)),
         }
         Ok(ControlFlow::Break(()))
+    }
+
+    /// The time for a version that depends on it, whose expiry is noted: a value that operands are
+    /// applied to does not expire.
+    fn look_at_time(&self, kind: EntryKind, payload: &[u8]) -> Result<u64> {
+        let Resolver { now_ms, expiry_ms, .. } = (self.resolver)();
+        if let (Some(noted), None) = (expiry_ms, &self.merged) {
+            noted.set(expiry_of(kind, payload)?);
+        }
+        Ok(now_ms)
     }
 
     fn add_operand(&mut self, sequence: SequenceNumber, operand: &[u8]) -> ControlFlow<()> {

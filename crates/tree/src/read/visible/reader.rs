@@ -90,6 +90,7 @@ impl Reader {
             operator: self.operator.as_deref(),
             blobs: self.blobs.as_deref(),
             folds: self.folds.as_deref(),
+            expiry_ms: None,
         }
     }
 }

@@ -21,7 +21,7 @@ use siltdb_base::{
     key::{BlobPointer, EntryKind, split_expiring},
     slice::Slice,
 };
-use std::fmt;
+use std::{cell::Cell, fmt};
 
 /// What one version says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -129,6 +129,8 @@ pub struct Resolver<'a> {
     pub blobs: Option<&'a dyn BlobSource>,
     /// What earlier readers of the family folded, and where to keep more.
     pub folds: Option<&'a Folds>,
+    /// Where a lookup of one key notes when the value that it finds expires.
+    pub expiry_ms: Option<&'a Cell<Option<u64>>>,
 }
 
 impl Resolver<'_> {
