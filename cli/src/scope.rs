@@ -5,7 +5,7 @@
 
 use crate::bounds::KeyRange;
 use siltdb::{
-    Bucket, BucketIter, Expiry, Family, Iter, Read, ReadOptions, Result, Slice, Snapshot,
+    Bucket, BucketIter, Cursor, Expiry, Family, Iter, Read, ReadOptions, Result, Slice, Snapshot,
     Transaction,
 };
 
@@ -108,6 +108,18 @@ impl ReadScope {
             Self::Committed(family) => family.get_lt(key),
             Self::Transaction(transaction) => transaction.get_lt(key),
             Self::Snapshot(snapshot) => snapshot.get_lt(key),
+        }
+    }
+
+    /// Creates a cursor with `options`.
+    ///
+    /// # Errors
+    /// Errors of the database.
+    pub fn cursor_with(&self, options: &ReadOptions) -> Result<Cursor> {
+        match self {
+            Self::Committed(family) => family.cursor_with(options),
+            Self::Transaction(transaction) => transaction.cursor_with(options),
+            Self::Snapshot(snapshot) => snapshot.cursor_with(options),
         }
     }
 

@@ -4,10 +4,12 @@
 //! object in memory, never the array.
 
 use super::input::too_long;
+use super::jsonl;
 use super::key::KeyRule;
 use super::object::Object;
-use super::record::{BadRecord, ReadError, Record};
-use std::io::{self, BufRead, BufReader, Read};
+use super::record::{BadRecord, ReadError, Record, Written};
+use super::wrapper;
+use std::io::{self, BufRead, BufReader, Read, Write};
 
 #[cfg(test)]
 mod tests;
@@ -110,6 +112,10 @@ impl Reader {
             .map_err(|error| bad(error.valid_up_to(), "not valid UTF-8".to_owned()))?;
         let object =
             Object::parse(text).map_err(|error| bad(error.column as usize - 1, error.reason))?;
+        if let Some(unwrapped) = wrapper::unwrapped(&object, &self.rule) {
+            *record = unwrapped;
+            return Ok(true);
+        }
         record.key.clear();
         object.push_key(&self.rule, self.values, &mut record.key).map_err(|reason| BadRecord {
             line,
@@ -252,6 +258,19 @@ impl Scan {
             }
         }
         (buffer.len(), false)
+    }
+}
+
+/// Writes one record, as [`jsonl::write`] does, with no white space in it that a reader removes.
+///
+/// # Errors
+/// Errors of `out`.
+pub fn write(out: &mut dyn Write, rule: &KeyRule, record: Written<'_>) -> io::Result<()> {
+    let mut squeezed = record.value.to_vec();
+    squeeze(&mut squeezed);
+    match squeezed == record.value {
+        true => jsonl::write(out, rule, record),
+        false => wrapper::write(out, record),
     }
 }
 

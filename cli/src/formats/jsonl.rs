@@ -1,14 +1,13 @@
 //! The format *jsonl*: one JSON object a line. The value is the text of the object.
 //!
 //! The key is the text of one of its fields, by default the first. The reader does not re-encode
-//! the object.
+//! the object. A [`wrapper`] stands for another record.
 
 use super::input::LineReader;
 use super::key::KeyRule;
 use super::object::Object;
-use super::record::{BadRecord, ReadError, Record};
-use crate::json;
-use crate::text::Form;
+use super::record::{BadRecord, ReadError, Record, Written};
+use super::wrapper;
 use std::io::{self, Read, Write};
 
 #[cfg(test)]
@@ -53,6 +52,10 @@ impl Reader {
             let hint = if text.starts_with('[') { "; --format json reads arrays" } else { "" };
             bad(e.column, e.reason + hint)
         })?;
+        if let Some(unwrapped) = wrapper::unwrapped(&object, &self.rule) {
+            *record = unwrapped;
+            return Ok(true);
+        }
         record.key.clear();
         let pushed = object.push_key(&self.rule, line, &mut record.key);
         pushed.map_err(|reason| bad(1, reason))?;
@@ -68,39 +71,25 @@ fn trim(line: &mut Vec<u8>) -> u64 {
     indent as u64
 }
 
-/// Writes one record without a line end: the value itself if its key would be `key`, else an object
-/// of both.
+/// Writes one record without a line end: the value itself if it holds the key and an import finds
+/// both in it again, else a [`wrapper`].
 ///
 /// # Errors
 /// Errors of `out`.
-pub fn write(
-    out: &mut dyn Write,
-    key_field: Option<&str>,
-    key: &[u8],
-    value: &[u8],
-) -> io::Result<()> {
-    let object = std::str::from_utf8(value).ok().and_then(|text| Object::parse(text).ok());
-    if let Some(object) = &object
-        && object.key(key_field).is_ok_and(|found| found.as_bytes() == key)
-    {
-        return write_inline(out, value.trim_ascii());
+pub fn write(out: &mut dyn Write, rule: &KeyRule, record: Written<'_>) -> io::Result<()> {
+    let Written { key, value, expires_at } = record;
+    if expires_at.is_none() && is_whole(rule, key, value) && wrapper::is_one_line(value) {
+        return out.write_all(value);
     }
-    write!(out, "{{\"key\":{},\"value\":", json::of_bytes(key, Form::Plain))?;
-    if object.is_some() {
-        write_inline(out, value)?;
-    } else {
-        write!(out, "{}", json::of_bytes(value, Form::Plain))?;
-    }
-    out.write_all(b"}")
+    wrapper::write(out, record)
 }
 
-/// Writes JSON on one line. In JSON a line end is always white space between tokens.
-fn write_inline(out: &mut dyn Write, value: &[u8]) -> io::Result<()> {
-    for (number, part) in value.split(|byte| matches!(byte, b'\n' | b'\r')).enumerate() {
-        if number > 0 {
-            out.write_all(b" ")?;
-        }
-        out.write_all(part)?;
-    }
-    Ok(())
+/// Returns whether `value` is an object that has `key` by `rule`, and is no wrapper.
+pub fn is_whole(rule: &KeyRule, key: &[u8], value: &[u8]) -> bool {
+    let text = std::str::from_utf8(value).ok();
+    let Some(object) = text.and_then(|text| Object::parse(text).ok()) else { return false };
+    let mut found = Vec::new();
+    object.push_key(rule, 0, &mut found).is_ok()
+        && found == key
+        && !wrapper::is_wrapper(&object, rule)
 }

@@ -22,6 +22,12 @@ pub enum KeyRule {
     Line,
 }
 
+impl From<KeyFields> for KeyRule {
+    fn from(fields: KeyFields) -> Self {
+        Self::Named(fields)
+    }
+}
+
 /// The columns or fields that make a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyFields {
@@ -55,6 +61,11 @@ impl KeyFields {
             return Err("an empty --key-separator could give different records one key".to_owned());
         }
         Ok(Self { names, separator })
+    }
+
+    /// The one field `name`.
+    pub fn one(name: &str) -> Self {
+        Self { names: vec![name.to_owned()], separator: Vec::new() }
     }
 
     /// Returns the names of the fields, in the order of the key.

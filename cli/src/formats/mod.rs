@@ -8,6 +8,7 @@ pub mod fields;
 pub mod delimiter;
 pub mod key;
 pub mod object;
+pub mod wrapper;
 pub mod lines;
 pub mod jsonl;
 pub mod array;
@@ -39,6 +40,11 @@ pub enum Format {
 }
 
 impl Format {
+    /// Returns whether a record can say when its value expires.
+    pub fn holds_expiry(self) -> bool {
+        matches!(self, Self::Jsonl | Self::Json)
+    }
+
     /// Returns the format for the extension of `path`; in `.gz` files, for the extension before it.
     pub fn of_path(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.to_ascii_lowercase();
@@ -123,6 +129,7 @@ impl Reader {
     /// # Errors
     /// [`ReadError::Bad`] with line and column for a record that violates the format.
     pub fn read(&mut self, record: &mut Record) -> Result<bool, ReadError> {
+        record.expires_at = None;
         match self {
             Self::Jsonl(reader) => reader.read(record),
             Self::Json(reader) => reader.read(record),

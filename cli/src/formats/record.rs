@@ -2,6 +2,7 @@
 //!
 //! It knows no format.
 
+use siltdb::{Expiry, WriteOptions};
 use std::{fmt, io};
 
 /// A key and its value. Readers refill it to reuse its memory.
@@ -11,6 +12,29 @@ pub struct Record {
     pub key: Vec<u8>,
     /// The value.
     pub value: Vec<u8>,
+    /// When the value expires, in ms since 1970, if the record says so.
+    pub expires_at: Option<u64>,
+}
+
+impl Record {
+    /// Returns the options of its put: with its expiry, if it has one.
+    pub fn write_options(&self) -> WriteOptions {
+        match self.expires_at {
+            None => WriteOptions::new(),
+            Some(ms) => WriteOptions::new().expiry(Expiry::at_ms(ms)),
+        }
+    }
+}
+
+/// A record to write.
+#[derive(Clone, Copy, Debug)]
+pub struct Written<'a> {
+    /// The key.
+    pub key: &'a [u8],
+    /// The value.
+    pub value: &'a [u8],
+    /// When the value expires, in ms since 1970.
+    pub expires_at: Option<u64>,
 }
 
 /// Position and reason of a bad record.

@@ -7,20 +7,22 @@ use crate::bounds::KeyRange;
 use crate::destination::{self, Destination};
 use crate::failure::{Failure, Result};
 use crate::formats::delimiter::Delimiter;
-use crate::formats::record::WriteError;
-use crate::formats::{Format, csv, jsonl, lines};
+use crate::formats::key::{KeyFields, KeyRule};
+use crate::formats::record::{WriteError, Written};
+use crate::formats::{Format, array, csv, jsonl, lines};
+use crate::interrupt;
 use crate::key_form::KeyForm;
-use crate::output::{Style, tell};
+use crate::output::{Style, tell, warning};
 use crate::progress::Progress;
 use crate::scope::{ReadScope, label};
-use crate::session::{Direction, Session, Wanted, visit};
+use crate::session::Session;
 use crate::text::{Form, counted};
 use clap::Args;
 use flate2::{Compression, write::GzEncoder};
 use serde_json::json;
-use siltdb::{Family, salvage::Lost};
+use siltdb::{Family, ReadOptions, salvage::Lost};
 use std::io::{self, Write};
-use std::ops::{Bound, ControlFlow};
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 
 /// Text at the end of `silt export --help`.
@@ -31,12 +33,14 @@ Formats:
             one --key names) is the key. Else the columns key and value.
   jsonl     A value that is a JSON object with the key in its first field (or in
             the one --key names) is written unchanged. Any other record is
-            {\"key\": …, \"value\": …}, with {\"hex\": …} for bytes that are not UTF-8.
+            {\"key\": …, \"value\": …}, with {\"hex\": …} for bytes that are not UTF-8,
+            and \"expires_at\" (ms since 1970) if the value expires.
   json      The same in an array.
   lines     Key, tab, value. With --escape or --hex they can hold any bytes.
 
-An import of lines restores every record that the export accepts; with --escape or --hex that is \
-any record. An import of jsonl and json restores all records if their values have the keys. For \
+An import of jsonl and json restores every record byte for byte, with its expiry; take the same \
+--key. One of lines restores every record that the export accepts; with --escape or --hex that is \
+any record. Lines, csv and tsv do not hold an expiry: the export says how many it left out. For \
 csv and tsv, all fields must also be strings, and the same in all values. A cell cannot tell a \
 string from a number, nor null from an empty string or a missing field.
 
@@ -97,6 +101,7 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
         form: settings.form,
         keys,
         exported: 0,
+        expiring: 0,
     };
     let fail = |error: WriteError| match error {
         WriteError::Unfit(reason) => Failure::Usage(reason),
@@ -107,6 +112,7 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
         exporter.export(&mut session.output, &fail)?;
         let exported = exporter.exported;
         session.output.flush()?;
+        exporter.tell_expiring(settings.style);
         tell(&match settings.style {
             Style::Text => format!("exported {}", counted(exported, "record")),
             Style::Json => json!({ "exported": exported }).to_string(),
@@ -132,6 +138,7 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
         failure => failure,
     })?;
     out.finish().map_err(|error| fail(error.into()))?;
+    exporter.tell_expiring(settings.style);
     let exported = exporter.exported;
     let text = format!("exported {}", counted(exported, "record"));
     session.output.result(&text, &json!({ "exported": exported }))?;
@@ -223,8 +230,8 @@ fn format(session: &Session, arguments: &Arguments) -> Result<Format> {
     Ok(format)
 }
 
-/// A callback for each key and value of a pass.
-type OnRecord<'a> = dyn FnMut(&[u8], &[u8]) -> Result<()> + 'a;
+/// A callback for each record of a pass.
+type OnRecord<'a> = dyn FnMut(Written<'_>) -> Result<()> + 'a;
 
 struct Exporter {
     scope: ReadScope,
@@ -235,6 +242,8 @@ struct Exporter {
     form: Form,
     keys: KeyForm,
     exported: u64,
+    /// Of these, records whose value expires.
+    expiring: u64,
 }
 
 impl Exporter {
@@ -248,29 +257,35 @@ impl Exporter {
         // between them, since this process holds the database.
         let mut columns = csv::Columns::default();
         let key_field = self.key.clone();
-        self.pass("reading", &mut |key, value| {
+        self.pass("reading", &mut |Written { key, value, .. }| {
             columns.observe(key_field.as_deref(), key, value).map_err(fail)
         })?;
         let mut writer = csv::Writer::new(out, delimiter, columns).map_err(fail)?;
-        self.pass("exporting", &mut |key, value| writer.write(key, value).map_err(fail))
+        self.pass("exporting", &mut |Written { key, value, .. }| {
+            writer.write(key, value).map_err(fail)
+        })
     }
 
     fn stream(&mut self, out: &mut dyn Write, fail: &dyn Fn(WriteError) -> Failure) -> Result<()> {
-        let (format, form, key_field) = (self.format, self.form, self.key.clone());
+        let (format, form) = (self.format, self.form);
+        let rule = self.key.as_ref().map_or(KeyRule::First, |name| KeyFields::one(name).into());
         let io = |error: io::Error| fail(error.into());
         if format == Format::Json {
             out.write_all(b"[").map_err(io)?;
         }
         let mut separator = "\n";
-        self.pass("exporting", &mut |key, value| {
+        self.pass("exporting", &mut |record| {
             if format == Format::Lines {
-                return lines::write(out, form, key, value).map_err(fail);
+                return lines::write(out, form, record.key, record.value).map_err(fail);
             }
             if format == Format::Json {
                 out.write_all(std::mem::replace(&mut separator, ",\n").as_bytes()).map_err(io)?;
             }
-            jsonl::write(out, key_field.as_deref(), key, value).map_err(io)?;
-            if format == Format::Jsonl { out.write_all(b"\n").map_err(io) } else { Ok(()) }
+            if format == Format::Json {
+                return array::write(out, &rule, record).map_err(io);
+            }
+            jsonl::write(out, &rule, record).map_err(io)?;
+            out.write_all(b"\n").map_err(io)
         })?;
         if format == Format::Json { out.write_all(b"\n]\n").map_err(io) } else { Ok(()) }
     }
@@ -279,18 +294,34 @@ impl Exporter {
     fn pass(&mut self, verb: &'static str, on_entry: &mut OnRecord<'_>) -> Result<()> {
         let progress = Progress::bytes(verb, None);
         let mut bytes = 0;
-        self.exported = 0;
-        let Self { scope, ranges, keys, exported, .. } = self;
-        ranges.iter().try_for_each(|range| {
-            visit(scope, range.clone(), (Direction::Forward, Wanted::Entries), &mut |key, value| {
-                on_entry(&keys.shown(key)?, value)?;
-                *exported += 1;
+        (self.exported, self.expiring) = (0, 0);
+        for range in &self.ranges {
+            let mut cursor = self.scope.cursor_with(&ReadOptions::new().range(range.clone()))?;
+            cursor.seek_to_first()?;
+            while let (Some((key, value)), Some(expiry)) = (cursor.entry(), cursor.expires_at()?) {
+                interrupt::check()?;
+                let (shown, expires_at) = (self.keys.shown(key)?, expiry.ms());
+                on_entry(Written { key: &shown, value, expires_at })?;
+                self.exported += 1;
+                self.expiring += u64::from(expires_at.is_some());
                 bytes += (key.len() + value.len()) as u64;
-                if exported.is_multiple_of(1024) {
+                if self.exported.is_multiple_of(1024) {
                     progress.set(bytes);
                 }
-                Ok(ControlFlow::Continue(()))
-            })
-        })
+                cursor.next()?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Says how many expiries the format has left out.
+    fn tell_expiring(&self, style: Style) {
+        if self.expiring > 0 && !self.format.holds_expiry() {
+            let values = counted(self.expiring, "value");
+            let text = format!(
+                "the expiry of {values} is left out, because the format has none; jsonl and json do"
+            );
+            warning(style, &text);
+        }
     }
 }

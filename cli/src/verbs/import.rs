@@ -45,7 +45,9 @@ Formats (also compressed by gzip; lines only if the name of the file ends in .gz
             and | that splits the first ten records into the most fields, and
             into the same number each.
   jsonl     One JSON object a line. The value is its text. The key is the text
-            of a field that is a string or a number.
+            of a field that is a string or a number. A record as the export writes
+            it, {\"key\": …, \"value\": …} with or without \"expires_at\" (ms since
+            1970), is that key, value and expiry.
   json      An array or a sequence of such objects. The value is the object
             without white space between its tokens.
   lines     Key, tab, value, split at the first tab. With --escape or --hex they
@@ -355,7 +357,9 @@ fn run_sorted(
     (family, keys): (&Family, &KeyForm),
 ) -> Result<()> {
     let mut ingestion = family.ingest()?;
-    job.each_sorted(keys, &mut |key, value| ingestion.put(key, value))?;
+    job.each_sorted(keys, &mut |record| {
+        ingestion.put_with(&record.key, &record.value, &record.write_options())
+    })?;
     job.tally.new = ingestion.entries();
     let ingested = ingestion.finish()?;
     job.tell_bad(session.output.settings().style);
@@ -463,7 +467,8 @@ impl Job {
                     (Presence::Present, _) => committed.overwritten += 1,
                 }
                 // A record that is too long was refused when it was read.
-                let put = batch.put(family, &record.key, &record.value);
+                let options = record.write_options();
+                let put = batch.put_with(family, &record.key, &record.value, &options);
                 put.map_err(|error| self.stopped(error.into()))?;
             }
             if !batch.is_empty() {

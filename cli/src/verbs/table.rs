@@ -58,7 +58,9 @@ fn write(mut job: Job, output: &Output, arguments: &Arguments) -> Result<TableFi
     let order = KeyOrder::named(&options.get("key_order")?)?;
     let keys = KeyForm::new(output.settings().form, order);
     let mut table = TableFileWriter::create(&arguments.table, &options)?;
-    job.each_sorted(&keys, &mut |key, value| table.put(key, value))?;
+    job.each_sorted(&keys, &mut |record| {
+        table.put_with(&record.key, &record.value, &record.write_options())
+    })?;
     job.tell_bad(output.settings().style);
     Ok(table.finish()?)
 }

@@ -232,3 +232,57 @@ fn an_export_that_fails_leaves_the_one_before_it() {
         place.ok(&["export", "db", device, "--format", "lines", "--escape"]);
     }
 }
+
+#[test]
+fn an_expiry_goes_through_jsonl_and_json_and_others_say_that_it_is_lost() {
+    let place = Place::new();
+    place.ok(&["put", "db", "k", "v", "--ttl", "1h"]);
+    place.ok(&["put", "db", "object", "{\"id\":\"object\"}", "--ttl", "2h"]);
+    place.ok(&["put", "db", "lasting", "v"]);
+    let shown = |db: &str, key: &str| place.run(&["get", db, key, "--json"], 0).json()[0].clone();
+    for file in ["out.jsonl", "out.json", "out.jsonl.gz"] {
+        let run = place.run(&["export", "db", file], 0);
+        assert!(!run.stderr.contains("expiry"), "{}", run.stderr);
+        for (copy, more) in [("plain", None), ("sorted", Some("--sorted"))] {
+            let copy = format!("{copy}-{file}");
+            let arguments = ["import", &copy, file].into_iter().chain(more);
+            place.ok(&arguments.collect::<Vec<_>>());
+            for key in ["k", "object", "lasting"] {
+                assert_eq!(shown(&copy, key), shown("db", key), "{file}");
+            }
+        }
+    }
+    assert!(shown("db", "k")["expires_at"].is_u64());
+    for (file, more) in
+        [("out.csv", None), ("out.tsv", None), ("out.lines", None), ("hex.lines", Some("--hex"))]
+    {
+        let arguments = ["export", "db", file].into_iter().chain(more);
+        let run = place.run(&arguments.collect::<Vec<_>>(), 0);
+        run.says(&["warning", "the expiry of 2 values is left out"]);
+    }
+    let run = place.run(&["export", "db", "--format", "csv"], 0);
+    run.says(&["the expiry of 2 values is left out"]);
+    place.ok(&["delete", "db", "k"]);
+    place.ok(&["delete", "db", "object"]);
+    let run = place.run(&["export", "db", "out.csv"], 0);
+    assert!(!run.stderr.contains("expiry"), "{}", run.stderr);
+}
+
+#[test]
+fn any_bytes_and_nested_text_come_back_from_jsonl() {
+    let place = Place::new();
+    let operations =
+        b"put\t\t\nput 00090a5c 0d0aff\nput 7b7d 7b226b6579223a2261222c2276616c7565223a2262227d\n";
+    place.run_with(&["batch", "db", "-", "--hex"], operations, 0);
+    place.ok(&["put", "db", "pretty", "{\n \"id\": \"pretty\"\n}"]);
+    for file in ["out.jsonl", "out.json"] {
+        place.ok(&["export", "db", file]);
+        let copy = format!("copy-{file}");
+        place.ok(&["import", &copy, file]);
+        assert_eq!(
+            place.ok(&["scan", &copy, "--hex"]),
+            place.ok(&["scan", "db", "--hex"]),
+            "{file}"
+        );
+    }
+}

@@ -22,6 +22,13 @@ impl Expiry {
         expiry_ms.and_then(time).map_or(Self::Never, Self::At)
     }
 
+    /// The expiry at `ms` milliseconds since 1970. A time that the system cannot express never
+    /// comes.
+    #[must_use]
+    pub fn at_ms(ms: u64) -> Self {
+        Self::stored(Some(ms))
+    }
+
     /// Returns the time; `None` if the value does not expire.
     #[must_use]
     pub fn time(self) -> Option<SystemTime> {

@@ -3,7 +3,7 @@
 //!
 //! It chooses neither levels nor sequence numbers: the engine does.
 
-use crate::{db::Db, family::Family, source::ReadPlace};
+use crate::{db::Db, family::Family, source::ReadPlace, write_options::WriteOptions};
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     key::EntryKind,
@@ -35,8 +35,21 @@ impl Ingestion {
     ///   or value are too long. The entry is left out, and the stream can go on.
     /// - `NoSpace`, `Poisoned`, `Closed`, `Io`. Every later call then fails.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.put_with(key, value, &WriteOptions::new())
+    }
+
+    /// Adds a key and its value, with the expiry of `options`. Their durability does not count.
+    ///
+    /// # Errors
+    /// As [`Ingestion::put`].
+    pub fn put_with(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
-        match self.place.ttl_expiry_ms() {
+        match options.expiry_rule.expiry_ms(&self.place) {
             None => self.add(EntryKind::Put, key, value),
             Some(expiry_ms) => {
                 let payload = [&expiry_ms.to_le_bytes()[..], value].concat();

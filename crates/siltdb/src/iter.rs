@@ -3,12 +3,13 @@
 //! The layers below decide visibility; this file only gives it a public shape.
 
 use crate::{
+    expiry::Expiry,
     reads::{Move, Track},
     source::Pinned,
 };
 use siltdb_base::{
     cursor::{Direction, Fetch},
-    error::Result,
+    error::{Error, Result},
     slice::Slice,
 };
 use siltdb_engine::read::{ReadCursor, ReadRange};
@@ -141,6 +142,23 @@ impl Cursor {
     #[must_use]
     pub fn value(&self) -> Option<&[u8]> {
         self.inner.value().map(|value| self.wanted(value))
+    }
+
+    /// Returns when the value under the cursor expires; `None` past either end of its range. It
+    /// reads nothing.
+    ///
+    /// # Errors
+    /// `InvalidArgument` after a movement backward, which does not tell: [`Read::expires_at`] does.
+    ///
+    /// [`Read::expires_at`]: crate::Read::expires_at
+    pub fn expires_at(&self) -> Result<Option<Expiry>> {
+        if self.inner.key().is_none() {
+            return Ok(None);
+        }
+        if self.inner.direction() == Direction::Backward {
+            return Err(Error::invalid("a cursor that moved backward does not know an expiry"));
+        }
+        Ok(Some(Expiry::stored(self.inner.expiry_ms()?)))
     }
 
     /// Moves to the first key of the range.

@@ -97,8 +97,8 @@
 
 mod reads;
 mod source;
-mod expiry;
 mod key_range;
+mod expiry;
 mod iter;
 mod read_options;
 mod read;

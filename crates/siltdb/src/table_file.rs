@@ -2,7 +2,12 @@
 //!
 //! They open no database, so any process on any machine can write them.
 
-use crate::options::{FamilyOptions, Options};
+use crate::{
+    expiry::ExpiryRule,
+    options::{FamilyOptions, Options},
+    source::whole_ms,
+    write_options::WriteOptions,
+};
 use siltdb_base::{
     checksum::xxh3,
     clock::Clock,
@@ -78,11 +83,28 @@ impl TableFileWriter {
     ///   or value are too long. The entry is left out, and the writer can go on.
     /// - `NoSpace`, `Io`. Every later call then fails.
     pub fn put(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
+        self.put_with(key, value, &WriteOptions::new())
+    }
+
+    /// Adds a key and its value, with the expiry of `options`. Their durability does not count.
+    ///
+    /// # Errors
+    /// As [`TableFileWriter::put`].
+    pub fn put_with(
+        &mut self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<()> {
         let (key, value) = (key.as_ref(), value.as_ref());
-        if self.ttl_ms == 0 {
-            return self.add(EntryKind::Put, key, value);
-        }
-        let expiry_ms = self.clock.wall_ms().saturating_add(self.ttl_ms);
+        let after = |time_ms| Some(self.clock.wall_ms().saturating_add(time_ms));
+        let expiry_ms = match options.expiry_rule {
+            ExpiryRule::Unsaid if self.ttl_ms == 0 => None,
+            ExpiryRule::Unsaid => after(self.ttl_ms),
+            ExpiryRule::For(time) => after(whole_ms(time)),
+            ExpiryRule::Is(expiry_ms) => expiry_ms,
+        };
+        let Some(expiry_ms) = expiry_ms else { return self.add(EntryKind::Put, key, value) };
         let payload = [&expiry_ms.to_le_bytes()[..], value].concat();
         self.add(EntryKind::PutExpiring, key, &payload)
     }

@@ -27,7 +27,8 @@ fn bad(key: Option<&str>, text: &str) -> BadRecord {
 
 fn written(key_field: Option<&str>, key: &[u8], value: &[u8]) -> String {
     let mut out = Vec::new();
-    write(&mut out, key_field, key, value).unwrap();
+    let rule = key_field.map_or(KeyRule::First, |name| KeyFields::one(name).into());
+    write(&mut out, &rule, Written { key, value, expires_at: None }).unwrap();
     String::from_utf8(out).unwrap()
 }
 
@@ -124,7 +125,7 @@ fn anything_else_is_written_with_its_key() {
 }
 
 #[test]
-fn an_object_of_several_lines_becomes_one() {
-    let value = b"{\n  \"id\": \"a\\nb\"\r\n}\n";
-    assert_eq!(written(None, b"a\nb", value), "{   \"id\": \"a\\nb\"  }");
+fn an_object_of_several_lines_is_a_string() {
+    let expected = "{\"key\":\"a\",\"value\":\"{\\n  \\\"id\\\": \\\"a\\\"\\r\\n}\\n\"}";
+    assert_eq!(written(None, b"a", b"{\n  \"id\": \"a\"\r\n}\n"), expected);
 }

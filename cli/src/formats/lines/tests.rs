@@ -23,7 +23,7 @@ fn bad(form: Form, text: &[u8]) -> BadRecord {
 }
 
 fn record(key: &[u8], value: &[u8]) -> Record {
-    Record { key: key.to_vec(), value: value.to_vec() }
+    Record { key: key.to_vec(), value: value.to_vec(), expires_at: None }
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 use super::chunk::{Chunk, Placed};
 use crate::failure::{Failure, Result};
+use crate::formats::record::Record;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
@@ -14,8 +15,8 @@ mod tests;
 /// longer than the others: the table is read back.
 const CHUNKS_AHEAD_MAX: usize = 8;
 
-/// A callback for the key and value of a record.
-pub type OnRecord<'a> = dyn FnMut(&[u8], &[u8]) -> siltdb::Result<()> + Send + 'a;
+/// A callback for a record.
+pub type OnRecord<'a> = dyn FnMut(&Record) -> siltdb::Result<()> + Send + 'a;
 
 /// An error of the function that loads a record.
 #[derive(Debug)]
@@ -75,7 +76,7 @@ fn load(
 ) -> std::result::Result<(), Refused> {
     for chunk in to_load {
         for Placed { record, line, .. } in chunk.records() {
-            put(&record.key, &record.value).map_err(|error| Refused { line: *line, error })?;
+            put(record).map_err(|error| Refused { line: *line, error })?;
         }
         // It fails once everything was read.
         let _ = to_fill.try_send(chunk);

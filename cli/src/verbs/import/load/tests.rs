@@ -17,8 +17,8 @@ fn chunk(lines: std::ops::Range<u64>) -> Chunk {
 #[test]
 fn all_records_are_loaded_in_order_before_the_end() {
     let mut keys = Vec::new();
-    let mut put = |key: &[u8], _: &[u8]| {
-        keys.push(String::from_utf8_lossy(key).into_owned());
+    let mut put = |record: &Record| {
+        keys.push(String::from_utf8_lossy(&record.key).into_owned());
         Ok(())
     };
     let (chunks, loaded) = while_reading(&mut put, |loader| {
@@ -32,7 +32,7 @@ fn all_records_are_loaded_in_order_before_the_end() {
 
 #[test]
 fn a_refused_record_ends_the_reading_with_its_line() {
-    let mut put = |key: &[u8], _: &[u8]| match key {
+    let mut put = |record: &Record| match &record.key[..] {
         b"7" => Err(Error::new(ErrorKind::InvalidArgument, "refused")),
         _ => Ok(()),
     };

@@ -26,6 +26,12 @@ enum Stand {
 }
 
 impl<C: EntryCursor> VisibleIter<C> {
+    /// The direction of the last movement.
+    #[must_use]
+    pub fn direction(&self) -> Direction {
+        self.direction
+    }
+
     /// When the value expires, if it does. A value that operands were applied to does not expire.
     ///
     /// Each copy of values asks here: a separated value has its expiry in its pointer, not beside
