@@ -13,7 +13,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use siltdb::{
     Options,
-    salvage::{Lost, ManifestState, SalvageReport, SalvagedFamily, dry_run, salvage},
+    salvage::{Lost, LostPart, ManifestState, SalvageReport, SalvagedFamily, dry_run, salvage},
 };
 use std::path::PathBuf;
 
@@ -151,8 +151,17 @@ pub fn lost_object(lost: &Lost, form: Form) -> Value {
         "first_key": key(&lost.first),
         "last_key": key(&lost.last),
         "entries_max": lost.entries_max,
+        "part": part_name(lost.part),
         "file": lost.error.file(),
         "offset": lost.error.offset(),
         "error": lost.error.to_string(),
     })
+}
+
+/// What of the entries is lost.
+fn part_name(part: LostPart) -> &'static str {
+    match part {
+        LostPart::Entries => "entries",
+        LostPart::Values => "values",
+    }
 }

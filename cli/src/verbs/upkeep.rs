@@ -15,7 +15,8 @@ use clap::Args;
 use serde_json::{Value, json};
 use siltdb::{
     CancelToken, CheckProgress, CheckReport, CompactOptions, CompactProgress, CompressionStats,
-    Error, ErrorKind, Options, salvage::Lost,
+    Error, ErrorKind, Options,
+    salvage::{Lost, LostPart},
 };
 use std::path::Path;
 use std::sync::Arc;
@@ -342,10 +343,14 @@ fn range_of(lost: &Lost) -> String {
     let key = |key: &Option<Vec<u8>>| key.as_deref().unwrap_or_default().escape_ascii().to_string();
     let (first, last) = (key(&lost.first), key(&lost.last));
     let family = lost.family.as_deref().unwrap_or("?");
+    let things = match lost.part {
+        LostPart::Entries => "entries",
+        LostPart::Values => "separated values",
+    };
     match lost.entries_max {
         Some(0) => format!("range \"{first}\"..=\"{last}\" of family {family}, no entries"),
         Some(most) => {
-            format!("range \"{first}\"..=\"{last}\" of family {family}, at most {most} entries")
+            format!("range \"{first}\"..=\"{last}\" of family {family}, at most {most} {things}")
         }
         None => format!("range \"{first}\"..=\"{last}\" of family {family}"),
     }
@@ -358,13 +363,32 @@ fn print_report(output: &mut Output, report: &CheckReport) -> Result<()> {
     if report.is_clean() { printed } else { Err(Failure::CheckFailed) }
 }
 
+/// Formats the keys that the damage of families concerns.
+fn ranges_of(report: &CheckReport, part: LostPart) -> String {
+    // A damage of the log or the manifest concerns no table.
+    let of_families = report.damage.iter().filter(|lost| lost.family.is_some());
+    let ranges: Vec<_> = of_families.filter(|lost| lost.part == part).map(range_of).collect();
+    ranges.join("; ")
+}
+
+/// Formats what was verified of separated values.
+fn values_text(report: &CheckReport) -> String {
+    match (report.values, report.blob_files) {
+        (_, 0) => String::new(),
+        (values, files) => {
+            format!(", {} in {}", counted(values, "separated value"), counted(files, "blob file"))
+        }
+    }
+}
+
 /// Formats what a check or a scrub has found.
 pub fn report_text(report: &CheckReport) -> String {
     let CheckReport { tables, blocks, entries, log_records, errors, not_verified, .. } = report;
     let (verdict, sound) = if errors.is_empty() { ("ok", "") } else { ("damaged", " verified") };
     let mut text = format!(
         "{verdict}: {tables} tables, {blocks} blocks, {entries} entries, {log_records} log \
-         records{sound}"
+         records{}{sound}",
+        values_text(report)
     );
     if report.prepared > 0 {
         let waiting = counted(report.prepared, "prepared transaction");
@@ -377,10 +401,17 @@ pub fn report_text(report: &CheckReport) -> String {
     if report.tables_damaged > 0 {
         let all = tables + report.tables_damaged;
         // A damage of the log or the manifest concerns no table.
-        let of_tables = report.damage.iter().filter(|lost| lost.family.is_some());
-        let ranges: Vec<_> = of_tables.map(range_of).collect();
-        let damaged = report.tables_damaged;
-        text.push_str(&format!("\n{damaged} of {all} tables damaged: {}", ranges.join("; ")));
+        let (damaged, ranges) = (report.tables_damaged, ranges_of(report, LostPart::Entries));
+        text.push_str(&format!("\n{damaged} of {all} tables damaged: {ranges}"));
+    }
+    if report.values_damaged > 0 {
+        let (damaged, ranges) = (report.blob_files_damaged, ranges_of(report, LostPart::Values));
+        let (files, lost) = (report.blob_files, report.values_damaged);
+        let all = report.values + lost;
+        text.push_str(&format!(
+            "\n{damaged} of {files} blob files damaged, {lost} of {all} separated values lost: \
+             {ranges}"
+        ));
     }
     for error in errors {
         text.push_str(&format!("\n{error}"));
@@ -400,6 +431,10 @@ pub fn report_object(report: &CheckReport, form: Form) -> Value {
         "prepared": report.prepared,
         "not_verified": report.not_verified,
         "tables_damaged": report.tables_damaged,
+        "values": report.values,
+        "values_damaged": report.values_damaged,
+        "blob_files": report.blob_files,
+        "blob_files_damaged": report.blob_files_damaged,
         "damage": report.damage.iter().map(|lost| lost_object(lost, form)).collect::<Vec<_>>(),
         "errors": errors,
     })

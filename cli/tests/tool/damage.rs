@@ -275,3 +275,32 @@ fn every_command_that_a_message_names_exists() {
     }
     assert!(checked > 10, "{checked}");
 }
+
+#[test]
+fn a_lost_value_is_one_key_and_no_damaged_table() {
+    let place = Place::new();
+    let line = |n: u32| format!("key{n:03}\t{}\n", format!("{n}").repeat(300));
+    let lines: Vec<_> = (0..20).map(line).collect();
+    let threshold = "default_family.value_threshold=100";
+    let import = ["import", "db", "-", "--format", "lines", "--option", threshold];
+    place.run_with(&import, lines.concat().as_bytes(), 0);
+    place.ok(&["flush", "db"]);
+    let sound = place.ok(&["check", "db"]);
+    assert!(sound.contains(", 20 separated values in 1 blob file"), "{sound}");
+    let blob = file(&place, "blob");
+    let middle = fs::read(&blob).unwrap().len() / 2;
+    flip(&blob, middle);
+    let report = place.run(&["check", "db", "--json"], 3).json().remove(0);
+    assert_eq!((&report["tables"], &report["tables_damaged"]), (&json!(1), &json!(0)));
+    assert_eq!((&report["values"], &report["values_damaged"]), (&json!(19), &json!(1)));
+    assert_eq!((&report["blob_files"], &report["blob_files_damaged"]), (&json!(1), &json!(1)));
+    let lost = &report["damage"][0];
+    assert_eq!((&lost["part"], &lost["entries_max"]), (&json!("values"), &json!(1)));
+    for verb in ["check", "scrub"] {
+        let text = place.run(&[verb, "db"], 3).stdout;
+        let named = "1 of 1 blob files damaged, 1 of 20 separated values lost: range \"key";
+        assert!(text.contains(named) && !text.contains("tables damaged"), "{text}");
+    }
+    place.run(&["export", "db", "some", "--format", "lines", "--skip-damaged"], 3);
+    assert_eq!(place.read("some").lines().count(), 19);
+}

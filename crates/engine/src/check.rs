@@ -17,6 +17,7 @@ use crate::{
         recovery,
     },
     options::EngineOptions,
+    value_check::ValueCheck,
 };
 use siltdb_base::{
     budget::Budget,
@@ -24,7 +25,6 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{LockKind, ReadIo},
     key::{BlobPointer, EntryKind},
-    slice::Slice,
     sync::lock,
 };
 use siltdb_disk::{
@@ -160,46 +160,52 @@ fn check_tables(
     let mut progress = CheckProgress { bytes_done: 0, bytes_total: bytes.sum() };
     for (name, view) in &views {
         report.errors.extend(view.version.check().err());
-        let lost = source.map(|blobs| lost_in_memory(&view.memory, blobs)).transpose();
-        let lost = lost.map_err(|error| report.errors.push(error));
-        for part in lost.unwrap_or_default().unwrap_or_default() {
-            report.errors.push(part.error.duplicate());
-            report.damage.push(Lost::of(name, part));
+        let values = source.map(|blobs| values_in_memory(&view.memory, blobs)).transpose();
+        let values = values.map_err(|error| report.errors.push(error));
+        if let Ok(Some(values)) = values {
+            report.add_values(values, &|values| {
+                values.lost.iter().map(|lost| Lost::values_of(name, duplicate(lost))).collect()
+            });
         }
     }
     for shared in tables {
         let Some((_, table)) = shared.first() else { continue };
-        let verified = check_table(table, source, &mut |read| {
+        let checked = check_table(table, source, &mut |read| {
             progress.bytes_done += read.block;
             on_progress(progress);
             Ok(())
         });
-        note_table(report, files, &shared, verified);
+        note_table(report, files, &shared, checked);
     }
 }
 
-/// The entries of memtables that point to separated values that cannot be read.
-fn lost_in_memory(memory: &Memtables, blobs: &dyn BlobSource) -> Result<Vec<LostEntries>> {
-    let mut lost = Vec::new();
+/// Reads the separated values that entries of memtables point to.
+fn values_in_memory(memory: &Memtables, blobs: &dyn BlobSource) -> Result<ValueCheck> {
+    let mut values = ValueCheck::default();
     for table in memory.tables() {
         let mut cursor = table.memtable.cursor();
         cursor.seek_to_first()?;
+        values.pass();
         while let Some(entry) = cursor.entry() {
-            if entry.kind == EntryKind::BlobPointer
-                && let Err(error) = blobs.read(&BlobPointer::decode(entry.value)?)
-            {
-                let key = Some(Slice::copy_from(entry.key));
-                lost.push(LostEntries {
-                    first: key.clone(),
-                    last: key,
-                    entries_max: Some(1),
-                    error,
-                });
+            match entry.kind {
+                EntryKind::BlobPointer => {
+                    values.entry(entry.key, &BlobPointer::decode(entry.value)?, Some(blobs));
+                }
+                _ => values.pass(),
             }
             cursor.next()?;
         }
     }
-    Ok(lost)
+    Ok(values)
+}
+
+fn duplicate(lost: &LostEntries) -> LostEntries {
+    LostEntries {
+        first: lost.first.clone(),
+        last: lost.last.clone(),
+        entries_max: lost.entries_max,
+        error: lost.error.duplicate(),
+    }
 }
 
 /// Bytes that were read to verify a block.
@@ -211,56 +217,73 @@ pub struct BlockRead {
     pub values: u64,
 }
 
+/// What a check of one table has found.
+#[derive(Debug)]
+pub struct TableCheck {
+    /// The number of its blocks, or its damage.
+    pub blocks: Result<u64>,
+    /// The separated values that its sound blocks point to.
+    pub values: ValueCheck,
+}
+
 /// Verifies every block of a table, its order, index, filter and counts, and the separated values
-/// that it points to. Calls `on_block` after each block; an error of that ends the check. Returns
-/// the number of blocks.
-///
-/// # Errors
-/// The damage; failures of reading; the errors of `on_block`.
+/// that it points to. Calls `on_block` after each block; an error of that ends the check, and is
+/// the damage in the result.
 pub fn check_table(
     table: &OpenReference,
     blobs: Option<&dyn BlobSource>,
     on_block: &mut dyn FnMut(BlockRead) -> Result<()>,
-) -> Result<u64> {
-    let passing = table.pass()?;
-    passing.verify(&mut |_, info, block| {
-        let values = match info.contents.has(Contents::BLOB_POINTERS) {
-            true => check_values(block, blobs)?,
-            false => 0,
-        };
-        on_block(BlockRead { block: info.bytes, values })
-    })?;
-    Ok(passing.block_count())
+) -> TableCheck {
+    let mut values = ValueCheck::default();
+    let blocks = table.pass().and_then(|passing| {
+        passing.verify(&mut |_, info, block| {
+            let read = match info.contents.has(Contents::BLOB_POINTERS) {
+                true => check_values(block, blobs, &mut values)?,
+                false => {
+                    values.pass();
+                    0
+                }
+            };
+            on_block(BlockRead { block: info.bytes, values: read })
+        })?;
+        Ok(passing.block_count())
+    });
+    TableCheck { blocks, values }
 }
 
 /// Reads the separated values that the entries of a block point to; returns their stored bytes.
-fn check_values(block: &Block, blobs: Option<&dyn BlobSource>) -> Result<u64> {
+fn check_values(
+    block: &Block,
+    blobs: Option<&dyn BlobSource>,
+    values: &mut ValueCheck,
+) -> Result<u64> {
     let mut bytes = 0;
+    let mut key = block.prefix().to_vec();
     for index in 0..block.count() {
         let entry = block.entry(index);
         if entry.kind != EntryKind::BlobPointer {
+            values.pass();
             continue;
         }
+        key.truncate(block.prefix().len());
+        key.extend_from_slice(entry.suffix);
         let pointer = BlobPointer::decode(entry.value)?;
-        match blobs {
-            Some(blobs) => drop(blobs.read(&pointer)?),
-            None => return Err(Error::corruption("a separated value without blob files")),
-        }
+        values.entry(&key, &pointer, blobs);
         bytes += u64::from(pointer.stored_bytes);
     }
     Ok(bytes)
 }
 
 /// Adds the result for a table to a report: the number of its blocks, or its damage for each family
-/// that refers to it.
+/// that refers to it; and the separated values that it points to.
 pub fn note_table(
     report: &mut CheckReport,
     files: &OpenFiles,
     shared: &[(&str, &Arc<OpenReference>)],
-    verified: Result<u64>,
+    checked: TableCheck,
 ) {
     let Some((_, table)) = shared.first() else { return };
-    match verified {
+    match checked.blocks {
         Ok(blocks) => {
             report.tables += 1;
             report.blocks += blocks;
@@ -277,6 +300,21 @@ pub fn note_table(
             report.errors.push(error);
         }
     }
+    report.add_values(checked.values, &|values| {
+        let of_family = |(family, table): &(&str, &Arc<OpenReference>)| {
+            let seen = values.lost.iter().filter(|lost| is_seen(lost, table));
+            seen.map(|lost| Lost::values_of(family, duplicate(lost))).collect::<Vec<_>>()
+        };
+        shared.iter().flat_map(of_family).collect()
+    });
+}
+
+/// Whether any of the lost entries may be seen through a reference.
+fn is_seen(lost: &LostEntries, table: &OpenReference) -> bool {
+    let range = table.range();
+    let is_before = lost.last.as_ref().is_some_and(|last| range.is_after(last));
+    let is_after = lost.first.as_ref().is_some_and(|first| range.is_before(first));
+    !is_before && !is_after
 }
 
 /// Puts together what refers to the same table, so that those of clones are verified once. What

@@ -1,6 +1,9 @@
 //! What a check of tables, log and manifest has found, and how far it is.
 
-use crate::lost::Lost;
+use crate::{
+    lost::Lost,
+    value_check::{BlobFilesSeen, ValueCheck},
+};
 use siltdb_base::error::Error;
 
 /// The progress of a check.
@@ -29,8 +32,17 @@ pub struct CheckReport {
     pub prepared: u64,
     /// The bytes of tables verified.
     pub bytes: u64,
-    /// The number of tables that are damaged or cannot be read.
+    /// The number of tables that are damaged or cannot be read. A table is whole if only values in
+    /// blob files are lost.
     pub tables_damaged: u64,
+    /// The number of separated values verified, those of old versions included.
+    pub values: u64,
+    /// The number of entries whose separated values are lost.
+    pub values_damaged: u64,
+    /// The number of blob files that entries refer to.
+    pub blob_files: u64,
+    /// The number of those in which a value is lost.
+    pub blob_files_damaged: u64,
     /// The keys that cannot be read because of damage. The error of each is among `errors` or
     /// follows one of these. A damaged filter loses no key, but makes lookups fail.
     pub damage: Vec<Lost>,
@@ -40,6 +52,7 @@ pub struct CheckReport {
     /// no record of it is counted. Of the manifest and the log only the first damage is among the
     /// errors.
     pub not_verified: Vec<&'static str>,
+    pub(crate) blobs_seen: BlobFilesSeen,
 }
 
 impl CheckReport {
@@ -47,5 +60,20 @@ impl CheckReport {
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.errors.is_empty()
+    }
+
+    /// Adds the separated values of a table or memtable; its lost ones as `lost_of` says for whom.
+    pub(crate) fn add_values(
+        &mut self,
+        values: ValueCheck,
+        lost_of: &dyn Fn(&ValueCheck) -> Vec<Lost>,
+    ) {
+        self.values += values.verified;
+        self.values_damaged += values.damaged;
+        self.blobs_seen.extend(&values.files);
+        self.blob_files = self.blobs_seen.count();
+        self.blob_files_damaged = self.blobs_seen.damaged();
+        self.damage.extend(lost_of(&values));
+        self.errors.extend(values.lost.into_iter().map(|lost| lost.error));
     }
 }

@@ -4,6 +4,16 @@ use siltdb_base::{error::Error, slice::Slice};
 use siltdb_disk::table::LostEntries;
 use std::{collections::BTreeSet, fmt};
 
+/// What is lost of entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LostPart {
+    /// The entries themselves.
+    #[default]
+    Entries,
+    /// Their separated values alone: the table is whole, and a read of a key alone finds it.
+    Values,
+}
+
 /// Entries that may be lost.
 #[non_exhaustive]
 #[derive(Debug)]
@@ -17,6 +27,8 @@ pub struct Lost {
     /// The largest possible number of lost entries, deleted and older ones included; `None` if that
     /// is not known.
     pub entries_max: Option<u64>,
+    /// What of them is lost.
+    pub part: LostPart,
     /// The damage and its place.
     pub error: Error,
 }
@@ -25,7 +37,8 @@ impl Lost {
     /// A damage that may concern any key of any family.
     #[must_use]
     pub fn anything(error: Error) -> Self {
-        Self { family: None, first: None, last: None, entries_max: None, error }
+        let part = LostPart::Entries;
+        Self { family: None, first: None, last: None, entries_max: None, part, error }
     }
 
     /// A damage in the family called `name`.
@@ -34,7 +47,14 @@ impl Lost {
         let LostEntries { first, last, entries_max, error } = lost;
         let bytes = |key: Slice| key.to_vec();
         let (first, last) = (first.map(bytes), last.map(bytes));
-        Self { family: Some(name.to_owned()), first, last, entries_max, error }
+        let (family, part) = (Some(name.to_owned()), LostPart::Entries);
+        Self { family, first, last, entries_max, part, error }
+    }
+
+    /// Separated values of the family called `name`.
+    #[must_use]
+    pub fn values_of(name: &str, lost: LostEntries) -> Self {
+        Self { part: LostPart::Values, ..Self::of(name, lost) }
     }
 
     /// Whether a value of `key` in `family` may be lost.
@@ -69,7 +89,11 @@ impl fmt::Display for Lost {
             (Some(first), Some(last)) => write!(f, "keys \"{}\"..=\"{}\"", key(first), key(last))?,
         }
         if let Some(entries) = self.entries_max {
-            write!(f, ", at most {entries} entries")?;
+            let things = match self.part {
+                LostPart::Entries => "entries",
+                LostPart::Values => "separated values",
+            };
+            write!(f, ", at most {entries} {things}")?;
         }
         write!(f, ": {}", self.error)
     }

@@ -243,16 +243,17 @@ impl Scrub<'_> {
         let id = table[0].1.id();
         let (reference, mut held) = (Arc::clone(&table[0].1), table);
         let (mut is_gone, mut stopped) = (false, None);
-        let verified = check_table(&reference, Some(&*database.blobs), &mut |read| {
+        let mut checked = check_table(&reference, Some(&*database.blobs), &mut |read| {
             is_gone = !hold(database, &reference, &mut held);
             let advanced = if is_gone { Err(closing()) } else { self.advance(read) };
             advanced.inspect_err(|error| stopped = Some(error.duplicate()))
         });
-        let verified = verified.or_else(|error| match error.offset() {
+        checked.blocks = checked.blocks.or_else(|error| match error.offset() {
             Some(at) if cfg!(seeded_fault = "scrub_skips_a_block") && at > id.offset => Ok(0),
             _ => Err(error),
         });
-        is_gone = is_gone || verified.is_err() && !hold(database, &reference, &mut held);
+        let is_damaged = checked.blocks.is_err() || checked.values.damaged > 0;
+        is_gone = is_gone || is_damaged && !hold(database, &reference, &mut held);
         match stopped {
             _ if is_gone => {
                 self.report.tables_skipped += 1;
@@ -265,7 +266,7 @@ impl Scrub<'_> {
         let names: Vec<Arc<str>> = held.iter().map(|(family, _)| families.label(family)).collect();
         let tables = held.iter().map(|(_, table)| table);
         let shared: Vec<_> = names.iter().map(|name| &**name).zip(tables).collect();
-        note_table(&mut self.report.found, &database.catalog.files, &shared, verified);
+        note_table(&mut self.report.found, &database.catalog.files, &shared, checked);
         Ok(())
     }
 

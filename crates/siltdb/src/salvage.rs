@@ -5,7 +5,7 @@ use siltdb_base::error::Result;
 use std::path::Path;
 
 pub use siltdb_engine::{
-    lost::Lost,
+    lost::{Lost, LostPart},
     salvage::report::{ManifestState, SalvageProgress, SalvageReport, SalvagedFamily},
 };
 

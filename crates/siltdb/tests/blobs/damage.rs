@@ -3,6 +3,7 @@
 use crate::world::{blob_files, contents, fill, filled, key, open, options, value};
 use siltdb::{
     ErrorKind, Read, ScrubOptions,
+    salvage::LostPart,
     testing::{Clock, Fs, ManualClock, MemFs},
 };
 use std::{
@@ -218,4 +219,46 @@ fn a_scrub_counts_separated_values_and_keeps_its_rate_with_them() {
     let report = db.scrub(&options, &mut |_| {}).unwrap();
     let seconds = (clock.monotonic_ns() - before) as f64 / 1e9;
     assert!(seconds > 0.8 * values as f64 / RATE as f64, "{seconds} s: {report:?}");
+}
+
+#[test]
+fn a_lost_value_is_reported_apart_from_its_table_which_is_whole() {
+    let fs = flushed();
+    let (name, bytes) = blob_files(&fs, "db").remove(0);
+    flip(&fs, &name, bytes / 2);
+    let db = open(&fs);
+    let lost: Vec<_> = (0..20).filter(|number| db.get(key(*number)).is_err()).collect();
+    let &[number] = &lost[..] else { panic!("{lost:?}") };
+    let scrubbed = db.scrub(&ScrubOptions::new(), &mut |_| ()).unwrap();
+    let checked = db.check(&mut |_| ()).unwrap();
+    for report in [&checked, &scrubbed.found] {
+        assert_eq!((report.tables, report.tables_damaged), (1, 0), "{report:?}");
+        assert_eq!((report.blob_files, report.blob_files_damaged), (1, 1), "{report:?}");
+        assert_eq!((report.values, report.values_damaged), (19, 1), "{report:?}");
+        assert!(!report.is_clean() && report.errors.len() == 1);
+        assert!(report.errors[0].to_string().contains(&name), "{report:?}");
+        let [lost] = &report.damage[..] else { panic!("{report:?}") };
+        assert_eq!((&lost.first, &lost.last), (&Some(key(number).to_vec()), &lost.first));
+        assert_eq!((lost.part, lost.entries_max), (LostPart::Values, Some(1)));
+    }
+    // All values of a missing file are one loss.
+    drop(db);
+    fs.remove(&path(&name)).unwrap();
+    let report = open(&fs).check(&mut |_| ()).unwrap();
+    assert_eq!((report.tables_damaged, report.values_damaged), (0, 20), "{report:?}");
+    let [lost] = &report.damage[..] else { panic!("{report:?}") };
+    let ends = (Some(key(0).to_vec()), Some(key(19).to_vec()));
+    assert_eq!((&lost.first, &lost.last, lost.entries_max), (&ends.0, &ends.1, Some(20)));
+}
+
+#[test]
+fn a_lost_value_in_memory_is_reported_as_one() {
+    let fs = MemFs::new();
+    let db = open(&fs);
+    fill(&db, 0..20, 1);
+    let (name, bytes) = blob_files(&fs, "db").remove(0);
+    flip(&fs, &name, bytes / 2);
+    let report = db.check(&mut |_| ()).unwrap();
+    assert_eq!((report.tables_damaged, report.values_damaged), (0, 1), "{report:?}");
+    assert_eq!((report.blob_files, report.blob_files_damaged, report.values), (1, 1, 19));
 }
