@@ -406,7 +406,7 @@ fn run_backup(verb: BackupVerb, start: Start) -> Result<()> {
     let _watched = interrupt::watch()?;
     if let BackupVerb::Create(on) = &verb {
         let create = |session: &mut _| backup::create(session, &on.arguments);
-        return open(&on.db, Opening::Write, start, create);
+        return open(&on.db, Opening::Copy, start, create);
     }
     closed(start, |output| backup::run(output, &verb))
 }
@@ -427,7 +427,7 @@ fn run_archive(verb: ArchiveVerb, start: Start) -> Result<()> {
 
 fn run_checkpoint(on: &On<checkpoint::Arguments>, start: Start) -> Result<()> {
     let _watched = interrupt::watch()?;
-    existing(on, start, checkpoint::run)
+    writing(on, Opening::Copy, start, checkpoint::run)
 }
 
 fn run_check(db: &Path, start: Start) -> Result<()> {

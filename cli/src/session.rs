@@ -9,8 +9,10 @@ use crate::output::{Output, Settings, message};
 use crate::scope::{FamilyName, ReadScope, Scope, ScopedBucket};
 use crate::transactions::Transactions;
 use siltdb::{
-    Create, Db, Durability, Error, ErrorKind, Family, Follower, Options, ReadOptions, RecoveryMode,
-    Slice, SubscribeOptions, Subscription, WriteBatch, WriteOptions,
+    Checkpoint, CheckpointOptions, CopyProgress, Create, Db, Durability, Error, ErrorKind, Family,
+    Follower, Options, ReadOptions, RecoveryMode, Slice, SubscribeOptions, Subscription,
+    WriteBatch, WriteOptions,
+    backup::{Backup, CopyOptions},
 };
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -31,12 +33,18 @@ pub enum Opening {
     Create,
     /// Writing.
     Write,
-    /// Writing, or reading if the database may not be written.
+    /// Writing, or reading if the database may not be written, or another process has it open.
     WriteIfAllowed,
+    /// Copying. It is opened for writing; if it may not be written, or another process has it open,
+    /// what is there is copied without writing to it.
+    Copy,
     /// Reading only: nothing is written, and other processes may read it, too. Beside a writer, the
     /// session has what the writer has committed so far.
     Read,
 }
+
+/// What is told of the progress of a copy, and may cancel it.
+pub type OnCopied<'a> = &'a mut dyn FnMut(CopyProgress) -> ControlFlow<()>;
 
 /// The direction of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +116,9 @@ impl Session {
         }
         let create = match opening {
             Opening::Create => Create::IfMissing,
-            Opening::Write | Opening::WriteIfAllowed | Opening::Read => Create::Never,
+            Opening::Write | Opening::WriteIfAllowed | Opening::Copy | Opening::Read => {
+                Create::Never
+            }
         };
         let is_new =
             opening == Opening::Create && matches!(path.join(CURRENT).try_exists(), Ok(false));
@@ -130,9 +140,14 @@ impl Session {
             }
         }
         let mut follower = None;
-        if let (Err(error), Opening::Read, true) = (&opened, opening, is_strict)
-            && error.kind() == ErrorKind::Locked
-        {
+        let follows = match (&opened, opening) {
+            (Err(error), Opening::Copy) if error.kind() == ErrorKind::ReadOnly => true,
+            (Err(error), Opening::Read | Opening::WriteIfAllowed | Opening::Copy) => {
+                is_strict && error.kind() == ErrorKind::Locked
+            }
+            _ => false,
+        };
+        if let (Err(error), true) = (&opened, follows) {
             let followed = follow(options.clone(), path, error, output.settings())?;
             opened = Ok(followed.db());
             follower = Some(followed);
@@ -169,6 +184,68 @@ impl Session {
             Some(follower) => follower.subscribe(options)?,
             None => self.db.subscribe(options)?,
         })
+    }
+
+    /// Adds a backup of the database, which may be read beside its writer.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn backup(
+        &self,
+        dir: &Path,
+        options: &CopyOptions,
+        on_progress: OnCopied<'_>,
+    ) -> siltdb::Result<Backup> {
+        match &self.follower {
+            Some(follower) => follower.backup_with(dir, options, on_progress),
+            None => self.db.backup_with(dir, options, on_progress),
+        }
+    }
+
+    /// Makes a checkpoint of the database, which may be read beside its writer.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn checkpoint(
+        &self,
+        dir: &Path,
+        options: &CheckpointOptions,
+        on_progress: OnCopied<'_>,
+    ) -> siltdb::Result<Checkpoint> {
+        match &self.follower {
+            Some(follower) => follower.checkpoint_with(dir, options, on_progress),
+            None => self.db.checkpoint_with(dir, options, on_progress),
+        }
+    }
+
+    /// Shows from now on what the writer has committed, if the database is read beside one.
+    ///
+    /// # Errors
+    /// Those of the database.
+    pub fn catch_up(&mut self) -> Result<()> {
+        let Some(follower) = &self.follower else { return Ok(()) };
+        follower.catch_up()?;
+        self.db = follower.db();
+        Ok(())
+    }
+
+    /// Says of the failure of a write why the database is not written to, if another process has
+    /// it.
+    pub fn explain(&self, failure: Failure) -> Failure {
+        if self.follower.is_none() {
+            return failure;
+        }
+        match failure {
+            Failure::Stopped { reason, note } => {
+                Failure::Stopped { reason: Box::new(self.explain(*reason)), note }
+            }
+            Failure::Database(error) if error.kind() == ErrorKind::ReadOnly => {
+                let message = "another process writes to the database: it is read beside that one";
+                let hint = "end that process, or write in it; then open the database again";
+                Failure::Database(Error::new(ErrorKind::Locked, message).with_hint(hint))
+            }
+            failure => failure,
+        }
     }
 
     /// Returns the default limit of a scan; `None` for no limit.
@@ -334,7 +411,8 @@ impl Session {
     }
 }
 
-/// Opens a follower of the database at `path`, which is locked, and tells so.
+/// Opens a follower of the database at `path`, which could not be opened because of `locked`, and
+/// tells so.
 ///
 /// # Errors
 /// Those of the database.
@@ -345,11 +423,18 @@ pub fn follow(
     settings: Settings,
 ) -> Result<Follower> {
     let follower = options.open_follower(path)?;
-    let hint = locked.hint().unwrap_or("another process has it open");
-    // Without the advice to close it there.
-    let holder = hint.split_once(": ").map_or(hint, |(holder, _)| holder);
-    let text =
-        format!("read beside a writer, as of sequence number {}: {holder}", follower.sequence());
+    let sequence = follower.sequence();
+    let text = match locked.kind() {
+        ErrorKind::ReadOnly => {
+            format!("read without writing, as of sequence number {sequence}: {locked}")
+        }
+        _ => {
+            let hint = locked.hint().unwrap_or("another process has it open");
+            // Without the advice to close it there.
+            let holder = hint.split_once(": ").map_or(hint, |(holder, _)| holder);
+            format!("read beside a writer, as of sequence number {sequence}: {holder}")
+        }
+    };
     message(settings.style, &text);
     Ok(follower)
 }

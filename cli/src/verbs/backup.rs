@@ -25,6 +25,9 @@ A backup is numbered and copies only what the directory does not have yet. It ho
 committed before, of all families. One directory takes the backups of one database. A backup that \
 fails or is killed leaves the earlier ones as they were; what it copied is used by the next one.
 
+create also runs beside a process that has the database open, and on a database that may only be \
+read. It then takes what was logged, writes nothing to the database, and says so on stderr.
+
 verify reads all files of the backups and ends with exit code 3 if one is damaged. prune removes \
 all but the newest backups, and the files that no other backup needs.
 
@@ -169,7 +172,7 @@ pub fn copy_failure(error: Error) -> Failure {
 pub fn create(session: &mut Session, arguments: &CreateArguments) -> Result<()> {
     let progress = Progress::bytes("backing up", None);
     let options = arguments.rate.options();
-    let made = session.db().backup_with(&arguments.dir, &options, &mut shown(&progress));
+    let made = session.backup(&arguments.dir, &options, &mut shown(&progress));
     drop(progress);
     let made = made.map_err(copy_failure)?;
     let text = format!(

@@ -18,6 +18,9 @@ families of the branch are in the new database, besides an empty default one; wi
 all families of that branch. Such a checkpoint has no branches, and what is in memory is flushed \
 first.
 
+It also runs beside a process that has the database open, and on a database that may only be read. \
+It then takes what was logged, writes nothing to the database, and says so on stderr.
+
 Example:
   silt checkpoint demo.db demo-before.db
   silt checkpoint demo.db /mnt/disk/users.db --family users --copy
@@ -58,8 +61,7 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
         options = options.rate(rate);
     }
     let progress = Progress::bytes("making the checkpoint", None);
-    let db = session.db();
-    let made = db.checkpoint_with(&arguments.dir, &options, &mut shown(&progress));
+    let made = session.checkpoint(&arguments.dir, &options, &mut shown(&progress));
     drop(progress);
     let made = made.map_err(copy_failure)?;
     let Checkpoint { sequence, linked_files, copied_files, copied_bytes, .. } = made;

@@ -52,6 +52,9 @@ White space separates words. A word that begins with a single or double quotatio
 next one, and may hold anything, also line ends. Inside double marks \\\" is a quotation mark and \
 \\\\ a backslash. Any other character stands for itself: {\"a\":1} needs no quotes.
 
+If another process has the database open, the shell reads beside it: each command sees what was \
+committed before it, and commands that write are refused with exit code 4.
+
 In a terminal, pasted lines run one after another, and a failure does not end the shell. Ctrl-C \
 ends the running command. Tab completes verbs, options, families and keys. A scan prints 100 \
 entries. Commands from -c, a file or a pipe have at most 16 MiB each, and the first failure ends \
@@ -458,7 +461,9 @@ fn run_words(session: &mut Session, mut words: Vec<String>) -> Result<Next> {
     };
     let before = session.output.settings();
     session.output.set(line.settings.settings(before));
-    let outcome = run_verb(session, line.verb);
+    // Beside a writer, each command sees what was committed before it.
+    let outcome = session.catch_up().and_then(|()| run_verb(session, line.verb));
+    let outcome = outcome.map_err(|failure| session.explain(failure));
     session.output.set(before);
     let flushed = session.output.flush();
     outcome.and_then(|next| flushed.map(|()| next))

@@ -166,3 +166,92 @@ fn following_what_cannot_be_followed_is_refused() {
     place.run(&["flush", "db"], 0);
     place.run(&["follow", "db", "--from", "1"], 1).says(&["does not reach back"]);
 }
+
+/// The number of keys in a database.
+fn count(place: &Place, db: &str) -> String {
+    place.run(&["count", db], 0).stdout
+}
+
+#[test]
+fn backups_and_checkpoints_are_made_beside_a_writer() {
+    let place = Place::new();
+    let mut writer = Writer::new(&place);
+    writer.put(&place, "a", "1");
+    writer.run("flush");
+    writer.put(&place, "b", "2");
+    for turn in ["3", "4"] {
+        writer.put(&place, "c", turn);
+        let run = place.run(&["backup", "create", "db", "backups"], 0);
+        run.says(&["read beside a writer", "has it open"]);
+        let target = format!("restored {turn}");
+        place.ok(&["restore", "backups", &target]);
+        assert_eq!(place.ok(&["scan", &target]), format!("a\t1\nb\t2\nc\t{turn}\n"));
+    }
+    place.run(&["checkpoint", "db", "copy"], 0).says(&["read beside a writer"]);
+    place.run(&["checkpoint", "db", "chosen", "--family", "default", "--copy"], 0);
+    for copy in ["copy", "chosen"] {
+        assert_eq!(count(&place, copy), "3\n");
+        place.ok(&["put", copy, "d", "5"]);
+        place.ok(&["check", copy]);
+    }
+    place.ok(&["backup", "verify", "backups"]);
+    writer.put(&place, "e", "6");
+    assert_eq!(count(&place, "db"), "4\n");
+    writer.running.kill();
+    place.ok(&["backup", "create", "db", "backups"]);
+    place.ok(&["restore", "backups", "last"]);
+    assert_eq!(count(&place, "last"), "4\n");
+}
+
+#[test]
+fn a_shell_reads_beside_a_writer_and_refuses_to_write() {
+    let place = Place::new();
+    let mut writer = Writer::new(&place);
+    writer.put(&place, "a", "1");
+    let mut shell = Running::new(&place, &["shell", "db"]);
+    let mut input = shell.child.stdin.take().unwrap();
+    let mut ask = |line: &str| {
+        writeln!(input, "{line}").unwrap();
+        input.flush().unwrap();
+        shell.line()
+    };
+    assert_eq!(ask("get a"), "1");
+    writer.put(&place, "a", "2");
+    assert_eq!(ask("get a"), "2");
+    assert!(ask("backup backups").starts_with("backup 1 in backups"));
+    assert!(ask("checkpoint copy").starts_with("checkpoint in copy"));
+    writer.put(&place, "b", "3");
+    assert_eq!(ask("count"), "2");
+    for verb in
+        ["put a 3", "delete a", "incr n", "flush", "families create x", "begin\nput a 4\ncommit"]
+    {
+        let run = place.run_with(&["shell", "db"], verb.as_bytes(), 4);
+        run.says(&["read beside a writer", "another process writes to the database"]);
+    }
+    assert_eq!(place.run(&["scan", "db"], 0).stdout, "a\t2\nb\t3\n");
+    assert_eq!(count(&place, "copy"), "1\n");
+}
+
+/// A directory in which nothing can be created, of a user who is not root.
+#[test]
+fn a_database_that_may_not_be_written_is_copied() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    place.ok(&["put", "db", "a", "1"]);
+    let set = |mode| {
+        let permissions = std::fs::Permissions::from_mode(mode);
+        std::fs::set_permissions(place.path("db"), permissions).unwrap();
+    };
+    set(0o555);
+    let is_root = std::fs::write(place.path("db/probe"), b"").is_ok();
+    if is_root {
+        std::fs::remove_file(place.path("db/probe")).unwrap();
+    } else {
+        let run = place.run(&["backup", "create", "db", "backups"], 0);
+        run.says(&["read without writing"]);
+        place.run(&["checkpoint", "db", "copy"], 0).says(&["read without writing"]);
+        place.ok(&["restore", "backups", "restored"]);
+        assert_eq!(count(&place, "copy") + &count(&place, "restored"), "1\n1\n");
+    }
+    set(0o755);
+}

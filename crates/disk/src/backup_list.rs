@@ -18,6 +18,8 @@
 //!   3  number of the manifest that a restore writes
 //!   4  the edit with which that manifest begins
 //!   5  files: | file | uid u64 le | checksum u32 le | bytes | ...    files ascend strictly
+//!   7  blob files, as 5
+//!   9  1: another process may have written to the blob files while they were copied; absent: none
 //!  64  time of creation, in ms since 1970
 //!  65  directory of the database, UTF-8
 //! ```
@@ -186,6 +188,9 @@ pub struct BackupList {
     pub objects: Vec<BackupObject>,
     /// The blob files that the edit names, ascending.
     pub blobs: Vec<BackupObject>,
+    /// Whether they were copied while another process may have written to them. What the edit
+    /// refers to is whole, but a later backup may need more of a file of the same length.
+    pub may_blobs_grow: bool,
     /// When it was made, in ms since 1970.
     pub created_ms: u64,
     /// The directory of the database, for people.
@@ -207,6 +212,9 @@ impl BackupList {
         fields.put(5, |value| self.objects.iter().for_each(|object| object.encode(value)));
         if !self.blobs.is_empty() {
             fields.put(7, |value| self.blobs.iter().for_each(|object| object.encode(value)));
+        }
+        if self.may_blobs_grow {
+            fields.put_number(9, 1);
         }
         fields.put_count(64, self.created_ms);
         fields.put(65, |value| value.extend_from_slice(self.source.as_bytes()));
@@ -230,7 +238,7 @@ impl BackupList {
         let body = unsealed(bytes)?;
         let (mut number, mut sequence, mut manifest) = (None, None, None);
         let (mut state, mut objects, mut blobs) = (None, Vec::new(), Vec::new());
-        let (mut created_ms, mut source) = (0, String::new());
+        let (mut created_ms, mut source, mut may_blobs_grow) = (0, String::new(), false);
         let unknown = read_fields(&FIELDS, body, |tag, value| {
             match tag {
                 1 => number = Some(numbered(value.varint()?)?),
@@ -239,6 +247,7 @@ impl BackupList {
                 4 => state = Some(Edit::decode_snapshot(value.take_all())?),
                 5 => objects = decode_objects(value, ObjectKind::Tables)?,
                 7 => blobs = decode_objects(value, ObjectKind::Blobs)?,
+                9 => may_blobs_grow = value.varint()? != 0,
                 64 => created_ms = value.varint()?,
                 65 => source = String::from_utf8_lossy(value.take_all()).into_owned(),
                 _ => return Ok(StoredField::Unknown),
@@ -257,6 +266,7 @@ impl BackupList {
             state: state.ok_or_else(missing)?,
             objects,
             blobs,
+            may_blobs_grow,
             created_ms,
             source,
             unknown,

@@ -12,7 +12,9 @@
 
 use crate::{
     blobs::blob_file::BlobFile,
-    contents::{CopyChoice, CopyContents, LogContents, check_choice, flushed, with_log},
+    contents::{
+        BlobGrowth, CopyChoice, CopyContents, LogContents, check_choice, flushed, with_log,
+    },
     copying::{FileCopy, FilePart, OnProgress, file_bytes},
     database::Database,
     jobs::flush::flush_all,
@@ -48,7 +50,8 @@ pub struct CheckpointRequest {
 
 impl CheckpointRequest {
     /// The families, if the checkpoint is not to hold everything.
-    fn choice(&self) -> Option<CopyChoice<'_>> {
+    #[must_use]
+    pub fn choice(&self) -> Option<CopyChoice<'_>> {
         let choice =
             CopyChoice { branch: self.branch.as_deref(), families: self.families.as_deref() };
         (choice.branch.is_some() || choice.families.is_some()).then_some(choice)
@@ -102,12 +105,41 @@ pub fn checkpoint(
         check_choice(database, choice)?;
     }
     // A commit that is in no log must be in a table.
-    let flushed = lock(&database.catalog.manifest_io).state.last_sequence;
-    if request.choice().is_none() && database.log.unlogged_last() > flushed {
+    let last = lock(&database.catalog.manifest_io).state.last_sequence;
+    if request.choice().is_none() && database.log.unlogged_last() > last {
         flush_all(database)?;
     }
-    fill_directory(fs, dir, |target| {
-        let (mut contents, checkpoint) = write(database, &**target, request, &mut copying)?;
+    fill_checkpoint(database, (dir, request), &mut copying, &mut |_| {
+        let contents = match request.choice() {
+            None => with_log(database)?,
+            Some(choice) => flushed(database, Some(choice))?,
+        };
+        if let Some(log) = &contents.log {
+            database.log.publisher.wait(contents.last);
+            database.health.check_log()?;
+            sync_to(database, log.end)?;
+        }
+        Ok(contents)
+    })
+}
+
+/// What notes the contents of a checkpoint that is made in the given directory.
+pub type NoteContents<'a> = &'a mut dyn FnMut(&Arc<dyn Fs>) -> Result<CopyContents>;
+
+/// Makes a checkpoint of the contents that `note` gives, which are those of `database` or of a
+/// later state of it. What it logs must be synced.
+///
+/// # Errors
+/// As [`checkpoint`]; those of `note`.
+pub fn fill_checkpoint(
+    database: &Database,
+    (dir, request): (&Path, &CheckpointRequest),
+    copying: &mut FileCopy<'_>,
+    note: NoteContents<'_>,
+) -> Result<Checkpoint> {
+    fill_directory(&*database.options.fs, dir, |target| {
+        let mut contents = note(target)?;
+        let checkpoint = write(database, &contents, &**target, request, copying)?;
         separate(&mut contents.state, database);
         let random = database.catalog.ids.random();
         begin_manifest(target, (contents.manifest, &contents.state), random)?;
@@ -118,31 +150,31 @@ pub fn checkpoint(
 /// Writes all but the manifest.
 fn write(
     database: &Database,
+    contents: &CopyContents,
     target: &dyn Fs,
     request: &CheckpointRequest,
     copying: &mut FileCopy<'_>,
-) -> Result<(CopyContents, Checkpoint)> {
-    let contents = match request.choice() {
-        None => with_log(database)?,
-        Some(choice) => flushed(database, Some(choice))?,
-    };
-    if let Some(log) = &contents.log {
-        database.log.publisher.wait(contents.last);
-        database.health.check_log()?;
-        sync_to(database, log.end)?;
-    }
+) -> Result<Checkpoint> {
     let source = &**database.catalog.files.directory();
     let mut checkpoint = Checkpoint { sequence: contents.last.0, ..Checkpoint::default() };
     let files = &*database.catalog.files;
-    let length = |number: &FileNumber| file_bytes(files, *number);
+    let length = |number: &FileNumber| file_bytes(contents.files_of(*number, files), *number);
     let lengths = contents.tables.iter().map(length).collect::<Result<Vec<_>>>()?;
-    let blobs = blobs_of(&contents)?;
+    let blobs = blobs_of(contents)?;
     copying
         .begin(lengths.iter().sum::<u64>() + blobs.iter().map(|(_, bytes)| bytes).sum::<u64>())?;
     for (number, length) in contents.tables.iter().zip(lengths) {
+        if contents.added.as_ref().is_some_and(|added| added.has(*number)) {
+            // It was written there.
+            checkpoint.copied_bytes += length;
+            checkpoint.copied_files += 1;
+            copying.pass(length)?;
+            continue;
+        }
         let name = FileName::Table(*number).to_path();
         let may_link = request.sharing == Sharing::Links && files.tier_of(*number) == Tier::Hot;
-        // Linking fails across file systems, and on those without links.
+        // Linking fails across file systems, on those without links, and if a writer in another
+        // process has removed the file.
         if may_link && source.hard_link_into(&name, target, &name).is_ok() {
             checkpoint.linked_files += 1;
             copying.pass(length)?;
@@ -152,10 +184,29 @@ fn write(
             checkpoint.copied_files += 1;
         }
     }
+    take_blobs(contents, source, target, (request.sharing, copying), &mut checkpoint)?;
+    for (name, end) in contents.log.iter().flat_map(parts) {
+        checkpoint.copied_bytes += copy_filled(source, target, &name.to_path(), end)?;
+        checkpoint.copied_files += 1;
+    }
+    Ok(checkpoint)
+}
+
+/// Links or copies the blob files.
+fn take_blobs(
+    contents: &CopyContents,
+    source: &dyn Fs,
+    target: &dyn Fs,
+    (sharing, copying): (Sharing, &mut FileCopy<'_>),
+    checkpoint: &mut Checkpoint,
+) -> Result<()> {
+    let blobs = blobs_of(contents)?;
+    let newest = blobs.iter().map(|(blob, _)| blob.number()).max();
     for (blob, bytes) in blobs {
         let name = FileName::Blob(blob.number()).to_path();
-        // One that still grows is not shared.
-        let may_link = request.sharing == Sharing::Links && blob.is_sealed();
+        // One that still grows is not shared. Values are appended to the newest alone.
+        let is_ended = contents.growth == BlobGrowth::Ended || Some(blob.number()) != newest;
+        let may_link = sharing == Sharing::Links && blob.is_sealed() && is_ended;
         if may_link && source.hard_link_into(&name, target, &name).is_ok() {
             checkpoint.linked_files += 1;
             copying.pass(bytes)?;
@@ -165,11 +216,7 @@ fn write(
             checkpoint.copied_files += 1;
         }
     }
-    for (name, end) in contents.log.iter().flat_map(parts) {
-        checkpoint.copied_bytes += copy_filled(source, target, &name.to_path(), end)?;
-        checkpoint.copied_files += 1;
-    }
-    Ok((contents, checkpoint))
+    Ok(())
 }
 
 /// The blob files of the contents, and how much of them a copy takes, in bytes: all that the log
@@ -177,7 +224,7 @@ fn write(
 fn blobs_of(contents: &CopyContents) -> Result<Vec<(&Arc<BlobFile>, u64)>> {
     let file = |(number, _)| {
         let file = contents.blobs.named(number)?;
-        Ok((file, file.written_bytes()?))
+        Ok((file, contents.blob_bytes(file)?))
     };
     blob_files(&contents.state).map(file).collect()
 }

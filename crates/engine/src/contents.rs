@@ -5,7 +5,7 @@
 //! flush first.
 
 use crate::{
-    blobs::BlobSet,
+    blobs::{BlobSet, blob_file::BlobFile},
     branch::chosen_heads,
     catalog::{
         family::{DEFAULT_FAMILY, DEFAULT_FAMILY_ID, FamilyData},
@@ -17,8 +17,8 @@ use crate::{
     log::pins::{Pin, SegmentSlot},
 };
 use siltdb_base::{
-    error::Result,
-    id::{FamilyId, FileNumber, SequenceNumber},
+    error::{Error, ErrorKind, Result},
+    id::{FamilyId, FileNumber, SegmentId, SequenceNumber},
     sync::lock,
 };
 use siltdb_disk::{
@@ -26,7 +26,10 @@ use siltdb_disk::{
     edit::{Change, Edit, tier::Tier},
     log::{record::LogPosition, segment::segments_end},
 };
-use siltdb_tree::files::version::Version;
+use siltdb_tree::{
+    files::{open_files::OpenFiles, version::Version},
+    rewrite::job::JobOutput,
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, MutexGuard},
@@ -47,8 +50,83 @@ pub struct CopyContents {
     pub log: Option<LogContents>,
     /// The blob files; among them those that tables or log refer to.
     pub blobs: Arc<BlobSet>,
+    /// Whether values may still be written to them.
+    pub growth: BlobGrowth,
+    /// Tables that were written for the copy alone.
+    pub added: Option<AddedTables>,
     /// Keep the tables.
     _versions: Vec<Arc<Version>>,
+}
+
+/// Whether another process may still write to the blob files of a copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BlobGrowth {
+    /// No value gets a place in them any more.
+    Ended,
+    /// The newest may get values, and commits that are under way may write to the others. What the
+    /// copy refers to is whole.
+    Possible,
+}
+
+/// Tables that were written for a copy alone: the database does not have them. They belong to it
+/// for as long as this lives.
+#[derive(Debug)]
+pub struct AddedTables {
+    /// Their files.
+    pub files: Arc<OpenFiles>,
+    /// The changes that add them, oldest first, and what keeps them.
+    pub outputs: Vec<JobOutput>,
+}
+
+impl AddedTables {
+    /// The changes that add them, oldest first.
+    fn changes(&self) -> impl Iterator<Item = Change> {
+        self.outputs.iter().flat_map(|output| output.changes.iter().cloned())
+    }
+
+    /// Whether the file is one of theirs.
+    #[must_use]
+    pub fn has(&self, number: FileNumber) -> bool {
+        self.files.is_in_use(number)
+    }
+}
+
+impl CopyContents {
+    /// The files that a table of the contents lies in: those that were added, or `database`.
+    #[must_use]
+    pub fn files_of<'a>(&'a self, number: FileNumber, database: &'a OpenFiles) -> &'a OpenFiles {
+        let added = self.added.as_ref().filter(|added| added.has(number));
+        added.map_or(database, |added| &added.files)
+    }
+
+    /// What the copy takes of a blob file of the contents, in bytes.
+    ///
+    /// # Errors
+    /// Corruption, if it is missing, or `Busy`, if another process may have removed it; the
+    /// system's.
+    pub fn blob_bytes(&self, file: &BlobFile) -> Result<u64> {
+        file.written_bytes().map_err(|error| match (error.kind(), self.growth) {
+            (ErrorKind::Corruption, BlobGrowth::Possible) => {
+                Error::new(ErrorKind::Busy, "a blob file is missing").with_source(error)
+            }
+            _ => error,
+        })
+    }
+}
+
+/// A state of the database that a copy without a log begins with.
+#[derive(Debug)]
+pub struct CopyState {
+    /// The edit that leads to it from nothing.
+    pub edit: Edit,
+    /// The number of the manifest that begins with it.
+    pub manifest: FileNumber,
+    /// Its last commit.
+    pub last: SequenceNumber,
+    /// No segment of the log that a table may name is a later one.
+    pub log_end: SegmentId,
+    /// Whether its blob files are whole.
+    pub growth: BlobGrowth,
 }
 
 /// The families that a copy without a log holds: of a branch, all or those with these names.
@@ -105,7 +183,17 @@ pub fn with_log(database: &Database) -> Result<CopyContents> {
     let blobs = database.blobs.set();
     // What is shared with the copy must not grow.
     database.blobs.seal_current();
-    Ok(CopyContents { state, manifest: number, tables, last, log, blobs, _versions: versions })
+    Ok(CopyContents {
+        state,
+        manifest: number,
+        tables,
+        last,
+        log,
+        blobs,
+        growth: BlobGrowth::Ended,
+        added: None,
+        _versions: versions,
+    })
 }
 
 /// Flushes, and notes what a copy without a log holds: the tables of all families, with the
@@ -124,15 +212,33 @@ pub fn flushed(database: &Database, choice: Option<CopyChoice<'_>>) -> Result<Co
     let chosen = choice.map(|choice| chosen(database, choice)).transpose()?;
     let manifest = flush_for_copy(database)?;
     let number = database.catalog.ids.file();
-    let mut state = snapshot(database, &manifest, number);
-    let last = manifest.state.last_sequence;
-    state.changes.retain(|change| is_kept(change, chosen.as_ref()));
-    if let Some(chosen) = &chosen {
+    let state = CopyState {
+        edit: snapshot(database, &manifest, number),
+        manifest: number,
+        last: manifest.state.last_sequence,
+        log_end: database.log.wal.highest_segment(),
+        growth: BlobGrowth::Ended,
+    };
+    Ok(without_log(database, state, chosen.as_ref(), None))
+}
+
+/// The contents of a copy without a log, which holds `state`, or of it the chosen families, and the
+/// tables that were added for it. To be called under the lock of what changes the state.
+#[must_use]
+pub fn without_log(
+    database: &Database,
+    state: CopyState,
+    chosen: Option<&ChosenFamilies>,
+    added: Option<AddedTables>,
+) -> CopyContents {
+    let CopyState { edit: mut state, manifest, last, log_end, growth } = state;
+    state.changes.extend(added.iter().flat_map(AddedTables::changes));
+    state.changes.retain(|change| is_kept(change, chosen));
+    if let Some(chosen) = chosen {
         state.changes.iter_mut().for_each(|change| give_id(change, chosen));
     }
     // The log of the copy begins behind every segment that its tables may name.
-    let segment = segments_end(database.log.wal.highest_segment());
-    state.changes.push(Change::LogStart { segment });
+    state.changes.push(Change::LogStart { segment: segments_end(log_end) });
     state.changes.extend(counters(database));
     let versions = match cfg!(seeded_fault = "table_removed_under_a_backup") {
         true => Vec::new(),
@@ -140,9 +246,19 @@ pub fn flushed(database: &Database, choice: Option<CopyChoice<'_>>) -> Result<Co
     };
     bring_together(&mut state);
     leave_unreferenced_blobs(&mut state);
-    let (tables, blobs, log) = (tables(&state), database.blobs.set(), None);
+    let (tables, blobs) = (tables(&state), database.blobs.set());
     database.blobs.seal_current();
-    Ok(CopyContents { state, manifest: number, tables, last, log, blobs, _versions: versions })
+    CopyContents {
+        state,
+        manifest,
+        tables,
+        last,
+        log: None,
+        blobs,
+        growth,
+        added,
+        _versions: versions,
+    }
 }
 
 /// Flushes, so that the tables and the manifest alone hold every commit and every prepared
@@ -174,9 +290,13 @@ pub fn check_choice(database: &Database, choice: CopyChoice<'_>) -> Result<()> {
 }
 
 /// The ids of chosen families, and those that they have in the copy.
-type Chosen = BTreeMap<FamilyId, FamilyId>;
+pub type ChosenFamilies = BTreeMap<FamilyId, FamilyId>;
 
-fn chosen(database: &Database, choice: CopyChoice<'_>) -> Result<Chosen> {
+/// The families of `choice`.
+///
+/// # Errors
+/// As [`check_choice`].
+pub fn chosen(database: &Database, choice: CopyChoice<'_>) -> Result<ChosenFamilies> {
     let heads = chosen_heads(database, choice.branch, choice.families)?;
     // The default family of a branch has an id of its own, and in each database the first one.
     let id_there = |family: &FamilyData| match &*family.name() == DEFAULT_FAMILY {
@@ -187,14 +307,14 @@ fn chosen(database: &Database, choice: CopyChoice<'_>) -> Result<Chosen> {
 }
 
 /// Gives a change of a chosen family the id that this has in the copy.
-fn give_id(change: &mut Change, chosen: &Chosen) {
+fn give_id(change: &mut Change, chosen: &ChosenFamilies) {
     if let Change::CreateFamily { id, .. } | Change::AddTable { family: id, .. } = change {
         *id = chosen.get(id).copied().unwrap_or(*id);
     }
 }
 
 /// Whether a change holds for a copy of these families that has no log.
-fn is_kept(change: &Change, chosen: Option<&Chosen>) -> bool {
+fn is_kept(change: &Change, chosen: Option<&ChosenFamilies>) -> bool {
     let is_chosen = |family: &FamilyId| chosen.is_none_or(|chosen| chosen.contains_key(family));
     let has_default =
         chosen.is_none_or(|chosen| chosen.values().any(|&there| there == DEFAULT_FAMILY_ID));

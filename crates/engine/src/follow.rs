@@ -9,4 +9,6 @@ pub mod log_memory;
 mod base;
 mod state;
 pub mod log_feed;
+mod contents;
 pub mod follower;
+mod copies;

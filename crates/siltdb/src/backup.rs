@@ -23,7 +23,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-use crate::{db::Db, options::Options};
+use crate::{db::Db, follower::Follower, options::Options};
 use siltdb_base::error::Result;
 use siltdb_engine::{
     backup::{
@@ -112,6 +112,37 @@ impl Db {
     }
 }
 
+impl Follower {
+    /// Catches up, and adds a backup of that state to the directory `dir`, as [`Db::backup`] does.
+    /// It has every logged commit that has returned before the call, and what is in memory only is
+    /// written to tables in the backup: the database is not flushed, locked or written to. So a
+    /// database can be backed up beside a writer in another process, and one that may only be read.
+    ///
+    /// Cost: as [`Db::backup`], but for the flush; and the unflushed part in memory a second time.
+    /// Files with separated values are read each time, because the writer may still write to them.
+    ///
+    /// # Errors
+    /// As [`Db::backup`] and [`Follower::catch_up`]; `Busy`, if the writer removes files faster
+    /// than they are copied, 8 times in a row.
+    pub fn backup(&self, dir: impl AsRef<Path>) -> Result<Backup> {
+        self.backup_with(dir, &CopyOptions::new(), &mut |_| ControlFlow::Continue(()))
+    }
+
+    /// Adds a backup as [`Follower::backup`] does, at a limited rate, and tells of its progress.
+    /// `on_progress` cancels by `Break`.
+    ///
+    /// # Errors
+    /// As [`Follower::backup`]; `InvalidArgument`, for a rate of 0; `Cancelled`.
+    pub fn backup_with(
+        &self,
+        dir: impl AsRef<Path>,
+        options: &CopyOptions,
+        on_progress: &mut dyn FnMut(CopyProgress) -> ControlFlow<()>,
+    ) -> Result<Backup> {
+        self.follower.backup(dir.as_ref(), options.rate, on_progress)
+    }
+}
+
 /// The backups in a directory. Each call opens the directory, locks it, and releases it again.
 #[derive(Clone, Debug)]
 pub struct Backups {
@@ -132,12 +163,13 @@ impl Backups {
         Self { dir: dir.as_ref().to_owned(), options }
     }
 
-    /// Which backups there are, by their lists alone.
+    /// Which backups there are, by their lists alone. It takes no lock, so it works while backups
+    /// are made or pruned, in this process or another.
     ///
     /// # Errors
     /// `NotFound`, if there is no backup, or the only one was never finished; `InvalidArgument`, if
-    /// the directory is that of a database, or a file; `Locked`, while a backup is made or pruned;
-    /// the system's. A list that is damaged is among [`BackupListing::errors`].
+    /// the directory is that of a database, or a file; the system's. A damaged list is among
+    /// [`BackupListing::errors`].
     pub fn list(&self) -> Result<BackupListing> {
         list_backups(&self.dir, &self.options.engine)
     }
@@ -152,7 +184,8 @@ impl Backups {
     /// # Errors
     /// `NotFound`, if there is no such backup; `AlreadyExists`, if something is at `target`;
     /// `InvalidArgument`, if `target` lies in a database; `Corruption`, if a file of the backup is
-    /// missing or damaged; `NoSpace`; as [`Backups::list`]. No database is made then, unless the
+    /// missing or damaged; `NoSpace`; `Locked`, while a backup is made or pruned; as
+    /// [`Backups::list`]. No database is made then, unless the
     /// last step alone failed, the sync of its name.
     pub fn restore(&self, number: Option<u64>, target: impl AsRef<Path>) -> Result<RestoreReport> {
         let options = CopyOptions::new();
@@ -179,8 +212,8 @@ impl Backups {
     /// `Break`.
     ///
     /// # Errors
-    /// `NotFound`, if there is no such backup; as [`Backups::list`]; `Cancelled`. Damage is in the
-    /// report.
+    /// `NotFound`, if there is no such backup; `Locked`, while a backup is made or pruned; as
+    /// [`Backups::list`]; `Cancelled`. Damage is in the report.
     pub fn verify(
         &self,
         number: Option<u64>,
@@ -193,7 +226,8 @@ impl Backups {
     ///
     /// # Errors
     /// `InvalidArgument`, if `keep` is 0; `Corruption`, if the list of a backup that stays cannot
-    /// be read, with nothing removed; as [`Backups::list`].
+    /// be read, with nothing removed; `Locked`, while another process or thread uses the backups;
+    /// as [`Backups::list`].
     pub fn prune(&self, keep: u64) -> Result<PruneReport> {
         prune_backups(&self.dir, keep, &self.options.engine)
     }

@@ -1,6 +1,6 @@
 //! Checkpoints of chosen families, by copies, at a limited rate.
 
-use crate::db::Db;
+use crate::{db::Db, follower::Follower};
 use siltdb_base::error::Result;
 use siltdb_engine::{
     checkpoint::{Checkpoint, CheckpointRequest, Sharing},
@@ -86,5 +86,32 @@ impl Db {
         on_progress: &mut dyn FnMut(CopyProgress) -> ControlFlow<()>,
     ) -> Result<Checkpoint> {
         self.engine().checkpoint_with(dir.as_ref(), &options.request, on_progress)
+    }
+}
+
+impl Follower {
+    /// Catches up, and makes a second database with the contents of that state in the directory
+    /// `dir`, which must be missing or empty, as [`Db::checkpoint`] does. What is in memory is
+    /// written to tables there, and the checkpoint has no log. Nothing is written to the database.
+    ///
+    /// # Errors
+    /// As [`Db::checkpoint`] and [`Follower::catch_up`]; `Busy`, as for [`Follower::backup`].
+    pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<Checkpoint> {
+        let options = CheckpointOptions::new();
+        self.checkpoint_with(dir, &options, &mut |_| ControlFlow::Continue(()))
+    }
+
+    /// Makes a checkpoint as [`Follower::checkpoint`] does, of chosen families, or of copies, and
+    /// tells of its progress. `on_progress` cancels by `Break`.
+    ///
+    /// # Errors
+    /// As [`Db::checkpoint_with`] and [`Follower::checkpoint`].
+    pub fn checkpoint_with(
+        &self,
+        dir: impl AsRef<Path>,
+        options: &CheckpointOptions,
+        on_progress: &mut dyn FnMut(CopyProgress) -> ControlFlow<()>,
+    ) -> Result<Checkpoint> {
+        self.follower.checkpoint(dir.as_ref(), &options.request, on_progress)
     }
 }

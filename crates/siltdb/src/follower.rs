@@ -50,7 +50,7 @@ use std::{fmt, path::Path, sync::Arc, time::Duration};
 /// tables have changed, the manifest.
 #[derive(Clone)]
 pub struct Follower {
-    follower: Arc<DatabaseFollower>,
+    pub(crate) follower: Arc<DatabaseFollower>,
 }
 
 impl fmt::Debug for Follower {

@@ -18,6 +18,8 @@ use std::{
 };
 use tempfile::tempdir;
 
+#[path = "follower/copies.rs"]
+mod copies;
 #[path = "follower/meddling.rs"]
 mod meddling;
 use meddling::MeddlingFs;
@@ -733,6 +735,9 @@ fn a_follower_shows_what_its_writer_has_whatever_comes_together() {
                     let found = follower.catch_up().unwrap();
                     assert_eq!(found, writer.snapshot().sequence(), "seed {seed}, step {step}");
                     assert_eq!(shown(&follower.db()), shown(&writer), "seed {seed}, step {step}");
+                    for copy in copies::both(&fs, &follower, &format!("{seed} {step}")) {
+                        assert_eq!(shown(&copy), shown(&writer), "seed {seed}, step {step}");
+                    }
                     undecided += writer.prepared().len();
                 }
                 (number, _) => {

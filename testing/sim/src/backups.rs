@@ -18,7 +18,7 @@ use siltdb::{
 use siltdb_base::fs::mem::{CallKind, Crash, MemFs};
 
 /// Where backups are made.
-const BACKUPS: &str = "/data/backups";
+pub(crate) const BACKUPS: &str = "/data/backups";
 
 /// Crash states taken inside one backup, at most.
 const CRASHES_MAX: usize = 2;

@@ -109,6 +109,8 @@ pub struct Report {
     pub looks: u64,
     /// States of a follower that were compared with the database.
     pub followed: u64,
+    /// Copies that followers made, compared with what they show.
+    pub followed_copies: u64,
     /// Counts of transactions.
     pub transactions: Transactions,
     /// Counts of locks.
@@ -406,6 +408,7 @@ impl Report {
         self.salvages += other.salvages;
         self.looks += other.looks;
         self.followed += other.followed;
+        self.followed_copies += other.followed_copies;
         self.transactions.add(&other.transactions);
         self.locks.add(&other.locks);
         self.buckets.add(&other.buckets);
@@ -466,6 +469,7 @@ impl Report {
             ("salvages", self.salvages),
             ("openings that only read", self.looks),
             ("states of a follower", self.followed),
+            ("copies of a follower", self.followed_copies),
             ("clones", self.clones),
             ("clones at snapshots", self.clones_at_snapshots),
             ("clones of clones", self.clones_of_clones),
@@ -580,7 +584,8 @@ impl fmt::Display for Report {
             "ground       {:>9}  times renamed; at most {} tiny steps in a row",
             self.moves, self.tiny_steps_max
         )?;
-        writeln!(f, "followed     {:>9}  states compared with the database", self.followed)?;
+        write!(f, "followed     {:>9}  states compared with the database, ", self.followed)?;
+        writeln!(f, "{} copies of them", self.followed_copies)?;
         write!(f, "runs         {:>9}  fingerprint {:016x}", self.runs, self.fingerprint)
     }
 }

@@ -56,6 +56,7 @@ fn list() -> BackupList {
         state: Edit { changes: vec![format, table(3, 4096), blob, table(8, 100)] },
         objects: vec![object(3, 4096), object(8, TABLE_END_MAX)],
         blobs: vec![BackupObject { name: blob_name, ..object(5, 77) }],
+        may_blobs_grow: true,
         created_ms: u64::MAX,
         source: "/data/ä".to_owned(),
         unknown: UnknownFields::default(),

@@ -12,14 +12,14 @@
 use crate::{
     backup::directory::BackupDirectory,
     blobs::blob_file::BlobFile,
-    contents::{CopyContents, flushed},
+    contents::{BlobGrowth, CopyContents, flushed},
     copying::{CopyProgress, FileCopy, FilePart, OnProgress, file_bytes},
     database::Database,
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::Fs,
-    id::{BlobUid, FileNumber, SequenceNumber, TableUid},
+    id::{FileNumber, SequenceNumber, TableUid},
 };
 use siltdb_disk::{
     backup_list::{
@@ -76,6 +76,20 @@ pub fn create_backup(
     on_progress: OnProgress<'_>,
 ) -> Result<Backup> {
     database.health.check()?;
+    create_backup_of(database, dir, (rate, on_progress), &mut || flushed(database, None))
+}
+
+/// Adds a backup of the contents that `note` gives, which are those of `database` or of a later
+/// state of it. They need no log.
+///
+/// # Errors
+/// As [`create_backup`]; those of `note`.
+pub fn create_backup_of(
+    database: &Database,
+    dir: &Path,
+    (rate, on_progress): (Option<u64>, OnProgress<'_>),
+    note: &mut dyn FnMut() -> Result<CopyContents>,
+) -> Result<Backup> {
     let _charge = database.memory.charge_copy();
     // A close waits for this call.
     let mut watched = |progress: CopyProgress| match database.health.check_open() {
@@ -84,7 +98,7 @@ pub fn create_backup(
     };
     let mut copying = FileCopy::new(&*database.options.clock, rate, &mut watched)?;
     let directory = BackupDirectory::create(dir, &database.options)?;
-    add_backup(database, &directory, &mut copying).map_err(|error| match error.kind() {
+    add_backup(database, &directory, &mut copying, note).map_err(|error| match error.kind() {
         ErrorKind::Cancelled => database.health.check_open().err().unwrap_or(error),
         _ => error,
     })
@@ -94,11 +108,12 @@ fn add_backup(
     database: &Database,
     directory: &BackupDirectory,
     copying: &mut FileCopy<'_>,
+    note: &mut dyn FnMut() -> Result<CopyContents>,
 ) -> Result<Backup> {
     directory.remove_partial()?;
     let held = HeldObjects::find(directory)?;
     let number = directory.next_number()?;
-    let contents = flushed(database, None)?;
+    let contents = note()?;
     let source = &*database.catalog.files;
     let files = source_files(source, &contents)?;
     held.check_source(&database.dir, contents.last, &files)?;
@@ -112,7 +127,7 @@ fn add_backup(
             None => {
                 copied_files += 1;
                 copied_bytes += file.bytes;
-                copy_object(source, directory, file, copying)?
+                copy_object(directory, file, copying)?
             }
         };
         objects.push(BackupObject { file: file.number, name, bytes: file.bytes });
@@ -120,7 +135,7 @@ fn add_backup(
     drop(files);
     let mut blob_objects = Vec::new();
     for (blob, bytes) in blobs {
-        let name = match held.reuse_blob(directory, blob.uid(), bytes, copying)? {
+        let name = match held.reuse_blob(directory, (blob, bytes), copying)? {
             Some(name) => name,
             None => {
                 copied_files += 1;
@@ -130,7 +145,7 @@ fn add_backup(
         };
         blob_objects.push(BackupObject { file: blob.number(), name, bytes });
     }
-    let CopyContents { state, manifest, last, .. } = contents;
+    let CopyContents { state, manifest, last, growth, .. } = contents;
     let list = BackupList {
         number,
         sequence: last,
@@ -138,6 +153,7 @@ fn add_backup(
         state,
         objects,
         blobs: blob_objects,
+        may_blobs_grow: growth == BlobGrowth::Possible,
         created_ms: database.options.clock.wall_ms(),
         source: database.dir.to_string_lossy().into_owned(),
         unknown: UnknownFields::default(),
@@ -162,7 +178,7 @@ fn source_blobs<'a>(
             database.health.check_open()?;
             database.options.clock.sleep(WRITERS_PAUSE);
         }
-        blobs.push((file, file.written_bytes()?));
+        blobs.push((file, contents.blob_bytes(file)?));
     }
     blobs.sort_by_key(|(file, _)| file.number());
     Ok(blobs)
@@ -196,6 +212,8 @@ fn copy_blob(
 
 /// A table file of the database.
 struct SourceFile<'a> {
+    /// The files that it is one of.
+    files: &'a OpenFiles,
     number: FileNumber,
     bytes: u64,
     /// Its tables, in the order in which they lie there; one at least.
@@ -209,7 +227,10 @@ impl SourceFile<'_> {
 }
 
 /// The files of the contents, ascending.
-fn source_files<'a>(source: &OpenFiles, contents: &'a CopyContents) -> Result<Vec<SourceFile<'a>>> {
+fn source_files<'a>(
+    source: &'a OpenFiles,
+    contents: &'a CopyContents,
+) -> Result<Vec<SourceFile<'a>>> {
     let mut tables: BTreeMap<FileNumber, Vec<&TableReference>> = BTreeMap::new();
     for table in references(&contents.state) {
         tables.entry(table.file).or_default().push(table);
@@ -218,8 +239,9 @@ fn source_files<'a>(source: &OpenFiles, contents: &'a CopyContents) -> Result<Ve
         tables.sort_by_key(|table| table.offset);
         // Families may see parts of one table.
         tables.dedup_by_key(|table| table.offset);
-        let bytes = file_bytes(source, number)?;
-        Ok(SourceFile { number, bytes, tables })
+        let files = contents.files_of(number, source);
+        let bytes = file_bytes(files, number)?;
+        Ok(SourceFile { files, number, bytes, tables })
     };
     tables.into_iter().map(file).collect()
 }
@@ -233,7 +255,8 @@ struct HeldObjects {
     unlisted: BTreeMap<(TableUid, u64), ObjectName>,
     /// The blob files that the directory has, and their lengths.
     blobs: BTreeMap<ObjectName, u64>,
-    /// Those that a list names with the length that they have.
+    /// Those that a list names with the length that they have, and that were whole when they were
+    /// copied.
     listed_blobs: BTreeSet<ObjectName>,
     /// The directories of the databases that the lists name.
     sources: BTreeSet<String>,
@@ -254,7 +277,10 @@ impl HeldObjects {
                 Ok(list) => {
                     let is_whole =
                         |blob: &&BackupObject| blobs.get(&blob.name) == Some(&blob.bytes);
-                    listed_blobs.extend(list.blobs.iter().filter(is_whole).map(|blob| blob.name));
+                    if !list.may_blobs_grow {
+                        let listed = list.blobs.iter().filter(is_whole);
+                        listed_blobs.extend(listed.map(|blob| blob.name));
+                    }
                     sources.insert(list.source.clone());
                     last = last.max(list.sequence);
                     for (BackupObject { name, bytes, .. }, table) in list.tables() {
@@ -276,24 +302,29 @@ impl HeldObjects {
         Ok(Self { listed, unlisted, blobs, listed_blobs, sources, last })
     }
 
-    /// The name of the copy of a blob file, if the directory has it. One that no list names is read
-    /// again.
+    /// The name of the copy of a blob file, if the directory has it. Where a copy of that length
+    /// may have been made before the file was whole, the file is read and compared; one that no
+    /// backup names is read again, too.
     fn reuse_blob(
         &self,
         directory: &BackupDirectory,
-        uid: BlobUid,
-        bytes: u64,
+        (blob, bytes): (&BlobFile, u64),
         copying: &mut FileCopy<'_>,
     ) -> Result<Option<ObjectName>> {
         let copies = self.blobs.iter().filter(|(_, length)| **length == bytes);
-        let found = copies.map(|(name, _)| name).find(|name| name.uid.0 == uid.0);
-        let Some(name) = found else { return Ok(None) };
-        if self.listed_blobs.contains(name) {
+        let mut copies = copies.map(|(name, _)| *name).filter(|name| name.uid.0 == blob.uid().0);
+        if let Some(name) = copies.clone().find(|name| self.listed_blobs.contains(name)) {
             copying.pass(bytes)?;
-            return Ok(Some(*name));
+            return Ok(Some(name));
         }
-        let object = directory.fs().open(&BackupFileName::Object(*name).to_path())?;
-        Ok((copying.checksum(&*object)? == name.checksum).then_some(*name))
+        if copies.clone().next().is_none() {
+            return Ok(None);
+        }
+        let source = FilePart::new(Arc::clone(blob.open()?), 0, bytes);
+        let checksum = copying.checksum(&source)?;
+        let Some(name) = copies.find(|name| name.checksum == checksum) else { return Ok(None) };
+        let object = directory.fs().open(&BackupFileName::Object(name).to_path())?;
+        Ok((copying.checksum(&*object)? == checksum).then_some(name))
     }
 
     /// Refuses a database whose backups these cannot be: it has another path, its last commit is
@@ -365,14 +396,13 @@ impl HeldObjects {
 
 /// Copies a file into the directory; on return it has its name, which is not durable yet.
 fn copy_object(
-    source: &OpenFiles,
     directory: &BackupDirectory,
     file: &SourceFile<'_>,
     copying: &mut FileCopy<'_>,
 ) -> Result<ObjectName> {
     let partial = BackupFileName::PartialObject(file.uid()).to_path();
     let target = directory.fs();
-    let copied = copy_partial(source, target, (file, &*partial), copying);
+    let copied = copy_partial(target, (file, &*partial), copying);
     let checksum = copied.inspect_err(|_| {
         // The next backup removes it otherwise.
         let _ = target.remove(&partial);
@@ -383,12 +413,11 @@ fn copy_object(
 }
 
 fn copy_partial(
-    source: &OpenFiles,
     target: &dyn Fs,
     (file, partial): (&SourceFile<'_>, &Path),
     copying: &mut FileCopy<'_>,
 ) -> Result<u32> {
-    let opened = source.open_file(file.number)?;
+    let opened = file.files.open_file(file.number)?;
     let mut written = target.create(partial)?;
     let checksum = copying.copy(&*opened, &mut *written)?;
     if cfg!(seeded_fault = "backup_not_synced") {
@@ -399,7 +428,7 @@ fn copy_partial(
     drop(written);
     verify_tables(target, partial, &file.tables).map_err(|error| match error.kind() {
         ErrorKind::Corruption => Error::corruption("a table cannot be backed up: it is damaged")
-            .with_file(&source.path(file.number))
+            .with_file(&file.files.path(file.number))
             .with_source(error),
         _ => error,
     })?;

@@ -57,12 +57,13 @@ pub struct BackupListing {
     pub errors: Vec<Error>,
 }
 
-/// The backups in `dir`; their files are not read.
+/// The backups in `dir`; their files are not read. No lock is taken: a list is never changed, and
+/// has its name once it is whole. One that is pruned meanwhile is left out.
 ///
 /// # Errors
-/// As [`BackupDirectory::open`].
+/// As [`BackupDirectory::open`], but for `Locked`.
 pub fn list_backups(dir: &Path, options: &EngineOptions) -> Result<BackupListing> {
-    let directory = BackupDirectory::open(dir, options, LockKind::Shared)?;
+    let directory = BackupDirectory { fs: find_backups(dir, options)?, _lock: None };
     let mut listing = BackupListing::default();
     for number in directory.numbers()? {
         match directory.list(number) {
@@ -74,6 +75,7 @@ pub fn list_backups(dir: &Path, options: &EngineOptions) -> Result<BackupListing
                 bytes: list.bytes(),
                 source: list.source,
             }),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
             Err(error) => listing.errors.push(error),
         }
     }
@@ -84,7 +86,8 @@ pub fn list_backups(dir: &Path, options: &EngineOptions) -> Result<BackupListing
 #[derive(Debug)]
 pub struct BackupDirectory {
     fs: Arc<dyn Fs>,
-    _lock: Box<dyn FileLock>,
+    /// `None`, if only lists are read.
+    _lock: Option<Box<dyn FileLock>>,
 }
 
 impl BackupDirectory {
@@ -123,33 +126,12 @@ impl BackupDirectory {
     /// `NotFound`, if there is no backup, or one that was never finished; `InvalidArgument`, if
     /// `dir` is a database or a file; `Locked`; the system's.
     pub fn open(dir: &Path, options: &EngineOptions, kind: LockKind) -> Result<Self> {
-        let fs = &*options.fs;
-        let none = |message: &'static str| Error::new(ErrorKind::NotFound, message).with_file(dir);
-        let directory = match look(fs, dir)? {
-            None => return Err(none("no backup in the directory").with_hint("check the path")),
-            Some(()) => fs.open_dir(dir)?,
-        };
-        let entries = directory.list(Path::new(""))?;
-        let has = |is: fn(BackupFileName) -> bool| entries.iter().filter_map(name_of).any(is);
-        if has(|name| matches!(name, BackupFileName::List(_))) {
-            return Self::lock(directory, options, kind);
-        }
-        let current = FileName::Current.to_string();
-        if entries.iter().any(|entry| entry.name == current) {
-            return Err(
-                Error::invalid("the directory holds a database, not backups").with_file(dir)
-            );
-        }
-        Err(match has(|name| name != BackupFileName::Lock) {
-            true => none("the only backup in the directory was never finished")
-                .with_hint("make a backup there again: it goes on with what is there"),
-            false => none("no backup in the directory").with_hint("check the path"),
-        })
+        Self::lock(find_backups(dir, options)?, options, kind)
     }
 
     fn lock(fs: Arc<dyn Fs>, options: &EngineOptions, kind: LockKind) -> Result<Self> {
         let lock = lock_directory(&*fs, options, kind)?;
-        Ok(Self { fs, _lock: lock })
+        Ok(Self { fs, _lock: Some(lock) })
     }
 
     /// The directory.
@@ -295,6 +277,30 @@ impl BackupDirectory {
 fn name_of(entry: &DirEntry) -> Option<BackupFileName> {
     let is_file = matches!(entry.metadata, Metadata::File { .. });
     BackupFileName::parse(&entry.name).filter(|_| is_file)
+}
+
+/// Opens `dir`, which must have a backup.
+fn find_backups(dir: &Path, options: &EngineOptions) -> Result<Arc<dyn Fs>> {
+    let fs = &*options.fs;
+    let none = |message: &'static str| Error::new(ErrorKind::NotFound, message).with_file(dir);
+    let directory = match look(fs, dir)? {
+        None => return Err(none("no backup in the directory").with_hint("check the path")),
+        Some(()) => fs.open_dir(dir)?,
+    };
+    let entries = directory.list(Path::new(""))?;
+    let has = |is: fn(BackupFileName) -> bool| entries.iter().filter_map(name_of).any(is);
+    if has(|name| matches!(name, BackupFileName::List(_))) {
+        return Ok(directory);
+    }
+    let current = FileName::Current.to_string();
+    if entries.iter().any(|entry| entry.name == current) {
+        return Err(Error::invalid("the directory holds a database, not backups").with_file(dir));
+    }
+    Err(match has(|name| name != BackupFileName::Lock) {
+        true => none("the only backup in the directory was never finished")
+            .with_hint("make a backup there again: it goes on with what is there"),
+        false => none("no backup in the directory").with_hint("check the path"),
+    })
 }
 
 /// Whether there is a directory.

@@ -28,11 +28,13 @@
 
 use crate::{
     blobs::{Blobs, KnownBlobs},
-    catalog::family::FamilyMap,
+    catalog::{family::FamilyMap, log_state::LogState},
+    contents::{CopyChoice, CopyContents},
     database::Database,
     engine::Engine,
     follow::{
         base::{Base, Given},
+        contents::contents_of,
         doubts::Doubts,
         log_feed::LogFeed,
         log_memory::LogMemory,
@@ -53,7 +55,7 @@ use siltdb_base::{
     clock::ForwardClock,
     error::{Error, ErrorKind, Result},
     fs::Fs,
-    id::{FamilyId, SequenceNumber},
+    id::{FamilyId, SegmentId, SequenceNumber},
     sync::lock,
 };
 use siltdb_disk::log::{
@@ -158,13 +160,34 @@ impl DatabaseFollower {
     /// more than can be read: a later call may succeed. The state stays as it is.
     pub fn catch_up(&self) -> Result<SequenceNumber> {
         let mut core = lock(&self.core_io);
+        self.advance(&mut core)?;
+        Ok(core.last)
+    }
+
+    fn advance(&self, core: &mut Core) -> Result<()> {
         if let Some(database) = core.catch_up()? {
             let state = Engine::of_state(database);
             let before = std::mem::replace(&mut *lock(&self.state), state);
             // Outside the lock, because it frees memory.
             drop(before);
         }
-        Ok(core.last)
+        Ok(())
+    }
+
+    /// Catches up, and notes what a copy of the state holds, or of the chosen families. What is in
+    /// memory is written to `target`.
+    ///
+    /// # Errors
+    /// As [`DatabaseFollower::catch_up`] and [`contents_of`].
+    pub(super) fn contents(
+        &self,
+        choice: Option<CopyChoice<'_>>,
+        target: &Arc<dyn Fs>,
+    ) -> Result<CopyContents> {
+        let mut core = lock(&self.core_io);
+        self.advance(&mut core)?;
+        // Still under the lock: the next reading adds entries to the memtables of this state.
+        contents_of(&self.state(), choice, core.log_end(), target)
     }
 
     /// Catches up until the state has `sequence`, for at most `timeout`. Returns whether it has.
@@ -246,6 +269,13 @@ impl Core {
             dropped: BTreeSet::new(),
             failure: None,
         }
+    }
+
+    /// The last segment of the log that a table or an entry may come from.
+    fn log_end(&self) -> SegmentId {
+        let read = self.tail.place().map_or(SegmentId(0), |place| place.position.segment);
+        let LogState { first, synced, .. } = self.base.log;
+        read.max(first).max(synced.segment)
     }
 
     /// Reads until there is a state, or nothing new.

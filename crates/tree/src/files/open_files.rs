@@ -136,11 +136,17 @@ impl OpenFiles {
         self.store(self.tier_of(number)).unwrap_or_else(|| self.hot.clone()).path(number)
     }
 
-    /// Opens a file that is in use, as it lies in its tier.
+    /// Opens a file that is in use, or finds it open if another process may have removed it.
     ///
     /// # Errors
     /// As a read of its tables: a missing file is damage, unless other processes remove files.
     pub fn open_file(&self, number: FileNumber) -> Result<Arc<dyn File>> {
+        if self.missing.is_removed_by_writer() {
+            let claimed = lock(&self.files).get(&number).and_then(Weak::upgrade);
+            if let Some(file) = claimed.and_then(|claimed| claimed.file.get().cloned()) {
+                return Ok(file);
+            }
+        }
         let store = self.store(self.tier_of(number)).ok_or_else(not_open)?;
         store.open(number).map_err(|error| self.missing.explain(error, &store.path(number)))
     }

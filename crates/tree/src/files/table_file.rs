@@ -38,6 +38,12 @@ impl MissingFile {
         Self { remover, is_closed: AtomicBool::new(false) }
     }
 
+    /// Whether another process may remove files that are in use.
+    #[must_use]
+    pub fn is_removed_by_writer(&self) -> bool {
+        self.remover == Remover::Writer
+    }
+
     /// From now on a missing file is no damage, because others may remove files.
     pub fn close(&self) {
         // Release pairs with the acquire in `explain`, so that a reader that misses a file removed
