@@ -5,9 +5,9 @@
 
 use crate::{
     checkpoints::COPY,
-    database::Database,
-    guests::is_guest,
-    model::FamilyIndex,
+    database::{Database, guests_of},
+    guests::{GUESTS, is_guest},
+    model::{FamilyIndex, Model},
     reads::{Truth, compare_family},
     run::{Excuse, Outcome, Run},
     settings::Weather,
@@ -164,6 +164,7 @@ impl Run {
             self.report.reads += compare_family(&family, truth, &mut self.draw, LOOKUPS_MAX)
                 .map_err(|violation| violation.during("in an imported family"))?;
         }
+        let db = self.judge_archived_guests(&fs, db, &model)?;
         self.check_expiry(&db, &names, &clock)?;
         let report = must(db.check(&mut |_| {}), "checking an import")?;
         if !report.is_clean() {
@@ -201,6 +202,27 @@ impl Run {
             }
         }
         Ok(())
+    }
+
+    /// Compares the guests that an import has brought, also when tables have left them since.
+    fn judge_archived_guests(&mut self, fs: &MemFs, db: Db, model: &Model) -> Checked<Db> {
+        let guests = must(guests_of(&db), "finding imported guests")?;
+        if self.archived != "main" {
+            return Ok(db);
+        }
+        if guests.len() < GUESTS.len() {
+            return Err(Violation::new(format!("an import has the guests {:?}", guests.keys())));
+        }
+        let (families, names) = (BTreeMap::new(), BTreeMap::new());
+        let imported = Database { fs: fs.clone(), db, families, names, guests };
+        for _ in 0..2 {
+            let (settings, now) = (self.settings.guests, self.now());
+            let seen = imported.compare_guests(settings, (model, now), &mut self.draw);
+            self.report.reads += seen.map_err(|found| found.during("in an import"))?.reads;
+            self.report.guests.copied += 1;
+            must(imported.db.settle(), "settling an import")?;
+        }
+        Ok(imported.db)
     }
 
     /// The branches besides `main`.

@@ -125,6 +125,10 @@ counts! {
         timed: "TTL operations",
         /// The most pairs of it that had expired in a state of a run, over all runs.
         expired: "TTL pairs that expired",
+        /// Operations of ingests into both.
+        ingested: "guest operations ingested",
+        /// Comparisons of both in copies: what archives brought, and what was salvaged.
+        copied: "guests compared in copies",
         /// Comparisons of both in snapshots.
         snapshots: "guests compared in snapshots",
     }

@@ -70,6 +70,30 @@ pub fn families_by_name(db: &Db) -> siltdb::Result<BTreeMap<String, Family>> {
     Ok(families)
 }
 
+/// The guests that are there.
+///
+/// # Errors
+/// Errors of the engine.
+pub fn guests_of(db: &Db) -> siltdb::Result<BTreeMap<FamilyIndex, Family>> {
+    let mut guests = BTreeMap::new();
+    for (name, index) in GUESTS {
+        if db.families().iter().any(|found| found == name) {
+            guests.insert(index, db.family(name)?);
+        }
+    }
+    Ok(guests)
+}
+
+/// All families, guests included, as [`families_by_name`].
+///
+/// # Errors
+/// Errors of the engine.
+pub fn all_by_name(db: &Db) -> siltdb::Result<BTreeMap<String, Family>> {
+    let mut families = families_by_name(db)?;
+    families.extend(guests_of(db)?.into_values().map(|guest| (guest.name(), guest)));
+    Ok(families)
+}
+
 impl Database {
     /// Opens or creates the database by one of its names. Then changes the working directory and
     /// the link in these names, which the engine must not use again.
@@ -129,12 +153,7 @@ impl Database {
         for (name, index) in names {
             families.extend(handles.remove(name).map(|family| (*index, family)));
         }
-        let mut guests = BTreeMap::new();
-        for (name, index) in GUESTS {
-            if db.families().iter().any(|found| found == name) {
-                guests.insert(index, must(db.family(name), "opening a guest")?);
-            }
-        }
+        let guests = must(guests_of(&db), "opening the guests")?;
         let names = names.clone();
         Ok(Self { fs, db, families, names, guests })
     }

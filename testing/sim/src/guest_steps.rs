@@ -1,4 +1,5 @@
-//! Steps on the guests: commits that write to them too, and reads at the present and in snapshots.
+//! Steps on the guests: commits and ingests that write to them too, and reads at the present and in
+//! snapshots.
 //!
 //! Flushes, compactions, tiers and options of guests are for the steps of all families.
 
@@ -8,13 +9,14 @@ use crate::{
     guests::{FIFO, GUESTS, NEWEST, TTL},
     keys::value,
     model::{FamilyIndex, Moment, Operation, Shared},
-    plan::{Form, Planned, plan_without_merges},
+    plan::{Form, Planned, plan_sorted, plan_without_merges},
     reads::{Pairs, Truth, collect, compare_all, compare_pairs},
     run::{Held, Run},
     settings::FamilySettings,
     violation::{Checked, Violation, must, show},
 };
 use siltdb::{Read, Snapshot};
+use std::collections::BTreeMap;
 
 /// Longest value of the FIFO family, in bytes.
 const VALUE_BYTES_MAX: usize = 1500;
@@ -35,10 +37,12 @@ impl Run {
         Ok(())
     }
 
-    /// Sometimes, adds operations on the guests to a batch.
+    /// Sometimes, adds operations on the guests to a batch or an ingest.
     pub(crate) fn add_guests(&mut self, planned: &mut Planned, now_ms: u64) {
-        if planned.form != Form::Batch {
-            return;
+        match planned.form {
+            Form::Single => return,
+            Form::Ingest => return self.ingest_to_guests(planned, now_ms),
+            Form::Batch => {}
         }
         if self.draw.chance(1, 3) {
             planned.operations.extend(self.plan_rows());
@@ -51,6 +55,33 @@ impl Run {
                 plan_without_merges(settings, model, (TTL, durability, now_ms), &mut self.draw);
             self.report.guests.timed += drawn.len() as u64;
             planned.operations.extend(drawn);
+        }
+    }
+
+    /// Sometimes, lets an ingest go to a guest too, as table files, or to a guest alone, as a
+    /// stream.
+    fn ingest_to_guests(&mut self, planned: &mut Planned, now_ms: u64) {
+        match self.draw.below(6) {
+            choice @ 0..3 => {
+                if choice == 0 {
+                    planned.operations.clear();
+                }
+                let mut rows: BTreeMap<Shared, (FamilyIndex, Operation)> = BTreeMap::new();
+                for (family, operation) in self.plan_rows() {
+                    if let Operation::Put { key, .. } | Operation::Delete { key } = &operation {
+                        rows.insert(key.clone(), (family, operation));
+                    }
+                }
+                self.report.guests.ingested += rows.len() as u64;
+                planned.operations.extend(rows.into_values());
+            }
+            // A table file has the expiries of its own writer.
+            3 if self.settings.expiring > 0 => {
+                let (settings, model) = (&self.settings, &self.model);
+                planned.operations = plan_sorted(settings, model, (TTL, now_ms), &mut self.draw);
+                self.report.guests.ingested += planned.operations.len() as u64;
+            }
+            _ => {}
         }
     }
 

@@ -5,6 +5,9 @@
 //! so it holds exactly what the model says. Those of the FIFO family leave whenever the engine
 //! finds that there are too many. What has left must be the oldest part, must not come back while
 //! the database is open, and must be there for each snapshot that saw it.
+//!
+//! Both may have separated values. They get ingests, and are compared in checkpoints, backups,
+//! archives, salvaged databases, and by readers and followers.
 
 use crate::{draw::Draw, model::FamilyIndex};
 use siltdb::{CompactionStrategy, FamilyOptions};

@@ -22,7 +22,7 @@ pub(crate) fn ingest(database: &Database, planned: &Planned) -> siltdb::Result<(
         parts.entry(*family).or_default().push(operation);
     }
     if let [(family, operations)] = &parts.iter().collect::<Vec<_>>()[..] {
-        return stream(&database.families[*family], operations);
+        return stream(database.family(**family), operations);
     }
     database.fs.create_dir_all(Path::new(OUTSIDE))?;
     // A clock that stands still, so that the bytes depend on the seed alone.
@@ -36,7 +36,7 @@ pub(crate) fn ingest(database: &Database, planned: &Planned) -> siltdb::Result<(
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
         }
-        let order = database.families[family].key_order();
+        let order = database.family(*family).key_order();
         let mut table = options.table_file(&path, &FamilyOptions::new().key_order(order))?;
         for operation in operations {
             match operation {
@@ -46,7 +46,7 @@ pub(crate) fn ingest(database: &Database, planned: &Planned) -> siltdb::Result<(
             }
         }
         table.finish()?;
-        files.push((database.families[family].clone(), path));
+        files.push((database.family(*family).clone(), path));
     }
     database.db.ingest(&files).map(|_| ())
 }

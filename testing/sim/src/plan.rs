@@ -136,6 +136,18 @@ pub fn plan_without_merges(
     planned.map(|operation| (family, operation)).collect()
 }
 
+/// Draws puts and deletions in one family, in the order of their keys, each key once.
+#[must_use]
+pub fn plan_sorted(
+    settings: &Settings,
+    model: &Model,
+    (family, now_ms): (FamilyIndex, u64),
+    draw: &mut Draw,
+) -> Vec<(FamilyIndex, Operation)> {
+    let (durability, met) = (Durability::Synced, BTreeSet::new());
+    Planner { settings, model, now_ms, durability, met }.ingest(family, draw)
+}
+
 struct Planner<'a> {
     settings: &'a Settings,
     model: &'a Model,

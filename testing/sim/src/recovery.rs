@@ -4,7 +4,7 @@
 //! Crashes inside the recovery, and right after it, are recovered from in turn.
 
 use crate::{
-    database::{Database, families_by_name},
+    database::{Database, all_by_name},
     directory::Directory,
     draw::Draw,
     expected::{Expectation, Names},
@@ -230,7 +230,7 @@ impl Recovery<'_> {
             return Err(Violation::new(format!("a writer beside a reader got {writer:?}")));
         }
         let mut shown = BTreeMap::new();
-        let [families, others] = [&db, &second].map(|db| must(families_by_name(db), "families"));
+        let [families, others] = [&db, &second].map(|db| must(all_by_name(db), "families"));
         let others = others?;
         for (name, family) in families? {
             let (one, other) = (collect(&family)?, collect(&others[&name])?);
@@ -250,11 +250,12 @@ impl Recovery<'_> {
     /// Whether an opening shows the same pairs as the read-only opening and the follower before it.
     fn check_look(&mut self, look: &Look, database: &Database) -> Checked<()> {
         let Look { shown, follower } = look;
-        if !shown.keys().eq(database.names.keys()) {
+        let families = must(all_by_name(&database.db), "families")?;
+        if !shown.keys().eq(families.keys()) {
             return Err(Violation::new(format!("a reader saw the families {:?}", shown.keys())));
         }
-        for (name, index) in &database.names {
-            compare_pairs(&shown[name], &collect(&database.families[index])?)
+        for (name, family) in &families {
+            compare_pairs(&shown[name], &collect(family)?)
                 .map_err(|violation| violation.during(format!("a reader of family {name}")))?;
         }
         must(follower.catch_up(), "catching up with a recovery")?;
@@ -275,15 +276,16 @@ impl Recovery<'_> {
             return Err(Violation::new(format!("a salvage after a kill says {report:?}")));
         }
         let db = must(options().open(SALVAGED), "opening what was salvaged")?;
-        let families = must(families_by_name(&db), "opening salvaged families")?;
-        if !families.keys().eq(database.names.keys()) {
+        let families = must(all_by_name(&db), "opening salvaged families")?;
+        let sources = must(all_by_name(&database.db), "families")?;
+        if !families.keys().eq(sources.keys()) {
             return Err(Violation::new(format!("families {:?} were salvaged", families.keys())));
         }
-        for (name, index) in &database.names {
-            let expected = collect(&database.families[index])?;
-            compare_pairs(&collect(&families[name])?, &expected)
+        for (name, source) in &sources {
+            compare_pairs(&collect(&families[name])?, &collect(source)?)
                 .map_err(|violation| violation.during(format!("salvage of family {name}")))?;
         }
+        self.report.guests.copied += 1;
         let (found, expected) = (undecided(&db), undecided(&database.db));
         if found != expected {
             let message = format!("{found:?} wait after a salvage, not {expected:?}");
@@ -480,7 +482,7 @@ impl Recovery<'_> {
 /// Whether a follower shows the families and entries in `shown`.
 fn check_follower(follower: &Follower, shown: &BTreeMap<String, Pairs>) -> Checked<()> {
     let db = follower.db();
-    let families = must(families_by_name(&db), "families of a follower")?;
+    let families = must(all_by_name(&db), "families of a follower")?;
     if !families.keys().eq(shown.keys()) {
         return Err(Violation::new(format!("a follower shows the families {:?}", families.keys())));
     }
