@@ -10,7 +10,7 @@
 //! `NAME.1.tmp`. A target that is no regular file, such as a pipe or a device, is written directly.
 
 use crate::failure::{Failure, Result};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -20,6 +20,13 @@ mod tests;
 
 /// Most unfinished files beside one target: those of killed processes and of running ones.
 const UNFINISHED_MAX: u32 = 100;
+
+/// Longest name after which the unfinished file is called, in bytes. File systems take names of 255
+/// bytes, and some of 143.
+const NAME_BYTES_MAX: usize = 120;
+
+/// Begins the name of an unfinished file whose target has a longer name.
+const LONG_NAME: &str = "silt-export";
 
 /// Most links that are followed to a missing file, the same number as in Linux.
 const LINKS_MAX: u32 = 40;
@@ -174,7 +181,9 @@ fn create_beside(target: &Path) -> io::Result<(File, PathBuf)> {
         return Err(io::ErrorKind::IsADirectory.into());
     };
     for number in 1..=UNFINISHED_MAX {
-        let mut unfinished = OsString::from(name);
+        // A long name leaves no room for what is added.
+        let is_long = name.len() > NAME_BYTES_MAX;
+        let mut unfinished = OsString::from(if is_long { OsStr::new(LONG_NAME) } else { name });
         unfinished.push(format!(".{number}.tmp"));
         let path = target.with_file_name(unfinished);
         match File::create_new(&path) {

@@ -88,8 +88,7 @@ pub struct Checkpoint {
 /// `AlreadyExists`, if `dir` is a file or not empty; `InvalidArgument`, if it lies in the directory
 /// of a database, or in a cold one; `NotFound`, if there is no such family or branch;
 /// `NoSpace`; `Poisoned`; `Cancelled`; the system's. The database is unchanged. `dir` does not
-/// exist, or is whole if only the sync of its name failed. A `DIR.partial` beside it may remain;
-/// the next checkpoint of that name replaces it.
+/// exist, or is whole if only the sync of its name failed.
 pub fn checkpoint(
     database: &Database,
     dir: &Path,

@@ -4,14 +4,18 @@
 //!
 //! 1. `DIR.partial` is created and locked, and what an earlier attempt left there is removed. An
 //!    empty file marks it, so that a database that has this name is not taken for such an attempt.
+//!    A directory with other files is left as it is, without a lock file.
 //! 2. It is filled; each file is synced by the one that writes it.
 //! 3. The directory is synced and renamed to `DIR`, and the new name is synced. Then the mark is
 //!    removed: an earlier removal could outlast the new name.
+//!
+//! An attempt that fails removes the directory; one that is killed leaves it.
 
 use crate::{
     catalog::log_state::LogState, catalog::manifest::Manifest, open::directory::sync_ancestors,
 };
 use siltdb_base::{
+    checksum::crc32c,
     error::{Error, ErrorKind, Result},
     fs::{Fs, LockKind, Metadata},
     id::FileNumber,
@@ -21,13 +25,17 @@ use siltdb_disk::{
     file_name::FileName,
 };
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     path::{Component, Path, PathBuf},
     sync::Arc,
 };
 
 /// The suffix of the directory until it is whole.
 const PARTIAL: &str = ".partial";
+
+/// Longest name to which the suffix is added, in bytes. A longer one is replaced by its checksum:
+/// file systems take names of 255 bytes, and some of 143.
+const NAME_BYTES_MAX: usize = 120;
 
 /// The file that marks the directory until it is whole. An opening removes temporary files.
 const MARK: FileName = FileName::Temporary(FileNumber(0));
@@ -107,7 +115,8 @@ fn ancestors(dir: &Path) -> Vec<PathBuf> {
 /// # Errors
 /// `AlreadyExists`, if something is there; `Locked`, if another process fills it; what `fill` fails
 /// with; the system's. Then `dir` does not exist, or, if only the sync of its name failed, is
-/// whole. Beside it there may be a `DIR.partial`, which the next attempt replaces.
+/// whole. What was written is removed; a `DIR.partial` that a kill leaves is replaced by the next
+/// attempt.
 pub fn fill_directory<T>(
     fs: &dyn Fs,
     dir: &Path,
@@ -121,22 +130,57 @@ pub fn fill_directory<T>(
     let (name, partial) = (Path::new(name), partial_name(name));
     parent.create_dir_all(&partial)?;
     let target = parent.open_dir(&partial)?;
+    let begun = Begun::new(&*parent, &partial, &*target)?;
     // Against another attempt at that name.
     let target_lock = target.lock(&FileName::Lock.to_path(), LockKind::Exclusive)?;
     // If the other attempt has ended before the lock was taken, the locked directory is its result.
-    check_free(fs, dir)?;
-    empty(&*target)?;
-    let filled = fill(&target).inspect_err(|_| {
-        // The next attempt at that name removes them otherwise.
-        let _ = remove_files(&*target);
-    })?;
-    parent.sync_dir(Path::new(""))?;
-    parent.rename(&partial, name)?;
+    let filled = check_free(fs, dir).and_then(|()| {
+        begin(&*target)?;
+        let filled = fill(&target).inspect_err(|_| remove_all(&*target))?;
+        parent.sync_dir(Path::new(""))?;
+        parent.rename(&partial, name).inspect_err(|_| remove_all(&*target))?;
+        Ok(filled)
+    });
+    let filled = filled.inspect_err(|_| begun.take_back())?;
     parent.sync_dir(Path::new(""))?;
     // If this fails, the first opening removes it.
     let _ = target.remove(&MARK.to_path());
     drop(target_lock);
     Ok(filled)
+}
+
+/// A partial directory before anything was written to it.
+struct Begun<'a> {
+    parent: &'a dyn Fs,
+    partial: &'a Path,
+    target: &'a dyn Fs,
+}
+
+impl<'a> Begun<'a> {
+    /// Looks at a directory that is not locked yet.
+    ///
+    /// # Errors
+    /// `AlreadyExists`, if it has what no attempt writes.
+    fn new(parent: &'a dyn Fs, partial: &'a Path, target: &'a dyn Fs) -> Result<Self> {
+        check_ours(target, &names(target)?)?;
+        Ok(Self { parent, partial, target })
+    }
+
+    /// Removes the directory if this attempt has left nothing in it but its lock file. Errors leave
+    /// it to the next attempt.
+    fn take_back(&self) {
+        let is_ours = |name: &String| FileName::parse(name) == Some(FileName::Lock);
+        let is_empty = names(self.target).is_ok_and(|names| names.iter().all(is_ours));
+        // If another attempt has renamed it, the path leads to nothing or to a third one.
+        let is_named = matches!(
+            self.parent.metadata(&self.partial.join(FileName::Lock.to_path())),
+            Ok(Some(Metadata::File { .. }))
+        );
+        if is_empty && is_named {
+            let _ = self.target.remove(&FileName::Lock.to_path());
+            let _ = self.parent.remove_dir(self.partial);
+        }
+    }
 }
 
 /// Writes manifest and `CURRENT`, which make the directory a database. The other files are synced
@@ -158,7 +202,11 @@ pub fn begin_manifest(
 }
 
 fn partial_name(name: &OsStr) -> PathBuf {
-    let mut name = name.to_owned();
+    let bytes = name.as_encoded_bytes();
+    let mut name = match bytes.len() > NAME_BYTES_MAX {
+        true => OsString::from(format!("silt-{:08x}-{}", crc32c(bytes), bytes.len())),
+        false => name.to_owned(),
+    };
     name.push(PARTIAL);
     name.into()
 }
@@ -173,9 +221,11 @@ fn open_parent(fs: &dyn Fs, dir: &Path) -> Result<Arc<dyn Fs>> {
     fs.open_dir(parent)
 }
 
-/// Removes the files of an earlier attempt that was killed, and marks the directory.
-fn empty(target: &dyn Fs) -> Result<()> {
-    let names = names(target)?;
+/// Refuses a directory that has what no attempt writes.
+///
+/// # Errors
+/// `AlreadyExists`.
+fn check_ours(target: &dyn Fs, names: &[String]) -> Result<()> {
     let has = |name| names.iter().any(|found| FileName::parse(found) == Some(name));
     if has(FileName::Current) && !has(MARK) {
         let message = "a database has the name that a new one has until it is whole";
@@ -183,16 +233,33 @@ fn empty(target: &dyn Fs) -> Result<()> {
             .with_file(&target.full_path(Path::new("")))
             .with_hint("give the new database another name, or rename the other one"));
     }
-    remove_files(target)?;
-    if let Some(name) = names.iter().find(|name| FileName::parse(name).is_none()) {
-        let message = "the partial directory of a new database has a foreign file";
-        return Err(Error::new(ErrorKind::AlreadyExists, message)
-            .with_file(&target.full_path(Path::new(name))));
+    match names.iter().find(|name| FileName::parse(name).is_none()) {
+        None => Ok(()),
+        Some(name) => {
+            let message = "the partial directory of a new database has a foreign file";
+            Err(Error::new(ErrorKind::AlreadyExists, message)
+                .with_file(&target.full_path(Path::new(name))))
+        }
     }
-    if !has(MARK) {
+}
+
+/// Removes the files of an earlier attempt that was killed, and marks the directory.
+fn begin(target: &dyn Fs) -> Result<()> {
+    let names = names(target)?;
+    check_ours(target, &names)?;
+    remove_files(target)?;
+    if !names.iter().any(|name| FileName::parse(name) == Some(MARK)) {
         target.create(&MARK.to_path())?;
     }
     Ok(())
+}
+
+/// Removes all files of a failed attempt but the lock. What stays is for the next attempt.
+fn remove_all(target: &dyn Fs) {
+    if remove_files(target).is_ok() {
+        // Last: without it, the rest would be a database.
+        let _ = target.remove(&MARK.to_path());
+    }
 }
 
 /// Removes all files of ours but the lock and the mark.

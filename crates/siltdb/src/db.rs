@@ -355,8 +355,8 @@ impl Db {
     /// A linked file takes its space once, as long as either database uses it. Damage to it affects
     /// both: a checkpoint on the same disk is no backup.
     ///
-    /// Until it is complete, the directory is called `DIR.partial`. A killed checkpoint leaves that
-    /// directory behind, and the next checkpoint in `dir` replaces it.
+    /// Until it is complete, the directory is called `DIR.partial`. A checkpoint that fails removes
+    /// it. A killed one leaves it behind, and the next checkpoint in `dir` replaces it.
     ///
     /// # Errors
     /// `AlreadyExists`, if `dir` is not free; `Locked`, while another checkpoint is made there;

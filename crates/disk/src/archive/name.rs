@@ -2,6 +2,7 @@
 //!
 //! It looks at no file.
 
+use siltdb_base::checksum::crc32c;
 use std::{fmt, path::PathBuf};
 
 /// The extension of an archive, with its dot.
@@ -41,6 +42,20 @@ impl ArchiveFileName {
     pub fn to_path(&self) -> PathBuf {
         self.to_string().into()
     }
+}
+
+/// Longest name of an archive whose unfinished file is called after it, in bytes. File systems take
+/// names of 255 bytes, and some of 143.
+const NAME_BYTES_MAX: usize = 100;
+
+/// The name of the unfinished file of the archive `name`, which is without its extension: a long
+/// one is replaced by its checksum.
+#[must_use]
+pub fn unfinished(name: &str) -> ArchiveFileName {
+    ArchiveFileName::Partial(match name.len() > NAME_BYTES_MAX {
+        true => format!("silt-{:08x}-{}", crc32c(name.as_bytes()), name.len()),
+        false => name.to_owned(),
+    })
 }
 
 impl fmt::Display for ArchiveFileName {

@@ -26,7 +26,7 @@ use siltdb_base::{
     sync::lock,
 };
 use siltdb_disk::archive::{
-    name::ArchiveFileName,
+    name::{ArchiveFileName, unfinished},
     reader::ArchiveFile,
     writer::{ArchiveFacts, ArchiveSource, ArchiveWriter, ArchivedPut, FamilyFacts},
 };
@@ -112,7 +112,7 @@ fn finish(
 ) -> Result<ArchiveInfo> {
     let target = name.to_path();
     let partial = match name {
-        ArchiveFileName::Archive(name) => ArchiveFileName::Partial(name.clone()).to_path(),
+        ArchiveFileName::Archive(name) => unfinished(name).to_path(),
         _ => return Err(Error::invalid("the path is not that of an archive")),
     };
     if fs.metadata(&partial)?.is_some() {

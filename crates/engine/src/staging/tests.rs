@@ -1,8 +1,8 @@
 //! Places that a new database may have, and two attempts at one of them.
 
 use super::*;
-use crate::fixture::{DIR, get, open, put};
-use siltdb_base::fs::mem::{CallKind, MemFs};
+use crate::fixture::{DIR, fault, get, open, put};
+use siltdb_base::fs::mem::{CallKind, FaultError, MemFs};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const NEW: &str = "new";
@@ -45,9 +45,11 @@ fn a_failed_attempt_is_replaced_and_a_foreign_file_is_kept() {
         Err::<(), _>(Error::invalid("on purpose"))
     });
     assert_eq!(failed.unwrap_err().kind(), ErrorKind::InvalidArgument);
-    assert_eq!(names(&fs, "new.partial"), ["000000.tmp", "LOCK"]);
+    assert_eq!(names(&fs, ""), [""; 0], "a failed attempt leaves nothing");
+    fs.create_dir_all(Path::new("new.partial")).unwrap();
     fs.write_all(Path::new("new.partial/notes"), b"mine").unwrap();
     assert_eq!(attempt(&fs, 2).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    assert_eq!(names(&fs, "new.partial"), ["notes"], "no lock file is left there");
     assert_eq!(fs.read_all(Path::new("new.partial/notes")).unwrap(), b"mine");
     fs.remove(Path::new("new.partial/notes")).unwrap();
     attempt(&fs, 3).unwrap();
@@ -94,4 +96,33 @@ fn a_path_that_leaves_a_database_again_is_outside_of_it() {
     assert_eq!(check("").unwrap_err().kind(), ErrorKind::InvalidArgument);
     assert_eq!(ancestors(Path::new("../x/y")), ["..", "../x", "../x/y"].map(PathBuf::from));
     assert_eq!(ancestors(Path::new("../../x")), ["../..", "../../x"].map(PathBuf::from));
+}
+
+/// Each call of an attempt fails once: nothing is left, unless what fails is the removal itself or
+/// comes after the new name.
+#[test]
+fn an_attempt_that_fails_at_any_call_leaves_nothing() {
+    let mut failed = 0;
+    for kind in
+        [CallKind::Create, CallKind::Write, CallKind::Sync, CallKind::Rename, CallKind::Lock]
+    {
+        let fs = MemFs::new();
+        fs.set_fault(fault(Some(kind), 1, FaultError::Io));
+        if attempt(&fs, 1).is_err() {
+            failed += 1;
+            fs.set_fault(None);
+            assert_eq!(names(&fs, ""), [""; 0], "{kind:?}");
+            attempt(&fs, 2).unwrap();
+            assert_eq!(names(&fs, NEW), ["000002.table", "LOCK"], "{kind:?}");
+        }
+    }
+    assert!(failed > 3, "{failed}");
+}
+
+#[test]
+fn a_long_name_has_a_short_partial_one() {
+    let name = OsString::from("n".repeat(255));
+    assert!(partial_name(&name).as_os_str().len() < 64);
+    assert_ne!(partial_name(&name), partial_name(&OsString::from("n".repeat(254))));
+    assert_eq!(partial_name(OsStr::new("x.partial")), Path::new("x.partial.partial"));
 }
