@@ -45,7 +45,7 @@ pub const BACKUP_LIST_VERSION: u32 = 1;
 const MAGIC: [u8; 8] = *b"siltback";
 
 /// Magic, version and length.
-const HEAD_BYTES: usize = 8 + 4 + 8;
+pub const LIST_HEAD_BYTES: usize = 8 + 4 + 8;
 
 /// The checksum at the end.
 const SEAL_BYTES: usize = 4;
@@ -219,7 +219,7 @@ impl BackupList {
         fields.put_count(64, self.created_ms);
         fields.put(65, |value| value.extend_from_slice(self.source.as_bytes()));
         fields.finish();
-        let mut bytes = Vec::with_capacity(HEAD_BYTES + body.len() + SEAL_BYTES);
+        let mut bytes = Vec::with_capacity(LIST_HEAD_BYTES + body.len() + SEAL_BYTES);
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&BACKUP_LIST_VERSION.to_le_bytes());
         bytes.extend_from_slice(&(body.len() as u64).to_le_bytes());
@@ -384,6 +384,25 @@ fn numbered(number: u64) -> Result<u64> {
     Ok(number)
 }
 
+/// Checks that a file of `file_bytes` bytes can be a list that begins with `head`, before it is
+/// read.
+///
+/// # Errors
+/// Corruption.
+pub fn check_list_head(head: &[u8; LIST_HEAD_BYTES], file_bytes: u64) -> Result<()> {
+    let mut reader = ByteReader::new(head);
+    if reader.take(MAGIC.len())? != MAGIC {
+        return Err(Error::corruption("not the list of a backup").with_offset(0));
+    }
+    reader.u32()?;
+    let expected = reader.u64()?.saturating_add((LIST_HEAD_BYTES + SEAL_BYTES) as u64);
+    if expected == file_bytes {
+        return Ok(());
+    }
+    Err(Error::corruption("list of a backup has another length")
+        .with_mismatch(expected, file_bytes))
+}
+
 /// The body of a list whose head and seal are right.
 fn unsealed(bytes: &[u8]) -> Result<&[u8]> {
     let mut reader = ByteReader::new(bytes);
@@ -394,7 +413,7 @@ fn unsealed(bytes: &[u8]) -> Result<&[u8]> {
     let body_bytes = reader.u64()?;
     let (sealed, seal) = bytes
         .split_last_chunk::<SEAL_BYTES>()
-        .filter(|(sealed, _)| sealed.len() >= HEAD_BYTES)
+        .filter(|(sealed, _)| sealed.len() >= LIST_HEAD_BYTES)
         .ok_or_else(|| Error::corruption("list of a backup ends early"))?;
     let (expected, found) = (u32::from_le_bytes(*seal), crc32c(sealed));
     if expected != found {
@@ -406,7 +425,7 @@ fn unsealed(bytes: &[u8]) -> Result<&[u8]> {
         return Err(Error::new(ErrorKind::Unsupported, "list of a backup: a later version")
             .with_mismatch(BACKUP_LIST_VERSION, version));
     }
-    let body = &sealed[HEAD_BYTES..];
+    let body = &sealed[LIST_HEAD_BYTES..];
     if body.len() as u64 != body_bytes {
         return Err(Error::corruption("list of a backup has another length")
             .with_mismatch(body_bytes, body.len()));

@@ -101,7 +101,7 @@ fn sealed(version: u32, body: &[u8]) -> Vec<u8> {
 fn a_later_version_and_a_critical_field_are_unsupported() {
     let kind = |bytes: &[u8]| BackupList::decode(bytes).unwrap_err().kind();
     let bytes = list().encode();
-    let body = &bytes[HEAD_BYTES..bytes.len() - SEAL_BYTES];
+    let body = &bytes[LIST_HEAD_BYTES..bytes.len() - SEAL_BYTES];
     assert_eq!(kind(&sealed(BACKUP_LIST_VERSION + 1, body)), ErrorKind::Unsupported);
     assert_eq!(kind(&sealed(BACKUP_LIST_VERSION, &[6, 0])), ErrorKind::Unsupported);
     assert_eq!(kind(&sealed(BACKUP_LIST_VERSION, &[])), ErrorKind::Corruption);

@@ -14,7 +14,7 @@ use siltdb_base::{
     limits::FILE_NUMBER_MAX,
 };
 use siltdb_disk::{
-    backup_list::{BackupFileName, BackupList, ObjectName},
+    backup_list::{BackupFileName, BackupList, LIST_HEAD_BYTES, ObjectName, check_list_head},
     file_name::FileName,
 };
 use std::{
@@ -26,8 +26,8 @@ use std::{
 /// The directory that a new file system of Linux has at its root.
 const LOST_AND_FOUND: &str = "lost+found";
 
-/// Longest list, in bytes: that of some ten million tables.
-const LIST_BYTES_MAX: u64 = 1 << 32;
+/// Longest list, in bytes: that of over a million tables.
+const LIST_BYTES_MAX: u64 = 1 << 29;
 
 /// The facts about a backup in its list.
 #[non_exhaustive]
@@ -217,6 +217,12 @@ impl BackupDirectory {
             return Err(Error::corruption("list of a backup is too long")
                 .with_file(&path)
                 .with_mismatch(format_args!("at most {LIST_BYTES_MAX}"), file.len()));
+        }
+        // What does not begin as a list of this length is not read.
+        let mut head = [0; LIST_HEAD_BYTES];
+        if file.len() >= head.len() as u64 {
+            file.read_exact_at(&mut head, 0)?;
+            check_list_head(&head, file.len()).map_err(|error| damaged(error.or_file(&path)))?;
         }
         let mut bytes = Vec::new();
         resize(&mut bytes, file.len() as usize)?;

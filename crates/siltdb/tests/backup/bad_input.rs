@@ -206,3 +206,72 @@ fn a_database_that_only_reads_makes_no_backup() {
     db.clone().close().unwrap();
     assert_eq!(db.backup(BACKUPS).unwrap_err().kind(), ErrorKind::Closed);
 }
+
+/// Any name that the file system takes is that of a target.
+#[cfg(unix)]
+#[test]
+fn any_name_is_a_target() {
+    use siltdb::{Db, Read, archive::Archive};
+    use std::{ffi::OsStr, os::unix::ffi::OsStrExt};
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &[u8]| dir.path().join(OsStr::from_bytes(name));
+    let db = Db::open(path(b"db")).unwrap();
+    db.put("key", "value").unwrap();
+    db.backup(path(b"backups")).unwrap();
+    let long = [b'n'; 250];
+    let names: [&[u8]; 8] = [
+        &[b'l'; 255],
+        b"dots...",
+        b"\xff\xfe",
+        b"line\nend",
+        b"x.partial",
+        b"slash/",
+        b" ",
+        "\u{e4}".as_bytes(),
+    ];
+    for name in names {
+        let name = |kind: &[u8]| match name.len() > 200 {
+            true => path(&[kind, &long].concat()),
+            false => path(&[kind, name].concat()),
+        };
+        Backups::new(path(b"backups")).restore(None, name(b"rest-")).unwrap();
+        db.checkpoint(name(b"copy-")).unwrap();
+        for copy in [name(b"rest-"), name(b"copy-")] {
+            assert_eq!(
+                Db::open(&copy).unwrap().get("key").unwrap().as_deref(),
+                Some(&b"value"[..])
+            );
+        }
+    }
+    let archive = path(&[&long[..248], b".siltar"].concat());
+    db.archive(&archive).unwrap();
+    Archive::open(&archive).unwrap();
+    for name in [b".".as_slice(), b"..", b"db/..", b"db/inner"] {
+        let refused = db.checkpoint(path(name)).unwrap_err().kind();
+        assert!(
+            matches!(refused, ErrorKind::InvalidArgument | ErrorKind::AlreadyExists),
+            "{refused:?}"
+        );
+    }
+    let left = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut left: Vec<_> = left.filter(|name| name.as_bytes().ends_with(b".partial")).collect();
+    left.sort();
+    assert_eq!(left, ["copy-x.partial", "rest-x.partial"].map(std::ffi::OsString::from));
+}
+
+/// A list that a sparse file pretends to be is refused by its first bytes.
+#[test]
+fn a_huge_file_that_is_no_list_is_not_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = siltdb::Db::open(dir.path().join("db")).unwrap();
+    db.backup(dir.path().join("backups")).unwrap();
+    let sparse = std::fs::File::create(dir.path().join("backups/000002.backup")).unwrap();
+    sparse.set_len(400 << 20).unwrap();
+    let begun = std::time::Instant::now();
+    let listing = Backups::new(dir.path().join("backups")).list().unwrap();
+    assert_eq!((listing.backups.len(), listing.errors.len()), (1, 1));
+    assert_eq!(listing.errors[0].kind(), ErrorKind::Corruption);
+    assert!(listing.errors[0].to_string().contains("not the list"), "{}", listing.errors[0]);
+    // Reading and summing 400 MB takes longer, in a debug build by far.
+    assert!(begun.elapsed() < std::time::Duration::from_millis(500), "{:?}", begun.elapsed());
+}
