@@ -442,7 +442,8 @@ fn run_recover(arguments: &recover::Arguments, start: Start) -> Result<()> {
 
 fn run_restore(arguments: &backup::RestoreArguments, start: Start) -> Result<()> {
     let _watched = interrupt::watch()?;
-    closed(start, |output| backup::restore(output, arguments))
+    let options = start.options.clone();
+    closed(start, |output| backup::restore(output, options, arguments))
 }
 
 fn run_families(arguments: FamiliesArguments, start: Start) -> Result<()> {

@@ -6,7 +6,7 @@
 
 use crate::failure::{Failure, Result};
 use crate::json;
-use crate::text::{Form, printable};
+use crate::text::{Form, printable, printable_columns};
 use serde_json::{Value, json};
 use siltdb::{Expiry, RecoveryMode, ValueStream};
 use std::io::{self, BufWriter, Read, Stdout, Write};
@@ -158,7 +158,17 @@ impl Output {
         }
     }
 
-    /// Prints `text` and a line end, or `value` as JSON, by the settings.
+    /// Prints `text` and a line end. What a terminal would obey is escaped, but for tabs and line
+    /// ends, because names and labels come from files.
+    ///
+    /// # Errors
+    /// [`Failure::Stdout`].
+    pub fn line(&mut self, text: &str) -> Result<()> {
+        let shown = printable_columns(text);
+        writeln!(self.stdout, "{shown}").map_err(Failure::Stdout)
+    }
+
+    /// Prints `text` as [`Output::line`] does, or `value` as JSON, by the settings.
     ///
     /// # Errors
     /// [`Failure::Stdout`].
@@ -166,7 +176,7 @@ impl Output {
         match self.settings.style {
             Style::Json => self.json(value),
             Style::Text if text.is_empty() => Ok(()),
-            Style::Text => writeln!(self.stdout, "{text}").map_err(Failure::Stdout),
+            Style::Text => self.line(text),
         }
     }
 

@@ -102,6 +102,22 @@ pub fn printable(text: &str) -> String {
     shown
 }
 
+/// Makes `text` safe for a terminal as [`printable`] does, and keeps its tabs as well.
+pub fn printable_columns(text: &str) -> String {
+    let columns = text.split_inclusive('\t').map(|part| {
+        let content = part.strip_suffix('\t').unwrap_or(part);
+        printable(content) + &part[content.len()..]
+    });
+    columns.collect()
+}
+
+/// Makes a name from a file safe for a terminal, on one line and in one column.
+pub fn printable_name(name: &str) -> String {
+    let mut shown = String::with_capacity(name.len());
+    Form::Plain.render(name.as_bytes(), &mut shown);
+    shown
+}
+
 /// Formats `name` for a message: on one line, printable, and of bounded length.
 pub fn shortened(name: &str) -> String {
     let end = name.char_indices().nth(NAME_CHARACTERS_MAX).map(|(end, _)| end);

@@ -335,14 +335,18 @@ fn info_line(info: &ArchiveInfo) -> String {
         families_of(info.families.len()),
         entries_of(info.entries()),
         grouped(info.bytes),
-        info.source,
+        printable_name(&info.source),
     )
 }
 
 fn family_line(family: &ArchiveFamilyInfo) -> String {
     let ArchiveFamilyInfo { name, entries, bytes, .. } = family;
-    let mut line =
-        format!("{name}\t{}\t{} bytes of keys and values", entries_of(*entries), grouped(*bytes));
+    let mut line = format!(
+        "{}\t{}\t{} bytes of keys and values",
+        printable_name(name),
+        entries_of(*entries),
+        grouped(*bytes)
+    );
     if let Some(expiry_ms) = family.expiry_min_ms {
         line.push_str(&format!("\texpires from {}", utc(expiry_ms)));
     }

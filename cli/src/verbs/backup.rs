@@ -7,7 +7,7 @@ use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::session::Session;
-use crate::text::{counted, grouped};
+use crate::text::{counted, grouped, printable_name};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use siltdb::{
@@ -216,10 +216,11 @@ fn list(output: &mut Output, arguments: &ListArguments) -> Result<()> {
     let BackupListing { backups, errors, .. } = opened(output, &arguments.dir).list()?;
     for BackupInfo { number, sequence, created_ms, files, bytes, source, .. } in &backups {
         let text = format!(
-            "{number}\t{}\tsequence {sequence}\t{}\t{} bytes\t{source}",
+            "{number}\t{}\tsequence {sequence}\t{}\t{} bytes\t{}",
             utc(*created_ms),
             counted(*files, "file"),
             grouped(*bytes),
+            printable_name(source),
         );
         let object = json!({
             "number": number,
@@ -300,10 +301,11 @@ fn prune(output: &mut Output, arguments: &PruneArguments) -> Result<()> {
 ///
 /// # Errors
 /// Those of the library; [`Failure::Interrupted`].
-pub fn restore(output: &mut Output, arguments: &RestoreArguments) -> Result<()> {
+pub fn restore(output: &mut Output, options: Options, arguments: &RestoreArguments) -> Result<()> {
     let RestoreArguments { dir, newdir, at, rate } = arguments;
     let progress = Progress::bytes("restoring", None);
-    let backups = opened(output, dir);
+    let options = options.lock_wait(output.settings().wait);
+    let backups = Backups::with_options(dir, options);
     let made = backups.restore_with(*at, newdir, &rate.options(), &mut shown(&progress));
     drop(progress);
     let made = made.map_err(copy_failure)?;

@@ -315,8 +315,7 @@ fn print(
         if let Some(expiry_ms) = expiry_ms {
             line.push_str(&format!("\texpires at {}", utc(*expiry_ms)));
         }
-        line.push('\n');
-        session.output.raw(line.as_bytes())?;
+        session.output.line(&line)?;
     }
     Ok(())
 }
@@ -344,8 +343,7 @@ fn merge(session: &mut Session, arguments: &MergeArguments) -> Result<()> {
     for (family, key) in shown.iter().filter(|_| is_text) {
         let mut line = format!("conflict\t{family}\t");
         form.render(key, &mut line);
-        line.push('\n');
-        session.output.raw(line.as_bytes())?;
+        session.output.line(&line)?;
     }
     let keys = shown
         .iter()

@@ -15,7 +15,7 @@ use crate::formats::input::{BYTE_ORDER_MARK, read_line};
 use crate::interrupt;
 use crate::output::{message, report};
 use crate::session::{MAIN, Opening, Session};
-use crate::text::{printable, shortened};
+use crate::text::{printable, printable_name, shortened};
 use crate::words::{Command, Script, Splitter};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use completion::Completion;
@@ -357,9 +357,9 @@ fn run_terminal(session: &mut Session) -> Result<()> {
         let transaction = transaction.map_or(String::new(), |name| format!(" [{name}]"));
         let branch = match session.branch_in_use() {
             MAIN => String::new(),
-            branch => format!("@{branch}"),
+            branch => format!("@{}", printable_name(branch)),
         };
-        let family = session.family_in_use();
+        let family = printable_name(session.family_in_use());
         let prompt = format!("{database}{branch}:{family}{transaction}> ");
         let text = match editor.readline(&prompt) {
             Ok(text) => text,

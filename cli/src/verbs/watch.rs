@@ -119,8 +119,7 @@ pub fn print(db: &Db, event: &Event, output: &mut Output) -> Result<()> {
     let commit = match event {
         Event::Commit(commit) => commit,
         Event::Unlogged(range) => {
-            return output
-                .raw(format!("{}\tunlogged\t{}\n", range.start(), range.end()).as_bytes());
+            return output.line(&format!("{}\tunlogged\t{}", range.start(), range.end()));
         }
         other => return Err(unknown(other)),
     };
@@ -131,7 +130,7 @@ pub fn print(db: &Db, event: &Event, output: &mut Output) -> Result<()> {
             FamilyChange::Dropped { id } => format!("drop-family\t{id}"),
             other => format!("{other:?}"),
         };
-        output.raw(format!("{}\t{line}\n", commit.first).as_bytes())?;
+        output.line(&format!("{}\t{line}", commit.first))?;
     }
     for KeyChange { sequence, operation } in commit.changes() {
         let (family, keys) = named(db, operation.family, form);
@@ -145,8 +144,7 @@ pub fn print(db: &Db, event: &Event, output: &mut Output) -> Result<()> {
         if let Action::PutUntil { expiry_ms, .. } = operation.action {
             line.push_str(&format!("\texpires at {}", utc(expiry_ms)));
         }
-        line.push('\n');
-        output.raw(line.as_bytes())?;
+        output.line(&line)?;
     }
     Ok(())
 }

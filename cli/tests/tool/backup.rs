@@ -182,3 +182,22 @@ fn the_shell_makes_a_backup_of_the_open_database() {
     place.ok(&["restore", "backups", "new.db"]);
     assert_eq!(place.ok(&["count", "new.db"]), "3\n");
 }
+
+/// What a list says of its source is data of a stranger.
+#[test]
+fn what_a_source_is_called_cannot_steer_the_terminal() {
+    let place = Place::new();
+    let hostile = "d\u{1b}[2J\tb\nfake\u{9b}2J";
+    place.run(&["put", hostile, "key", "value"], 0);
+    place.run(&["backup", "create", hostile, "backups"], 0);
+    place.run(&["archive", "create", hostile, "a.siltar"], 0);
+    let backups = place.ok(&["backup", "list", "backups"]);
+    assert!(backups.ends_with("\td\\x1b[2J\\x09b\\x0afake\\xc2\\x9b2J\n"), "{backups:?}");
+    let archives =
+        [place.ok(&["archive", "list", "."]), place.ok(&["archive", "show", "a.siltar"])];
+    for text in archives.iter().chain([&backups]) {
+        assert!(!text.contains(['\u{1b}', '\u{9b}']), "{text:?}");
+    }
+    let run = place.run(&["restore", "backups", "new\u{1b}[2J"], 0);
+    assert!(!run.stdout.contains('\u{1b}'), "{:?}", run.stdout);
+}
