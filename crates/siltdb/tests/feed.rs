@@ -409,3 +409,34 @@ fn a_damaged_commit_is_an_error_that_names_file_and_offset_and_is_not_passed_ove
         assert_eq!(feed.position(), 2);
     }
 }
+
+/// A reader of the feed sees gaps where nothing was committed.
+#[test]
+fn the_numbers_of_preparations_and_rollbacks_are_in_no_event() {
+    let db = options().fs(Arc::new(MemFs::new())).open("db").unwrap();
+    let mut subscription = db.subscribe(&oldest()).unwrap();
+    let last = || db.snapshot().sequence();
+    let prepare = |id: &[u8]| {
+        let transaction = db.begin(Isolation::Serializable);
+        transaction.put(id, "value").unwrap();
+        transaction.prepare(id).unwrap();
+        last()
+    };
+    db.put("a", "1").unwrap();
+    let committed = prepare(b"committed");
+    db.put("b", "2").unwrap();
+    db.commit_prepared(b"committed").unwrap();
+    let undone = prepare(b"undone");
+    db.rollback_prepared(b"undone").unwrap();
+    let rollback = last();
+    db.put("c", "3").unwrap();
+    let (mut told, mut keys) = (Vec::new(), Vec::new());
+    while let Some(event) = subscription.try_next().unwrap() {
+        let Event::Commit(commit) = event else { panic!("not a commit: {event:?}") };
+        told.extend(commit.first..=commit.last);
+        keys.extend(commit.changes().map(|change| change.operation.key.to_vec()));
+    }
+    assert_eq!(keys, [&b"a"[..], b"b", b"committed", b"c"]);
+    let missing: Vec<u64> = (1..=last()).filter(|number| !told.contains(number)).collect();
+    assert_eq!(missing, [committed, undone, rollback]);
+}
