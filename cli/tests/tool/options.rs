@@ -213,3 +213,23 @@ fn a_family_gets_a_compaction_strategy_by_name() {
     place.run(&["families", "options", "db", "users", change], 2).says(&["2..=5"]);
     assert_eq!(place.ok(&["get", "db", "u", "--family", "users"]), "1\n");
 }
+
+#[cfg(unix)]
+#[test]
+fn files_get_the_permissions_that_are_asked_for() {
+    use std::os::unix::fs::PermissionsExt;
+    let place = Place::new();
+    let mode = ["--option", "file_mode=0600"];
+    place.run(&[&["put", "db", "key", "value"], &mode[..]].concat(), 0);
+    place.run(&[&["backup", "create", "db", "backups"], &mode[..]].concat(), 0);
+    place.run(&[&["restore", "backups", "restored"], &mode[..]].concat(), 0);
+    for dir in ["db", "backups", "restored"] {
+        let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&place.path(dir)), 0o700, "{dir}");
+        for entry in std::fs::read_dir(place.path(dir)).unwrap() {
+            let path = entry.unwrap().path();
+            assert_eq!(mode(&path), 0o600, "{}", path.display());
+        }
+    }
+    place.run(&["put", "db", "key", "value", "--option", "file_mode=0400"], 2).says(&["file_mode"]);
+}

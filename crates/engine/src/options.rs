@@ -75,6 +75,13 @@ pub enum Lifetime {
 /// The default time that a write or a transaction waits for a lock.
 pub const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// Whether these are permissions for files: the owner can read and write them, and nobody can
+/// execute them.
+#[must_use]
+pub fn is_file_mode(mode: u32) -> bool {
+    mode & !0o666 == 0 && mode & 0o600 == 0o600
+}
+
 /// The options of an opening.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
@@ -199,6 +206,7 @@ impl EngineOptions {
     /// # Errors
     /// `InvalidArgument`, naming the option.
     pub fn check(&self) -> Result<()> {
+        check_file_mode(&*self.fs)?;
         if self.memtable_bytes < MEMTABLE_BYTES_MIN {
             return Err(Error::invalid("memtable_bytes is too small")
                 .with_mismatch(format!(">= {MEMTABLE_BYTES_MIN}"), self.memtable_bytes));
@@ -287,6 +295,19 @@ impl EngineOptions {
             None => TableMemory::Within,
         }
     }
+}
+
+/// Checks the permissions of the files that are created.
+///
+/// # Errors
+/// `InvalidArgument`.
+fn check_file_mode(fs: &dyn Fs) -> Result<()> {
+    let mode = fs.file_mode();
+    if is_file_mode(mode) {
+        return Ok(());
+    }
+    Err(Error::invalid("bad permissions of files")
+        .with_mismatch("0600 to 0666, without execution", format_args!("{mode:04o}")))
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use crate::options::{
     PrefixExtractor, ReadIo, RecoveryMode, TableKind,
 };
 use siltdb_base::error::{Error, Result};
-use siltdb_engine::options::Access;
+use siltdb_base::fs::{Fs, os::with_file_mode};
+use siltdb_engine::options::{Access, is_file_mode};
 use siltdb_tree::options::BYTEWISE;
 use std::{path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
@@ -53,6 +54,8 @@ const OPTIONS: &[Named<Options>] = options! {
     "read_only", "true or false", engine.access, word(ACCESSES), word_of(ACCESSES);
     "lock_wait", "a time, as 200ms or 5s", engine.lock_wait, time, time_text;
     "lock_timeout", "a time, as 200ms or 5s", engine.lock_timeout, time, time_text;
+    "file_mode", "permissions in octal digits, 0600 to 0666, as 0600 or 0640",
+        engine.fs, file_mode, file_mode_text;
     "durability", "volatile, buffered, interval:MS or synced",
         engine.durability, durability, durability_text;
     "memory_budget", BYTES, engine.memory_budget, bytes, usize::to_string;
@@ -323,6 +326,15 @@ fn bytes<T: TryFrom<u64>>(text: &str) -> Option<T> {
     let (digits, shift) =
         units.iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, shift)))?;
     T::try_from(digits.trim_end().parse::<u64>().ok()?.checked_mul(1 << shift)?).ok()
+}
+
+fn file_mode(text: &str) -> Option<Arc<dyn Fs>> {
+    let mode = u32::from_str_radix(text, 8).ok()?;
+    is_file_mode(mode).then(|| with_file_mode(mode))
+}
+
+fn file_mode_text(fs: &Arc<dyn Fs>) -> String {
+    format!("{:04o}", fs.file_mode())
 }
 
 fn time(text: &str) -> Option<Duration> {

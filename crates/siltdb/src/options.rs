@@ -4,6 +4,7 @@
 
 mod filters;
 mod levels;
+mod file_mode;
 
 use crate::{key_order::KeyOrder, source::whole_ms};
 use siltdb_base::{clock::Clock, fs::Fs};

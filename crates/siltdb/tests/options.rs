@@ -181,3 +181,59 @@ fn the_sizes_of_parts_come_to_that_of_the_whole() {
     assert_eq!(family.size_of("b".."a").unwrap(), Default::default());
     assert_eq!(family.size_of("x"..).unwrap(), Default::default());
 }
+
+/// The permissions of everything below a directory, by name.
+#[cfg(unix)]
+fn modes(dir: &std::path::Path) -> std::collections::BTreeMap<std::path::PathBuf, u32> {
+    use std::os::unix::fs::PermissionsExt;
+    let mut modes = std::collections::BTreeMap::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let entry = entry.unwrap();
+        let metadata = entry.metadata().unwrap();
+        modes.insert(entry.path(), metadata.permissions().mode() & 0o777);
+        if metadata.is_dir() {
+            modes.extend(self::modes(&entry.path()));
+        }
+    }
+    modes
+}
+
+#[cfg(unix)]
+#[test]
+fn everything_that_is_created_has_the_permissions_of_file_mode() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let options = || Options::new().file_mode(0o600);
+    let family = FamilyOptions::new().value_threshold(100).cold_from_level(0);
+    let cold = path("deep/cold");
+    let db = options().cold_directory(&cold).default_family(family).open(path("a/db")).unwrap();
+    for number in 0..200_u32 {
+        db.put(number.to_le_bytes(), [number as u8; 200]).unwrap();
+    }
+    db.put("inline", "value").unwrap();
+    db.compact().unwrap();
+    db.settle().unwrap();
+    db.put("logged", "value").unwrap();
+    db.checkpoint(path("copies/linked")).unwrap();
+    let copied = siltdb::CheckpointOptions::new().copy(true);
+    let mut go_on = |_| std::ops::ControlFlow::Continue(());
+    db.checkpoint_with(path("copies/copied"), &copied, &mut go_on).unwrap();
+    db.backup(path("b/backups")).unwrap();
+    std::fs::create_dir(path("archives")).unwrap();
+    db.archive(path("archives/all.siltar")).unwrap();
+    let backups = siltdb::backup::Backups::with_options(path("b/backups"), options());
+    backups.restore(None, path("r/restored")).unwrap();
+    options().open_follower(path("a/db")).unwrap().backup(path("b/followed")).unwrap();
+    options().open(path("r/restored")).unwrap().put("more", "value").unwrap();
+    let modes = modes(dir.path());
+    assert!(modes.len() > 30, "{modes:?}");
+    for (path, mode) in modes.iter().filter(|(path, _)| !path.ends_with("archives")) {
+        let expected = if path.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(*mode, expected, "{}: {mode:o}", path.display());
+    }
+    for bad in [0o400, 0o700, 0o1600, 0] {
+        let refused = Options::new().file_mode(bad).open(path("refused")).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{bad:o}");
+    }
+    assert!(!path("refused").exists());
+}

@@ -18,6 +18,9 @@ mod map;
 pub mod os;
 pub mod mem;
 
+/// The permissions of a new file unless others are given: those of the umask.
+pub const FILE_MODE: u32 = 0o666;
+
 /// A file system as the engine needs it, seen from one directory: relative paths start there.
 ///
 /// A database opens its directory once, by [`Fs::open_dir`], and from then on names its files by
@@ -93,6 +96,12 @@ pub trait Fs: Send + Sync + fmt::Debug {
     /// # Errors
     /// As [`Fs::hard_link`]; the system's, where the two directories cannot share a file.
     fn hard_link_into(&self, from: &Path, into: &dyn Fs, to: &Path) -> Result<()>;
+
+    /// The permissions with which files are created, before the process takes those of its umask
+    /// away. Directories can be searched by those that may read them.
+    fn file_mode(&self) -> u32 {
+        FILE_MODE
+    }
 
     /// The descriptor of the opened directory, if there is one.
     fn descriptor(&self) -> Option<Arc<std::fs::File>> {

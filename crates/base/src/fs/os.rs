@@ -24,6 +24,13 @@ use std::{
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OsFs;
 
+/// The file system of the operating system, in which files are created with these permissions, less
+/// those of the umask. Directories can be searched by those that may read them.
+#[must_use]
+pub fn with_file_mode(mode: u32) -> Arc<dyn Fs> {
+    Arc::new(OsDirectory::with_file_mode(mode))
+}
+
 /// The working directory, whichever it is at each call.
 fn working() -> OsDirectory {
     OsDirectory::default()

@@ -77,7 +77,7 @@ fn every_value_that_differs_from_the_default_is_read_back() {
     ];
     let mut options = Options::new();
     let defaults = options.entries();
-    for (name, value) in changes {
+    for (name, value) in changes.into_iter().chain([("file_mode", "0600")]) {
         options.set(name, value).unwrap();
         assert_eq!(options.get(name).unwrap(), value, "{name}");
     }
@@ -176,5 +176,16 @@ fn compressions_and_lists_by_level_are_read_and_refused_by_name() {
     for (name, value) in refused {
         let error = options.set(name, value).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{name} {value}");
+    }
+}
+
+#[test]
+fn the_permissions_of_files_are_set_and_read_back_in_octal_digits() {
+    let mut options = Options::new();
+    assert_eq!(options.get("file_mode").unwrap(), "0666");
+    options.set("file_mode", "0640").unwrap();
+    assert_eq!(options.get("file_mode").unwrap(), "0640");
+    for bad in ["", "0400", "0700", "999", "01666"] {
+        assert!(options.set("file_mode", bad).is_err(), "{bad}");
     }
 }

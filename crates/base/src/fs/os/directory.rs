@@ -43,6 +43,11 @@ fn or_none<T>(result: io::Result<T>) -> io::Result<Option<T>> {
 }
 
 impl OsDirectory {
+    /// The working directory; files are created with these permissions.
+    pub(super) fn with_file_mode(mode: u32) -> Self {
+        Self { place: OsPlace::with_file_mode(mode) }
+    }
+
     fn failed(&self, action: &'static str, path: &Path, error: io::Error) -> Error {
         Error::io(action, &self.place.full_path(path), error)
     }
@@ -90,6 +95,10 @@ impl Fs for OsDirectory {
 
     fn full_path(&self, path: &Path) -> PathBuf {
         self.place.full_path(path)
+    }
+
+    fn file_mode(&self) -> u32 {
+        self.place.file_mode()
     }
 
     fn create_dir_all(&self, dir: &Path) -> Result<()> {

@@ -4,6 +4,7 @@
 //! takes its name, and when the working directory changes.
 
 use super::platform::{OPEN_FLAGS, check_plain};
+use crate::fs::FILE_MODE;
 use rustix::{
     fs::{self as sys, AtFlags, CWD, FileType, Mode, OFlags, Stat},
     io::retry_on_intr,
@@ -16,9 +17,17 @@ use std::{
 };
 
 /// Where relative paths start.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct OsPlace {
     held: Option<Held>,
+    /// The permissions of new files, before those of the umask are taken away.
+    file_mode: u32,
+}
+
+impl Default for OsPlace {
+    fn default() -> Self {
+        Self::with_file_mode(FILE_MODE)
+    }
 }
 
 /// A directory that is held open.
@@ -34,7 +43,22 @@ fn or_current(path: &Path) -> &Path {
     if path.as_os_str().is_empty() { Path::new(".") } else { path }
 }
 
+/// The permissions of new directories: those that may read one may search it.
+fn directory_mode(file_mode: u32) -> Mode {
+    Mode::from_raw_mode(file_mode | (file_mode & 0o444) >> 2)
+}
+
 impl OsPlace {
+    /// The working directory; files are created with these permissions.
+    pub(super) fn with_file_mode(file_mode: u32) -> Self {
+        Self { held: None, file_mode }
+    }
+
+    /// The permissions of new files.
+    pub(super) fn file_mode(&self) -> u32 {
+        self.file_mode
+    }
+
     fn dir(&self) -> BorrowedFd<'_> {
         self.held.as_ref().map_or(CWD, |held| held.dir.as_fd())
     }
@@ -42,7 +66,8 @@ impl OsPlace {
     /// Opens a directory and holds it.
     pub(super) fn hold(&self, dir: &Path) -> io::Result<Self> {
         let opened = self.open_dir(dir)?;
-        Ok(Self { held: Some(Held { dir: Arc::new(opened), path: self.full_path(dir) }) })
+        let held = Held { dir: Arc::new(opened), path: self.full_path(dir) };
+        Ok(Self { held: Some(held), file_mode: self.file_mode })
     }
 
     /// What messages call a path.
@@ -64,7 +89,7 @@ impl OsPlace {
     /// Opens a file.
     pub(super) fn open(&self, path: &Path, flags: OFlags) -> io::Result<fs::File> {
         let flags = flags | OFlags::CLOEXEC;
-        let mode = Mode::from_raw_mode(0o666);
+        let mode = Mode::from_raw_mode(self.file_mode);
         let opened = retry_on_intr(|| sys::openat(self.dir(), path, flags, mode))?;
         Ok(fs::File::from(opened))
     }
@@ -95,7 +120,7 @@ impl OsPlace {
 
     /// Creates a directory and its parents.
     pub(super) fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        let create = || sys::mkdirat(self.dir(), dir, Mode::from_raw_mode(0o777));
+        let create = || sys::mkdirat(self.dir(), dir, directory_mode(self.file_mode));
         let created = match create().map_err(io::Error::from) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => match dir.parent() {
                 Some(parent) if !parent.as_os_str().is_empty() => {
