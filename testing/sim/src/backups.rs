@@ -5,7 +5,7 @@
 
 use crate::{
     checkpoints::COPY,
-    database::Database,
+    database::{Database, strays},
     run::{Excuse, Outcome, Run},
     settings::Weather,
     violation::{Checked, Violation, must},
@@ -16,6 +16,7 @@ use siltdb::{
     backup::{Backup, BackupInfo, Backups},
 };
 use siltdb_base::fs::mem::{CallKind, Crash, MemFs};
+use std::path::PathBuf;
 
 /// Where backups are made.
 pub(crate) const BACKUPS: &str = "/data/backups";
@@ -201,7 +202,16 @@ impl Run {
 
     /// The backups that lie in `fs`.
     fn list(&mut self, fs: &MemFs) -> Checked<Vec<BackupInfo>> {
-        match self.backups_in(fs).list() {
+        let before = strays(fs);
+        let listed = self.backups_in(fs).list();
+        // It takes no lock: lists do not change.
+        let is_list = |path: &PathBuf| path.extension().is_some_and(|name| name == "backup");
+        let after = strays(fs);
+        if !before.is_empty() || !after.iter().all(is_list) {
+            return Err(Violation::new(format!("{before:?} and {after:?} were touched")));
+        }
+        fs.forget_strays();
+        match listed {
             Ok(listing) if listing.errors.is_empty() => Ok(listing.backups),
             Ok(listing) => Err(Violation::new(format!("a damaged list: {:?}", listing.errors))),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),

@@ -51,6 +51,9 @@ impl Run {
         let stats = self.database.db.stats();
         let is_held =
             !self.snapshots.is_empty() || !self.walks.is_empty() || !self.transactions.is_empty();
+        if self.draw.chance(1, 4) {
+            self.leave_part();
+        }
         let is_resumed = must(self.database.fs.metadata(Path::new(PARTIAL)), "looking")?.is_some();
         let path = self.draw.pick(&[COPY, COPY_FROM_WORKING]);
         self.note(format!("checkpoint in {path}"));
@@ -93,6 +96,17 @@ impl Run {
             }
         }
         self.compare_everything()
+    }
+
+    /// Leaves what a killed checkpoint does: its mark, and a part of a table. A disk that is full
+    /// has less of it.
+    fn leave_part(&mut self) {
+        let fs = &self.database.fs;
+        let write = |name: &str| fs.write_all(&Path::new(PARTIAL).join(name), b"part");
+        let left = fs.create_dir_all(Path::new(PARTIAL)).and_then(|()| write("000000.tmp"));
+        let left = left.and_then(|()| write("000077.table"));
+        let is_whole = left.is_ok();
+        self.note(format!("a part of a checkpoint lies there, all of it: {is_whole}"));
     }
 
     /// Makes one of the calls of a checkpoint fail.
