@@ -5,7 +5,7 @@
 use siltdb_base::{
     clock::{Clock, SystemClock},
     error::{Error, Result},
-    fs::{Fs, LogIo, ReadIo, os::OsFs},
+    fs::{Fs, LogIo, ReadIo, memory_limit::memory_limit_bytes, os::OsFs},
 };
 use siltdb_disk::{cache::TableMemory, log::recover::RecoveryMode};
 use siltdb_tree::{
@@ -146,8 +146,25 @@ pub struct EngineOptions {
     pub seed: Option<u64>,
 }
 
+/// The default of [`EngineOptions::memory_budget`] where no smaller limit binds, in bytes.
+const MEMORY_BUDGET: u64 = 512 << 20;
+
+/// The smallest default budget, in bytes, however little the control group may use.
+const MEMORY_BUDGET_MIN: u64 = 8 << 20;
+
+/// The part of the limit of its control group that a database takes by default: the program and the
+/// page cache need the rest.
+const LIMIT_PART: u64 = 4;
+
+/// The default budget in a control group with this limit, in bytes.
+fn default_budget(limit_bytes: Option<u64>) -> usize {
+    let part = limit_bytes.map_or(u64::MAX, |limit| limit / LIMIT_PART);
+    part.clamp(MEMORY_BUDGET_MIN, MEMORY_BUDGET) as usize
+}
+
 impl Default for EngineOptions {
     fn default() -> Self {
+        let memory_budget = default_budget(memory_limit_bytes());
         Self {
             create: Create::default(),
             access: Access::default(),
@@ -155,9 +172,9 @@ impl Default for EngineOptions {
             lock_wait: Duration::ZERO,
             lock_timeout: LOCK_TIMEOUT,
             durability: Durability::default(),
-            memory_budget: 512 << 20,
+            memory_budget,
             cache_bytes: None,
-            memtable_bytes: 32 << 20,
+            memtable_bytes: (32 << 20).min(memory_budget / 2),
             log_io: LogIo::default(),
             retain_log_bytes: 0,
             retain_log_for: Duration::ZERO,
@@ -216,7 +233,9 @@ impl EngineOptions {
                 .with_mismatch(format!("<= {MEMTABLE_BYTES_MAX}"), self.memtable_bytes));
         }
         let memtables = self.memtable_bytes.saturating_mul(2);
-        if self.memory_budget < memtables {
+        // A default that follows from the control group makes memtables smaller, and no error.
+        let is_chosen = self.memory_budget != default_budget(memory_limit_bytes());
+        if is_chosen && self.memory_budget < memtables {
             return Err(Error::invalid("memory_budget is less than two memtables")
                 .with_mismatch(format!(">= {memtables}"), self.memory_budget));
         }

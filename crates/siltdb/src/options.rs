@@ -63,7 +63,8 @@ impl Options {
 
     /// Memory of the database, in bytes: memtables, block cache, indexes and filters of open
     /// tables, buffers of jobs and iterators, and transactions. At least twice
-    /// [`Options::memtable_bytes`]. Default: 512 MiB.
+    /// [`Options::memtable_bytes`]. Default: 512 MiB, but at most a quarter of what the control
+    /// group of the process may use (cgroup version 1 or 2), and at least 8 MiB.
     ///
     /// The budget reserves four memtables, since writers may be ahead of flushes, but at most three
     /// quarters of itself. The cache has the rest, and gives way when another part grows. Indexes

@@ -17,6 +17,7 @@ use std::{
 mod map;
 pub mod os;
 pub mod mem;
+pub mod memory_limit;
 
 /// The permissions of a new file unless others are given: those of the umask.
 pub const FILE_MODE: u32 = 0o666;

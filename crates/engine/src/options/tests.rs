@@ -98,3 +98,20 @@ fn a_background_rate_is_none_or_at_least_the_lowest() {
         assert!(error.to_string().contains("background_rate is too small"), "{error}");
     }
 }
+
+#[test]
+fn the_default_budget_is_at_most_a_quarter_of_the_control_group() {
+    assert_eq!(default_budget(None), 512 * MIB);
+    assert_eq!(default_budget(Some(u64::MAX)), 512 * MIB);
+    assert_eq!(default_budget(Some(2048 << 20)), 512 * MIB);
+    assert_eq!(default_budget(Some(300 << 20)), 75 * MIB);
+    assert_eq!(default_budget(Some(1 << 20)), 8 * MIB);
+    EngineOptions::default().check().unwrap();
+    let all = [None, Some(300 << 20), Some(1)];
+    for memory_budget in all.map(default_budget) {
+        let memtable_bytes = (32 * MIB).min(memory_budget / 2);
+        EngineOptions { memory_budget, memtable_bytes, ..EngineOptions::default() }
+            .check()
+            .unwrap();
+    }
+}
