@@ -81,6 +81,21 @@ impl KeySketch {
         self.hashes.len()
     }
 
+    /// The hashes of its keys, ascending.
+    #[must_use]
+    pub fn hashes(&self) -> &[u64] {
+        &self.hashes
+    }
+
+    /// The sample has every key of its set whose hash is not above this.
+    #[must_use]
+    pub fn border(&self) -> u64 {
+        match self.hashes.last() {
+            Some(&last) if self.hashes.len() == HASHES_MAX => last,
+            _ => u64::MAX,
+        }
+    }
+
     /// How often keys of these sets occur in several of them.
     ///
     /// A hash counts where every sample would have it if its set did. That is up to the smallest of
@@ -92,9 +107,7 @@ impl KeySketch {
         let (mut hashes, mut border) = (Vec::new(), u64::MAX);
         for sample in samples {
             hashes.extend_from_slice(&sample.hashes);
-            if sample.hashes.len() == HASHES_MAX {
-                border = border.min(sample.hashes[HASHES_MAX - 1]);
-            }
+            border = border.min(sample.border());
         }
         hashes.retain(|&hash| hash <= border);
         hashes.sort_unstable();

@@ -356,6 +356,16 @@ impl Blobs {
         }
     }
 
+    /// Appends to `file` no longer, if it does.
+    pub fn seal(&self, file: &BlobFile) {
+        let mut current = lock(&self.current);
+        if current.as_ref().is_some_and(|current| current.file.number() == file.number()) {
+            let before = current.take();
+            drop(current);
+            before.inspect(|before| before.file.seal());
+        }
+    }
+
     /// Makes durable what was written before this call.
     ///
     /// # Errors

@@ -5,8 +5,9 @@
 
 pub mod context;
 pub mod shared;
-pub mod space;
 pub mod blobs;
+pub mod space;
+pub mod dead_parts;
 pub mod flush;
 pub mod compact;
 pub mod tiers;

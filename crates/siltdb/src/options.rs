@@ -492,7 +492,9 @@ impl FamilyOptions {
     /// another file: 1 to 101. Default: 50; 101: never.
     ///
     /// Garbage is what no table and no memtable points to. A lower number means less space and more
-    /// writing. The tables that point to the file are rewritten in the background.
+    /// writing. The tables that point to the file are rewritten in the background. While there are
+    /// no writes, a tenth suffices, unless this is 101. The file that values are appended to counts
+    /// as well once its values are flushed.
     #[must_use]
     pub fn blob_garbage_percent(mut self, percent: u32) -> Self {
         self.tree.blob_garbage_percent_trigger = percent;

@@ -5,6 +5,7 @@ pub mod pick_small;
 pub mod pick_leveled;
 pub mod pick_tiered;
 pub mod pick_garbage;
+pub mod pick_superseded;
 pub mod pick_fifo;
 pub mod strategy;
 pub mod garbage_watch;

@@ -3,6 +3,9 @@
 //! A value leaves its file only with the tables that point to it: a flush or compaction that drops
 //! its key or its version. What is left of a file that is mostly garbage is moved by rewriting the
 //! tables that refer to it, one at a time. The file goes when nothing refers to it any more.
+//!
+//! While there are no writes, less garbage suffices, and the file that values are appended to is
+//! sealed for it: else its garbage would stay as long as no more is written.
 
 use crate::{
     blobs::{BlobSet, blob_file::BlobFile},
@@ -19,7 +22,12 @@ use siltdb_base::{
     sync::lock,
 };
 use siltdb_disk::{blob::BLOB_FILE_HEADER_BYTES, edit::Change};
-use siltdb_tree::planning::plan::Plan;
+use siltdb_tree::{
+    options::TreeOptions,
+    planning::pick_leveled::{WriteLoad, is_worth_syncs},
+    planning::plan::Plan,
+    strategy::CompactionStrategy,
+};
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,
@@ -33,6 +41,14 @@ const SMALL_PART: u64 = 8;
 /// So many small blob files are left alone. Each opening that separates a value begins a file, so
 /// that there would be one for each.
 const SMALL_FILES_MAX: usize = 8;
+
+/// While there are no writes, values are moved if this part of all blob files is garbage, in
+/// percent, and only from files that are. A byte that is freed then costs at most nine that are
+/// written. With as much garbage in tables, files take less than 1.3 times what is alive.
+const RESTING_PERCENT: u32 = 10;
+
+/// From this part on a full compaction seals the file in use, in percent.
+const COMPACTED_PERCENT: u64 = 1;
 
 /// What the tables refer to in each blob file, in bytes. A table that several families share counts
 /// once.
@@ -94,27 +110,141 @@ pub fn remove_unreferenced(database: &Database) -> Result<bool> {
 /// Whether no value gets a place in the file any more, and no record of the log segments from
 /// `first` on refers to it.
 fn is_settled(file: &BlobFile, first: Option<SegmentId>) -> bool {
-    file.is_sealed() && !file.is_written() && first.is_none_or(|first| file.last_segment() < first)
+    file.is_sealed() && is_before(file, first)
+}
+
+/// Whether no record of the log segments from `first` on refers to the file yet.
+fn is_before(file: &BlobFile, first: Option<SegmentId>) -> bool {
+    !file.is_written() && first.is_none_or(|first| file.last_segment() < first)
 }
 
 /// The part of a file that is garbage, in percent.
 fn garbage_percent(file: &BlobFile, referenced_bytes: u64) -> u64 {
-    let bytes = file.bytes().saturating_sub(BLOB_FILE_HEADER_BYTES).max(1);
+    let bytes = value_bytes(file).max(1);
     bytes.saturating_sub(referenced_bytes) * 100 / bytes
+}
+
+/// What the places in a file take that were given, in bytes.
+fn value_bytes(file: &BlobFile) -> u64 {
+    file.bytes().saturating_sub(BLOB_FILE_HEADER_BYTES)
+}
+
+/// The blob files, and what is known of them at one moment.
+struct Known {
+    set: Arc<BlobSet>,
+    referenced: BTreeMap<FileNumber, u64>,
+    /// The first log segment of what is in memory, which may refer to values that tables do not.
+    unflushed: Option<SegmentId>,
+}
+
+impl Known {
+    /// Cost: a look at each table; no IO.
+    fn new(database: &Database, families: &FamilyMap) -> Self {
+        let set = database.blobs.set();
+        let unflushed = {
+            let sequencer = lock(&database.log.sequencer);
+            let frozen = lock(&database.log.frozen);
+            let frozen = frozen.front().and_then(|frozen| frozen.segments.first());
+            frozen.map(|segment| segment.id).or_else(|| sequencer.active_segment())
+        };
+        // After the segment was looked at: what was flushed meanwhile is among the references.
+        Self { set, referenced: referenced_bytes(families), unflushed }
+    }
+
+    fn unreferenced_bytes(&self, file: &BlobFile) -> u64 {
+        let referenced = self.referenced.get(&file.number()).copied().unwrap_or(0);
+        value_bytes(file).saturating_sub(referenced)
+    }
+
+    /// Whether what nothing refers to in those of the files that `counts` names is much of all.
+    fn is_much(&self, counts: impl Fn(&BlobFile) -> bool, options: &TreeOptions) -> bool {
+        let all: u64 = self.set.iter().map(|file| value_bytes(file)).sum();
+        let counted = self.set.iter().filter(|file| counts(file));
+        let bytes: u64 = counted.map(|file| self.unreferenced_bytes(file)).sum();
+        bytes.saturating_mul(100) >= all.saturating_mul(RESTING_PERCENT.into())
+            && is_worth_syncs(bytes, options)
+    }
+
+    /// The most that any family leaves in a file, in percent, while writers are as `load` says.
+    fn percent_max(&self, load: WriteLoad, options: &TreeOptions) -> u32 {
+        let counts = |file: &BlobFile| !file.is_missing() && is_before(file, self.unflushed);
+        let is_resting = load == WriteLoad::Idle && self.is_much(counts, options);
+        if is_resting { RESTING_PERCENT } else { u32::MAX }
+    }
+
+    /// Seals the file in use if its garbage, in bytes and in percent, `is_due`. Returns whether it
+    /// did. A value that gets a place in it meanwhile is one that is alive.
+    fn seal(&self, database: &Database, is_due: impl Fn(u64, u64) -> bool) -> bool {
+        let is_open = |file: &&Arc<BlobFile>| !file.is_sealed() && is_before(file, self.unflushed);
+        let Some(file) = self.set.iter().find(is_open) else { return false };
+        let bytes = self.unreferenced_bytes(file);
+        let is_sealed = is_due(bytes, bytes * 100 / value_bytes(file).max(1))
+            && !cfg!(seeded_fault = "open_blob_file_never_sealed");
+        if is_sealed {
+            database.blobs.seal(file);
+        }
+        is_sealed
+    }
+}
+
+/// The part of a file from which on a family moves its values, in percent. A table of a FIFO family
+/// is not written again for less than its options say, and one above 100 is never.
+fn percent(options: &TreeOptions, percent_max: u32) -> u32 {
+    let own = options.blob_garbage_percent_trigger;
+    let is_fifo = matches!(options.compaction, CompactionStrategy::Fifo { .. });
+    if is_fifo || own > 100 { own } else { own.min(percent_max) }
+}
+
+/// The options of the family whose tables are smallest: what is worth the syncs of new files there
+/// is worth it among the blob files that all families share. `None` without families.
+fn finest_options(families: &FamilyMap) -> Option<Arc<TreeOptions>> {
+    families.iter().map(|family| family.tree.options()).min_by_key(|it| it.base_level_bytes)
+}
+
+/// Whether what is in memory should be flushed while there are no writes, because it alone may
+/// refer to much of the blob files. Until then nothing tells which of these values are garbage.
+///
+/// Cost: a look at each table; no IO.
+#[must_use]
+pub fn is_worth_flush(database: &Database) -> bool {
+    if !database.blobs.is_used() {
+        return false;
+    }
+    let families = database.catalog.families.load();
+    let Some(options) = finest_options(&families) else { return false };
+    let known = Known::new(database, &families);
+    known.is_much(|file| !is_before(file, known.unflushed), &options)
+}
+
+/// Seals the blob file in use if it is garbage for a part at which a family moves values, while
+/// writers are as `load` says. Returns whether it did.
+pub fn seal_wasteful(database: &Database, load: WriteLoad) -> bool {
+    let families = database.catalog.families.load();
+    let Some(finest) = finest_options(&families) else { return false };
+    let known = Known::new(database, &families);
+    let most = known.percent_max(load, &finest);
+    let percents = families.iter().map(|family| percent(&family.tree.options(), most));
+    let lowest = percents.min().unwrap_or(u32::MAX);
+    known.seal(database, |bytes, part| part >= u64::from(lowest) && is_worth_syncs(bytes, &finest))
+}
+
+/// Seals the blob file in use after a full compaction, if there is garbage in it.
+pub fn seal_compacted(database: &Database) {
+    if database.blobs.is_used() {
+        let families = database.catalog.families.load();
+        let known = Known::new(database, &families);
+        known.seal(database, |_, part| part >= COMPACTED_PERCENT);
+    }
 }
 
 /// The files whose values a family moves: those that are garbage for the part at which it does, and
 /// small ones if they are many.
-fn moved_files(
-    set: &BlobSet,
-    referenced: &BTreeMap<FileNumber, u64>,
-    first: Option<SegmentId>,
-    (file_bytes, percent): (u64, u32),
-) -> BTreeSet<FileNumber> {
+fn moved_files(known: &Known, (file_bytes, percent): (u64, u32)) -> BTreeSet<FileNumber> {
     // The values of a missing file cannot be moved.
-    let settled = set.iter().filter(|file| is_settled(file, first) && !file.is_missing());
+    let settled = known.set.iter();
+    let settled = settled.filter(|file| is_settled(file, known.unflushed) && !file.is_missing());
     let settled: Vec<_> =
-        settled.filter_map(|file| Some((file, *referenced.get(&file.number())?))).collect();
+        settled.filter_map(|file| Some((file, *known.referenced.get(&file.number())?))).collect();
     let is_small = |file: &BlobFile| file.bytes() < file_bytes / SMALL_PART;
     let small = settled.iter().filter(|(file, _)| is_small(file)).count();
     let is_moved = |(file, bytes): &&(&Arc<BlobFile>, u64)| {
@@ -124,28 +254,22 @@ fn moved_files(
     settled.iter().filter(is_moved).map(|(file, _)| file.number()).collect()
 }
 
-/// The rewrite of one table that moves values, noted as running. `None` if none is due.
+/// The rewrite of one table that moves values, noted as running. `None` if none is due while
+/// writers are as `load` says.
 ///
 /// Cost: a look at each table; no IO.
 #[must_use]
-pub fn begin_moving(database: &Database) -> Option<(Arc<FamilyData>, Plan)> {
-    let set = database.blobs.set();
-    if set.is_empty() {
+pub fn begin_moving(database: &Database, load: WriteLoad) -> Option<(Arc<FamilyData>, Plan)> {
+    if database.blobs.set().is_empty() {
         return None;
     }
-    // What is in memory may refer to values that the tables do not.
-    let unflushed = {
-        let sequencer = lock(&database.log.sequencer);
-        let frozen = lock(&database.log.frozen);
-        let frozen = frozen.front().and_then(|frozen| frozen.segments.first());
-        frozen.map(|segment| segment.id).or_else(|| sequencer.active_segment())
-    };
     let families = database.catalog.families.load();
-    let referenced = referenced_bytes(&families);
+    let known = Known::new(database, &families);
+    let most = known.percent_max(load, &*finest_options(&families)?);
     let smallest = families.iter().map(|family| family.tree.options().blob_file_bytes).min()?;
     families.iter().filter(|family| family.role != FamilyRole::Base).find_map(|family| {
-        let limits = (smallest, family.tree.options().blob_garbage_percent_trigger);
-        let files = moved_files(&set, &referenced, unflushed, limits);
+        let limits = (smallest, percent(&family.tree.options(), most));
+        let files = moved_files(&known, limits);
         if files.is_empty() || limits.1 > 100 {
             return None;
         }

@@ -10,8 +10,9 @@ use crate::{
     database::Database,
     install::install,
     jobs::{
-        blobs::{begin_moving, remove_unreferenced},
+        blobs::{begin_moving, remove_unreferenced, seal_wasteful},
         context::{discard_output, ended, install_output, purge, with_context},
+        dead_parts::begin_leaving,
         flush::has_flush_due,
         shared::run_shared,
         space::{freeze_what_covers, moment, stripes},
@@ -77,7 +78,7 @@ pub fn compact_next(database: &Database) -> Result<bool> {
     };
     let rewrites = |family: &FamilyData| match writers {
         WriteLoad::Throttled => None,
-        _ => family.tree.begin_rewrite(&moment),
+        _ => family.tree.begin_rewrite(&moment, writers),
     };
     let due: Vec<_> = due.into_iter().filter_map(|id| families.get(id)).collect();
     let mut failure = None;
@@ -100,7 +101,11 @@ pub fn compact_next(database: &Database) -> Result<bool> {
     if failure.is_none() && (is_scanned || is_frozen) {
         return Ok(true);
     }
-    if failure.is_none() && writers != WriteLoad::Throttled && collect_blobs(database)? {
+    let is_resting = writers == WriteLoad::Idle && !due.is_empty();
+    if failure.is_none() && is_resting && leave_dead_parts(database)? {
+        return Ok(true);
+    }
+    if failure.is_none() && writers != WriteLoad::Throttled && collect_blobs(database, writers)? {
         return Ok(true);
     }
     due.iter().for_each(|family| pass_quiet(database, family));
@@ -109,18 +114,25 @@ pub fn compact_next(database: &Database) -> Result<bool> {
     failure.map_or(Ok(false), Err)
 }
 
+/// Rewrites a table whose file is dead for a fair part. Returns whether it did.
+fn leave_dead_parts(database: &Database) -> Result<bool> {
+    let Some((family, plan)) = begin_leaving(database) else { return Ok(false) };
+    run_plan(database, &family, plan)?;
+    Ok(true)
+}
+
 /// Removes blob files without references, or moves the values of one table that lie in blob files
 /// that are mostly garbage. Returns whether it did.
-fn collect_blobs(database: &Database) -> Result<bool> {
+fn collect_blobs(database: &Database, writers: WriteLoad) -> Result<bool> {
     if !database.blobs.is_used() {
         return Ok(false);
     }
-    if remove_unreferenced(database)? {
+    if seal_wasteful(database, writers) || remove_unreferenced(database)? {
         return Ok(true);
     }
     // No file that it writes to is removed before its edit refers to it.
     let _moving = database.blobs.begin_moving();
-    let Some((family, plan)) = begin_moving(database) else { return Ok(false) };
+    let Some((family, plan)) = begin_moving(database, writers) else { return Ok(false) };
     run_plan(database, &family, plan)?;
     Ok(true)
 }

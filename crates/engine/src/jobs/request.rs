@@ -6,6 +6,7 @@ use crate::{
     catalog::family::{FamilyData, FamilyMap},
     database::Database,
     install::install,
+    jobs::blobs::seal_compacted,
     jobs::compact::{note_all_due, run_plan},
     jobs::flush::{PATIENCE, has_flush_due},
     jobs::next::run_one,
@@ -107,7 +108,8 @@ pub fn move_all(database: &Database, families: &FamilyMap) -> Result<()> {
 }
 
 /// Merges all present tables of a family into one level, rewritten by what is visible now. Tables
-/// that would be written again unchanged stay. `pause` is that of the family, and ends once the
+/// that would be written again unchanged stay. The blob file in use is sealed if there is garbage
+/// in it. `pause` is that of the family, and ends once the
 /// first step has begun.
 ///
 /// # Errors
@@ -118,7 +120,9 @@ pub fn compact_family(
     pause: Pause<'_>,
     control: &mut CompactControl<'_>,
 ) -> Result<()> {
-    carry_out(database, family, (None, Some(pause)), control)
+    carry_out(database, family, (None, Some(pause)), control)?;
+    seal_compacted(database);
+    Ok(())
 }
 
 /// Merges the present tables of a family within `bounds` into one level, as [`compact_family`] does

@@ -1,9 +1,11 @@
-//! What the engine adds to the search for garbage: the stripes and the time, and the deletions that
-//! are worth a flush.
+//! What the engine adds to the search for garbage: the stripes and the time, and what is worth a
+//! flush because of what it hides.
 //!
 //! This module runs no job.
 
-use crate::{database::Database, log::generation::Frozen, snapshots::Retained};
+use crate::{
+    database::Database, jobs::blobs::is_worth_flush, log::generation::Frozen, snapshots::Retained,
+};
 use siltdb_base::sync::lock;
 use siltdb_tree::{planning::pick_garbage::Moment, retain::stripes::Stripes};
 
@@ -28,19 +30,21 @@ pub fn moment(database: &Database) -> Moment {
     }
 }
 
-/// If deletions in memory are worth a flush for what goes then, freezes the active generation.
-/// In this case it also makes the flush of a generation due that was left to the log.
+/// If what memory deletes or replaces is worth a flush, freezes the active generation. In this case
+/// it also makes the flush of a generation due that was left to the log.
 ///
-/// Returns whether there was one of these. Otherwise what they delete would stay until a memtable
-/// is full, perhaps for ever.
+/// Returns whether there was one of these. Otherwise what they hide would stay until a memtable is
+/// full, perhaps for ever.
 ///
 /// To be called when writers are idle. Cost: for each family in memory, a look at each of its
 /// tables and at some entries of its memtables.
 pub fn freeze_what_covers(database: &Database, moment: &Moment) -> bool {
     let families = database.catalog.families.load();
     let holders = database.catalog.families.holders().all();
+    let are_empty = holders.is_empty();
     let mut holders = holders.iter().filter_map(|id| families.get(*id));
-    if !holders.any(|family| family.tree.is_worth_flush(moment)) {
+    let is_worth = holders.any(|family| family.tree.is_worth_flush(moment));
+    if !is_worth && (are_empty || !is_worth_flush(database)) {
         return false;
     }
     let mut sequencer = lock(&database.log.sequencer);

@@ -86,6 +86,9 @@ impl FamilyOptions {
     /// A lower value frees space sooner and writes more: a byte that is freed costs up to
     /// 100 / `percent` bytes that are written. Tables that nothing sees any more are removed
     /// without a rewrite in any case.
+    ///
+    /// While there are no writes, what newer tables replace of older ones counts as well, from five
+    /// sixths of this part of the family on. 101 turns this off, too.
     #[must_use]
     pub fn garbage_percent(mut self, percent: u32) -> Self {
         self.tree.garbage_percent_trigger = percent;

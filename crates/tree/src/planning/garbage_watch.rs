@@ -9,6 +9,8 @@ use crate::{
     options::TreeOptions,
     planning::pick_fifo::pick_leaving,
     planning::pick_garbage::{Moment, next_expiry_ms, pick_drop, pick_rewrite},
+    planning::pick_leveled::WriteLoad,
+    planning::pick_superseded::pick_superseded,
     planning::plan::{Busy, Plan},
     strategy::CompactionStrategy,
 };
@@ -42,6 +44,22 @@ struct Quiet {
     floor: Option<SequenceNumber>,
     rules: Rules,
     until_ms: u64,
+    looked_at: LookedAt,
+}
+
+/// How much was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum LookedAt {
+    /// What each table tells of itself.
+    EachTable,
+    /// Also what tables supersede of each other, as is done while there are no writes.
+    All,
+}
+
+impl LookedAt {
+    fn during(load: WriteLoad) -> Self {
+        if load == WriteLoad::Idle { Self::All } else { Self::EachTable }
+    }
 }
 
 /// The options that decide what is rewritten.
@@ -80,24 +98,32 @@ impl GarbageWatch {
                 return Some(plan);
             }
         }
-        self.begin(version, busy, (moment, options), |version, known, busy| {
+        let look = (moment, options, LookedAt::EachTable);
+        self.begin(version, busy, look, |version, known, busy| {
             pick_drop(version, &known.covered, busy, moment)
         })
     }
 
     /// As [`GarbageWatch::begin_drop`], or else the rewrite of tables that are garbage for a fair
-    /// part.
+    /// part. While writers of `load` are idle, also the compaction of tables that supersede a fair
+    /// part of others.
     pub fn begin_rewrite(
         &self,
         version: impl Fn() -> Arc<Version>,
         busy: &Mutex<Busy>,
-        moment: &Moment,
+        (moment, load): (&Moment, WriteLoad),
         options: &TreeOptions,
     ) -> Option<Plan> {
-        self.begin(version, busy, (moment, options), |version, known, busy| {
-            // Both pickers see one version, so that "nothing found" holds for that version.
-            let plan = pick_drop(version, &known.covered, busy, moment)
-                .or_else(|| pick_rewrite(version, &known.covered, options, busy, moment));
+        let looked_at = LookedAt::during(load);
+        self.begin(version, busy, (moment, options, looked_at), |version, known, busy| {
+            // All pickers see one version, so that "nothing found" holds for that version.
+            let covered = &known.covered;
+            let plan = pick_drop(version, covered, busy, moment)
+                .or_else(|| pick_rewrite(version, covered, options, busy, moment))
+                .or_else(|| match looked_at {
+                    LookedAt::EachTable => None,
+                    LookedAt::All => pick_superseded(version, covered, options, busy, moment),
+                });
             // What a running plan takes, or an index not read yet tells, is looked at again.
             if plan.is_none() && busy.is_empty() && !known.covered.has_unread() {
                 known.quiet = Some(Quiet {
@@ -106,6 +132,7 @@ impl GarbageWatch {
                     floor: moment.stripes.floor(),
                     rules: rules(options),
                     until_ms: next_expiry_ms(version, options, moment.now_ms).unwrap_or(u64::MAX),
+                    looked_at,
                 });
             }
             plan
@@ -116,7 +143,7 @@ impl GarbageWatch {
         &self,
         version: impl Fn() -> Arc<Version>,
         busy: &Mutex<Busy>,
-        (moment, options): (&Moment, &TreeOptions),
+        (moment, options, looked_at): (&Moment, &TreeOptions, LookedAt),
         pick: impl FnOnce(&Arc<Version>, &mut Known, &Busy) -> Option<Plan>,
     ) -> Option<Plan> {
         let mut known = lock(&self.known_io);
@@ -126,6 +153,7 @@ impl GarbageWatch {
                 && quiet.snapshots == moment.stripes.snapshots()
                 && quiet.floor == moment.stripes.floor()
                 && moment.now_ms < quiet.until_ms
+                && looked_at <= quiet.looked_at
         });
         if is_quiet {
             return None;
@@ -154,11 +182,12 @@ impl GarbageWatch {
     }
 
     /// Until when nothing of `version` becomes garbage by time alone, in ms since 1970, if it was
-    /// found to have none. A snapshot that goes may make some.
+    /// found to have none while there were no writes. A snapshot that goes may make some.
     #[must_use]
     pub fn quiet_until_ms(&self, version: &Arc<Version>, options: &TreeOptions) -> Option<u64> {
         let known = lock(&self.known_io);
         let quiet = known.quiet.as_ref().filter(|quiet| quiet.is_of(version, options));
+        let quiet = quiet.filter(|quiet| quiet.looked_at == LookedAt::All);
         quiet.map(|quiet| quiet.until_ms)
     }
 }

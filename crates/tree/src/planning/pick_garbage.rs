@@ -14,20 +14,20 @@ use crate::{
     files::version::Version,
     memory::Memtables,
     options::TreeOptions,
-    planning::pick_leveled::limits,
+    planning::pick_leveled::{is_worth_syncs, limits},
     planning::plan::{Busy, Plan, PlanInput, PlanKind, Reason},
     retain::stripes::Stripes,
     strategy::CompactionStrategy,
 };
-use siltdb_base::{cursor::EntryCursor, id::SequenceNumber, key::EntryKind, limits::LEVELS};
+use siltdb_base::{cursor::EntryCursor, id::SequenceNumber, limits::LEVELS};
 use std::{collections::HashSet, sync::Arc};
 
-/// Memtables are flushed for the sake of tables that their range tombstones cover if this many
-/// times the size of these reaches [`TreeOptions::base_level_bytes`].
-const FLUSHED_PART: u64 = 64;
-
-/// Entries of a memtable that are looked at to tell what part of them deletes.
+/// Entries of a memtable that are looked at to tell what part of them lies among the keys of
+/// tables.
 const SAMPLED_ENTRIES: u64 = 256;
+
+/// What an entry with a pointer takes in a table, in bytes: with a short key.
+const POINTER_ENTRY_BYTES: u64 = 32;
 
 /// What decides whether something is garbage.
 #[derive(Clone, Debug)]
@@ -41,7 +41,7 @@ pub struct Moment {
 }
 
 /// The part of a table that must be garbage for it to be rewritten, in thousandths.
-fn wasteful_thousandths(options: &TreeOptions) -> u64 {
+pub(crate) fn wasteful_thousandths(options: &TreeOptions) -> u64 {
     u64::from(options.garbage_percent_trigger) * 10
 }
 
@@ -160,8 +160,18 @@ pub fn pick_rewrite(
     })
 }
 
-/// What part of the table a rewrite would leave out at least, in thousandths.
-fn garbage_thousandths(table: &OpenReference, covered: &Covered, moment: &Moment) -> u64 {
+/// What space a table holds: its own bytes, and those of the separated values that it refers to.
+pub(crate) fn weight(table: &OpenReference) -> u64 {
+    table.bytes().saturating_add(table.meta().blobs.bytes())
+}
+
+/// What part of the table a rewrite would leave out, in thousandths: at least so much of the table
+/// itself, or about so much of what it weighs. After a rewrite nothing of either is left.
+pub(crate) fn garbage_thousandths(
+    table: &OpenReference,
+    covered: &Covered,
+    moment: &Moment,
+) -> u64 {
     let meta = table.meta();
     let superseded = meta.garbage.superseded().iter();
     let superseded = superseded.filter(|bucket| !moment.stripes.separate(bucket.from, bucket.to));
@@ -173,7 +183,24 @@ fn garbage_thousandths(table: &OpenReference, covered: &Covered, moment: &Moment
     let oldest = table.sequence_min();
     let parts = parts.iter().filter(|part| !moment.stripes.separate(oldest, part.to));
     let covered = parts.map(|part| part.bytes).sum();
-    thousandths(expired + superseded, meta.logical_bytes) + thousandths(covered, table.bytes())
+    let garbage = expired + superseded;
+    let own = thousandths(garbage, meta.logical_bytes) + thousandths(covered, table.bytes());
+    own.max(separated_thousandths(table, garbage))
+}
+
+/// What part of a table's weight `garbage_bytes` of its entries hold in blob files, in thousandths,
+/// if they are pointers.
+fn separated_thousandths(table: &OpenReference, garbage_bytes: u64) -> u64 {
+    let part = thousandths(garbage_bytes, pointer_bytes(table)).min(1000);
+    let separated = u128::from(table.meta().blobs.bytes()) * u128::from(part);
+    (separated / u128::from(weight(table).max(1))) as u64
+}
+
+/// About what the pointers of a table take in it, in bytes.
+fn pointer_bytes(table: &OpenReference) -> u64 {
+    let references = table.meta().blobs.files().iter();
+    let pointers: u64 = references.map(|reference| reference.count).sum();
+    pointers.saturating_mul(POINTER_ENTRY_BYTES).min(table.meta().logical_bytes)
 }
 
 /// Both are below 2^50.
@@ -181,11 +208,12 @@ fn thousandths(bytes: u64, all: u64) -> u64 {
     bytes * 1000 / all.max(1)
 }
 
-/// Whether the tombstones in `memory` delete so much of the tables that it is worth a flush of it,
-/// because that goes then. It must be a fair part of all tables, and make up for the syncs of new
-/// files. Range tombstones count for the tables that they cover whole, others for an entry each.
+/// Whether what is in `memory` deletes or replaces so much of the tables that it is worth a flush
+/// of it, because that goes then. It must be a fair part of all tables, and make up for the syncs
+/// of new files. Range tombstones count for the tables that they cover whole, other entries for one
+/// entry of mean weight each, if they lie among the keys of the tables.
 ///
-/// Cost: a look at each table, and at some entries of a memtable that might delete that much.
+/// Cost: a look at each table, and at some entries of a memtable that might replace that much.
 #[must_use]
 pub fn is_worth_flush(
     memory: &Memtables,
@@ -206,42 +234,46 @@ pub fn is_worth_flush(
     };
     let (mut all, mut entries, mut going) = (0, 0, 0);
     for (_, table) in version.tables() {
-        all += table.bytes();
+        all += weight(table);
         entries += table.meta().entries;
-        going += if goes(table) { table.bytes() } else { 0 };
+        going += if goes(table) { weight(table) } else { 0 };
     }
     let is_due = |going: u64| {
-        thousandths(going, all) >= wasteful_thousandths(options)
-            && going * FLUSHED_PART >= options.base_level_bytes
+        thousandths(going, all) >= wasteful_thousandths(options) && is_worth_syncs(going, options)
     };
-    // A snapshot may need what is deleted.
+    // A snapshot may need what is deleted or replaced.
     let are_seen = !moment.stripes.snapshots().is_empty() || moment.stripes.floor().is_some();
-    is_due(going) || !are_seen && is_due(deleted(memory, all / u64::max(entries, 1), &is_due))
+    let entry_weight = all / u64::max(entries, 1);
+    is_due(going) || !are_seen && is_due(replaced(memory, version, entry_weight, &is_due))
 }
 
-/// About how many bytes of tables point tombstones in `memory` delete, if an entry takes
-/// `entry_bytes` there and so much `is_due` that it matters.
-fn deleted(memory: &Memtables, entry_bytes: u64, is_due: &dyn Fn(u64) -> bool) -> u64 {
+/// About what weight of tables the entries in `memory` delete or replace at most, if an entry
+/// weighs `entry_weight` there and so much `is_due` that it matters.
+fn replaced(
+    memory: &Memtables,
+    version: &Version,
+    entry_weight: u64,
+    is_due: &dyn Fn(u64) -> bool,
+) -> u64 {
     let entries: u64 = memory.tables().iter().map(|table| table.memtable.entries()).sum();
-    if !is_due(entries * entry_bytes) {
+    let Some(range) = version.range().filter(|_| is_due(entries * entry_weight)) else {
         return 0;
-    }
-    let tombstones = memory.tables().iter().map(|table| {
-        let (mut cursor, mut seen, mut deleting) = (table.memtable.cursor(), 0, 0);
-        // A memtable that cannot be read deletes nothing here; its flush says what is wrong.
+    };
+    let replaced = memory.tables().iter().map(|table| {
+        let (mut cursor, mut seen, mut within) = (table.memtable.cursor(), 0, 0);
+        // A memtable that cannot be read replaces nothing here; its flush says what is wrong.
         let mut go_on = cursor.seek_to_first();
         while let (Ok(()), Some(entry)) = (&go_on, cursor.entry()) {
-            deleting +=
-                u64::from(matches!(entry.kind, EntryKind::Delete | EntryKind::SingleDelete));
+            within += u64::from(range.contains(entry.key));
             seen += 1;
             if seen == SAMPLED_ENTRIES {
                 break;
             }
             go_on = cursor.next();
         }
-        table.memtable.entries() * deleting / u64::max(seen, 1)
+        table.memtable.entries() * within / u64::max(seen, 1)
     });
-    tombstones.sum::<u64>() * entry_bytes
+    replaced.sum::<u64>() * entry_weight
 }
 
 /// When there may be more garbage by time alone, in ms since 1970. It is the next moment after
@@ -251,7 +283,11 @@ fn deleted(memory: &Memtables, entry_bytes: u64, is_due: &dyn Fn(u64) -> bool) -
 pub fn next_expiry_ms(version: &Version, options: &TreeOptions, now_ms: u64) -> Option<u64> {
     let next = |table: &Arc<OpenReference>| {
         let meta = table.meta();
-        let (mut bytes, due) = (0, meta.logical_bytes * wasteful_thousandths(options) / 1000);
+        let counted = match meta.blobs.is_empty() {
+            true => meta.logical_bytes,
+            false => pointer_bytes(table),
+        };
+        let (mut bytes, due) = (0, counted * wasteful_thousandths(options) / 1000);
         let part = meta.garbage.expiring().iter().find(|bucket| {
             bytes += bucket.bytes;
             bytes >= due && bucket.until_ms > now_ms

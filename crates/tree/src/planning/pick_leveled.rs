@@ -51,8 +51,8 @@ const REPLACED: u64 = 3;
 /// along. A later writer does not wait for such a compaction for long (tuning note 0029).
 const STALE_IDLE: u64 = 12;
 
-/// What part of [`TreeOptions::base_level_bytes`] the tables of level 0 must take to go down for
-/// what they replace. For less, syncing new files costs more than the space is worth.
+/// Nothing is written again for less space than this part of [`TreeOptions::base_level_bytes`], 4
+/// MiB by default: syncing new files costs more than the space is worth.
 const REPLACING_PART: u64 = 64;
 
 /// How much writers leave to background work.
@@ -484,9 +484,10 @@ fn is_much_stale(
     repeated > 0 && repeated * replaced_factor >= sampled
 }
 
-/// Whether so much of level 0 may go down for what it replaces.
-fn is_worth_syncs(bytes: u64, options: &TreeOptions) -> bool {
-    bytes * REPLACING_PART >= options.base_level_bytes
+/// Whether so much space is worth the syncs of new files.
+#[must_use]
+pub fn is_worth_syncs(bytes: u64, options: &TreeOptions) -> bool {
+    bytes.saturating_mul(REPLACING_PART) >= options.base_level_bytes
 }
 
 /// Whether so much of the table are tombstones, or range tombstones, that it goes down for them.

@@ -357,6 +357,21 @@ pub(crate) fn merge_all(version: &Version, top: usize, newest: SequenceNumber) -
     Plan::new(PlanKind::Rewrite, Reason::Request, inputs, to)
 }
 
+/// The merge at rest of all runs from the level `top` on, whose tables supersede much of those
+/// below. `None` if a running plan takes some.
+pub(crate) fn merge_superseded(
+    version: &Version,
+    top: usize,
+    options: &TreeOptions,
+    busy: &Busy,
+) -> Option<Plan> {
+    if version.runs().is_empty() {
+        return bring_down_level0(version, options, Reason::Garbage, busy);
+    }
+    let plan = Plan { reason: Reason::Garbage, ..merge_all(version, top, SequenceNumber::MAX) };
+    (!busy.conflicts(&plan)).then_some(plan)
+}
+
 fn pick_young_tombstones(
     version: &Version,
     options: &TreeOptions,

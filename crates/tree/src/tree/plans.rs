@@ -70,8 +70,10 @@ impl Tree {
     }
 
     /// As [`Tree::begin_drop`], or else the rewrite of tables that are garbage for a fair part.
-    pub fn begin_rewrite(&self, moment: &Moment) -> Option<Plan> {
-        self.garbage.begin_rewrite(|| self.version(), &self.busy, moment, &self.options.load())
+    /// While writers are idle, also the compaction of tables that supersede a fair part of others.
+    pub fn begin_rewrite(&self, moment: &Moment, writers: WriteLoad) -> Option<Plan> {
+        let look = (moment, writers);
+        self.garbage.begin_rewrite(|| self.version(), &self.busy, look, &self.options.load())
     }
 
     /// The rewrite of a table that refers to any of these blob files, which moves their values;
@@ -82,6 +84,25 @@ impl Tree {
             return None;
         }
         let plan = pick_blobs(&self.version(), &busy, files)?;
+        busy.begin(&plan);
+        Some(plan)
+    }
+
+    /// The rewrite of one table in its level, into a file of its own, noted as running:
+    /// [`Tree::end_plan`] must follow. `None`, if it is not there any more, or a running plan takes
+    /// it.
+    pub fn begin_copy(&self, table: TableId) -> Option<Plan> {
+        let mut busy = lock(&self.busy);
+        if busy.is_paused() {
+            return None;
+        }
+        let version = self.version();
+        let (level, found) = version.tables().find(|(_, found)| found.id() == table)?;
+        let input = PlanInput { level, tables: vec![Arc::clone(found)] };
+        let plan = Plan::new(PlanKind::Rewrite, Reason::Garbage, vec![input], level);
+        if busy.conflicts(&plan) {
+            return None;
+        }
         busy.begin(&plan);
         Some(plan)
     }

@@ -1,0 +1,104 @@
+//! Table files of which most is dead: small memtables of a generation share a file, which stays as
+//! long as one of its tables.
+//!
+//! It chooses a table whose rewrite, into a file of its own, lets the others' part go; it removes
+//! nothing.
+
+use crate::{
+    catalog::branches::FamilyRole,
+    catalog::family::{FamilyData, FamilyMap},
+    database::Database,
+};
+use siltdb_base::{fs::Metadata, id::FileNumber};
+use siltdb_disk::{edit::tier::Tier, file_name::FileName};
+use siltdb_tree::{
+    files::open_files::TableId, planning::pick_leveled::is_worth_syncs, planning::plan::Plan,
+    strategy::CompactionStrategy,
+};
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
+
+/// Longest table that may lie in a shared file, in bytes: twice the largest memtable that shares
+/// one ([`SHARED_MEMTABLE_BYTES_MAX`](siltdb_tree::rewrite::flush::SHARED_MEMTABLE_BYTES_MAX)).
+const TABLE_BYTES_MAX: u64 = 2 << 20;
+
+/// Tables are rewritten if this part of all table files is dead, in percent, and of files of which
+/// as much is. So a byte that is freed costs at most ten that are written.
+const DEAD_PERCENT: u64 = 10;
+
+/// What the families have in one table file.
+#[derive(Default)]
+struct Usage {
+    /// Bytes of its tables, each counted once.
+    live_bytes: u64,
+    /// The same, counted for each reference: so much is written to leave the file.
+    reference_bytes: u64,
+    longest_bytes: u64,
+    /// One of its tables.
+    table: Option<(Arc<FamilyData>, TableId)>,
+    /// One of its tables is not rewritten, so the file stays.
+    is_bound: bool,
+}
+
+/// What the families have in each hot table file.
+fn usages(families: &FamilyMap) -> BTreeMap<FileNumber, Usage> {
+    let (mut usages, mut seen) = (BTreeMap::<FileNumber, Usage>::new(), HashSet::new());
+    for family in families.iter() {
+        let is_fifo = matches!(family.tree.options().compaction, CompactionStrategy::Fifo { .. });
+        let stays = is_fifo || family.role == FamilyRole::Base;
+        let view = family.tree.view();
+        let tables = view.version.tables().map(|(_, table)| table);
+        for table in tables.filter(|table| table.reference().tier == Tier::Hot) {
+            let usage = usages.entry(table.id().file).or_default();
+            usage.reference_bytes += table.bytes();
+            usage.longest_bytes = usage.longest_bytes.max(table.bytes());
+            usage.is_bound |= stays;
+            usage.table = Some((Arc::clone(family), table.id()));
+            if seen.insert(table.id()) {
+                usage.live_bytes += table.bytes();
+            }
+        }
+    }
+    usages
+}
+
+/// The rewrite of a table, noted as running, whose file is dead for a part that is worth it, and
+/// more so than other files. `None` if there is none.
+///
+/// To be called when writers are idle. Cost: a look at each table, and at the length of each file
+/// of small tables.
+#[must_use]
+pub fn begin_leaving(database: &Database) -> Option<(Arc<FamilyData>, Plan)> {
+    let families = database.catalog.families.load();
+    let usages = usages(&families);
+    let directory = database.catalog.files.directory();
+    let (mut all_bytes, mut dead_bytes, mut worst) = (0, 0, None);
+    for (file, usage) in usages {
+        all_bytes += usage.live_bytes;
+        if usage.longest_bytes > TABLE_BYTES_MAX {
+            continue;
+        }
+        let Ok(Some(Metadata::File { len })) = directory.metadata(&FileName::Table(file).to_path())
+        else {
+            continue;
+        };
+        let dead = len.saturating_sub(usage.live_bytes);
+        all_bytes += dead;
+        dead_bytes += dead;
+        let part = dead * 100 / usage.reference_bytes.max(1);
+        let is_worse = worst.as_ref().is_none_or(|(most, _)| part > *most);
+        if part >= DEAD_PERCENT && !usage.is_bound && is_worse {
+            worst = usage.table.map(|table| (part, table));
+        }
+    }
+    let options = families.iter().map(|family| family.tree.options());
+    let finest = options.min_by_key(|options| options.base_level_bytes)?;
+    if dead_bytes * 100 < all_bytes * DEAD_PERCENT || !is_worth_syncs(dead_bytes, &finest) {
+        return None;
+    }
+    let (_, (family, table)) = worst?;
+    let plan = family.tree.begin_copy(table)?;
+    Some((family, plan))
+}

@@ -1,0 +1,289 @@
+//! The space of a database at rest: files against those of a database that was only ever given what
+//! is alive.
+//!
+//! # Seeded faults
+//! `superseded_elsewhere_not_counted`: of what newer tables replace, nothing counts as garbage.
+//! `open_blob_file_never_sealed`: the blob file in use keeps its garbage.
+#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
+
+use siltdb::{
+    CompactionStrategy, Compression, Db, FamilyOptions, Options, Read, Snapshot, TableKind,
+};
+use siltdb_base::{
+    clock::ManualClock,
+    fs::{Fs, mem::MemFs},
+};
+use std::{ops::Range, path::Path, sync::Arc, time::Duration};
+
+const BASE_LEVEL_BYTES: u64 = 1 << 20;
+const BLOB_FILE_BYTES: u64 = 1 << 20;
+
+/// A database without threads, on files in memory, with a manual clock.
+struct Bench {
+    db: Db,
+    fs: MemFs,
+    clock: Arc<ManualClock>,
+    state: u64,
+}
+
+fn leveled() -> FamilyOptions {
+    let options = FamilyOptions::new().table_bytes(64 << 10).base_level_bytes(BASE_LEVEL_BYTES);
+    options.blob_file_bytes(BLOB_FILE_BYTES)
+}
+
+fn separated() -> FamilyOptions {
+    leveled().value_threshold(256)
+}
+
+impl Bench {
+    fn new(options: &FamilyOptions, seed: u64) -> Self {
+        let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000_000)));
+        let db = Options::new()
+            .workers(0)
+            .fs(Arc::new(fs.clone()))
+            .clock(clock.clone())
+            .seed(1)
+            .memtable_bytes(1200 << 10)
+            .memory_budget(32 << 20)
+            .default_family(options.clone())
+            .open("db")
+            .unwrap();
+        Self { db, fs, clock, state: seed }
+    }
+
+    /// A number below `bound` (a linear congruential generator).
+    fn below(&mut self, bound: u64) -> u64 {
+        self.state = self.state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(99);
+        (self.state >> 33) % bound
+    }
+
+    /// A value that does not compress.
+    fn value(&mut self, bytes: u64) -> Vec<u8> {
+        (0..bytes).map(|_| self.below(256) as u8).collect()
+    }
+
+    fn fill(&mut self, numbers: Range<u64>, bytes: u64) {
+        for number in numbers {
+            let value = self.value(bytes);
+            self.db.put(number.to_be_bytes(), value).unwrap();
+        }
+    }
+
+    /// Bytes of all tables and blob files.
+    fn bytes(&self) -> u64 {
+        let entries = self.fs.list(Path::new("db")).unwrap();
+        let files = entries.iter().map(|entry| entry.name.as_str());
+        let files = files.filter(|name| name.ends_with(".table") || name.ends_with(".blob"));
+        files.map(|name| self.fs.open(&Path::new("db").join(name)).unwrap().len()).sum()
+    }
+
+    /// What background threads do in two minutes without writes.
+    fn rest(&self) {
+        for _ in 0..120 {
+            while self.db.run_job().unwrap() {}
+            self.clock.advance(Duration::from_secs(1));
+        }
+    }
+
+    /// What a database takes that was given only what this one has.
+    fn alive(&self, options: &FamilyOptions) -> u64 {
+        let fresh = Self::new(options, 1);
+        for family in self.db.families() {
+            let (from, copy) = (
+                self.db.family(&family).unwrap(),
+                fresh.db.family_or_create(&family, options.clone()).unwrap(),
+            );
+            for entry in from.iter().unwrap() {
+                let (key, value) = entry.unwrap();
+                copy.put(&key, &value).unwrap();
+            }
+        }
+        fresh.db.flush().unwrap();
+        fresh.db.compact().unwrap();
+        fresh.rest();
+        fresh.bytes()
+    }
+
+    /// Whether the law holds: at rest, files take at most 1.3 times what is alive, and what is not
+    /// worth a sync.
+    fn holds(&self, options: &FamilyOptions, what: &str) -> bool {
+        let (bytes, alive) = (self.bytes(), self.alive(options));
+        let slack = 2 * BASE_LEVEL_BYTES / 64;
+        let holds = bytes <= alive * 13 / 10 + slack;
+        println!("{what}: {bytes} bytes, {alive} alive{}", if holds { "" } else { ": too much" });
+        holds
+    }
+
+    fn check(&self, options: &FamilyOptions, what: &str) {
+        assert!(self.holds(options, what), "{what}");
+    }
+}
+
+#[test]
+fn values_overwritten_by_a_byte_leave_what_lives_whether_or_not_that_is_flushed() {
+    let tiered = leveled().compaction(CompactionStrategy::tiered());
+    let tree = leveled().table_kind(TableKind::BTree);
+    for (name, options) in [("leveled", leveled()), ("tiered", tiered), ("tree", tree)] {
+        for is_flushed in [true, false] {
+            let mut bench = Bench::new(&options, 7);
+            bench.fill(0..500, 8_000);
+            bench.db.compact().unwrap();
+            bench.fill(0..500, 1);
+            if is_flushed {
+                bench.db.flush().unwrap();
+            }
+            bench.rest();
+            bench.check(&options, &format!("{name}, flushed: {is_flushed}"));
+        }
+    }
+}
+
+#[test]
+fn separated_values_overwritten_by_a_byte_leave_what_lives() {
+    for is_flushed in [true, false] {
+        let mut bench = Bench::new(&separated(), 7);
+        bench.fill(0..500, 8_000);
+        bench.db.compact().unwrap();
+        bench.fill(0..500, 1);
+        if is_flushed {
+            bench.db.flush().unwrap();
+        }
+        bench.rest();
+        bench.check(&separated(), &format!("flushed: {is_flushed}"));
+    }
+}
+
+#[test]
+fn the_blob_file_in_use_gives_its_garbage_back_at_rest_and_after_a_compaction() {
+    let options = separated().blob_file_bytes(1 << 30);
+    for round in 0..3 {
+        let mut bench = Bench::new(&options, 7);
+        for _ in 0..10 {
+            bench.fill(0..100, 2_000);
+        }
+        match round {
+            0 => {}
+            1 => bench.db.flush().unwrap(),
+            _ => bench.db.compact().unwrap(),
+        }
+        bench.rest();
+        bench.check(&options, &format!("round {round}"));
+    }
+}
+
+/// Keys of a random history.
+const KEYS: u64 = 1_500;
+
+/// What is held on to during a random history.
+#[derive(Default)]
+struct Held {
+    snapshots: Vec<Snapshot>,
+    clones: Vec<String>,
+    branches: Vec<String>,
+}
+
+impl Bench {
+    fn stretch(&mut self) -> Range<u64> {
+        let (a, b) = (self.below(KEYS), self.below(KEYS));
+        a.min(b)..a.max(b)
+    }
+
+    /// One step of a random history. `round` names what it makes.
+    fn step(&mut self, held: &mut Held, round: u64) {
+        let family = self.db.default_family();
+        let (stretch, part) = (self.stretch(), 1 + self.below(4));
+        let bytes = [1, 20, 300, 1_000, 3_000][self.below(5) as usize];
+        match self.below(12) {
+            0..=3 => self.fill(stretch, bytes),
+            4 => {
+                for number in stretch.filter(|number| number % part == 0) {
+                    let value = vec![7; bytes as usize];
+                    self.db.put(number.to_be_bytes(), value).unwrap();
+                }
+            }
+            5 => {
+                for number in stretch.filter(|number| number % part != 1) {
+                    self.db.delete(number.to_be_bytes()).unwrap();
+                }
+            }
+            6 => {
+                let (start, end) = (stretch.start.to_be_bytes(), stretch.end.to_be_bytes());
+                family.delete_range(start..end).unwrap();
+            }
+            7 => {
+                for number in stretch.filter(|number| number % part == 0) {
+                    let (value, time) = (self.value(bytes), Duration::from_secs(40));
+                    family.put_for(number.to_be_bytes(), value, time).unwrap();
+                }
+            }
+            8 => match held.snapshots.pop().filter(|_| part > 2) {
+                Some(snapshot) => drop(snapshot),
+                None => held.snapshots.push(self.db.snapshot()),
+            },
+            9 => {
+                let name = format!("clone {round}");
+                self.db.clone_family(&family, &name).unwrap();
+                held.clones.push(name);
+            }
+            10 => {
+                let name = format!("branch-{round}");
+                self.db.create_branch(&name).unwrap();
+                held.branches.push(name);
+            }
+            _ if part < 3 => self.db.flush().unwrap(),
+            _ if part == 3 => self.db.compact().unwrap(),
+            _ => {
+                self.clock.advance(Duration::from_secs(15));
+                while self.db.run_job().unwrap() {}
+            }
+        }
+    }
+
+    fn let_go(&self, held: Held) {
+        drop(held.snapshots);
+        held.clones.iter().for_each(|name| self.db.drop_family(name).unwrap());
+        held.branches.iter().for_each(|name| self.db.drop_branch(name).unwrap());
+    }
+}
+
+/// Every kind of family whose space follows what is alive: a FIFO family has its own bounds.
+fn kinds() -> Vec<(&'static str, FamilyOptions)> {
+    let tiered = CompactionStrategy::tiered();
+    let ttl = Duration::from_secs(600);
+    vec![
+        ("leveled", leveled()),
+        ("B+tree", leveled().table_kind(TableKind::BTree)),
+        ("tiered", leveled().compaction(tiered)),
+        ("separated", separated()),
+        ("tiered, separated", separated().compaction(tiered)),
+        ("with a TTL", leveled().ttl(ttl)),
+        ("separated, with a TTL", separated().ttl(ttl)),
+        ("compressed", leveled().compression(Compression::Lz4)),
+    ]
+}
+
+#[test]
+fn files_at_rest_take_at_most_1_3_times_what_is_alive_in_every_kind_of_family() {
+    let seeds = std::env::var("REST_SEED").ok().map(|seed| seed.parse().unwrap());
+    let seeds = seeds.map_or(1..7, |seed: u64| seed..seed + 1);
+    let mut broken = Vec::new();
+    for (name, options) in kinds() {
+        for seed in seeds.clone() {
+            let mut bench = Bench::new(&options, seed);
+            let mut held = Held::default();
+            bench.fill(0..KEYS, 1_000);
+            for round in 0..25 {
+                bench.step(&mut held, round);
+                while bench.below(3) > 0 && bench.db.run_job().unwrap() {}
+            }
+            bench.let_go(held);
+            bench.rest();
+            let what = format!("{name}, seed {seed}");
+            if !bench.holds(&options, &what) {
+                println!("{:?}", bench.db.default_family().stats());
+                broken.push(what);
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{broken:?}");
+}

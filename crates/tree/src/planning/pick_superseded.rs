@@ -1,0 +1,181 @@
+//! Chooses compactions at rest for what tables supersede of each other: entries below a newer entry
+//! of their key in another table, which no single table tells.
+//!
+//! It is pure, as the other pickers are, and reads no table: key sketches tell which keys tables
+//! share (decision 0037). Whatever it picks goes down a level, so it ends.
+//!
+//! 1. The hashes in the sketches of all tables are put in order. Where a hash occurs twice, all but
+//!    the newest occurrence are superseded, unless a snapshot sees one.
+//! 2. A hash that a sketch has for each p-th part of all hashes stands for 1/p keys, each of the
+//!    mean weight of its table. What an older table loses counts for the newer one above it.
+//! 3. If that and the garbage that tables know of themselves is a fair part of all, the plan that
+//!    frees most for each byte that it reads is carried out.
+
+use crate::{
+    files::covered::Covered,
+    files::open_files::OpenReference,
+    files::version::Version,
+    options::TreeOptions,
+    planning::pick_garbage::{Moment, garbage_thousandths, wasteful_thousandths, weight},
+    planning::pick_leveled::{Targets, below_level0, is_worth_syncs, limits},
+    planning::pick_tiered::merge_superseded,
+    planning::plan::{Busy, Plan, Reason, bring_down},
+    strategy::CompactionStrategy,
+};
+use siltdb_base::limits::LEVELS;
+use std::{cmp::Reverse, collections::HashSet, sync::Arc};
+
+/// How many tables above others are compared to find the one that frees most.
+const SEEDS_MAX: usize = 16;
+
+/// What newer tables supersede, in bytes of weight.
+#[derive(Debug, Default)]
+struct Superseded {
+    /// By table, in the order of the version: what it supersedes of older ones.
+    gains: Vec<u64>,
+    /// What of all tables is superseded.
+    all: u64,
+}
+
+/// A hash of a sketch, and its table, by its place in the order of the version: newer ones first.
+type Sampled = (u64, u32);
+
+/// The compaction that frees most of what newer tables supersede. `None` if that is not a fair part
+/// of the tree, or all such tables are taken by running plans. Tables of a FIFO tree leave as they
+/// are.
+///
+/// What is left then is below two ninths of [`TreeOptions::garbage_percent_trigger`] of the weight
+/// of all tables, or together with the garbage that these know of themselves below five sixths of
+/// it of their bytes.
+///
+/// Cost: sorts the sketches of all tables; no IO.
+#[must_use]
+pub fn pick_superseded(
+    version: &Version,
+    covered: &Covered,
+    options: &TreeOptions,
+    busy: &Busy,
+    moment: &Moment,
+) -> Option<Plan> {
+    let is_fifo = matches!(options.compaction, CompactionStrategy::Fifo { .. });
+    if is_fifo || options.garbage_percent_trigger > 100 {
+        return None;
+    }
+    let tables: Vec<(usize, &Arc<OpenReference>)> = version.tables().collect();
+    let superseded = find_superseded(&tables, moment);
+    if !is_fair_part(&tables, superseded.all, covered, options, moment) {
+        return None;
+    }
+    let newest = superseded.gains.iter().position(|&gain| gain > 0)?;
+    if let CompactionStrategy::Tiered { .. } = options.compaction {
+        return merge_superseded(version, tables[newest].0, options, busy);
+    }
+    let mut seeds: Vec<usize> =
+        (0..tables.len()).filter(|&place| superseded.gains[place] > 0).collect();
+    seeds.sort_by_key(|&place| Reverse(superseded.gains[place]));
+    let plans = seeds
+        .into_iter()
+        .filter(|&place| !busy.holds(tables[place].1.id()))
+        .take(SEEDS_MAX)
+        .filter_map(|place| plan_down(version, tables[place], options, busy))
+        .map(|plan| (gain_for_bytes(&plan, &tables, &superseded.gains), plan));
+    let best = plans.reduce(|best, next| if next.0 > best.0 { next } else { best });
+    best.map(|(_, plan)| plan)
+}
+
+/// What newer tables supersede of each other, as their sketches tell.
+fn find_superseded(tables: &[(usize, &Arc<OpenReference>)], moment: &Moment) -> Superseded {
+    let mut superseded = Superseded { gains: vec![0; tables.len()], all: 0 };
+    if cfg!(seeded_fault = "superseded_elsewhere_not_counted") {
+        return superseded;
+    }
+    let mut sampled: Vec<Sampled> = Vec::new();
+    for (place, (_, table)) in tables.iter().enumerate() {
+        let hashes = table.meta().key_sketch.hashes();
+        // A version has fewer tables than files can be numbered.
+        sampled.extend(hashes.iter().map(|&hash| (hash, place as u32)));
+    }
+    sampled.sort_unstable();
+    let mut lost = vec![0.0_f64; tables.len()];
+    let mut gains = vec![0.0_f64; tables.len()];
+    for same in sampled.chunk_by(|a, b| a.0 == b.0).filter(|same| same.len() > 1) {
+        // Of the tables that are newer: how far the sample of one of them reaches.
+        let mut border = 0;
+        for pair in same.windows(2) {
+            let ((_, above), (_, below)) = (pair[0], pair[1]);
+            let (above, below) = (above as usize, below as usize);
+            let ((newer_level, newer), (older_level, older)) = (tables[above], tables[below]);
+            border = border.max(newer.meta().key_sketch.border());
+            // Two references to slices of one table.
+            let are_apart = newer_level == older_level && newer_level > 0;
+            let oldest = older.sequence_min();
+            if are_apart || moment.stripes.separate(oldest, newer.sequence_max()) {
+                continue;
+            }
+            let bytes = weight_for_hash(older, border.min(older.meta().key_sketch.border()));
+            lost[below] += bytes;
+            gains[above] += bytes;
+        }
+    }
+    for (place, (_, table)) in tables.iter().enumerate() {
+        superseded.gains[place] = gains[place] as u64;
+        superseded.all += (lost[place] as u64).min(weight(table));
+    }
+    superseded
+}
+
+/// What a hash up to `border` stands for: the weight of so many entries of the table.
+fn weight_for_hash(table: &OpenReference, border: u64) -> f64 {
+    let keys = u64::MAX as f64 / border.max(1) as f64;
+    weight(table) as f64 / table.meta().entries.max(1) as f64 * keys
+}
+
+/// Whether so much superseded calls for a compaction.
+fn is_fair_part(
+    tables: &[(usize, &Arc<OpenReference>)],
+    superseded: u64,
+    covered: &Covered,
+    options: &TreeOptions,
+    moment: &Moment,
+) -> bool {
+    if !is_worth_syncs(superseded, options) {
+        return false;
+    }
+    let (mut bytes, mut all, mut own) = (0_u128, 0_u128, 0_u128);
+    for (_, table) in tables {
+        bytes += u128::from(table.bytes());
+        all += u128::from(weight(table));
+        let thousandths = garbage_thousandths(table, covered, moment).min(1000);
+        own += u128::from(weight(table)) * u128::from(thousandths) / 1000;
+    }
+    let fair = u128::from(wasteful_thousandths(options));
+    let superseded = u128::from(superseded);
+    // The first compares with what is written: the tables alone.
+    (own + superseded) * 6000 >= bytes * fair * 5 && superseded * 9000 >= all * fair * 2
+}
+
+/// The plan that brings a table down to the next level that has some of its keys.
+fn plan_down(
+    version: &Version,
+    (level, table): (usize, &Arc<OpenReference>),
+    options: &TreeOptions,
+    busy: &Busy,
+) -> Option<Plan> {
+    let to = match level {
+        0 => below_level0(version, &Targets::new(&version.bytes(), options)),
+        _ => (level + 1..LEVELS)
+            .find(|&below| !version.levels()[below].overlapping_run(table.range()).is_empty())?,
+    };
+    let seeds = vec![Arc::clone(table)];
+    bring_down(version, (level, to), seeds, Reason::Garbage, limits(options), busy)
+}
+
+/// What a plan frees for each byte that it reads.
+fn gain_for_bytes(plan: &Plan, tables: &[(usize, &Arc<OpenReference>)], gains: &[u64]) -> f64 {
+    let taken: HashSet<_> = plan.tables().map(|table| table.id()).collect();
+    let gains = tables.iter().zip(gains).filter(|((_, table), _)| taken.contains(&table.id()));
+    gains.map(|(_, gain)| *gain as f64).sum::<f64>() / plan.bytes().max(1) as f64
+}
+
+#[cfg(test)]
+mod tests;
