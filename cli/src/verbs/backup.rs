@@ -22,13 +22,18 @@ use std::{
 /// Text at the end of `silt backup --help`, and of the help of its verbs.
 pub const HELP: &str = "\
 A backup is numbered and copies only what the directory does not have yet. It holds what was \
-committed before, of all families. One directory takes the backups of one database. A backup that \
-fails or is killed leaves the earlier ones as they were; what it copied is used by the next one.
+committed before, of all families. A backup that fails or is killed leaves the earlier ones as \
+they were; what it copied is used by the next one.
 
 create also runs beside a process that has the database open, and on a database that may only be \
 read. It then takes what was logged, writes nothing to the database, and says so on stderr.
 
-verify reads all files of the backups and ends with exit code 3 if one is damaged. prune removes \
+One directory takes the backups of one database, and the newest one must be a past of what is \
+backed up: another database is refused, and so is a copy that went on separately. --adopt goes on \
+after backups of an earlier version, and after a restore of an earlier backup.
+
+verify reads all files of the backups and ends with exit code 3 if one is damaged, or a list is \
+missing. prune removes \
 all but the newest backups, and the files that no other backup needs.
 
 Example:
@@ -100,6 +105,9 @@ pub struct CreateOn {
 pub struct CreateArguments {
     /// The directory of the backups, which is made if it does not exist.
     dir: PathBuf,
+    /// Go on after backups of an earlier version, or after a restore of an earlier backup
+    #[arg(long)]
+    adopt: bool,
     #[command(flatten)]
     rate: RateArguments,
 }
@@ -171,7 +179,7 @@ pub fn copy_failure(error: Error) -> Failure {
 /// Those of the database; [`Failure::Interrupted`].
 pub fn create(session: &mut Session, arguments: &CreateArguments) -> Result<()> {
     let progress = Progress::bytes("backing up", None);
-    let options = arguments.rate.options();
+    let options = arguments.rate.options().adopt(arguments.adopt);
     let made = session.backup(&arguments.dir, &options, &mut shown(&progress));
     drop(progress);
     let made = made.map_err(copy_failure)?;

@@ -22,10 +22,11 @@
 //!   9  1: another process may have written to the blob files while they were copied; absent: none
 //!  64  time of creation, in ms since 1970
 //!  65  directory of the database, UTF-8
+//!  66  mark: | directory u64 le | mark u64 le | after u64 le |
 //! ```
 
 use crate::{
-    edit::{Change, Edit, TableReference},
+    edit::{Change, Edit, TableReference, identity::BackupMark},
     fields::{FieldList, FieldsWriter, StoredField, UnknownFields, read_fields},
     file_name::{DIGITS_MIN, parse_number},
 };
@@ -33,7 +34,7 @@ use siltdb_base::{
     checksum::crc32c,
     codec::{ByteReader, put_varint},
     error::{Error, ErrorKind, Result},
-    id::{BlobUid, FileNumber, SequenceNumber, TableUid},
+    id::{BlobUid, DatabaseId, FileNumber, SequenceNumber, TableUid},
     limits::{FILE_NUMBER_MAX, TABLE_END_MAX},
 };
 use std::{fmt, path::PathBuf};
@@ -104,6 +105,8 @@ pub enum BackupFileName {
     PartialList(u64),
     /// `UID.partial`: a file of tables that is being copied.
     PartialObject(TableUid),
+    /// `000012.made`: empty; the list of this number was durable once.
+    Made(u64),
     /// `LOCK`: held by the one that writes.
     Lock,
 }
@@ -114,6 +117,9 @@ impl BackupFileName {
     pub fn parse(name: &str) -> Option<Self> {
         if name == "LOCK" {
             return Some(Self::Lock);
+        }
+        if let Some(digits) = name.strip_suffix(".made") {
+            return parse_number(digits).map(Self::Made);
         }
         if let Some(name) = name.strip_suffix(PARTIAL) {
             return match name.strip_suffix(".backup") {
@@ -157,6 +163,7 @@ impl fmt::Display for BackupFileName {
             Self::Object(name) => write!(f, "{name}"),
             Self::PartialList(number) => write!(f, "{number:0DIGITS_MIN$}.backup{PARTIAL}"),
             Self::PartialObject(uid) => write!(f, "{:016x}{PARTIAL}", uid.0),
+            Self::Made(number) => write!(f, "{number:0DIGITS_MIN$}.made"),
             Self::Lock => f.write_str("LOCK"),
         }
     }
@@ -195,6 +202,8 @@ pub struct BackupList {
     pub created_ms: u64,
     /// The directory of the database, for people.
     pub source: String,
+    /// The mark that the database has since; `None` in a list of an older version.
+    pub mark: Option<BackupMark>,
     /// What later versions say of it.
     pub unknown: UnknownFields,
 }
@@ -218,6 +227,9 @@ impl BackupList {
         }
         fields.put_count(64, self.created_ms);
         fields.put(65, |value| value.extend_from_slice(self.source.as_bytes()));
+        if let Some(mark) = self.mark {
+            fields.put(66, |value| mark.encode(value));
+        }
         fields.finish();
         let mut bytes = Vec::with_capacity(LIST_HEAD_BYTES + body.len() + SEAL_BYTES);
         bytes.extend_from_slice(&MAGIC);
@@ -238,7 +250,8 @@ impl BackupList {
         let body = unsealed(bytes)?;
         let (mut number, mut sequence, mut manifest) = (None, None, None);
         let (mut state, mut objects, mut blobs) = (None, Vec::new(), Vec::new());
-        let (mut created_ms, mut source, mut may_blobs_grow) = (0, String::new(), false);
+        let (mut created_ms, mut source, mut mark) = (0, String::new(), None);
+        let mut may_blobs_grow = false;
         let unknown = read_fields(&FIELDS, body, |tag, value| {
             match tag {
                 1 => number = Some(numbered(value.varint()?)?),
@@ -250,6 +263,7 @@ impl BackupList {
                 9 => may_blobs_grow = value.varint()? != 0,
                 64 => created_ms = value.varint()?,
                 65 => source = String::from_utf8_lossy(value.take_all()).into_owned(),
+                66 => mark = Some(BackupMark::decode(value)?),
                 _ => return Ok(StoredField::Unknown),
             }
             Ok(StoredField::Known)
@@ -269,6 +283,7 @@ impl BackupList {
             may_blobs_grow,
             created_ms,
             source,
+            mark,
             unknown,
         };
         list.check()?;
@@ -277,6 +292,12 @@ impl BackupList {
 
     fn references(&self) -> impl Iterator<Item = &TableReference> {
         references(&self.state)
+    }
+
+    /// The identity of the database; `None` in a list of an older version.
+    #[must_use]
+    pub fn identity(&self) -> Option<DatabaseId> {
+        self.state.identity()
     }
 
     /// The tables of the backup, as its edit refers to them, each with the file that it lies in.

@@ -38,7 +38,7 @@
 //!  19  RetentionFloor | sequence + 1; 0: there is none |
 //!  20  ColdDirectory  | id u64 le | path |
 //!  21  Identity       | id u128 le |
-//!  22  BackedUp       | directory u64 le | mark u64 le |
+//!  22  BackedUp       | directory u64 le | mark u64 le | after u64 le |
 //! ```
 
 pub mod current;
@@ -547,6 +547,15 @@ impl Edit {
             changes.push(Change::decode(reader.varint()?, reader.bytes()?)?);
         }
         Ok(Self { changes })
+    }
+
+    /// The identity that it gives the database, if any.
+    #[must_use]
+    pub fn identity(&self) -> Option<DatabaseId> {
+        self.changes.iter().rev().find_map(|change| match change {
+            Change::Identity(id) => Some(*id),
+            _ => None,
+        })
     }
 
     /// Reads the first edit of a manifest, which must begin with [`Change::Format`].

@@ -27,7 +27,9 @@ use crate::{db::Db, follower::Follower, options::Options};
 use siltdb_base::error::Result;
 use siltdb_engine::{
     backup::{
+        create::BackupRequest,
         directory::list_backups,
+        past::Adoption,
         prune::prune_backups,
         restore::{RestoreRequest, restore},
         verify::verify_backups,
@@ -51,6 +53,7 @@ pub use siltdb_engine::backup::{
 #[derive(Clone, Debug, Default)]
 pub struct CopyOptions {
     pub(crate) rate: Option<u64>,
+    pub(crate) adoption: Adoption,
 }
 
 impl CopyOptions {
@@ -67,6 +70,21 @@ impl CopyOptions {
         self.rate = Some(bytes);
         self
     }
+
+    fn request(&self) -> BackupRequest {
+        let (rate, adoption) = (self.rate, self.adoption);
+        BackupRequest { rate, adoption, ..BackupRequest::default() }
+    }
+
+    /// Whether a backup goes on in a directory whose newest backup is not known to be a past of the
+    /// database: an earlier version made it, or the database was restored from an earlier one.
+    /// Backups that name another database are refused all the same. Copies of another kind pass
+    /// over it. Default: false.
+    #[must_use]
+    pub fn adopt(mut self, adopts: bool) -> Self {
+        self.adoption = if adopts { Adoption::Adopts } else { Adoption::Refuses };
+        self
+    }
 }
 
 impl Db {
@@ -75,8 +93,10 @@ impl Db {
     /// the options of the families. Readers and writers go on meanwhile; changes of families and
     /// decisions about prepared transactions wait for the flush. On return the backup is durable.
     ///
-    /// One directory takes the backups of one database. What is not in it: the log, so that a feed
-    /// of a restored database begins there; and options of an opening.
+    /// One directory takes the backups of one database, each a past of the next one. A copy of the
+    /// database that went on separately is refused, and so is one that was restored from an earlier
+    /// backup, unless [`CopyOptions::adopt`] says otherwise. What is not in it: the log, so that a
+    /// feed of a restored database begins there; and options of an opening.
     ///
     /// Cost: a flush of what is in memory; a read, a write and a read for each table file that the
     /// directory does not have; a few syncs. Files are kept until they are copied, so that a slow
@@ -88,7 +108,7 @@ impl Db {
     ///
     /// # Errors
     /// `InvalidArgument`, if `dir` belongs to a database, is a file, holds other files and no
-    /// backup, or backups that can only be those of another database; `Locked`, while another
+    /// backup, or backups that are not known to be a past of this database; `Locked`, while another
     /// process makes or reads backups there; `Corruption`, if a table of the database is damaged;
     /// `NoSpace`, `ReadOnly`, `Poisoned`, `Closed`; the system's. No backup is added then, unless
     /// the last step alone failed, the sync of its name.
@@ -108,7 +128,7 @@ impl Db {
         options: &CopyOptions,
         on_progress: &mut dyn FnMut(CopyProgress) -> ControlFlow<()>,
     ) -> Result<Backup> {
-        self.engine().backup(dir.as_ref(), options.rate, on_progress)
+        self.engine().backup(dir.as_ref(), options.request(), on_progress)
     }
 }
 
@@ -139,7 +159,7 @@ impl Follower {
         options: &CopyOptions,
         on_progress: &mut dyn FnMut(CopyProgress) -> ControlFlow<()>,
     ) -> Result<Backup> {
-        self.follower.backup(dir.as_ref(), options.rate, on_progress)
+        self.follower.backup(dir.as_ref(), options.request(), on_progress)
     }
 }
 

@@ -7,6 +7,7 @@ mod backup {
     mod bad_input;
     mod crash;
     mod damage;
+    mod line;
     mod progress;
     mod rounds;
 }

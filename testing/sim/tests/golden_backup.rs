@@ -5,7 +5,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
-use siltdb::{Db, FamilyOptions, Options, Read, backup::Backups};
+use siltdb::{
+    CopyProgress, Db, FamilyOptions, Options, Read,
+    backup::{Backups, CopyOptions},
+};
 use siltdb_base::{
     clock::ManualClock,
     fs::{Fs, mem::MemFs},
@@ -14,6 +17,9 @@ use std::{collections::BTreeMap, fs, ops::ControlFlow, path::Path, sync::Arc};
 
 /// The backups that today's code writes.
 const NEWEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../golden/0.1.backups");
+
+/// Backups of a build whose databases had no identity.
+const UNNAMED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../golden/0.1-unnamed.backups");
 
 /// When they were made: 2025.
 const WRITTEN_MS: u64 = 1_750_000_000_000;
@@ -58,8 +64,8 @@ fn written() -> (BTreeMap<String, Vec<u8>>, [Contents; 2]) {
     (list.map(file).collect(), [first, second])
 }
 
-fn stored() -> BTreeMap<String, Vec<u8>> {
-    let entries = fs::read_dir(NEWEST).unwrap().map(|entry| entry.unwrap());
+fn stored(directory: &str) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
     let file = |entry: fs::DirEntry| {
         (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap())
     };
@@ -68,10 +74,16 @@ fn stored() -> BTreeMap<String, Vec<u8>> {
 
 #[test]
 fn stored_backups_are_verified_restored_and_gone_on_with() {
+    for stored in [NEWEST, UNNAMED] {
+        verify_and_go_on(stored);
+    }
+}
+
+fn verify_and_go_on(directory: &str) {
     let place = tempfile::tempdir().unwrap();
     let dir = place.path().join("backups");
     fs::create_dir(&dir).unwrap();
-    for (name, bytes) in stored() {
+    for (name, bytes) in stored(directory) {
         fs::write(dir.join(name), bytes).unwrap();
     }
     let backups = Backups::new(&dir);
@@ -87,7 +99,11 @@ fn stored_backups_are_verified_restored_and_gone_on_with() {
         assert_eq!(db.stats().sequence, backup.sequence);
         assert!(contents(&db) == written().1[index], "backup {}", backup.number);
         // It has the tables already.
-        assert_eq!(db.backup(&dir).unwrap().copied_files, 0);
+        // The backups do not say of which database they are, or the newest one is no past of it.
+        assert!(db.backup(&dir).is_err());
+        let mut go_on = |_: CopyProgress| ControlFlow::Continue(());
+        let options = CopyOptions::new().adopt(true);
+        assert_eq!(db.backup_with(&dir, &options, &mut go_on).unwrap().copied_files, 0);
     }
     let report = backups.verify(None, &mut |_| ControlFlow::Continue(())).unwrap();
     assert!(report.is_clean() && report.backups == 4, "{report:?}");
@@ -103,7 +119,7 @@ fn todays_code_writes_the_newest_stored_backups_byte_by_byte() {
             fs::write(Path::new(NEWEST).join(name), bytes).unwrap();
         }
     }
-    let stored = stored();
+    let stored = stored(NEWEST);
     let advice = "the backups are not written as testing/golden/0.1.backups were: see the advice \
                   in golden.rs";
     assert!(files.keys().eq(stored.keys()), "{:?}, {:?}: {advice}", files.keys(), stored.keys());

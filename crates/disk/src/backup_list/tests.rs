@@ -59,6 +59,7 @@ fn list() -> BackupList {
         may_blobs_grow: true,
         created_ms: u64::MAX,
         source: "/data/ä".to_owned(),
+        mark: Some(BackupMark { directory: u64::MAX, mark: 3, after: 2 }),
         unknown: UnknownFields::default(),
     }
 }
@@ -106,9 +107,9 @@ fn a_later_version_and_a_critical_field_are_unsupported() {
     assert_eq!(kind(&sealed(BACKUP_LIST_VERSION, &[6, 0])), ErrorKind::Unsupported);
     assert_eq!(kind(&sealed(BACKUP_LIST_VERSION, &[])), ErrorKind::Corruption);
     // An optional one is kept.
-    let later = [body, &[66, 1, 9]].concat();
+    let later = [body, &[67, 1, 9]].concat();
     let read = BackupList::decode(&sealed(BACKUP_LIST_VERSION, &later)).unwrap();
-    assert_eq!(read.unknown.tags().collect::<Vec<_>>(), [66]);
+    assert_eq!(read.unknown.tags().collect::<Vec<_>>(), [67]);
     assert_eq!(read.encode(), sealed(BACKUP_LIST_VERSION, &later));
 }
 

@@ -4,13 +4,13 @@
 //!
 //! ```text
 //! Identity  | id u128 le |
-//! BackedUp  | directory u64 le | mark u64 le |
+//! BackedUp  | directory u64 le | mark u64 le | after u64 le |
 //! ```
 
 use siltdb_base::{codec::ByteReader, error::Result, id::DatabaseId};
 
-/// Marks of one directory of backups that a manifest keeps: the newest. A backup that fails with
-/// its last step leaves one that no list has.
+/// Marks of one directory of backups that a manifest keeps: the newest ones. The last alone is not
+/// enough, because a list may be lost.
 const MARKS_OF_A_DIRECTORY_MAX: usize = 16;
 
 /// Marks that a manifest keeps in sum: 32 bytes each.
@@ -24,6 +24,8 @@ pub struct BackupMark {
     pub directory: u64,
     /// The random id of the backup.
     pub mark: u64,
+    /// That of the backup before. Marks between the two are those of backups that failed.
+    pub after: u64,
 }
 
 impl BackupMark {
@@ -31,6 +33,7 @@ impl BackupMark {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.directory.to_le_bytes());
         out.extend_from_slice(&self.mark.to_le_bytes());
+        out.extend_from_slice(&self.after.to_le_bytes());
     }
 
     /// Reads an encoding.
@@ -38,7 +41,7 @@ impl BackupMark {
     /// # Errors
     /// Corruption, if it ends early.
     pub(crate) fn decode(reader: &mut ByteReader<'_>) -> Result<Self> {
-        Ok(Self { directory: reader.u64()?, mark: reader.u64()? })
+        Ok(Self { directory: reader.u64()?, mark: reader.u64()?, after: reader.u64()? })
     }
 }
 
@@ -49,10 +52,15 @@ pub struct BackupMarks {
 }
 
 impl BackupMarks {
-    /// Adds a mark, and forgets the oldest that are too many.
+    /// Adds a mark, and forgets those of backups that failed, and the oldest that are too many.
     pub fn add(&mut self, mark: BackupMark) {
-        self.marks.push(mark);
         let same = |found: &&BackupMark| found.directory == mark.directory;
+        let is_before = |found: &BackupMark| same(&found) && found.mark == mark.after;
+        if let Some(before) = self.marks.iter().position(is_before) {
+            let later = self.marks.split_off(before + 1);
+            self.marks.extend(later.into_iter().filter(|found| !same(&found)));
+        }
+        self.marks.push(mark);
         if self.marks.iter().filter(same).count() > MARKS_OF_A_DIRECTORY_MAX {
             let oldest = self.marks.iter().position(|found| same(&found));
             oldest.map(|oldest| self.marks.remove(oldest));

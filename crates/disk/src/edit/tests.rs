@@ -130,7 +130,7 @@ fn every_change() -> Edit {
                 path: "p".repeat(tier::COLD_PATH_BYTES_MAX),
             }),
             Change::Identity(DatabaseId(u128::MAX - 1)),
-            Change::BackedUp(BackupMark { directory: u64::MAX, mark: u64::MAX - 1 }),
+            Change::BackedUp(BackupMark { directory: u64::MAX, mark: u64::MAX - 1, after: 3 }),
             Change::Prepared { number: SequenceNumber::MAX, transaction: prepared_batch() },
             Change::PreparedDecided { number: SequenceNumber(17) },
         ],

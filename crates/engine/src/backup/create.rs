@@ -3,7 +3,8 @@
 //! 1. A flush puts all commits into tables; the state is noted, and its files are kept.
 //! 2. Each file that the directory lacks is copied under another name, synced, verified and
 //!    renamed.
-//! 3. The names are synced; the list is written, synced, renamed, and its name synced.
+//! 3. The database gets a mark for the backup, by an edit of its manifest.
+//! 4. The names are synced; the list is written, synced, renamed, and its name synced.
 //!
 //! A file that the directory has counts as the same if what a list says of a table in it and its
 //! length agree: then it was verified. One that no list names, as a killed backup leaves it, is
@@ -11,21 +12,23 @@
 
 use crate::{
     backup::directory::BackupDirectory,
+    backup::past::{Adoption, Newest, check_past},
     blobs::blob_file::BlobFile,
     contents::{BlobGrowth, CopyContents, flushed},
     copying::{CopyProgress, FileCopy, FilePart, OnProgress, file_bytes},
     database::Database,
+    install::install,
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::Fs,
-    id::{FileNumber, SequenceNumber, TableUid},
+    id::{FileNumber, TableUid},
 };
 use siltdb_disk::{
     backup_list::{
         BackupFileName, BackupList, BackupObject, ObjectKind, ObjectName, blob_files, references,
     },
-    edit::TableReference,
+    edit::{Change, Edit, TableReference, identity::BackupMark},
     fields::UnknownFields,
     table::{TableLocation, TableScan},
     table_meta::TableMeta,
@@ -60,23 +63,43 @@ pub struct Backup {
     pub copied_bytes: u64,
 }
 
-/// Adds a backup to the directory `dir`, copying at most `rate` bytes a second. On return it is
-/// durable.
+/// How a backup is made.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BackupRequest {
+    /// Bytes copied a second, at most.
+    pub rate: Option<u64>,
+    /// What becomes of backups that are not known to be a past of the database.
+    pub adoption: Adoption,
+    /// Whether the database gets a mark.
+    pub marking: Marking,
+}
+
+/// Whether a backup gives the database a mark.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Marking {
+    /// It does.
+    #[default]
+    Gives,
+    /// It cannot, because it is made by a follower. The list has the mark of the backup before.
+    Keeps,
+}
+
+/// Adds a backup to the directory `dir`. On return it is durable.
 ///
 /// # Errors
 /// `InvalidArgument`, if `dir` belongs to a database, holds other files and no backup, or backups
-/// that can only be those of another database; `Locked`, while another process writes or reads
-/// there; `Corruption`, if a table is damaged; `NoSpace`; `Cancelled`; `Closed`, if the database is
-/// closed meanwhile; what a flush fails with; the system's. Earlier backups are as before. Whole
-/// files stay for the next backup.
+/// that are not known to be a past of this database; `Locked`, while another process writes or
+/// reads there; `Corruption`, if a table is damaged; `NoSpace`; `Cancelled`; `Closed`, if the
+/// database is closed meanwhile; what a flush fails with; the system's. Earlier backups are as
+/// before. Whole files stay for the next backup.
 pub fn create_backup(
     database: &Database,
     dir: &Path,
-    rate: Option<u64>,
+    request: BackupRequest,
     on_progress: OnProgress<'_>,
 ) -> Result<Backup> {
     database.health.check()?;
-    create_backup_of(database, dir, (rate, on_progress), &mut || flushed(database, None))
+    create_backup_of(database, dir, (request, on_progress), &mut || flushed(database, None))
 }
 
 /// Adds a backup of the contents that `note` gives, which are those of `database` or of a later
@@ -87,7 +110,7 @@ pub fn create_backup(
 pub fn create_backup_of(
     database: &Database,
     dir: &Path,
-    (rate, on_progress): (Option<u64>, OnProgress<'_>),
+    (request, on_progress): (BackupRequest, OnProgress<'_>),
     note: &mut dyn FnMut() -> Result<CopyContents>,
 ) -> Result<Backup> {
     let _charge = database.memory.charge_copy();
@@ -96,27 +119,30 @@ pub fn create_backup_of(
         Ok(()) => on_progress(progress),
         Err(_) => ControlFlow::Break(()),
     };
-    let mut copying = FileCopy::new(&*database.options.clock, rate, &mut watched)?;
+    let mut copying = FileCopy::new(&*database.options.clock, request.rate, &mut watched)?;
     let directory = BackupDirectory::create(dir, &database.options)?;
-    add_backup(database, &directory, &mut copying, note).map_err(|error| match error.kind() {
-        ErrorKind::Cancelled => database.health.check_open().err().unwrap_or(error),
-        _ => error,
+    add_backup(database, &directory, (request, &mut copying), note).map_err(|error| {
+        match error.kind() {
+            ErrorKind::Cancelled => database.health.check_open().err().unwrap_or(error),
+            _ => error,
+        }
     })
 }
 
 fn add_backup(
     database: &Database,
     directory: &BackupDirectory,
-    copying: &mut FileCopy<'_>,
+    (request, copying): (BackupRequest, &mut FileCopy<'_>),
     note: &mut dyn FnMut() -> Result<CopyContents>,
 ) -> Result<Backup> {
     directory.remove_partial()?;
     let held = HeldObjects::find(directory)?;
     let number = directory.next_number()?;
-    let contents = note()?;
+    let mut contents = note()?;
+    let state = (&contents.state, contents.last);
+    check_past(held.newest(), state, request.adoption, &database.dir)?;
     let source = &*database.catalog.files;
     let files = source_files(source, &contents)?;
-    held.check_source(&database.dir, contents.last, &files)?;
     let blobs = source_blobs(database, &contents)?;
     let blob_bytes = blobs.iter().map(|(_, bytes)| bytes);
     copying.begin(files.iter().map(|file| &file.bytes).chain(blob_bytes).sum())?;
@@ -145,6 +171,10 @@ fn add_backup(
         };
         blob_objects.push(BackupObject { file: blob.number(), name, bytes });
     }
+    let mark = match request.marking {
+        Marking::Gives => Some(give_mark(database, &held, &mut contents.state)?),
+        Marking::Keeps => held.newest.as_ref().and_then(|newest| newest.mark),
+    };
     let CopyContents { state, manifest, last, growth, .. } = contents;
     let list = BackupList {
         number,
@@ -156,12 +186,27 @@ fn add_backup(
         may_blobs_grow: growth == BlobGrowth::Possible,
         created_ms: database.options.clock.wall_ms(),
         source: database.dir.to_string_lossy().into_owned(),
+        mark,
         unknown: UnknownFields::default(),
     };
     directory.add(&list)?;
     let (sequence, files, bytes) =
         (list.sequence.0, list.all_objects().count() as u64, list.bytes());
     Ok(Backup { number, sequence, files, bytes, copied_files, copied_bytes })
+}
+
+/// Gives the database, and the state of its copy, the mark of a new backup.
+///
+/// An edit that fails poisons the database, as that of a flush does.
+fn give_mark(database: &Database, held: &HeldObjects, state: &mut Edit) -> Result<BackupMark> {
+    let random = || database.catalog.ids.table_uid().0;
+    let known = held.newest.as_ref().and_then(|newest| newest.mark);
+    let directory = known.map_or_else(random, |mark| mark.directory);
+    let after = known.map_or(0, |mark| mark.mark);
+    let mark = BackupMark { directory, mark: random(), after };
+    install(database, vec![Change::BackedUp(mark)], None)?;
+    state.changes.push(Change::BackedUp(mark));
+    Ok(mark)
 }
 
 /// The blob files of the contents, ascending, and their lengths in bytes. No value is written to
@@ -258,10 +303,10 @@ struct HeldObjects {
     /// Those that a list names with the length that they have, and that were whole when they were
     /// copied.
     listed_blobs: BTreeSet<ObjectName>,
-    /// The directories of the databases that the lists name.
-    sources: BTreeSet<String>,
-    /// The last commit in any of the lists.
-    last: SequenceNumber,
+    /// The newest list that can be read.
+    newest: Option<BackupList>,
+    /// The number of lists, those that cannot be read among them.
+    lists: usize,
 }
 
 impl HeldObjects {
@@ -270,9 +315,9 @@ impl HeldObjects {
         let (blobs, found): (BTreeMap<_, _>, BTreeMap<_, _>) =
             found.into_iter().partition(|(name, _)| name.kind == ObjectKind::Blobs);
         let (mut listed, mut names) = (BTreeMap::new(), BTreeSet::new());
-        let (mut sources, mut last) = (BTreeSet::new(), SequenceNumber::ZERO);
-        let mut listed_blobs = BTreeSet::new();
-        for number in directory.numbers()? {
+        let (mut newest, mut listed_blobs) = (None, BTreeSet::new());
+        let numbers = directory.numbers()?;
+        for &number in &numbers {
             match directory.list(number) {
                 Ok(list) => {
                     let is_whole =
@@ -281,14 +326,13 @@ impl HeldObjects {
                         let listed = list.blobs.iter().filter(is_whole);
                         listed_blobs.extend(listed.map(|blob| blob.name));
                     }
-                    sources.insert(list.source.clone());
-                    last = last.max(list.sequence);
                     for (BackupObject { name, bytes, .. }, table) in list.tables() {
                         if found.get(name) == Some(bytes) {
                             listed.insert((table.meta.uid, *bytes), (*name, table.meta.clone()));
                             names.insert(*name);
                         }
                     }
+                    newest = Some(list);
                 }
                 // Files that only this list names are read again.
                 Err(error) if error.kind() == ErrorKind::Corruption => {
@@ -299,7 +343,8 @@ impl HeldObjects {
         }
         let others = found.into_iter().filter(|(name, _)| !names.contains(name));
         let unlisted = others.map(|(name, bytes)| ((name.uid, bytes), name)).collect();
-        Ok(Self { listed, unlisted, blobs, listed_blobs, sources, last })
+        let lists = numbers.len();
+        Ok(Self { listed, unlisted, blobs, listed_blobs, newest, lists })
     }
 
     /// The name of the copy of a blob file, if the directory has it. Where a copy of that length
@@ -327,39 +372,12 @@ impl HeldObjects {
         Ok((copying.checksum(&*object)? == checksum).then_some(name))
     }
 
-    /// Refuses a database whose backups these cannot be: it has another path, its last commit is
-    /// older than theirs, and none of its tables is in them. A database has no id, and a path may
-    /// be a link, so that a database with more commits counts as the one of the backups.
-    ///
-    /// # Errors
-    /// `InvalidArgument`.
-    fn check_source(
-        &self,
-        dir: &Path,
-        last: SequenceNumber,
-        files: &[SourceFile<'_>],
-    ) -> Result<()> {
-        // Relative paths depend on the working directory, so one may be the end of the other.
-        let is_it = |source: &String| {
-            let source = Path::new(source);
-            source.ends_with(dir) || dir.ends_with(source)
-        };
-        let is_listed = |table: &&TableReference| {
-            let uid = table.meta.uid;
-            self.listed.range((uid, 0)..=(uid, u64::MAX)).next().is_some()
-        };
-        let mut tables = files.iter().flat_map(|file| &file.tables);
-        match self.sources.last() {
-            Some(other)
-                if last < self.last
-                    && !self.sources.iter().any(is_it)
-                    && !tables.any(is_listed) =>
-            {
-                Err(Error::invalid("the directory holds foreign backups, of another database")
-                    .with_mismatch(other, dir.display())
-                    .with_hint("give each database a directory of its own"))
-            }
-            _ => Ok(()),
+    /// The newest backup.
+    fn newest(&self) -> Newest<'_> {
+        match &self.newest {
+            Some(newest) => Newest::Known(newest),
+            None if self.lists == 0 => Newest::Absent,
+            None => Newest::Unreadable,
         }
     }
 

@@ -19,6 +19,7 @@ use siltdb_disk::{
 };
 use std::{
     collections::BTreeMap,
+    ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -157,12 +158,52 @@ impl BackupDirectory {
         Ok(numbers)
     }
 
+    /// The numbers of lists that were durable once and are missing, by the gaps between those that
+    /// there are, and behind them. A prune removes the oldest.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn missing(&self) -> Result<Vec<Range<u64>>> {
+        let numbers = self.numbers()?;
+        let (Some(first), last) = (numbers.first(), self.last_made()?) else {
+            return Ok(Vec::new());
+        };
+        let mut missing = Vec::new();
+        let mut expected = *first;
+        for number in numbers.iter().copied().chain([last + 1]) {
+            if number > expected {
+                missing.push(expected..number);
+            }
+            expected = expected.max(number + 1);
+        }
+        Ok(missing)
+    }
+
+    /// The numbers of the files that say that a list was durable.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn made(&self) -> Result<Vec<u64>> {
+        let entries = self.fs.list(Path::new(""))?;
+        let made = entries.iter().filter_map(|entry| match name_of(entry) {
+            Some(BackupFileName::Made(number)) => Some(number),
+            _ => None,
+        });
+        Ok(made.collect())
+    }
+
+    /// The largest number of a list that was ever durable, as far as it is known; 0: none.
+    fn last_made(&self) -> Result<u64> {
+        let numbers = self.numbers()?.into_iter().chain(self.made()?);
+        Ok(numbers.max().unwrap_or(0))
+    }
+
     /// The number of the next backup.
     ///
     /// # Errors
     /// `InvalidArgument`, if they are used up; the system's.
     pub fn next_number(&self) -> Result<u64> {
-        let last = self.numbers()?.last().copied().unwrap_or(0);
+        let last = self.last_made()?;
         if last >= FILE_NUMBER_MAX {
             return Err(Error::invalid("the numbers of backups are used up")
                 .with_mismatch(format_args!("at most {FILE_NUMBER_MAX}"), last));
@@ -248,7 +289,14 @@ impl BackupDirectory {
             let _ = self.fs.remove(&partial);
         })?;
         self.fs.rename(&partial, &BackupFileName::List(list.number).to_path())?;
-        self.fs.sync_dir(Path::new(""))
+        self.fs.sync_dir(Path::new(""))?;
+        // The backup exists. Without this file the loss of its list would go unnoticed, as long as
+        // no other one follows.
+        let made = self.fs.create(&BackupFileName::Made(list.number).to_path()).map(drop);
+        if let Err(error) = made.and_then(|()| self.fs.sync_dir(Path::new(""))) {
+            log::warn!("it is not noted that backup {} was made: {error}", list.number);
+        }
+        Ok(())
     }
 
     /// Writes a list under another name, and reads it back.

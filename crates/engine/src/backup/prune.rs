@@ -38,6 +38,7 @@ pub fn prune_backups(dir: &Path, keep: u64, options: &EngineOptions) -> Result<P
     let mut old = directory.numbers()?;
     let stay = old.split_off(old.len().saturating_sub(usize::try_from(keep).unwrap_or(usize::MAX)));
     let mut needed: BTreeSet<ObjectName> = BTreeSet::new();
+    let first = stay.first().copied().unwrap_or(0);
     for number in stay {
         needed.extend(directory.list(number)?.all_objects().map(|object| object.name));
     }
@@ -51,6 +52,11 @@ pub fn prune_backups(dir: &Path, keep: u64, options: &EngineOptions) -> Result<P
         fs.sync_dir(Path::new(""))?;
     }
     directory.remove_partial()?;
+    for number in directory.made()? {
+        if number < first {
+            fs.remove(&BackupFileName::Made(number).to_path())?;
+        }
+    }
     for (name, bytes) in directory.objects()? {
         if !needed.contains(&name) {
             fs.remove(&BackupFileName::Object(name).to_path())?;

@@ -5,7 +5,7 @@
 use crate::{
     backup::{
         create::verify_tables,
-        directory::BackupDirectory,
+        directory::{BackupDirectory, damaged},
         restore::{check_checksum, open_object},
     },
     copying::{FileCopy, OnProgress},
@@ -24,6 +24,9 @@ use std::{
     path::Path,
 };
 
+/// Numbers that a report names of one gap between lists: a foreign file may make it wide.
+const MISSING_SHOWN_MAX: usize = 100;
+
 /// The result of a verification.
 #[non_exhaustive]
 #[derive(Debug, Default)]
@@ -41,6 +44,18 @@ pub struct VerifyReport {
 }
 
 impl VerifyReport {
+    /// Adds the lists that are missing.
+    fn note_missing(&mut self, directory: &BackupDirectory) -> Result<()> {
+        for gap in directory.missing()? {
+            let name = BackupFileName::List(gap.start).to_path();
+            self.damaged.extend(gap.clone().take(MISSING_SHOWN_MAX));
+            let error = Error::corruption("the list of a backup is missing")
+                .with_file(&directory.fs().full_path(&name));
+            self.errors.push(damaged(error).with_mismatch(gap.start, gap.end));
+        }
+        Ok(())
+    }
+
     /// Whether nothing is wrong.
     #[must_use]
     pub fn is_clean(&self) -> bool {
@@ -62,13 +77,15 @@ pub fn verify_backups(
     let mut copying = FileCopy::new(&*options.clock, None, on_progress)?;
     let directory = BackupDirectory::open(dir, options, LockKind::Shared)?;
     let mut numbers = directory.numbers()?;
+    let mut report = VerifyReport::default();
     if let Some(number) = number {
         if !numbers.contains(&number) {
             directory.pick(Some(number))?;
         }
         numbers = vec![number];
+    } else {
+        report.note_missing(&directory)?;
     }
-    let mut report = VerifyReport::default();
     let mut lists = Vec::new();
     for number in numbers {
         report.backups += 1;

@@ -8,7 +8,7 @@ use crate::{
         import::{ArchiveImport, ImportRequest, import_archive},
         info::ArchiveInfo,
     },
-    backup::create::{Backup, create_backup},
+    backup::create::{Backup, BackupRequest, create_backup},
     catalog::family::FamilyData,
     checkpoint::{self, Checkpoint, CheckpointRequest},
     copying::OnProgress,
@@ -49,10 +49,10 @@ impl Engine {
     pub fn backup(
         &self,
         dir: &Path,
-        rate: Option<u64>,
+        request: BackupRequest,
         on_progress: OnProgress<'_>,
     ) -> Result<Backup> {
-        self.at_work(|database| create_backup(database, dir, rate, on_progress))
+        self.at_work(|database| create_backup(database, dir, request, on_progress))
     }
 
     /// Exports what `at` sees, or what there is now, to an archive at `path`. The database may be

@@ -7,7 +7,7 @@
 
 use super::follower::DatabaseFollower;
 use crate::{
-    backup::create::{Backup, create_backup_of},
+    backup::create::{Backup, BackupRequest, Marking, create_backup_of},
     checkpoint::{Checkpoint, CheckpointRequest, fill_checkpoint},
     copying::{FileCopy, OnProgress},
     staging::{check_free, check_outside_databases},
@@ -23,8 +23,7 @@ use std::{path::Path, sync::Arc};
 const COPY_ATTEMPTS_MAX: usize = 8;
 
 impl DatabaseFollower {
-    /// Catches up, and adds a backup of that state to the directory `dir`, copying at most `rate`
-    /// bytes a second. On return it is durable.
+    /// Catches up, and adds a backup of that state to the directory `dir`. On return it is durable.
     ///
     /// # Errors
     /// As [`create_backup_of`] and [`DatabaseFollower::catch_up`]; `Busy`, if the writer removes
@@ -32,12 +31,13 @@ impl DatabaseFollower {
     pub fn backup(
         &self,
         dir: &Path,
-        rate: Option<u64>,
+        request: BackupRequest,
         on_progress: OnProgress<'_>,
     ) -> Result<Backup> {
+        let request = BackupRequest { marking: Marking::Keeps, ..request };
         self.attempt(|| {
             let state = self.state();
-            create_backup_of(&state, dir, (rate, &mut *on_progress), &mut || {
+            create_backup_of(&state, dir, (request, &mut *on_progress), &mut || {
                 // A backup names its files itself, so what is in memory is written there first.
                 let written: Arc<dyn Fs> = Arc::new(MemFs::new());
                 self.contents(None, &written)

@@ -175,11 +175,12 @@ pub(super) fn change_line(change: &Change) -> Line {
     }
 }
 
-fn mark_line(BackupMark { directory, mark }: BackupMark) -> Line {
+fn mark_line(BackupMark { directory, mark, after }: BackupMark) -> Line {
     Line::new("change")
         .with("kind", "backed-up")
         .with("directory", format_args!("{directory:016x}"))
         .with("mark", format_args!("{mark:016x}"))
+        .with("after", format_args!("{after:016x}"))
 }
 
 fn branch_line(change: &BranchChange) -> Line {

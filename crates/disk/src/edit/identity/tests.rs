@@ -3,7 +3,7 @@
 use super::*;
 
 fn mark(directory: u64, mark: u64) -> BackupMark {
-    BackupMark { directory, mark }
+    BackupMark { directory, mark, after: mark.wrapping_sub(1) }
 }
 
 #[test]
@@ -18,6 +18,18 @@ fn a_directory_keeps_its_newest_marks_whatever_goes_to_others() {
     let kept: Vec<u64> = of(2).map(|mark| mark.mark).collect();
     let first = 100 - MARKS_OF_A_DIRECTORY_MAX as u64;
     assert_eq!(kept, (first..100).collect::<Vec<_>>());
+}
+
+#[test]
+fn backups_that_fail_push_no_mark_out() {
+    let mut marks = BackupMarks::default();
+    marks.add(mark(1, 1));
+    for number in 2..100 {
+        marks.add(BackupMark { after: 1, ..mark(1, number) });
+        marks.add(mark(2, number));
+    }
+    let of_first = marks.iter().filter(|mark| mark.directory == 1).map(|mark| mark.mark);
+    assert_eq!(of_first.collect::<Vec<_>>(), [1, 99]);
 }
 
 #[test]
