@@ -7,6 +7,7 @@ pub mod lost_edits;
 pub mod replay;
 pub mod identity;
 pub mod blob_loss;
+mod rewrite;
 mod retained;
 pub mod manifest_watch;
 pub mod recovery;

@@ -22,8 +22,8 @@ pub use call::{Call, CallKind, Fault, FaultError, FaultSpan, Observer};
 use crate::{
     error::{Error, ErrorKind, Result},
     fs::{
-        DirEntry, File, FileLock, Fs, LockKind, LogFile, LogFileOptions, LogIo, LogWay, Metadata,
-        WriteFile,
+        DirEntry, File, FileLock, Fs, Inode, LockKind, LogFile, LogFileOptions, LogIo, LogWay,
+        Metadata, WriteFile,
     },
 };
 use handle::{Handle, MemFile, MemLock, MemLogFile, MemWriteFile};
@@ -384,6 +384,17 @@ impl Fs for MemFs {
         })
     }
 
+    fn inode(&self, path: &Path) -> Result<Inode> {
+        self.call(CallKind::Metadata, path, |state, place| {
+            let node = state.find(place)?;
+            let links = match state.node(node) {
+                FsNode::File(file) => file.links.into(),
+                FsNode::Directory(_) | FsNode::Link(_) => 1,
+            };
+            Ok(Inode { number: node, links })
+        })
+    }
+
     fn open(&self, path: &Path) -> Result<Arc<dyn File>> {
         let (node, len) = self.touch(CallKind::Open, path, |state, place| {
             let node = state.find_file(place)?;
@@ -458,6 +469,10 @@ impl Fs for MemFs {
             // As on a disk: a lock that is refused creates nothing, and neither does a shared one.
             if !state.locks.is_free(&[dir], kind) {
                 return Ok(None);
+            }
+            let linked = |node: &NodeId| state.file(*node).links > 1;
+            if kind == LockKind::Exclusive && state.find_file(place).ok().filter(linked).is_some() {
+                state.remove(place)?;
             }
             let file = match kind {
                 LockKind::Exclusive => Some(open_or_create(state, place)?),

@@ -60,6 +60,12 @@ pub trait Fs: Send + Sync + fmt::Debug {
     /// Errors of the system.
     fn metadata(&self, path: &Path) -> Result<Option<Metadata>>;
 
+    /// Which file or directory `path` names, whatever its names.
+    ///
+    /// # Errors
+    /// `NotFound` and the system's.
+    fn inode(&self, path: &Path) -> Result<Inode>;
+
     /// Opens a file for reading at any offset.
     ///
     /// # Errors
@@ -131,8 +137,9 @@ pub trait Fs: Send + Sync + fmt::Debug {
     /// directory keeps a second process out when the file is removed. Dropping the guard releases
     /// both.
     ///
-    /// An exclusive lock creates the file. A shared one creates and writes nothing, and does
-    /// without the file if there is none.
+    /// An exclusive lock creates the file, also in place of one that has a second name: the lock of
+    /// a directory made by `cp -al` is not that of its source. A shared one creates and writes
+    /// nothing, and does without the file if there is none.
     ///
     /// # Errors
     /// [`Locked`](crate::error::ErrorKind::Locked) if any process, this one included, holds a lock
@@ -162,6 +169,16 @@ pub enum Metadata {
     Directory,
     /// Neither of them: a pipe or a device, say.
     Other,
+}
+
+/// A file or directory, apart from its names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Inode {
+    /// Its number in its file system. A rename keeps it, a copy has another one. It says nothing
+    /// about two file systems.
+    pub number: u64,
+    /// The number of its names; 1 or more for a file, without meaning for a directory.
+    pub links: u64,
 }
 
 /// A file that is read at any offset, by any number of threads.

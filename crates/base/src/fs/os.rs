@@ -12,7 +12,9 @@ mod directory;
 
 use crate::{
     error::Result,
-    fs::{DirEntry, File, FileLock, Fs, LockKind, LogFile, LogFileOptions, Metadata, WriteFile},
+    fs::{
+        DirEntry, File, FileLock, Fs, Inode, LockKind, LogFile, LogFileOptions, Metadata, WriteFile,
+    },
 };
 use directory::OsDirectory;
 use std::{
@@ -55,6 +57,10 @@ impl Fs for OsFs {
 
     fn metadata(&self, path: &Path) -> Result<Option<Metadata>> {
         working().metadata(path)
+    }
+
+    fn inode(&self, path: &Path) -> Result<Inode> {
+        working().inode(path)
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn File>> {

@@ -138,13 +138,21 @@ impl Manifest {
         self.owed.files.extend(files);
     }
 
-    /// Opens the file found at open for appending, if that is allowed. If opening fails, the next
-    /// edit begins a new file.
+    /// Opens the file found at open for appending, if that is allowed: it is short, and has one
+    /// name. If opening fails, the next edit begins a new file.
     pub fn go_on(&mut self) {
         let found = self.found.take().filter(|found| found.is_last && found.is_short());
-        if let (Some(number), Some(found)) = (self.number, found) {
+        if let (Some(number), Some(found)) = (self.number, found)
+            && self.is_unshared(number)
+        {
             self.open = self.reopen(number, &found).ok();
         }
+    }
+
+    /// Whether no other directory has the file, as a copy by hard links does.
+    fn is_unshared(&self, number: FileNumber) -> bool {
+        let inode = self.directory.inode(&FileName::Manifest(number).to_path());
+        cfg!(seeded_fault = "linked_files_written") || inode.is_ok_and(|inode| inode.links == 1)
     }
 
     fn reopen(&self, number: FileNumber, found: &ManifestEnd) -> Result<OpenManifest> {

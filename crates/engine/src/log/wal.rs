@@ -222,7 +222,7 @@ impl Wal {
             return Ok(());
         }
         let usual = needed <= self.capacity;
-        let recycled = if usual { files.idle.pop() } else { None };
+        let recycled = if usual { self.pop_idle(&mut files)? } else { None };
         let slot = recycled.unwrap_or_else(|| files.unused_slot());
         // The name of a recycled file was made durable when the file was new.
         let name = if recycled.is_some() { Name::Durable } else { name };
@@ -245,6 +245,23 @@ impl Wal {
                 Err(error)
             }
         }
+    }
+
+    /// Takes an idle file. One that has got a second name belongs to a copy of the database, too,
+    /// and is not written to again.
+    fn pop_idle(&self, files: &mut Files) -> Result<Option<u64>> {
+        while let Some(slot) = files.idle.pop() {
+            if self.is_unshared(slot) {
+                return Ok(Some(slot));
+            }
+            self.directory.remove(&file_name(slot))?;
+        }
+        Ok(None)
+    }
+
+    fn is_unshared(&self, slot: u64) -> bool {
+        let inode = self.directory.inode(&file_name(slot));
+        cfg!(seeded_fault = "linked_files_written") || inode.is_ok_and(|inode| inode.links == 1)
     }
 
     fn sync_dir(&self) -> Result<()> {

@@ -43,6 +43,7 @@ use crate::{
     open::lost_edits::{check_log_begin, check_unnamed_table},
     open::replay::{Replay, Replayed},
     open::retained::{note_segments, retention},
+    open::rewrite::write_again,
     options::{Access, Create, EngineOptions},
     prepared,
     random::Random,
@@ -50,7 +51,7 @@ use crate::{
 use siltdb_base::{
     clock::{Clock, ForwardClock, StoredTime},
     error::{Error, Result},
-    fs::{FileLock, Fs, LockKind, LogFileOptions, LogIo, Metadata},
+    fs::{FileLock, Fs, LockKind, Metadata},
     id::{FamilyId, FileNumber},
     limits::FILES_BETWEEN_EDITS_MAX,
     sync::lock,
@@ -71,9 +72,6 @@ use siltdb_tree::{
     options::BYTEWISE,
 };
 use std::{cmp::Ordering, collections::BTreeMap, ops::Range, path::Path, sync::Arc};
-
-/// The size of one rewrite, in bytes.
-const REWRITE_BYTES: usize = 1 << 20;
 
 /// The length of a segment, as a multiple of the memtables written under it. The rest is room for
 /// record headers.
@@ -537,25 +535,6 @@ fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
             install::install(database, vec![cut], None)
         }
     }
-}
-
-/// Makes durable what an earlier process wrote to a part of a file and may not have synced.
-///
-/// A sync alone is not enough. If a sync of that process failed, the system may mark the pages
-/// clean although they never reached the medium. Only bytes that are written again are safe.
-fn write_again(directory: &dyn Fs, name: FileName, part: Range<u64>) -> Result<()> {
-    let file = directory.open(&name.to_path())?;
-    let options = LogFileOptions { capacity: part.end, io: LogIo::Write };
-    let log_file = directory.open_log(&name.to_path(), options)?;
-    let mut bytes = vec![0; REWRITE_BYTES.min((part.end - part.start) as usize)];
-    let mut offset = part.start;
-    while offset < part.end {
-        let piece = &mut bytes[..REWRITE_BYTES.min((part.end - offset) as usize)];
-        file.read_exact_at(piece, offset)?;
-        log_file.fill(offset, &[piece])?;
-        offset += piece.len() as u64;
-    }
-    log_file.sync(part.end)
 }
 
 /// Removes files without references: those of unfinished jobs and creations, and retired ones.

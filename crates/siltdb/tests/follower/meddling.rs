@@ -3,7 +3,7 @@
 
 use siltdb::{Result, testing::Fs};
 use siltdb_base::fs::{
-    DirEntry, File, FileLock, LockKind, LogFile, LogFileOptions, Metadata, WriteFile,
+    DirEntry, File, FileLock, Inode, LockKind, LogFile, LogFileOptions, Metadata, WriteFile,
 };
 use std::{
     fmt,
@@ -54,6 +54,10 @@ impl Fs for MeddlingFs {
 
     fn metadata(&self, path: &Path) -> Result<Option<Metadata>> {
         self.inner.metadata(path)
+    }
+
+    fn inode(&self, path: &Path) -> Result<Inode> {
+        self.inner.inode(path)
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn File>> {

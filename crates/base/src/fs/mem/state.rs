@@ -42,7 +42,7 @@ const LINKS_MAX: usize = 40;
 #[derive(Clone, Debug, Default)]
 pub(super) struct FileNode {
     pub(super) content: Content,
-    links: u32,
+    pub(super) links: u32,
     handles: u32,
 }
 

