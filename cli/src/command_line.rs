@@ -11,9 +11,9 @@ use crate::verbs::archive::ArchiveVerb;
 use crate::verbs::backup::BackupVerb;
 use crate::verbs::branch::BranchVerb;
 use crate::verbs::{
-    archive, backup, batch, branch, bucket, checkpoint, clone_family, completions, destroy, export,
-    families, follow, import, ingest, inspect, point, prepared, recover, retain, scan, scrub,
-    shell, step, table, tier, ttl, txn, upkeep, watch,
+    adopt, archive, backup, batch, branch, bucket, checkpoint, clone_family, completions, destroy,
+    export, families, follow, import, ingest, inspect, point, prepared, recover, retain, scan,
+    scrub, shell, step, table, tier, ttl, txn, upkeep, watch,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -187,6 +187,9 @@ enum Verb {
     /// Write the data in memory to tables
     #[command(after_help = upkeep::FLUSH_HELP)]
     Flush(On<upkeep::FlushArguments>),
+    /// Give a copied or moved database its cold tables
+    #[command(after_help = adopt::HELP)]
+    Adopt(adopt::Arguments),
     /// Remove a database for good
     #[command(after_help = destroy::HELP)]
     Destroy(destroy::Arguments),
@@ -324,6 +327,7 @@ impl CommandLine {
                 let outcome = destroy::run(&mut start.output, start.options, &arguments);
                 flushed(outcome, &mut start.output)
             }
+            Verb::Adopt(arguments) => run_adopt(&arguments, start),
             Verb::Backup(verb) => run_backup(verb, start),
             Verb::Restore(arguments) => run_restore(&arguments, start),
             Verb::Archive(verb) => run_archive(verb, start),
@@ -438,6 +442,12 @@ fn run_check(db: &Path, start: Start) -> Result<()> {
 fn run_recover(arguments: &recover::Arguments, start: Start) -> Result<()> {
     let options = start.options.clone();
     closed(start, |output| recover::run(output, options, arguments))
+}
+
+fn run_adopt(arguments: &adopt::Arguments, mut start: Start) -> Result<()> {
+    let _watched = interrupt::watch()?;
+    let outcome = adopt::run(&mut start.output, start.options, arguments);
+    flushed(outcome, &mut start.output)
 }
 
 fn run_restore(arguments: &backup::RestoreArguments, start: Start) -> Result<()> {

@@ -13,9 +13,10 @@ use std::path::PathBuf;
 
 /// Text at the end of its `--help`.
 pub const HELP: &str = "\
-Removes the files of the database, and its directory if no other file is in it. Asks first, unless \
---yes is given. Only a directory with a valid CURRENT is a database. A database that is open in a \
-process is refused.
+Removes the files of the database, and its directory if no other file is in it; and its tables in \
+the cold directory, unless that belongs to another one. Asks first, and names the cold directory, \
+unless --yes is given. Only a directory with a valid CURRENT is a database. A database that is \
+open in a process is refused.
 
 Example:
   silt destroy demo.db
@@ -44,11 +45,22 @@ pub fn run(output: &mut Output, options: Options, arguments: &Arguments) -> Resu
     let options = options.lock_wait(output.settings().wait);
     // The question comes only after the check that this is a database.
     let families = options.list_families(path)?;
-    if !arguments.yes && !agrees(&format!("{} with {} families", path.display(), families.len()))? {
+    let outside = options.outside(path)?;
+    let mut what = format!("{} with {} families", path.display(), families.len());
+    if let Some(cold) = &outside {
+        what.push_str(&format!(", and its tables in the cold directory {}", cold.display()));
+    }
+    if !arguments.yes && !agrees(&what)? {
         return Err(Failure::Usage("nothing was removed".to_owned()));
     }
     options.destroy(path)?;
-    output.result("", &json!({ "destroyed": path.display().to_string() }))
+    let cold = outside.map(|cold| cold.display().to_string());
+    let text = cold.as_ref().map_or(String::new(), |cold| format!("removed tables in {cold}, too"));
+    let mut object = json!({ "destroyed": path.display().to_string() });
+    if let Some(cold) = cold {
+        object["cold_directory"] = json!(cold);
+    }
+    output.result(&text, &object)
 }
 
 /// Asks on the terminal, and returns whether the answer is yes.

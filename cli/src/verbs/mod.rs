@@ -26,6 +26,7 @@ pub mod clone_family;
 pub mod table;
 pub mod ingest;
 pub mod tier;
+pub mod adopt;
 pub mod watch;
 pub mod follow;
 pub mod inspect;

@@ -111,3 +111,43 @@ fn the_shell_freezes_and_thaws_and_options_name_the_level() {
     place.ok(&["destroy", "db", "--yes"]);
     assert!(!place.path("db").exists() && !place.path("cold").exists());
 }
+
+/// Copies the files of a directory, as `cp -r` does.
+fn copy_directory(place: &Place, from: &str, to: &str) {
+    fs::create_dir(place.path(to)).expect("it can be made");
+    for entry in fs::read_dir(place.path(from)).expect("it can be listed") {
+        let entry = entry.expect("it can be listed");
+        let copied = fs::copy(entry.path(), place.path(to).join(entry.file_name()));
+        copied.expect("it can be copied");
+    }
+}
+
+#[test]
+fn a_copied_database_is_refused_until_it_is_adopted_and_the_original_stays_whole() {
+    let place = filled();
+    let all = place.ok(&["scan", "db"]);
+    place.ok(&["freeze", "db", "default", "--cold", "cold"]);
+    copy_directory(&place, "db", "copy");
+    for arguments in [["thaw", "copy", "default"].as_slice(), &["put", "copy", "k", "v"]] {
+        place.run(arguments, 2).says(&["this is a copy", "silt adopt DB"]);
+    }
+    assert_eq!(place.ok(&["scan", "copy"]), all);
+    let adopted = place.ok(&["adopt", "copy"]);
+    assert!(adopted.starts_with("copied ") && adopted.contains("bytes"), "{adopted}");
+    place.ok(&["thaw", "copy", "default"]);
+    place.ok(&["compact", "copy"]);
+    assert_eq!(place.ok(&["scan", "copy"]), all);
+    place.ok(&["destroy", "copy", "--yes"]);
+    assert!(place.ok(&["check", "db"]).starts_with("ok: "));
+
+    copy_directory(&place, "db", "moved");
+    place.ok(&["adopt", "moved", "--take-over"]);
+    place.ok(&["put", "moved", "zzz", "value"]);
+    place.run(&["put", "db", "k", "v"], 2).says(&["silt adopt DB"]);
+    assert_eq!(place.ok(&["destroy", "db", "--yes"]), "");
+    assert_eq!(place.ok(&["scan", "moved"]), format!("{all}zzz\tvalue\n"));
+    // What lies outside of the directory is said.
+    assert!(place.ok(&["destroy", "moved", "--yes"]).contains("cold"));
+    assert!(!place.path("cold").exists());
+    place.run(&["adopt", "absent"], 1).says(&["no database"]);
+}

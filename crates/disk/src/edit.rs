@@ -36,9 +36,10 @@
 //!  17  Prepared      | number | state u8: 1 undecided, 2 decided | if undecided: bytes |
 //!  18  FamiliesLogged | segment | offset |
 //!  19  RetentionFloor | sequence + 1; 0: there is none |
-//!  20  ColdDirectory  | id u64 le | path |
+//!  20  ColdDirectory  | id u64 le | path | fields: 1 owner u64 le |
 //!  21  Identity       | id u128 le |
 //!  22  BackedUp       | directory u64 le | mark u64 le | after u64 le |
+//!  23  ColdDirectoryLeft |
 //! ```
 
 pub mod current;
@@ -207,6 +208,8 @@ pub enum Change {
     Branch(BranchChange),
     /// This is the cold directory, whether or not a table lies there.
     ColdDirectory(ColdPlace),
+    /// There is no cold directory any more.
+    ColdDirectoryLeft,
     /// The identity of the database.
     Identity(DatabaseId),
     /// A backup of what is here went to a directory of backups.
@@ -257,6 +260,7 @@ impl Change {
             Self::ColdDirectory(_) => 20,
             Self::Identity(_) => 21,
             Self::BackedUp(_) => 22,
+            Self::ColdDirectoryLeft => 23,
             Self::Unknown { tag, .. } => *tag,
         }
     }
@@ -300,9 +304,7 @@ impl Change {
                 put_numbers(out, &[position.segment.0, position.offset, *slot]);
             }
             Self::LatestTime(time) => put_numbers(out, &[time.latest_ms, time.jump_ms]),
-            Self::FamiliesLogged { position } => {
-                put_numbers(out, &[position.segment.0, position.offset]);
-            }
+            Self::FamiliesLogged { position } => put_position(out, *position),
             Self::RetentionFloor(floor) => put_numbers(out, &[floor.map_or(0, |at| at.0 + 1)]),
             Self::BlobFile { file, uid } => {
                 put_numbers(out, &[file.0]);
@@ -317,6 +319,7 @@ impl Change {
             Self::ColdDirectory(place) => place.encode(out),
             Self::Identity(id) => out.extend_from_slice(&id.0.to_le_bytes()),
             Self::BackedUp(mark) => mark.encode(out),
+            Self::ColdDirectoryLeft => {}
             Self::Prepared { number, transaction } => {
                 put_numbers(out, &[number.0]);
                 out.push(UNDECIDED);
@@ -377,6 +380,7 @@ impl Change {
             20 => Self::ColdDirectory(ColdPlace::decode(reader)?),
             21 => Self::Identity(identity::decode(reader)?),
             22 => Self::BackedUp(BackupMark::decode(reader)?),
+            23 => Self::ColdDirectoryLeft,
             0 => return Err(Error::corruption("no change in the manifest has the tag 0")),
             _ if tag & OPTIONAL == 0 => return Err(CHANGES.unsupported(tag)),
             _ => return Ok(Self::Unknown { tag, value: value.to_vec() }),
@@ -390,6 +394,10 @@ fn put_numbers(out: &mut Vec<u8>, numbers: &[u64]) {
     for &number in numbers {
         put_varint(out, number);
     }
+}
+
+fn put_position(out: &mut Vec<u8>, position: LogPosition) {
+    put_numbers(out, &[position.segment.0, position.offset]);
 }
 
 fn format(reader: &mut ByteReader<'_>) -> Result<Change> {

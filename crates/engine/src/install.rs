@@ -363,6 +363,7 @@ fn check_known(change: &Change) -> Result<()> {
         | Change::RetentionFloor(_)
         | Change::Branch(_)
         | Change::ColdDirectory(_)
+        | Change::ColdDirectoryLeft
         | Change::Identity(_)
         | Change::BackedUp(_)
         | Change::Prepared { .. }

@@ -62,6 +62,7 @@ pub mod scrub;
 pub mod upgrade;
 pub mod inspect;
 pub mod engine;
+pub mod adopt;
 pub mod follow;
 pub mod salvage;
 

@@ -82,6 +82,19 @@ pub fn is_file_mode(mode: u32) -> bool {
     mode & !0o666 == 0 && mode & 0o600 == 0o600
 }
 
+/// What an opening for writing does about a cold directory whose owner is another directory: the
+/// database is a copy, or was moved to another file system.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ColdClaim {
+    /// It refuses.
+    #[default]
+    Refuses,
+    /// It becomes the owner.
+    TakesOver,
+    /// It reads the tables there, and leaves them to their owner.
+    Leaves,
+}
+
 /// The options of an opening.
 #[derive(Clone, Debug)]
 pub struct EngineOptions {
@@ -122,6 +135,8 @@ pub struct EngineOptions {
     /// The directory of the cold tier; a relative one starts at the directory of the database.
     /// `None`: that of the manifest, if there is one.
     pub cold_directory: Option<PathBuf>,
+    /// What an opening for writing does about a cold directory of another database directory.
+    pub cold_claim: ColdClaim,
     /// The rate at which tables move between the tiers in the background, in bytes a second.
     pub tier_rate: u64,
     /// The rate at which flushes and compactions write together, in bytes a second; 0: no limit.
@@ -183,6 +198,7 @@ impl Default for EngineOptions {
             scrub_interval: Duration::ZERO,
             scrub_bytes_per_second: 8 << 20,
             cold_directory: None,
+            cold_claim: ColdClaim::default(),
             tier_rate: 32 << 20,
             background_rate: 0,
             workers: std::thread::available_parallelism().map_or(1, |cores| cores.get()).min(4),

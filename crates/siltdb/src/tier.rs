@@ -1,9 +1,50 @@
-//! Freezing and thawing families: moves of their tables between the hot and the cold tier.
+//! Freezing and thawing families: moves of their tables between the hot and the cold tier; and
+//! copies of a database that share the cold one.
 
-use crate::{backup::CopyOptions, family::Family};
+use crate::{backup::CopyOptions, family::Family, options::Options};
 use siltdb_base::error::Result;
-use siltdb_engine::copying::CopyProgress;
-use std::ops::ControlFlow;
+use siltdb_engine::{
+    adopt::{Adopted, ColdAdoption, adopt},
+    copying::CopyProgress,
+    open::destroy::outside,
+};
+use std::{
+    ops::ControlFlow,
+    path::{Path, PathBuf},
+};
+
+impl Options {
+    /// Gives its cold tables to a database whose cold directory belongs to another directory: it
+    /// was made by copying files, or moved to another file system. An opening for writing refuses
+    /// such a database, because what it removes would be missing in the other one.
+    ///
+    /// [`ColdAdoption::Copies`] copies the tables to the directory of the database, which has no
+    /// cold directory from then on. [`ColdAdoption::TakesOver`] makes it the owner of the cold
+    /// directory: for one that was moved. A database without a cold directory, or with its own, is
+    /// left as it is. Durable on return, and closed. `on_progress` cancels by `Break`; what was
+    /// copied stays, and another call goes on.
+    ///
+    /// # Errors
+    /// As [`Options::open`]; `Locked`, while the owner has its database open; `NoSpace`;
+    /// `Corruption`, if a table is damaged or missing; `Cancelled`.
+    pub fn adopt(
+        self,
+        path: impl AsRef<Path>,
+        adoption: ColdAdoption,
+        on_progress: &mut dyn FnMut(CopyProgress) -> ControlFlow<()>,
+    ) -> Result<Adopted> {
+        adopt(path.as_ref(), self.engine, adoption, on_progress)
+    }
+
+    /// Returns the directory outside of `path` from which [`Options::destroy`] would remove files
+    /// of the database in `path`: its cold directory, if it is there and belongs to it.
+    ///
+    /// # Errors
+    /// As [`Options::destroy`]. Nothing is removed.
+    pub fn outside(&self, path: impl AsRef<Path>) -> Result<Option<PathBuf>> {
+        outside(path.as_ref(), &self.engine)
+    }
+}
 
 impl Family {
     /// Moves all tables of the family to the cold tier, and keeps them there until

@@ -1,17 +1,19 @@
 //! Copies of the directory of a database, by `cp -r` and by `cp -al`, that are used: the original
 //! is as it was, and so is the copy while the original is used.
 //!
-//! # Seeded fault
+//! # Seeded faults
 //! `linked_files_written`: files that both have by hard links are written to.
+//! `cold_copy_is_owner`: a copy takes the cold directory of its original for its own.
 
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
-    Create, Db, Durability, FamilyOptions, Options, Read, WriteOptions,
+    ColdAdoption, Create, Db, Durability, ErrorKind, FamilyOptions, Options, Read, WriteOptions,
     testing::{Call, Crash, Fs, MemFs},
 };
 use std::{
     collections::BTreeMap,
+    ops::ControlFlow,
     path::{Path, PathBuf},
     sync::{Arc, Mutex},
 };
@@ -175,6 +177,158 @@ fn a_crash_while_a_copy_by_hard_links_is_opened_costs_neither_anything() {
                 Crash::Kill => assert!(found == expected, "{dir}"),
                 _ => assert!(found.contains_key(&b"synced"[..]), "{dir}"),
             }
+        }
+    }
+}
+
+const COLD: &str = "cold";
+
+/// A closed database with hot tables, and a frozen family.
+fn tiered() -> (MemFs, BTreeMap<Vec<u8>, Vec<u8>>) {
+    let fs = MemFs::new();
+    let db = options(&fs).cold_directory("../cold").open(DB).unwrap();
+    fill(&db, 1);
+    db.default_family().freeze().unwrap();
+    db.compact().unwrap();
+    db.settle().unwrap();
+    assert!(db.stats().cold_tables > 0);
+    let hot = db.create_family("hot", FamilyOptions::new()).unwrap();
+    hot.put("key", "value").unwrap();
+    let expected = contents(&db);
+    db.close().unwrap();
+    (fs, expected)
+}
+
+/// Copies a directory as `cp -r` does.
+fn copy(fs: &MemFs, from: &str, to: &str) {
+    fs.create_dir_all(Path::new(to)).unwrap();
+    for (path, bytes) in files(fs, from) {
+        fs.write_all(&Path::new(to).join(path.file_name().unwrap()), &bytes).unwrap();
+    }
+    fs.sync_dir(Path::new("")).unwrap();
+}
+
+fn adopt(fs: &MemFs, dir: &str, adoption: ColdAdoption) -> siltdb::Result<siltdb::Adopted> {
+    options(fs).adopt(dir, adoption, &mut |_| ControlFlow::Continue(()))
+}
+
+fn refused(fs: &MemFs, dir: &str) {
+    let error = options(fs).create(Create::Never).open(dir).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{dir}: {error}");
+    assert!(error.message().contains("silt adopt"), "{dir}: {error}");
+}
+
+/// Checks that a database is whole and opens for writing.
+fn whole(fs: &MemFs, dir: &str, expected: &BTreeMap<Vec<u8>, Vec<u8>>) {
+    let report = options(fs).check(dir, &mut |_| {}).unwrap();
+    assert!(report.is_clean(), "{dir}: {report:?}");
+    let db = open(fs, dir);
+    assert!(contents(&db) == *expected, "{dir}");
+    db.close().unwrap();
+}
+
+/// By each kind of copy.
+fn copies() -> [fn(&MemFs, &str, &str); 2] {
+    [copy, link]
+}
+
+#[test]
+fn a_copy_that_shares_a_cold_directory_is_read_and_not_written_to() {
+    for make in copies() {
+        let (fs, expected) = tiered();
+        make(&fs, DB, COPY);
+        let before = (files(&fs, DB), files(&fs, COLD));
+        refused(&fs, COPY);
+        let reader = options(&fs).read_only(true).open(COPY).unwrap();
+        assert!(contents(&reader) == expected);
+        reader.close().unwrap();
+        assert_eq!(options(&fs).outside(COPY).unwrap(), None);
+        assert_eq!(options(&fs).outside(DB).unwrap().as_deref(), Some(Path::new("db/../cold")));
+        options(&fs).destroy(COPY).unwrap();
+        assert!((files(&fs, DB), files(&fs, COLD)) == before);
+        whole(&fs, DB, &expected);
+        options(&fs).destroy(DB).unwrap();
+        assert_eq!(fs.metadata(Path::new(COLD)).unwrap(), None);
+    }
+}
+
+#[test]
+fn an_adopted_copy_is_used_in_every_way_and_its_original_stays_whole() {
+    for make in copies() {
+        let mut uses = uses();
+        uses.push(("thaw", |fs, dir| open(fs, dir).default_family().thaw().unwrap()));
+        uses.push(("freeze elsewhere", |fs, dir| {
+            let db = options(fs).cold_directory("../cold of copy").open(dir).unwrap();
+            db.default_family().freeze().unwrap();
+            assert!(db.stats().cold_tables > 0);
+        }));
+        for (what, work) in uses {
+            let (fs, expected) = tiered();
+            make(&fs, DB, COPY);
+            let cold = files(&fs, COLD);
+            assert!(adopt(&fs, COPY, ColdAdoption::Copies).unwrap().tables > 0, "{what}");
+            whole(&fs, COPY, &expected);
+            let error = open(&fs, COPY).default_family().freeze().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{what}");
+            work(&fs, COPY);
+            assert!(files(&fs, COLD) == cold, "{what}");
+            whole(&fs, DB, &expected);
+            // Once more changes nothing.
+            assert_eq!(adopt(&fs, DB, ColdAdoption::Copies).unwrap().tables, 0, "{what}");
+            whole(&fs, DB, &expected);
+        }
+    }
+}
+
+#[test]
+fn a_database_that_takes_over_shuts_the_other_one_out_until_that_is_adopted() {
+    for make in copies() {
+        let (fs, expected) = tiered();
+        make(&fs, DB, COPY);
+        adopt(&fs, COPY, ColdAdoption::TakesOver).unwrap();
+        whole(&fs, COPY, &expected);
+        refused(&fs, DB);
+        assert!(adopt(&fs, DB, ColdAdoption::Copies).unwrap().tables > 0);
+        open(&fs, DB).default_family().thaw().unwrap();
+        options(&fs).destroy(DB).unwrap();
+        whole(&fs, COPY, &expected);
+    }
+}
+
+#[test]
+fn a_database_that_was_moved_on_its_file_system_opens() {
+    let (fs, expected) = tiered();
+    fs.move_directory(Path::new(DB), Path::new("moved")).unwrap();
+    whole(&fs, "moved", &expected);
+    open(&fs, "moved").default_family().thaw().unwrap();
+    whole(&fs, "moved", &expected);
+}
+
+#[test]
+fn a_crash_in_an_adoption_costs_neither_database_anything() {
+    for adoption in [ColdAdoption::Copies, ColdAdoption::TakesOver] {
+        let (fs, expected) = tiered();
+        copy(&fs, DB, COPY);
+        fs.sync_dir(Path::new(COPY)).unwrap();
+        let fs = fs.crash_clone(Crash::Kill);
+        let (states, disk) = (Arc::new(Mutex::new(Vec::new())), fs.clone());
+        let seen = Arc::clone(&states);
+        fs.on_call(Some(Arc::new(move |call: Call<'_>| {
+            for crash in [Crash::Kill, Crash::PowerLoss { seed: call.number }] {
+                seen.lock().unwrap().push(disk.crash_clone(crash));
+            }
+        })));
+        adopt(&fs, COPY, adoption).unwrap();
+        fs.on_call(None);
+        let states = std::mem::take(&mut *states.lock().unwrap());
+        assert!(states.len() > 10, "{}", states.len());
+        for state in states {
+            adopt(&state, COPY, adoption).unwrap();
+            whole(&state, COPY, &expected);
+            if adoption == ColdAdoption::TakesOver {
+                adopt(&state, DB, ColdAdoption::Copies).unwrap();
+            }
+            whole(&state, DB, &expected);
         }
     }
 }

@@ -128,7 +128,9 @@ fn every_change() -> Edit {
             Change::ColdDirectory(ColdPlace {
                 id: u64::MAX,
                 path: "p".repeat(tier::COLD_PATH_BYTES_MAX),
+                owner: u64::MAX,
             }),
+            Change::ColdDirectoryLeft,
             Change::Identity(DatabaseId(u128::MAX - 1)),
             Change::BackedUp(BackupMark { directory: u64::MAX, mark: u64::MAX - 1, after: 3 }),
             Change::Prepared { number: SequenceNumber::MAX, transaction: prepared_batch() },
@@ -178,7 +180,7 @@ fn longer(change: &Change, more: &[u8]) -> Vec<u8> {
 
 #[test]
 fn what_a_newer_build_wrote_is_refused_by_name() {
-    for tag in (23..OPTIONAL).chain([128, 1 << 40]) {
+    for tag in (24..OPTIONAL).chain([128, 1 << 40]) {
         let change = Change::Unknown { tag, value: vec![0, 0] };
         let error = Edit::decode(&encoded(&Edit { changes: vec![change] })).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Unsupported);

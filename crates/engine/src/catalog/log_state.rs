@@ -71,6 +71,7 @@ impl LogState {
                 }
                 Change::RetentionFloor(floor) => self.retention_floor = *floor,
                 Change::ColdDirectory(place) => self.cold = Some(place.clone()),
+                Change::ColdDirectoryLeft => self.cold = None,
                 Change::Identity(id) => self.identity = Some(*id),
                 Change::BackedUp(mark) => self.backups.add(*mark),
                 Change::Prepared { number, transaction } => {

@@ -11,7 +11,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     branch_record::{BranchChange, BranchFamily},
-    edit::{Change, Edit, TableReference, identity::BackupMark, tier::Tier},
+    edit::{Change, Edit, TableReference, identity::BackupMark, tier::ColdPlace, tier::Tier},
     fields::UnknownFields,
     file_name::FileName,
     log::{
@@ -149,9 +149,8 @@ pub(super) fn change_line(change: &Change) -> Line {
         }
         Change::RetentionFloor(None) => line("retention-floor").with("sequence", "none"),
         Change::Branch(change) => branch_line(change),
-        Change::ColdDirectory(place) => line("cold-directory")
-            .with("id", format_args!("{:016x}", place.id))
-            .with_bytes("path", place.path.as_bytes()),
+        Change::ColdDirectory(place) => cold_line(place),
+        Change::ColdDirectoryLeft => line("cold-directory-left"),
         Change::Identity(id) => line("identity").with("id", id),
         Change::BackedUp(mark) => mark_line(*mark),
         Change::BlobFile { file, uid } => line("blob-file")
@@ -173,6 +172,14 @@ pub(super) fn change_line(change: &Change) -> Line {
         // Changes that later versions may add.
         other => line("other").with("change", format_args!("{other:?}")),
     }
+}
+
+fn cold_line(place: &ColdPlace) -> Line {
+    Line::new("change")
+        .with("kind", "cold-directory")
+        .with("id", format_args!("{:016x}", place.id))
+        .with_bytes("path", place.path.as_bytes())
+        .with("owner", format_args!("{:016x}", place.owner))
 }
 
 fn mark_line(BackupMark { directory, mark, after }: BackupMark) -> Line {

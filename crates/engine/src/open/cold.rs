@@ -8,13 +8,18 @@
 //!    leaves a directory without tables, and the next opening does step 2 again.
 //! 3. Its name is synced before any table is put there. An opening that finds the file and no table
 //!    syncs the name, because the one that wrote it may have been killed before.
+//!
+//! The file `COLD` also has a random number of the owner, which the manifest has, and the inode of
+//! the directory of the owner. A copy of the database has the number, and another inode; once it
+//! has taken over, the original has another number. Only the owner writes to the cold directory. A
+//! file of an earlier version names no owner: the first opening for writing becomes it.
 
 use crate::{
     catalog::{family::FamilyMap, manifest::RECOVER_HINT},
     database::Database,
     install::install,
     open::directory::{lock_directory, sync_ancestors},
-    options::{Access, EngineOptions},
+    options::{Access, ColdClaim, EngineOptions},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -26,7 +31,8 @@ use siltdb_disk::{
     edit::{
         Change,
         tier::{
-            COLD_FILE, COLD_FILE_BYTES_MAX, COLD_PATH_BYTES_MAX, ColdPlace, Tier, id_of_cold_file,
+            COLD_FILE, COLD_FILE_BYTES_MAX, COLD_PATH_BYTES_MAX, ColdFile, ColdOwner, ColdPlace,
+            Tier,
         },
     },
     file_name::FileName,
@@ -73,6 +79,17 @@ pub enum ColdState {
     New,
 }
 
+/// Whose a cold directory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ColdOwnership {
+    /// It belongs to this directory.
+    Own,
+    /// Its file names no owner.
+    Unclaimed,
+    /// It belongs to a directory that this one is a copy of, or to this one before a move.
+    Foreign,
+}
+
 /// A cold directory that was found.
 #[derive(Debug)]
 pub struct FoundCold {
@@ -82,6 +99,8 @@ pub struct FoundCold {
     pub path: String,
     /// How it stands to the manifest.
     pub state: ColdState,
+    /// Whose it is.
+    pub ownership: ColdOwnership,
     /// The shared lock under which it was read.
     pub lock: Option<Box<dyn FileLock>>,
 }
@@ -90,7 +109,11 @@ impl FoundCold {
     /// Its table files.
     #[must_use]
     pub fn store(&self) -> TableStore {
-        TableStore::new(Arc::clone(&self.directory))
+        let store = TableStore::new(Arc::clone(&self.directory));
+        match self.ownership {
+            ColdOwnership::Own | ColdOwnership::Unclaimed => store,
+            ColdOwnership::Foreign => store.keeping_all(),
+        }
     }
 }
 
@@ -115,8 +138,9 @@ pub enum ColdLocking {
 ///
 /// # Errors
 /// `NotFound`, if tables lie there and the directory or its file `COLD` is missing;
-/// `InvalidArgument`, if it belongs to another database, lies in the database, holds other files
-/// and is not yet a cold one, or is a file; `Corruption`, if its file `COLD` is damaged; `Locked`;
+/// `InvalidArgument`, if it belongs to another database, or, for an opening that writes, to the
+/// directory that this one is a copy of; if it lies in the database, holds other files and is not
+/// yet a cold one, or is a file; `Corruption`, if its file `COLD` is damaged; `Locked`;
 /// the system's.
 pub fn find_cold(
     dir: &Path,
@@ -163,28 +187,52 @@ pub fn find_cold(
             lock => Some(lock?),
         },
     };
-    let state = judge(&full, &*directory, known, may_begin)?;
-    Ok(state.map(|state| FoundCold { directory, path, state, lock }))
+    let Some((state, owner)) = judge(&full, &*directory, known, may_begin)? else {
+        return Ok(None);
+    };
+    let ownership = match (owner, stored) {
+        (Some(owner), Some(stored)) if owner.number == stored.owner => {
+            match fs.inode(dir)?.number == owner.inode || cfg!(seeded_fault = "cold_copy_is_owner")
+            {
+                true => ColdOwnership::Own,
+                false => ColdOwnership::Foreign,
+            }
+        }
+        (Some(_), _) => ColdOwnership::Foreign,
+        (None, _) => ColdOwnership::Unclaimed,
+    };
+    let ownership = match (ownership, options.access, options.cold_claim) {
+        (ColdOwnership::Foreign, Access::ReadWrite, ColdClaim::Refuses) => {
+            return Err(copied(&full));
+        }
+        (ColdOwnership::Foreign, Access::ReadWrite, ColdClaim::TakesOver) => {
+            ColdOwnership::Unclaimed
+        }
+        _ => ownership,
+    };
+    Ok(Some(FoundCold { directory, path, state, ownership, lock }))
 }
 
-/// How a directory that exists stands to what the manifest says; `None`, if it is another one and
-/// nothing is needed of it.
+/// How a directory that exists stands to what the manifest says, and its owner; `None`, if it is
+/// another one and nothing is needed of it.
 fn judge(
     full: &Path,
     directory: &dyn Fs,
     (stored, contents): (Option<&ColdPlace>, ColdContents),
     may_begin: bool,
-) -> Result<Option<ColdState>> {
+) -> Result<Option<(ColdState, Option<ColdOwner>)>> {
     let is_needed = contents == ColdContents::Tables;
-    match (cold_id(directory), stored) {
-        (Ok(Some(id)), Some(stored)) if id == stored.id => Ok(Some(ColdState::Known)),
+    match (cold_file(directory), stored) {
+        (Ok(Some(file)), Some(stored)) if file.id == stored.id => {
+            Ok(Some((ColdState::Known, file.owner)))
+        }
         (Err(error), _) if error.kind() != ErrorKind::Corruption => Err(error),
         _ if !is_needed && !may_begin => Ok(None),
         (Ok(Some(_)), _) => Err(foreign(full)),
         (Ok(None), _) if is_needed => Err(missing(full)),
         (Ok(None), _) => {
             check_empty(directory, full)?;
-            Ok(Some(ColdState::New))
+            Ok(Some((ColdState::New, None)))
         }
         (Err(error), _) => Err(error.with_hint(RECOVER_HINT)),
     }
@@ -207,6 +255,16 @@ fn missing(full: &Path) -> Error {
     Error::new(ErrorKind::NotFound, "the cold directory is missing, and tables lie there")
         .with_file(&full.join(COLD_FILE))
         .with_hint("mount it, or name the place where it is now by the option cold_directory")
+}
+
+#[cold]
+fn copied(full: &Path) -> Error {
+    Error::invalid("this is a copy, or was moved to another file system: `silt adopt DB`")
+        .with_file(&full.join(COLD_FILE))
+        .with_hint(
+            "the cold directory belongs to another directory of the database; adopt copies its \
+             tables, or takes it over if this is the only one",
+        )
 }
 
 #[cold]
@@ -244,8 +302,16 @@ fn check_empty(directory: &dyn Fs, full: &Path) -> Result<()> {
 /// The id in the file `COLD`; `None` without one.
 ///
 /// # Errors
-/// `Corruption`, if it has none; the system's.
+/// As [`cold_file`].
 pub fn cold_id(directory: &dyn Fs) -> Result<Option<u64>> {
+    Ok(cold_file(directory)?.map(|file| file.id))
+}
+
+/// What the file `COLD` says; `None` without one.
+///
+/// # Errors
+/// `Corruption`, if it has no id; the system's.
+fn cold_file(directory: &dyn Fs) -> Result<Option<ColdFile>> {
     let name = Path::new(COLD_FILE);
     let path = directory.full_path(name);
     let file = match directory.open(name) {
@@ -259,29 +325,41 @@ pub fn cold_id(directory: &dyn Fs) -> Result<Option<u64>> {
     }
     let mut bytes = vec![0; file.len() as usize];
     file.read_exact_at(&mut bytes, 0)?;
-    id_of_cold_file(&bytes).map(Some).map_err(|error| error.or_file(&path))
+    ColdFile::decode(&bytes).map(Some).map_err(|error| error.or_file(&path))
 }
 
-/// Makes a directory that was found the cold one of an open database, durably.
+/// Makes a directory that was found the cold one of an open database, durably, unless it is left to
+/// another one.
 ///
 /// # Errors
 /// As [`install`]; the system's.
 pub fn adopt_cold(database: &Database, found: &FoundCold) -> Result<()> {
+    if found.ownership == ColdOwnership::Foreign {
+        return Ok(());
+    }
     let stored = lock(&database.catalog.manifest_io).state.cold.clone();
-    let ids = &database.catalog.ids;
-    let random = || (u64::from(ids.random()) << 32) | u64::from(ids.random());
+    // 0 says that there is none.
+    let random = || database.catalog.ids.table_uid().0.max(1);
     let id = stored.as_ref().map_or_else(random, |stored| stored.id);
-    let place = ColdPlace { id, path: found.path.clone() };
+    let owner = match (found.ownership, &stored) {
+        (ColdOwnership::Own, Some(stored)) => stored.owner,
+        _ => random(),
+    };
+    let place = ColdPlace { id, path: found.path.clone(), owner };
     if stored.as_ref() != Some(&place) {
         install(database, vec![Change::ColdDirectory(place.clone())], None)?;
     }
     let has_tables = ColdContents::of(&database.catalog.families.load()) == ColdContents::Tables;
-    match found.state {
-        ColdState::Known if has_tables => {}
+    match (found.state, found.ownership) {
+        (ColdState::Known, ColdOwnership::Own) if has_tables => {}
         // The opening that wrote the file may have been killed before its name was durable.
-        ColdState::Known => sync_name(database, found)?,
-        ColdState::New => {
-            write_id(&*found.directory, &place)?;
+        (ColdState::Known, ColdOwnership::Own) => sync_name(database, found)?,
+        (ColdState::Known, _) => {
+            write_file(database, found, &place)?;
+            sync_name(database, found)?;
+        }
+        (ColdState::New, _) => {
+            write_file(database, found, &place)?;
             sync_name(database, found)?;
             database.catalog.files.attach_cold(found.store());
         }
@@ -290,14 +368,18 @@ pub fn adopt_cold(database: &Database, found: &FoundCold) -> Result<()> {
 }
 
 /// Writes the file `COLD`. It has its name only once it is synced, so no crash leaves a part of it.
-fn write_id(directory: &dyn Fs, place: &ColdPlace) -> Result<()> {
+fn write_file(database: &Database, found: &FoundCold, place: &ColdPlace) -> Result<()> {
+    let directory = &*found.directory;
+    let inode = database.catalog.files.directory().inode(Path::new(""))?.number;
+    let owner = Some(ColdOwner { number: place.owner, inode });
+    let content = ColdFile { id: place.id, owner }.encode();
     let unfinished = UNFINISHED.to_path();
     match directory.remove(&unfinished) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let mut file = directory.create(&unfinished)?;
-    file.append(place.file_content().as_bytes())?;
+    file.append(content.as_bytes())?;
     file.sync()?;
     drop(file);
     directory.rename(&unfinished, Path::new(COLD_FILE))

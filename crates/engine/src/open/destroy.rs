@@ -7,7 +7,7 @@ use crate::{
     catalog::log_state::LogState,
     catalog::manifest::{read_current, read_manifest},
     database::Database,
-    open::cold::{ColdContents, ColdLocking, find_cold, remove_cold},
+    open::cold::{ColdContents, ColdLocking, ColdOwnership, FoundCold, find_cold, remove_cold},
     open::directory::{lock_directory, no_database, own_file},
     options::{Access, EngineOptions},
 };
@@ -17,7 +17,7 @@ use siltdb_base::{
     sync::lock,
 };
 use siltdb_disk::file_name::FileName;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Removes the database in `dir`: the files with names of ours, then the directory, unless it holds
 /// other entries. Durable on return.
@@ -50,10 +50,38 @@ pub fn destroy(dir: &Path, options: &EngineOptions) -> Result<()> {
     remove_locked(fs, &*directory, dir, directory_lock)
 }
 
+/// The directory outside of `dir` from which [`destroy`] removes tables of the database in `dir`:
+/// its cold one, if it is there and belongs to this directory.
+///
+/// # Errors
+/// `NotFound` without a database; `Locked`, if it is open; as [`destroy`].
+pub fn outside(dir: &Path, options: &EngineOptions) -> Result<Option<PathBuf>> {
+    let fs = &*options.fs;
+    if fs.metadata(dir)? != Some(Metadata::Directory) {
+        return Err(no_database(dir).with_hint("check the path"));
+    }
+    let directory = fs.open_dir(dir)?;
+    check_is_ours(&*directory, dir)?;
+    let found = find_own_cold(&*directory, dir, options)?;
+    Ok(found.map(|found| found.directory.full_path(Path::new(""))))
+}
+
 /// Removes what the database in `directory`, which is locked, has in its cold directory. One that
 /// is not there, or is not that of the database, stays as it is.
 fn remove_cold_tier(directory: &dyn Fs, dir: &Path, options: &EngineOptions) -> Result<()> {
-    let Some(number) = read_current(directory)? else { return Ok(()) };
+    let Some(mut found) = find_own_cold(directory, dir, options)? else { return Ok(()) };
+    drop(found.lock.take());
+    let _lock = lock_directory(&*found.directory, options, LockKind::Exclusive)?;
+    remove_cold(&*options.fs, &found)
+}
+
+/// Finds the cold directory of the database in `directory`, unless it is that of another one.
+fn find_own_cold(
+    directory: &dyn Fs,
+    dir: &Path,
+    options: &EngineOptions,
+) -> Result<Option<FoundCold>> {
+    let Some(number) = read_current(directory)? else { return Ok(None) };
     let mut state = LogState::default();
     let read = read_manifest(directory, number, &mut |edit| {
         state.note(&edit);
@@ -69,19 +97,12 @@ fn remove_cold_tier(directory: &dyn Fs, dir: &Path, options: &EngineOptions) -> 
     // Nothing is begun there.
     let options = EngineOptions { access: Access::ReadOnly, ..options.clone() };
     let known = (state.cold.as_ref(), ColdContents::Nothing);
-    match find_cold(dir, &options, known, ColdLocking::Locks)? {
-        Some(mut found) => {
-            drop(found.lock.take());
-            let _lock = lock_directory(&*found.directory, &options, LockKind::Exclusive)?;
-            remove_cold(&*options.fs, &found)
-        }
-        None => {
-            if let Some(place) = state.cold {
-                log::warn!("the cold directory {} is not there; its files stay", place.path);
-            }
-            Ok(())
-        }
+    let found = find_cold(dir, &options, known, ColdLocking::Locks)?;
+    let own = found.filter(|found| found.ownership != ColdOwnership::Foreign);
+    if let (None, Some(place)) = (&own, state.cold) {
+        log::warn!("the cold directory {} is not there, or not that of this directory", place.path);
     }
+    Ok(own)
 }
 
 /// Removes a database that is open and writes no more. `directory_lock` is that of its directories.
@@ -94,7 +115,9 @@ pub fn remove_open(database: &Database, directory_lock: Box<dyn FileLock>) -> Re
     let stored = lock(&database.catalog.manifest_io).state.cold.clone();
     let known = (stored.as_ref(), ColdContents::Nothing);
     // This process has the lock.
-    if let Some(found) = find_cold(dir, &options, known, ColdLocking::Follows)? {
+    if let Some(found) = find_cold(dir, &options, known, ColdLocking::Follows)?
+        && found.ownership != ColdOwnership::Foreign
+    {
         remove_cold(fs, &found)?;
     }
     remove_locked(fs, &**database.catalog.files.directory(), dir, directory_lock)

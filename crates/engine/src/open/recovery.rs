@@ -33,8 +33,8 @@ use crate::{
     memory::Memory,
     open::blob_loss::BlobLoss,
     open::cold::{
-        BothLocks, ColdContents, ColdLocking, ColdState, FoundCold, adopt_cold, find_cold,
-        sync_removals,
+        BothLocks, ColdContents, ColdLocking, ColdOwnership, ColdState, FoundCold, adopt_cold,
+        find_cold, sync_removals,
     },
     open::directory::{
         LockFile, check_contents, lock_directory, open_directory, own_file, remove_lone_lock,
@@ -228,8 +228,10 @@ impl OpenCold {
             return Ok(None);
         };
         let shared = found.lock.take();
-        let lock = match (options.access, shared) {
-            (Access::ReadOnly, Some(shared)) => shared,
+        let is_only_read =
+            options.access == Access::ReadOnly || found.ownership == ColdOwnership::Foreign;
+        let lock = match (is_only_read, shared) {
+            (true, Some(shared)) => shared,
             (_, shared) => {
                 drop(shared);
                 lock_directory(&*found.directory, options, LockKind::Exclusive)?
@@ -237,7 +239,10 @@ impl OpenCold {
         };
         let mut tables = Vec::new();
         if found.state == ColdState::Known {
-            tables = found.store().list()?;
+            // Those of another directory may be from a later state.
+            if found.ownership != ColdOwnership::Foreign {
+                tables = found.store().list()?;
+            }
             files.attach_cold(found.store());
         }
         Ok(Some(Self { found, lock, tables }))

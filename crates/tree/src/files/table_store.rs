@@ -21,13 +21,36 @@ use std::{
 #[derive(Clone, Debug)]
 pub struct TableStore {
     directory: Arc<dyn Fs>,
+    keeping: Keeping,
+}
+
+/// Whether files of a store are removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Keeping {
+    /// They are.
+    #[default]
+    Deletes,
+    /// They belong to another database, and stay.
+    KeepsAll,
 }
 
 impl TableStore {
     /// The table files in `directory`.
     #[must_use]
     pub fn new(directory: Arc<dyn Fs>) -> Self {
-        Self { directory }
+        Self { directory, keeping: Keeping::default() }
+    }
+
+    /// The same files, which are only read: none is made, and deletions do nothing.
+    #[must_use]
+    pub fn keeping_all(self) -> Self {
+        Self { keeping: Keeping::KeepsAll, ..self }
+    }
+
+    /// Whether its files are removed.
+    #[must_use]
+    pub fn keeping(&self) -> Keeping {
+        self.keeping
     }
 
     /// The path of a file, for messages.
@@ -46,6 +69,9 @@ impl TableStore {
         number: FileNumber,
         write: &mut dyn FnMut(&mut dyn WriteFile) -> Result<()>,
     ) -> Result<()> {
+        if self.keeping == Keeping::KeepsAll {
+            return Err(Error::invalid("the cold directory belongs to another database"));
+        }
         let mut file = self.directory.create(&FileName::Table(number).to_path())?;
         let is_synced = !cfg!(seeded_fault = "cold_copy_not_synced");
         let written = write(&mut *file);
@@ -84,12 +110,15 @@ impl TableStore {
         Ok(numbers)
     }
 
-    /// Removes a file.
+    /// Removes a file, unless all are kept.
     ///
     /// # Errors
     /// `NotFound` and the system's.
     pub fn delete(&self, number: FileNumber) -> Result<()> {
-        self.directory.remove(&FileName::Table(number).to_path())
+        match self.keeping {
+            Keeping::Deletes => self.directory.remove(&FileName::Table(number).to_path()),
+            Keeping::KeepsAll => Ok(()),
+        }
     }
 }
 

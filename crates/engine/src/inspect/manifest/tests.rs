@@ -85,7 +85,7 @@ fn changes() -> Vec<Change> {
         Change::LastSequence(SequenceNumber(99)),
         Change::Identity(DatabaseId(0xab)),
         Change::BackedUp(BackupMark { directory: 0xd1, mark: 0x3a, after: 2 }),
-        Change::ColdDirectory(ColdPlace { id: 0xcd, path: "../cold".into() }),
+        Change::ColdDirectory(ColdPlace { id: 0xcd, path: "../cold".into(), owner: 5 }),
         Change::Unknown { tag: 70, value: vec![b'v'] },
     ]
 }
@@ -141,7 +141,7 @@ fn every_change_is_spelled_out() {
         "last-sequence  sequence=99",
         "identity  id=000000000000000000000000000000ab",
         "backed-up  directory=00000000000000d1  mark=000000000000003a  after=0000000000000002",
-        r#"cold-directory  id=00000000000000cd  path="../cold""#,
+        r#"cold-directory  id=00000000000000cd  path="../cold"  owner=0000000000000005"#,
         r#"unknown  tag=70  value="v""#,
         "next-file  number=20",
     ];

@@ -7,7 +7,7 @@ use siltdb_base::fs::mem::{Crash, MemFs};
 
 /// What a manifest names.
 fn stored() -> ColdPlace {
-    ColdPlace { id: 7, path: "../cold".to_owned() }
+    ColdPlace { id: 7, path: "../cold".to_owned(), owner: 3 }
 }
 
 /// A file system with these files in the cold directory, which is missing without a list.
@@ -53,9 +53,9 @@ fn a_directory_is_known_new_foreign_or_missing() {
     let (known, new) = (Ok(Some(ColdState::Known)), Ok(Some(ColdState::New)));
     let (none, missing) = (Ok(None), Err(ErrorKind::NotFound));
     let (invalid, corrupt) = (Err(ErrorKind::InvalidArgument), Err(ErrorKind::Corruption));
-    let own = stored().file_content();
+    let own = ColdFile { id: 7, owner: None }.encode();
     let own: &[(&str, &[u8])] = &[("COLD", own.as_bytes()), ("000001.table", b"")];
-    let other = ColdPlace { id: 8, ..stored() }.file_content();
+    let other = ColdFile { id: 8, owner: None }.encode();
     let other: &[(&str, &[u8])] = &[("COLD", other.as_bytes())];
     let torn: &[(&str, &[u8])] = &[("COLD", b"siltdb co"), ("LOCK", b"")];
     let unfinished: &[(&str, &[u8])] = &[("000000.tmp", b"siltdb co"), ("LOCK", b"")];
