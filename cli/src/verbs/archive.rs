@@ -9,7 +9,7 @@ use crate::key_form::KeyForm;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::session::{DEFAULT_FAMILY, Session};
-use crate::text::{counted, grouped};
+use crate::text::{counted, grouped, printable_name};
 use crate::verbs::backup::{RateArguments, copy_failure, shown, utc};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};

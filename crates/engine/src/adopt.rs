@@ -40,7 +40,7 @@ pub enum ColdAdoption {
 /// The result of an adoption.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Adopted {
+pub struct AdoptionReport {
     /// Tables that were copied.
     pub tables: u64,
     /// Their bytes.
@@ -58,7 +58,7 @@ pub fn adopt(
     options: EngineOptions,
     adoption: ColdAdoption,
     on_progress: OnProgress<'_>,
-) -> Result<Adopted> {
+) -> Result<AdoptionReport> {
     let cold_claim = match adoption {
         ColdAdoption::Copies => ColdClaim::Leaves,
         ColdAdoption::TakesOver => ColdClaim::TakesOver,
@@ -71,14 +71,14 @@ pub fn adopt(
 }
 
 /// Moves the tables out of a cold directory that is that of another database.
-fn copy_tables(database: &Database, on_progress: OnProgress<'_>) -> Result<Adopted> {
+fn copy_tables(database: &Database, on_progress: OnProgress<'_>) -> Result<AdoptionReport> {
     let files = &database.catalog.files;
     let is_left =
         |tier| files.store(tier).is_some_and(|store| store.keeping() == Keeping::KeepsAll);
     if !is_left(Tier::Cold) {
-        return Ok(Adopted::default());
+        return Ok(AdoptionReport::default());
     }
-    let mut adopted = Adopted::default();
+    let mut adopted = AdoptionReport::default();
     let mut changed = Vec::new();
     for family in database.catalog.families.load().iter() {
         for (_, table) in family.tree.view().version.tables() {

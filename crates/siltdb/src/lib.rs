@@ -201,7 +201,7 @@ pub use siltdb_base::{
     slice::Slice,
 };
 pub use siltdb_engine::{
-    adopt::{Adopted, ColdAdoption},
+    adopt::{AdoptionReport, ColdAdoption},
     branch_merge::{ConflictingKey, MergeReport, OnConflict},
     check_report::{CheckProgress, CheckReport},
     checkpoint::Checkpoint,

@@ -4,7 +4,7 @@
 use crate::{backup::CopyOptions, family::Family, options::Options};
 use siltdb_base::error::Result;
 use siltdb_engine::{
-    adopt::{Adopted, ColdAdoption, adopt},
+    adopt::{AdoptionReport, ColdAdoption, adopt},
     copying::CopyProgress,
     open::destroy::outside,
 };
@@ -32,7 +32,7 @@ impl Options {
         path: impl AsRef<Path>,
         adoption: ColdAdoption,
         on_progress: &mut dyn FnMut(CopyProgress) -> ControlFlow<()>,
-    ) -> Result<Adopted> {
+    ) -> Result<AdoptionReport> {
         adopt(path.as_ref(), self.engine, adoption, on_progress)
     }
 

@@ -81,8 +81,11 @@ fn link(fs: &MemFs, from: &str, to: &str) {
     fs.sync_dir(Path::new("")).unwrap();
 }
 
+/// Something that is done with the copy in a directory.
+type Use = fn(&MemFs, &str);
+
 /// What is done with a copy, by name.
-fn uses() -> Vec<(&'static str, fn(&MemFs, &str))> {
+fn uses() -> Vec<(&'static str, Use)> {
     vec![
         ("put and flush", |fs, dir| {
             let db = open(fs, dir);
@@ -208,7 +211,7 @@ fn copy(fs: &MemFs, from: &str, to: &str) {
     fs.sync_dir(Path::new("")).unwrap();
 }
 
-fn adopt(fs: &MemFs, dir: &str, adoption: ColdAdoption) -> siltdb::Result<siltdb::Adopted> {
+fn adopt(fs: &MemFs, dir: &str, adoption: ColdAdoption) -> siltdb::Result<siltdb::AdoptionReport> {
     options(fs).adopt(dir, adoption, &mut |_| ControlFlow::Continue(()))
 }
 

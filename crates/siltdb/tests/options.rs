@@ -187,9 +187,9 @@ fn the_sizes_of_parts_come_to_that_of_the_whole() {
 fn modes(dir: &std::path::Path) -> std::collections::BTreeMap<std::path::PathBuf, u32> {
     use std::os::unix::fs::PermissionsExt;
     let mut modes = std::collections::BTreeMap::new();
-    for entry in std::fs::read_dir(dir).unwrap() {
-        let entry = entry.unwrap();
-        let metadata = entry.metadata().unwrap();
+    for entry in std::fs::read_dir(dir).expect("the directory is readable") {
+        let entry = entry.expect("the directory is readable");
+        let metadata = entry.metadata().expect("the entry is there");
         modes.insert(entry.path(), metadata.permissions().mode() & 0o777);
         if metadata.is_dir() {
             modes.extend(self::modes(&entry.path()));

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 /// What a copy has of its own.
 #[derive(Clone, Debug)]
-pub struct Adopted {
+pub struct AdoptedTable {
     /// The random name, so that no two tables of a database have the same.
     pub uid: TableUid,
     /// Where it now belongs.
@@ -41,7 +41,7 @@ pub struct Adopted {
 pub fn adopt(
     table: &Arc<TableScan>,
     file: &mut dyn WriteFile,
-    Adopted { uid, origin, usual, created_ms }: Adopted,
+    AdoptedTable { uid, origin, usual, created_ms }: AdoptedTable,
     go_on: &mut dyn FnMut() -> Result<()>,
 ) -> Result<TableMeta> {
     debug_assert!(file.is_empty(), "frames are bound to their offsets");

@@ -27,7 +27,7 @@ pub use read::cursor::TableCursor;
 pub use read::extent::Extent;
 pub use scan::block_walk::BlockWalk;
 
-pub use adopt::{Adopted, adopt};
+pub use adopt::{AdoptedTable, adopt};
 pub use format::properties::{ExternalTable, Properties, ReplacedTable, TableOrigin};
 pub use format::sealed::SealedBlock;
 pub use read::lookup::FoundEntry;

@@ -18,7 +18,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     edit::TableReference,
-    table::{Adopted, Contents, TableScan, TableWriter, adopt},
+    table::{AdoptedTable, Contents, TableScan, TableWriter, adopt},
     table_meta::TableMeta,
 };
 use std::{
@@ -240,7 +240,7 @@ pub fn copy_external(
     let origin = origin_of(family, options, context);
     let (uid, usual) = ((context.uids)(), options.table.compression);
     // A FIFO family counts the age from here: it does not matter when the table was written.
-    let adopted = Adopted { uid, origin, usual, created_ms: context.clock.wall_ms() };
+    let adopted = AdoptedTable { uid, origin, usual, created_ms: context.clock.wall_ms() };
     let meta = adopt(&table, &mut *writer, adopted, &mut || context.go_on())?;
     tables.add_table(new_table(family, &file, meta));
     // Reads all of the copy and compares it with index, filter and summary. That each key has one

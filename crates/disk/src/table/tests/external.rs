@@ -25,8 +25,8 @@ fn scan_of(file: &Bytes) -> Arc<TableScan> {
     TableScan::open_file(Arc::new(file.clone()), Path::new("outside.table")).unwrap()
 }
 
-fn as_sixth(origin: TableOrigin) -> Adopted {
-    Adopted { uid: TableUid(6), origin, usual: Compression::Lz4, created_ms: 77 }
+fn as_sixth(origin: TableOrigin) -> AdoptedTable {
+    AdoptedTable { uid: TableUid(6), origin, usual: Compression::Lz4, created_ms: 77 }
 }
 
 fn adopted(file: &Bytes) -> Result<(Bytes, TableMeta)> {
