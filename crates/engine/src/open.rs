@@ -1,6 +1,7 @@
 //! Opening a database: its state is read from manifest and log, and everything it depends on is
 //! made durable.
 
+pub mod foreign;
 pub mod directory;
 pub mod cold;
 pub mod lost_edits;

@@ -25,7 +25,11 @@ use self::{
     scratch::ScratchTables,
     write::{NewDatabase, write_family},
 };
-use crate::{lost::Lost, open::directory::lock_directory, options::EngineOptions};
+use crate::{
+    lost::Lost,
+    open::{directory::lock_directory, foreign::check_not_foreign},
+    options::EngineOptions,
+};
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{Fs, LockKind, Metadata},
@@ -133,6 +137,7 @@ fn is_refusal(kind: ErrorKind) -> bool {
 
 /// Checks that there is a directory to read.
 fn check_old(fs: &dyn Fs, old: &Path) -> Result<()> {
+    check_not_foreign(fs, old)?;
     match fs.metadata(old)? {
         Some(Metadata::Directory) => Ok(()),
         Some(_) => {

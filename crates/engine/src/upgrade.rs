@@ -2,9 +2,10 @@
 //!
 //! There is one version so far. Any other is refused, so there is nothing to upgrade yet.
 
-use crate::catalog::{
-    log_state::LogState,
-    manifest::{read_current, read_manifest},
+use crate::{
+    catalog::log_state::LogState,
+    catalog::manifest::{read_current, read_manifest},
+    open::foreign::check_not_foreign,
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -30,6 +31,7 @@ pub struct DatabaseFormat {
 /// `NotFound`; `Locked`, if the database is open; `Unsupported`, for a version or feature that this
 /// build does not know; `Corruption`; the system's.
 pub fn upgrade(fs: &dyn Fs, dir: &Path) -> Result<DatabaseFormat> {
+    check_not_foreign(fs, dir)?;
     let directory = fs.open_dir(dir)?;
     let _lock = directory.lock(&FileName::Lock.to_path(), LockKind::Shared)?;
     let Some(number) = read_current(&*directory)? else {

@@ -3,7 +3,7 @@
 //! It does not apply the edits.
 
 use super::line::{Detail, Line, OnLine, locate};
-use crate::catalog::manifest::read_current;
+use crate::{catalog::manifest::read_current, open::foreign::check_not_foreign};
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{Fs, Metadata},
@@ -37,6 +37,7 @@ pub fn inspect_manifest(
     detail: Detail,
     on_line: OnLine<'_>,
 ) -> Result<()> {
+    check_not_foreign(fs, path)?;
     if !matches!(fs.metadata(path)?, Some(Metadata::Directory)) {
         return report_file(fs, path, detail, on_line);
     }

@@ -7,9 +7,10 @@ use super::{
     line::{Detail, Line, OnLine, locate},
     manifest::{change_line, with_prepared},
 };
-use crate::catalog::{
-    log_state::LogState,
-    manifest::{read_current, read_manifest},
+use crate::{
+    catalog::log_state::LogState,
+    catalog::manifest::{read_current, read_manifest},
+    open::foreign::check_not_foreign,
 };
 use siltdb_base::{
     error::Result,
@@ -47,6 +48,7 @@ struct Slot {
 /// `NotFound`; `Unsupported` and `Corruption`, with file and offset; the system's; the errors of
 /// `on_line`. The end of a segment is no error: the line `stop` gives its reason.
 pub fn inspect_wal(fs: &dyn Fs, path: &Path, detail: Detail, on_line: OnLine<'_>) -> Result<()> {
+    check_not_foreign(fs, path)?;
     let paths = match fs.metadata(path)? {
         Some(Metadata::Directory) => {
             report_state(&*fs.open_dir(path)?, on_line)?;

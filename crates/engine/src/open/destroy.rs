@@ -9,6 +9,7 @@ use crate::{
     database::Database,
     open::cold::{ColdContents, ColdLocking, ColdOwnership, FoundCold, find_cold, remove_cold},
     open::directory::{lock_directory, no_database, own_file},
+    open::foreign::check_not_foreign,
     options::{Access, EngineOptions},
 };
 use siltdb_base::{
@@ -24,10 +25,12 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// `NotFound` without a database; `Locked`, if it is open; `Corruption`, if its `CURRENT` is not
-/// ours; the system's. After an error of the system a part may be gone; the rest can be removed
+/// ours; as [`check_not_foreign`]; the system's. After an error of the system a part may be gone;
+/// the rest can be removed
 /// again.
 pub fn destroy(dir: &Path, options: &EngineOptions) -> Result<()> {
     let fs = &*options.fs;
+    check_not_foreign(fs, dir)?;
     match fs.metadata(dir)? {
         None => return Err(no_database(dir).with_hint("check the path")),
         Some(Metadata::Directory) => {}

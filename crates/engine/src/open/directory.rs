@@ -4,6 +4,7 @@
 
 use crate::{
     catalog::manifest::RECOVER_HINT,
+    open::foreign::check_not_foreign,
     options::{Create, EngineOptions},
 };
 use siltdb_base::{
@@ -86,9 +87,10 @@ pub fn no_database(dir: &Path) -> Error {
 /// even if it is renamed.
 ///
 /// # Errors
-/// `NotFound`, `InvalidArgument`; as [`check_contents`]; the system's.
+/// `NotFound`, `InvalidArgument`; as [`check_not_foreign`] and [`check_contents`]; the system's.
 pub fn open_directory(dir: &Path, options: &EngineOptions) -> Result<(Arc<dyn Fs>, FoundFiles)> {
     let fs = &*options.fs;
+    check_not_foreign(fs, dir)?;
     match fs.metadata(dir)? {
         None if options.create == Create::Never => {
             return Err(no_database(dir).with_hint("check the path"));

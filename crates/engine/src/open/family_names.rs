@@ -4,7 +4,7 @@
 
 use crate::{
     catalog::manifest::{ManifestEnd, read_edits},
-    open::{directory::no_database, manifest_watch::ManifestWatch},
+    open::{directory::no_database, foreign::check_not_foreign, manifest_watch::ManifestWatch},
 };
 use siltdb_base::{
     error::Result,
@@ -24,6 +24,7 @@ use std::{
 /// `NotFound` without a database; `Corruption` with file and offset; `Unsupported`; `Busy`, if
 /// another process keeps changing the manifest; the system's.
 pub fn family_names(fs: &dyn Fs, dir: &Path) -> Result<Vec<String>> {
+    check_not_foreign(fs, dir)?;
     if !matches!(fs.metadata(dir)?, Some(Metadata::Directory)) {
         return Err(no_database(dir).with_hint("check the path"));
     }
