@@ -54,7 +54,8 @@ pub struct OpeningArguments {
     #[arg(long, global = true, value_name = "DIR", display_order = 106)]
     cold: Option<PathBuf>,
     /// For a log that is damaged below its synced position: refuse to open (`strict`), or open with
-    /// what precedes the damage and lose the rest for good (`point-in-time`) [default: strict]
+    /// what precedes the damage (`point-in-time`). A verb that writes then cuts the log there, and
+    /// keeps the rest in `DB/lost`; `silt recover` saves more [default: strict]
     #[arg(long, global = true, value_name = "MODE", display_order = 103)]
     recovery: Option<Recovery>,
     /// How long to wait for another process to close the database: `5s`, `500ms` or `2m`

@@ -7,10 +7,11 @@ use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::output::{Output, Settings, message};
 use crate::scope::{FamilyName, ReadScope, Scope, ScopedBucket};
+use crate::text::counted;
 use crate::transactions::Transactions;
 use siltdb::{
     Checkpoint, CheckpointOptions, CopyProgress, Create, Db, Durability, Error, ErrorKind, Family,
-    Follower, Options, ReadOptions, RecoveryMode, Slice, SubscribeOptions, Subscription,
+    Follower, KeptFiles, Options, ReadOptions, RecoveryMode, Slice, SubscribeOptions, Subscription,
     WriteBatch, WriteOptions,
     backup::{Backup, CopyOptions},
 };
@@ -123,13 +124,11 @@ impl Session {
         let is_new =
             opening == Opening::Create && matches!(path.join(CURRENT).try_exists(), Ok(false));
         let options = options_for(options, &output).create(create);
-        // A cut of the log is recorded, so that the next opening accepts it.
-        let is_strict = options.get("recovery").is_ok_and(|recovery| recovery == "strict");
         let open = |is_read_only| match is_read_only {
             true => options.clone().read_only(true).open(path),
             false => options.clone().open(path),
         };
-        let mut opened = open(opening == Opening::Read && is_strict);
+        let mut opened = open(opening == Opening::Read);
         if let (Err(error), Opening::WriteIfAllowed) = (&opened, opening)
             && error.kind() == ErrorKind::ReadOnly
         {
@@ -143,7 +142,7 @@ impl Session {
         let follows = match (&opened, opening) {
             (Err(error), Opening::Copy) if error.kind() == ErrorKind::ReadOnly => true,
             (Err(error), Opening::Read | Opening::WriteIfAllowed | Opening::Copy) => {
-                is_strict && error.kind() == ErrorKind::Locked
+                error.kind() == ErrorKind::Locked
             }
             _ => false,
         };
@@ -156,6 +155,9 @@ impl Session {
             // The command line is correct then, unlike with other invalid arguments.
             if is_about_operator(&error) { Failure::MergeOperator(error) } else { error.into() }
         })?;
+        if let Some(kept) = kept_text(db.kept_files(), path) {
+            message(output.settings().style, &kept);
+        }
         if is_new {
             message(output.settings().style, &format!("created the database {}", path.display()));
         }
@@ -409,6 +411,21 @@ impl Session {
         self.db.close()?;
         flushed
     }
+}
+
+/// Says what an opening has kept in the directory `lost`, if anything.
+fn kept_text(kept: KeptFiles, path: &Path) -> Option<String> {
+    let mut parts = Vec::new();
+    if kept.log_files > 0 {
+        let records = counted(kept.log_records, "record");
+        parts.push(format!("the log was cut: {records} behind, of {} bytes", kept.log_bytes));
+    }
+    if kept.tables > 0 {
+        let tables = counted(kept.tables, "table");
+        parts.push(format!("{tables} that neither manifest nor log knows"));
+    }
+    let lost = path.join("lost");
+    (!kept.is_empty()).then(|| format!("{}; kept in {}", parts.join("; "), lost.display()))
 }
 
 /// Opens a follower of the database at `path`, which could not be opened because of `locked`, and

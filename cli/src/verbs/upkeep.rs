@@ -15,7 +15,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use siltdb::{
     CancelToken, CheckProgress, CheckReport, CompactOptions, CompactProgress, CompressionStats,
-    Error, ErrorKind, Options,
+    Error, ErrorKind, LostFiles, Options,
     salvage::{Lost, LostPart},
 };
 use std::path::Path;
@@ -416,6 +416,14 @@ pub fn report_text(report: &CheckReport) -> String {
     for error in errors {
         text.push_str(&format!("\n{error}"));
     }
+    let LostFiles { files, bytes, .. } = report.lost_files;
+    if files > 0 {
+        let files = counted(files, "file");
+        text.push_str(&format!(
+            "\n{files} of {bytes} bytes in `lost`, not verified; `silt recover DB/lost NEW` reads \
+             them"
+        ));
+    }
     text
 }
 
@@ -437,5 +445,7 @@ pub fn report_object(report: &CheckReport, form: Form) -> Value {
         "blob_files_damaged": report.blob_files_damaged,
         "damage": report.damage.iter().map(|lost| lost_object(lost, form)).collect::<Vec<_>>(),
         "errors": errors,
+        "lost_files": report.lost_files.files,
+        "lost_bytes": report.lost_files.bytes,
     })
 }

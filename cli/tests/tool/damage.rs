@@ -214,6 +214,9 @@ fn a_damaged_log_opens_in_time_and_recovers_behind_the_damage() {
     let opened = place.run(&["scan", "db", "--recovery", "point-in-time"], 0).stdout;
     let saved = place.ok(&["scan", "new"]);
     assert!(saved.len() >= opened.len(), "{saved}{opened}");
+    // Reading has changed nothing.
+    place.run(&["scan", "db"], 3);
+    place.run(&["put", "db", "f", "6", "--recovery", "point-in-time"], 0).says(&["db/lost"]);
     // It opens without the option from now on.
     place.ok(&["scan", "db"]);
 }
@@ -303,4 +306,171 @@ fn a_lost_value_is_one_key_and_no_damaged_table() {
     }
     place.run(&["export", "db", "some", "--format", "lines", "--skip-damaged"], 3);
     assert_eq!(place.read("some").lines().count(), 19);
+}
+
+/// All files below a directory, with their bytes.
+fn tree(directory: &Path) -> std::collections::BTreeMap<PathBuf, Option<Vec<u8>>> {
+    let mut found = std::collections::BTreeMap::new();
+    let mut left = vec![directory.to_owned()];
+    while let Some(directory) = left.pop() {
+        for entry in fs::read_dir(directory).expect("the files of a test are there") {
+            let path = entry.expect("the files of a test are there").path();
+            if path.is_dir() {
+                left.push(path.clone());
+                found.insert(path, None);
+            } else {
+                found.insert(
+                    path.clone(),
+                    Some(fs::read(path).expect("the files of a test are there")),
+                );
+            }
+        }
+    }
+    found
+}
+
+/// A database with a table, and a log of four synced records.
+fn synced() -> Place {
+    let place = filled();
+    for (key, value) in [("one", "first"), ("two", "second"), ("three", "third")] {
+        place.ok(&["put", "db", key, value]);
+    }
+    place
+}
+
+/// Flips a bit in the record of the log that puts `value`.
+fn damage_record(place: &Place, value: &str) {
+    let logs = tree(&place.path("db")).into_iter().filter_map(|(path, bytes)| {
+        let bytes = bytes.filter(|_| path.extension().is_some_and(|found| found == "log"))?;
+        let at = bytes.windows(value.len()).position(|part| part == value.as_bytes())?;
+        Some((path, at))
+    });
+    let found: Vec<_> = logs.collect();
+    assert_eq!(found.len(), 1, "one record puts {value}");
+    flip(&found[0].0, found[0].1);
+}
+
+/// The damage that a test does to a database.
+type Damage = fn(&Place);
+
+const DAMAGES: [Damage; 6] = [
+    |_| {},
+    |place| damage_record(place, "second"),
+    |place| damage_record(place, "first"),
+    |place| flip(&file(place, "log"), 3),
+    |place| fs::remove_file(file(place, "log")).expect("the log is there"),
+    |place| fs::write(file(place, "log"), [0; 80]).expect("the log is there"),
+];
+
+/// The verbs that read, but for those that wait.
+const READING: [&str; 16] = [
+    "get db two",
+    "get db key003",
+    "scan db",
+    "count db",
+    "stats db",
+    "export db out",
+    "export db all --format csv --skip-damaged",
+    "check db",
+    "scrub db",
+    "inspect wal db",
+    "inspect manifest db",
+    "families list db",
+    "branch list db",
+    "bucket list db",
+    "prepared list db",
+    "recover db --dry-run",
+];
+
+#[test]
+fn verbs_that_read_change_no_byte_in_any_recovery_mode() {
+    for (index, damage) in DAMAGES.into_iter().enumerate() {
+        let place = synced();
+        damage(&place);
+        let before = tree(&place.path("db"));
+        let mut read = 0;
+        for verb in READING {
+            for mode in [&[][..], &["--recovery", "strict"], &["--recovery", "point-in-time"]] {
+                let arguments: Vec<_> = verb.split(' ').chain(mode.iter().copied()).collect();
+                let run = place.command(&arguments).output().unwrap();
+                read += u32::from(run.status.success());
+                let after = tree(&place.path("db"));
+                assert!(after == before, "damage {index}: {arguments:?} changed the database");
+            }
+        }
+        // In point-in-time mode most of them can read.
+        assert!(read >= 8, "damage {index}: {read}");
+    }
+}
+
+#[test]
+fn a_verb_that_writes_keeps_what_it_cuts_off() {
+    let place = synced();
+    damage_record(&place, "second");
+    place
+        .run(&["count", "db"], 3)
+        .says(&["`silt recover OLD NEW` saves all that verifies; `--rec"]);
+    assert_eq!(place.ok(&["count", "db", "--recovery", "point-in-time"]), "502\n");
+    let run = place.run(&["put", "db", "new", "1", "--recovery", "point-in-time"], 0);
+    run.says(&["the log was cut: 2 records behind, of ", "; kept in db/lost"]);
+    assert_eq!(place.ok(&["count", "db"]), "503\n");
+    // The record behind the damaged one is there, and a check says so.
+    place.run(&["recover", "db/lost", "saved"], 3);
+    assert_eq!(place.ok(&["get", "saved", "three"]), "third\n");
+    let checked = place.ok(&["check", "db"]);
+    assert!(checked.contains(" in `lost`, not verified; `silt recover DB/lost NEW`"), "{checked}");
+    assert!(place.run(&["check", "db", "--json"], 0).json()[0]["lost_files"].as_u64() > Some(0));
+    // A copy leaves it out, and destroy removes it.
+    place.ok(&["checkpoint", "db", "copy"]);
+    assert!(!place.path("copy/lost").exists() && place.path("db/lost").exists());
+    place.ok(&["destroy", "db", "--yes"]);
+    assert!(!place.path("db").exists());
+}
+
+#[test]
+fn databases_of_other_engines_are_named_and_left_alone() {
+    let place = Place::new();
+    fs::create_dir(place.path("rocks")).unwrap();
+    place.write("rocks/CURRENT", "MANIFEST-000005\n");
+    place.write("rocks/MANIFEST-000005", "x");
+    place.write("rocks/OPTIONS-000007", "[Version]");
+    place.write("rocks/000004.log", "x");
+    place.write("rocks/000009.sst", "x");
+    fs::create_dir(place.path("lmdb")).unwrap();
+    let mut page = [0; 4096];
+    page[16..20].copy_from_slice(&0xbeef_c0de_u32.to_le_bytes());
+    place.write("lmdb/data.mdb", page);
+    place.write("lmdb/lock.mdb", "");
+    place.write("app.db", "SQLite format 3\0and more");
+    let before = tree(&place.path("."));
+    let verbs = READING.iter().copied().chain([
+        "put db k v",
+        "delete db k",
+        "import db - --format lines",
+        "shell db --create",
+        "put db k v --recovery point-in-time",
+        "flush db",
+        "compact db",
+        "recover db new",
+        "destroy db --yes",
+        "checkpoint db copy",
+        "backup create db backups",
+        "upgrade db",
+        "check db",
+        "follow db",
+    ]);
+    for (path, engine) in [("rocks", "RocksDB"), ("lmdb", "LMDB"), ("app.db", "SQLite")] {
+        // These take a file for another argument that is in the wrong place.
+        let is_other = |verb: &str| verb.starts_with("inspect") || verb.starts_with("import");
+        let is_file = place.path(path).is_file();
+        for verb in verbs.clone().filter(|verb| !is_file || !is_other(verb)) {
+            let arguments: Vec<_> =
+                verb.split(' ').map(|word| if word == "db" { path } else { word }).collect();
+            let run = place.command(&arguments).write_stdin("").output().unwrap();
+            let said = String::from_utf8_lossy(&run.stderr);
+            assert!(!run.status.success(), "{arguments:?}");
+            assert!(said.contains(&format!("a database of {engine}, not of Si")), "{verb}: {said}");
+            assert!(tree(&place.path(".")) == before, "{arguments:?} changed a file");
+        }
+    }
 }

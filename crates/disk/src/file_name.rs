@@ -28,6 +28,9 @@ pub enum FileName {
     Lock,
     /// `000007.blob`: separated values.
     Blob(FileNumber),
+    /// `lost`: the directory of what openings took out of the database and did not remove. Its
+    /// files have names of tables and log segments.
+    Lost,
     /// `000009.tmp`: something unfinished, worthless after a crash.
     Temporary(FileNumber),
 }
@@ -39,6 +42,7 @@ impl FileName {
         match name {
             "CURRENT" => return Some(Self::Current),
             "LOCK" => return Some(Self::Lock),
+            "lost" => return Some(Self::Lost),
             _ => {}
         }
         let (digits, extension) = name.split_once('.')?;
@@ -77,6 +81,7 @@ impl fmt::Display for FileName {
         let (number, extension) = match self {
             Self::Current => return f.write_str("CURRENT"),
             Self::Lock => return f.write_str("LOCK"),
+            Self::Lost => return f.write_str("lost"),
             Self::Table(file) => (file.0, "table"),
             Self::Segment(slot) => (*slot, "log"),
             Self::Manifest(file) => (file.0, "manifest"),

@@ -10,6 +10,7 @@ use crate::{
     check_report::{CheckProgress, CheckReport},
     database::{Database, Waiting},
     install::{ManifestReplay, Target},
+    kept::LostFiles,
     lost::Lost,
     open::{
         cold::{ColdLocking, attach_to_read},
@@ -50,11 +51,12 @@ impl Database {
     /// separated value that tables and memtables point to.
     ///
     /// # Errors
-    /// None of its own; damage is in the report.
+    /// Failures of listing the directory; damage is in the report.
     pub fn check(&self, on_progress: &mut dyn FnMut(CheckProgress)) -> Result<CheckReport> {
         let prepared = self.prepared.undecided().len() as u64;
         let log_records = self.log.replayed_records;
         let mut report = CheckReport { log_records, prepared, ..CheckReport::default() };
+        report.lost_files = LostFiles::of(&**self.catalog.files.directory())?;
         let found = (&self.catalog.families, &*self.catalog.files, &self.blobs);
         check_tables(found, &mut report, on_progress);
         Ok(report)
@@ -99,6 +101,7 @@ fn check_without_log(
     // The failed load released the lock. Another process may have changed anything since.
     let directory = options.fs.open_dir(dir)?;
     let _lock = lock_directory(&*directory, options, LockKind::Shared)?;
+    report.lost_files = LostFiles::of(&*directory)?;
     // Each block is read once, past the cache.
     let cache = Cache::new(Arc::new(Budget::new(usize::MAX)), 0, TableMemory::Beside);
     let blobs = Arc::new(Blobs::new(Arc::clone(&directory), KnownBlobs::Any));

@@ -1,6 +1,7 @@
 //! What a check of tables, log and manifest has found, and how far it is.
 
 use crate::{
+    kept::LostFiles,
     lost::Lost,
     value_check::{BlobFilesSeen, ValueCheck},
 };
@@ -52,6 +53,8 @@ pub struct CheckReport {
     /// no record of it is counted. Of the manifest and the log only the first damage is among the
     /// errors.
     pub not_verified: Vec<&'static str>,
+    /// The files in the directory `lost`, which are no part of the database and are not verified.
+    pub lost_files: LostFiles,
     pub(crate) blobs_seen: BlobFilesSeen,
 }
 

@@ -14,6 +14,7 @@ use crate::{
     health::Health,
     id_blocks::IdBlocks,
     in_flight::CallInFlight,
+    kept::KeptFiles,
     lock_table::LockTable,
     log::{Log, generation::Frozen, sequencer::Room},
     memory::Memory,
@@ -86,6 +87,8 @@ pub struct Database {
     pub turns: Turns,
     /// Reserved ids that were not handed out yet.
     pub id_blocks: IdBlocks,
+    /// What the opening took out of the database and kept.
+    pub kept: KeptFiles,
 }
 
 /// The parts that an opening builds from the files of a database.
@@ -147,6 +150,7 @@ impl Database {
             counters,
             turns,
             id_blocks,
+            kept: KeptFiles::default(),
         };
         let floor = lock(&database.catalog.manifest_io).state.retention_floor;
         database.snapshots.set_floor(floor);

@@ -23,6 +23,7 @@ pub mod catalog;
 pub mod backpressure;
 pub mod background;
 pub mod lost;
+pub mod kept;
 pub mod value_check;
 pub mod check_report;
 pub mod scrub_report;

@@ -209,6 +209,7 @@ pub use siltdb_engine::{
     copying::CopyProgress,
     ingest::Ingested,
     jobs::request::CompactProgress,
+    kept::{KeptFiles, LostFiles},
     lock_table::LockMode,
     memory::MemoryStats,
     pause::BackgroundPause,

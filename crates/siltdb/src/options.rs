@@ -238,6 +238,11 @@ impl Options {
 
     /// Reaction to damage in the log below its synced position. Default: [`RecoveryMode::Strict`],
     /// which refuses to open.
+    ///
+    /// With [`RecoveryMode::PointInTime`], an opening for writing cuts the log before the damage.
+    /// It first copies the log files from there on to the directory `lost`, and
+    /// [`Db::kept_files`](crate::Db::kept_files) says how much that is. With
+    /// [`Options::read_only`] it shows what precedes the damage, and changes nothing.
     #[must_use]
     pub fn recovery(mut self, mode: RecoveryMode) -> Self {
         self.engine.recovery = mode;

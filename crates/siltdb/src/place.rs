@@ -6,6 +6,7 @@ use crate::{
 };
 use siltdb_base::error::{Error, ErrorKind, Result};
 use siltdb_engine::{
+    kept::KeptFiles,
     open::{destroy::destroy, family_names::family_names},
     options::Lifetime,
     random::Random,
@@ -81,6 +82,18 @@ impl Db {
     /// newer version wrote it; `Io`.
     pub fn list_families(path: impl AsRef<Path>) -> Result<Vec<String>> {
         Options::new().list_families(path)
+    }
+
+    /// Returns what this opening took out of the database and kept in its directory `lost`: durable
+    /// records that [`RecoveryMode::PointInTime`](crate::RecoveryMode::PointInTime) cut off, and
+    /// tables that neither manifest nor log knows. Mostly nothing.
+    ///
+    /// The files are no part of the database any more. [`salvage`](crate::salvage::salvage) reads
+    /// the directory `lost` as it does that of a database. Copies leave it out, [`Db::destroy`]
+    /// removes it.
+    #[must_use]
+    pub fn kept_files(&self) -> KeptFiles {
+        self.engine().kept
     }
 
     /// Returns the directory of the database, as it was given at the opening.

@@ -578,6 +578,11 @@ fn a_missing_or_damaged_cold_file_is_damage_and_the_rest_is_recovered() {
     };
     assert!(named(&cold[0]) && named(&cold[1]), "{report:?}");
     assert!(report.damage.iter().all(|lost| lost.family.as_deref() == Some("default")));
+    // Nothing is written while a file is missing.
+    let error = options(&fs).open("db").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    assert_eq!(error.file().map(Path::new), Some(&*cold[0]), "{error}");
+    fs.write_all(&cold[0], b"no table").unwrap();
     let db = options(&fs).open("db").unwrap();
     let scrubbed = db.scrub(&ScrubOptions::new(), &mut |_| {}).unwrap();
     assert_eq!(scrubbed.found.tables_damaged, 2);

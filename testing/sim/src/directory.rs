@@ -16,6 +16,9 @@ use std::{
 /// The name of a file that the engine does not own and must not remove.
 const STRANGER: &str = "stranger.txt";
 
+/// The directory of what openings have kept. It is no part of the database.
+const LOST: &str = "lost";
+
 /// The engine keeps at most this many retired log segments for recycling.
 const IDLE_LOGS_MAX: usize = 2;
 
@@ -40,6 +43,10 @@ impl Directory {
     pub fn list(fs: &MemFs) -> Checked<Self> {
         let mut directory = Self::default();
         for entry in must(fs.list(Path::new(DIRECTORY)), "listing the directory")? {
+            // A power loss during a flush may leave a table that the log does not know.
+            if entry.name == LOST {
+                continue;
+            }
             let kind = match entry.name.rsplit_once('.') {
                 Some((_, "table")) => &mut directory.tables,
                 Some((_, "log")) => &mut directory.logs,
@@ -67,7 +74,7 @@ impl Directory {
             let path = Path::new(DIRECTORY).join(&entry.name);
             Ok((entry.name, must(fs.read_all(&path), "reading a file")?))
         };
-        entries.into_iter().map(read).collect()
+        entries.into_iter().filter(|entry| entry.name != LOST).map(read).collect()
     }
 
     /// Adds a foreign file, durably.

@@ -23,7 +23,7 @@ use siltdb_base::{
     fs::File,
     id::{SegmentId, SequenceNumber},
 };
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 /// A file that may hold a segment.
 #[derive(Clone, Debug)]
@@ -120,7 +120,7 @@ pub enum Ending {
 }
 
 /// What was found behind the end of the log and not delivered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// Where the log ends.
     pub at: LogPosition,
@@ -131,6 +131,11 @@ pub struct Cut {
     /// The bytes of the records and segments that could be told behind it; what is torn beyond
     /// recognition is not counted.
     pub bytes: u64,
+    /// The records among them.
+    pub records: u64,
+    /// The files with what was found, and the one that the cut goes through, as indexes of those
+    /// given.
+    pub files: Vec<usize>,
 }
 
 /// Whether a cut took what had been durable.
@@ -195,11 +200,14 @@ pub fn recover_whole(
         last.end = end.offset;
     }
     let kind = if damaged { CutKind::Damage } else { CutKind::LostTail };
+    evidence.files.extend(segments.last().map(|last| last.file_index));
     let cut = (damaged || evidence.bytes > 0).then_some(Cut {
         at: end,
         stop: walk.stop,
         kind,
         bytes: evidence.bytes,
+        records: evidence.records,
+        files: evidence.files.into_iter().collect(),
     });
     let closed = is_marked && cut.is_none();
     Ok(Recovered {
@@ -278,6 +286,9 @@ struct Evidence {
     synced_by: Option<usize>,
     /// Bytes of records and segments behind the end.
     bytes: u64,
+    records: u64,
+    /// The files that have them.
+    files: BTreeSet<usize>,
     highest_segment: SegmentId,
 }
 
@@ -288,7 +299,8 @@ impl Evidence {
         let highest_segment = cut_off.fold(inventory.highest_segment.max(known), std::cmp::max);
         let live = inventory.live.iter().map(|(_, header)| header.id).collect();
         let (synced, synced_by) = (options.synced, None);
-        let mut evidence = Self { live, synced, synced_by, bytes: 0, highest_segment };
+        let (bytes, records, files) = (0, 0, BTreeSet::new());
+        let mut evidence = Self { live, synced, synced_by, bytes, records, files, highest_segment };
         for (file_index, header) in &inventory.live {
             evidence.claim(header.synced, *file_index);
         }
@@ -310,6 +322,9 @@ impl Evidence {
     fn behind_end(&mut self, placed: &PlacedHeader, file_index: usize) {
         self.claim_of_record(placed.synced, placed.at.segment, file_index);
         self.bytes += placed.record_bytes();
+        // Marks have no body.
+        self.records += u64::from(placed.body_bytes > 0);
+        self.files.insert(file_index);
         self.highest_segment = self.highest_segment.max(placed.at.segment);
     }
 }
@@ -399,6 +414,7 @@ fn look_behind(
     }
     for &(file_index, header) in &inventory.live[walk.segments.len()..] {
         evidence.bytes += SEGMENT_HEADER_BYTES as u64;
+        evidence.files.insert(file_index);
         let SegmentFile { path, file } = &files[file_index];
         let first = header.first_record();
         let search = HeaderSearch { segment: Some(first.segment), offset: first.offset };
@@ -443,12 +459,13 @@ fn damage(
             format_args!("{} at {}", walk.stop, walk.end),
         )
         .with_hint(
-            "`--recovery point-in-time` opens with what precedes the damage; \
-             `silt recover OLD NEW` saves all that verifies",
+            "`silt recover OLD NEW` saves all that verifies; `--recovery point-in-time` reads what \
+             precedes the damage, and cuts the log there if it opens for writing",
         );
-    let is_walked = |segment: SegmentId| walk.segments.iter().any(|s| s.header.id == segment);
+    // Where the file of the synced segment is there, the damage lies before it.
+    let is_found = |segment: SegmentId| evidence.live.contains(&segment);
     match (&options.synced_file, file_index) {
-        (Some(path), _) if evidence.synced_by.is_none() && !is_walked(evidence.synced.segment) => {
+        (Some(path), _) if evidence.synced_by.is_none() && !is_found(evidence.synced.segment) => {
             error.with_file(path)
         }
         (_, Some(file_index)) => error.with_file(&files[file_index].path),

@@ -36,10 +36,11 @@ pub use read::reader::Table;
 pub use read::source::TableLocation;
 pub use read::table_filter::TableFilter;
 pub use scan::salvage::{
-    LostEntries, LostList, SalvageCursor, TablePlace, TableSalvage, find_tables, table_origin,
+    LostEntries, LostList, SalvageCursor, TablePlace, TableSalvage, find_tables,
 };
 pub use scan::scan_cursor::ScanCursor;
 pub use scan::table_scan::TableScan;
+pub use scan::witness::{TableWitness, table_witness};
 pub use writer::TableWriter;
 
 #[cfg(test)]

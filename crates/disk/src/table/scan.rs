@@ -6,3 +6,4 @@ pub(super) mod scan_cursor;
 pub(super) mod verify_tree;
 pub(super) mod verify;
 pub(super) mod salvage;
+pub(super) mod witness;

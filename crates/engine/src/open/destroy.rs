@@ -1,7 +1,7 @@
 //! Removes a database: its files, and the directory if nothing else lies in it.
 //!
-//! It follows no links and enters no directories. `CURRENT` is removed last, so that a database
-//! partly removed by a crash is still one and can be removed again.
+//! It follows no links and enters no directory but `lost`. `CURRENT` is removed last, so that a
+//! database partly removed by a crash is still one and can be removed again.
 
 use crate::{
     catalog::log_state::LogState,
@@ -133,10 +133,11 @@ fn remove_locked(
     dir: &Path,
     lock: Box<dyn FileLock>,
 ) -> Result<()> {
-    let is_last = |name: &FileName| matches!(name, FileName::Current | FileName::Lock);
     for entry in directory.list(Path::new(""))? {
-        if own_file(&entry).is_some_and(|name| !is_last(&name)) {
-            directory.remove(Path::new(&entry.name))?;
+        match own_file(&entry) {
+            None | Some(FileName::Current | FileName::Lock) => {}
+            Some(FileName::Lost) => remove_lost(directory)?,
+            Some(_) => directory.remove(Path::new(&entry.name))?,
         }
     }
     directory.sync_dir(Path::new(""))?;
@@ -153,6 +154,20 @@ fn remove_locked(
         // This may fail: the name may be a link, or another process may have added an entry. The
         // database is removed in any case.
         let _ = fs.remove_dir(dir);
+    }
+    Ok(())
+}
+
+/// Removes the files of ours in the directory `lost`, and the directory unless it holds others.
+fn remove_lost(directory: &dyn Fs) -> Result<()> {
+    let lost = FileName::Lost.to_path();
+    for entry in directory.list(&lost)? {
+        if own_file(&entry).is_some() {
+            directory.remove(&lost.join(&entry.name))?;
+        }
+    }
+    if directory.list(&lost)?.is_empty() {
+        directory.remove_dir(&lost)?;
     }
     Ok(())
 }

@@ -164,7 +164,8 @@ pub fn check_contents(directory: &dyn Fs, options: &EngineOptions) -> Result<Fou
     if options.create == Create::Never {
         return Err(no_database(dir));
     }
-    let is_foreign = |entry: &DirEntry| own_file(entry).is_none() && !is_of_file_system(entry);
+    let is_own = |entry: &DirEntry| own_file(entry).is_some_and(|name| name != FileName::Lost);
+    let is_foreign = |entry: &DirEntry| !is_own(entry) && !is_of_file_system(entry);
     match entries.iter().position(is_foreign) {
         None => Ok(FoundFiles { contents: DirectoryContents::Nothing, lock_file }),
         Some(index) => Err(Error::invalid("the directory holds other files and no database")
@@ -173,13 +174,15 @@ pub fn check_contents(directory: &dyn Fs, options: &EngineOptions) -> Result<Fou
     }
 }
 
-/// The parsed name of a file of ours; `None` for other files, and for an entry with such a name
-/// that is not a file.
+/// The parsed name of a file of ours, or of the directory `lost`; `None` for other files, and for
+/// an entry with such a name that is not a file.
 #[must_use]
 pub fn own_file(entry: &DirEntry) -> Option<FileName> {
-    let is_file = matches!(entry.metadata, Metadata::File { .. });
-    let is_fixed = |name: &FileName| matches!(name, FileName::Current | FileName::Lock);
-    FileName::parse(&entry.name).filter(|name| is_file || is_fixed(name))
+    FileName::parse(&entry.name).filter(|name| match name {
+        FileName::Current | FileName::Lock => true,
+        FileName::Lost => entry.metadata == Metadata::Directory,
+        _ => matches!(entry.metadata, Metadata::File { .. }),
+    })
 }
 
 /// Whether the file system made the entry, as `mkfs` does at the root of a new one.

@@ -11,7 +11,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     log::{record::LogPosition, segment::SegmentHeader},
-    table::table_origin,
+    table::{TableWitness, table_witness},
 };
 use std::path::Path;
 
@@ -44,7 +44,7 @@ pub fn check_log_begin(header: &SegmentHeader, path: &Path, state: &LogState) ->
 pub fn check_unnamed_table(fs: &dyn Fs, path: &Path, state: &LogState) -> Result<()> {
     let Ok(file) = fs.open(path) else { return Ok(()) };
     let shown = fs.full_path(path);
-    let Some(origin) = table_origin(file, &shown) else { return Ok(()) };
+    let Some(TableWitness { origin, .. }) = table_witness(file, &shown) else { return Ok(()) };
     if cfg!(seeded_fault = "lost_edits_not_noticed") || origin.log_start <= state.first {
         return Ok(());
     }

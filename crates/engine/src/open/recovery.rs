@@ -8,12 +8,15 @@
 //! 2. The manifest's edits are applied through the function that applies new ones.
 //! 3. The log is replayed into memtables, which are frozen generations again. Prepared transactions
 //!    without a decision take their locks again.
-//! 4. What was replayed is synced. A cut is recorded, as are families that commits have created and
+//! 4. An opening for writing goes on only if all named files are there. Durable records that a cut
+//!    takes are kept in the directory `lost`.
+//! 5. What was replayed is synced. A cut is recorded, as are families that commits have created and
 //!    dropped. So the next recovery shows the same state as this one.
-//! 5. A database without an identity gets one. A default family without a merge operator gets the
+//! 6. A database without an identity gets one. A default family without a merge operator gets the
 //!    one given at open.
-//! 6. A new cold directory is named by the manifest, and gets its id.
-//! 7. Files without references are removed.
+//! 7. A new cold directory is named by the manifest, and gets its id.
+//! 8. Files without references are removed. Tables that neither manifest nor log knows go to
+//!    `lost`.
 
 use crate::{
     blobs::Blobs,
@@ -26,7 +29,7 @@ use crate::{
     family_options::other_key_order,
     install::{self, ManifestReplay, Target},
     log::Log,
-    log::pins::{Pins, SegmentSlot},
+    log::pins::Pins,
     log::publish::Publisher,
     log::sequencer::Sequencer,
     log::wal::{LogStart, Wal},
@@ -36,11 +39,12 @@ use crate::{
         BothLocks, ColdContents, ColdLocking, ColdOwnership, ColdState, FoundCold, adopt_cold,
         find_cold, sync_removals,
     },
-    open::directory::{
-        LockFile, check_contents, lock_directory, open_directory, own_file, remove_lone_lock,
-    },
+    open::directory::{LockFile, check_contents, lock_directory, open_directory, remove_lone_lock},
     open::identity::{give_identity, new_identity},
-    open::lost_edits::{check_log_begin, check_unnamed_table},
+    open::inventory::FileInventory,
+    open::keep::keep_cut,
+    open::lost_edits::check_log_begin,
+    open::orphans::remove_orphans,
     open::replay::{Replay, Replayed},
     open::retained::{note_segments, retention},
     open::rewrite::write_again,
@@ -57,12 +61,12 @@ use siltdb_base::{
     sync::lock,
 };
 use siltdb_disk::{
-    edit::{Change, Edit, tier::Tier},
+    edit::{Change, Edit},
     file_name::FileName,
     log::{
         read::Record,
         record::LogPosition,
-        recover::{Recovered, RecoveryOptions, SegmentFile, recover_whole},
+        recover::{CutKind, Recovered, RecoveryOptions, SegmentFile, recover_whole},
         segment::{SEGMENT_HEADER_BYTES, segments_end},
     },
 };
@@ -113,10 +117,12 @@ fn open_locked(
 ) -> Result<(Database, Option<Box<dyn FileLock>>)> {
     // Another process may have created a database between the check and the lock.
     check_contents(&**directory, &options)?;
-    let database = load(dir, Arc::clone(directory), options, waiting)?;
+    let mut database = load(dir, Arc::clone(directory), options, waiting)?;
     check_operators(&database.database)?;
     check_codecs(&database.database)?;
     check_key_order(&database.database)?;
+    database.found.check_named(&database.database)?;
+    database.keep_cut()?;
     if let Some(cold) = &database.cold {
         sync_removals(&**directory, &*cold.found.directory)?;
     }
@@ -126,7 +132,7 @@ fn open_locked(
     if let Some(cold) = &database.cold {
         adopt_cold(&database.database, &cold.found)?;
     }
-    remove_orphans(&database.database)?;
+    remove_orphans(&mut database.database, &database.found)?;
     Ok((database.database, database.cold.map(|cold| cold.lock)))
 }
 
@@ -193,8 +199,8 @@ fn check_codecs(database: &Database) -> Result<()> {
 /// A database that was read, and what must still be made durable.
 struct LoadedDatabase {
     database: Database,
-    /// The slots of the log files that were found.
-    slots: Vec<u64>,
+    /// The files that were found.
+    found: FileInventory,
     recovered: Recovered,
     /// Parts of blob files that may not be durable.
     unsynced_blobs: BTreeMap<FileNumber, Range<u64>>,
@@ -203,6 +209,16 @@ struct LoadedDatabase {
     /// The cold directory, if there is one.
     cold: Option<OpenCold>,
     is_new: bool,
+}
+
+impl LoadedDatabase {
+    /// Keeps the durable records that the cut of the log takes, and says so.
+    fn keep_cut(&mut self) -> Result<()> {
+        let Some(cut) = &self.recovered.cut else { return Ok(()) };
+        let directory = &**self.database.catalog.files.directory();
+        self.database.kept = keep_cut(directory, &self.found.logs, cut)?;
+        Ok(())
+    }
 }
 
 /// A cold directory that is locked.
@@ -247,15 +263,6 @@ impl OpenCold {
         }
         Ok(Some(Self { found, lock, tables }))
     }
-
-    /// As [`Slots::check_tables`].
-    fn check_tables(&self, files: &OpenFiles, log: &LogState) -> Result<()> {
-        let mut unnamed = self.tables.iter().filter(|table| !files.is_in_use(**table));
-        unnamed.try_for_each(|table| {
-            let name = FileName::Table(*table).to_path();
-            check_unnamed_table(&*self.found.directory, &name, log)
-        })
-    }
 }
 
 /// Reads the database in `dir`. A substitute stands for each merge operator that is not given,
@@ -282,8 +289,9 @@ fn load(
     let replay = |number| replay_manifest(&*directory, number, target, &mut known);
     let manifest_end = current.map(replay).transpose()?;
     let cold = OpenCold::find(dir, &options, (&files, &families), &known.log)?;
-    let slots = known.note_files(&*directory, cold.as_ref())?;
-    slots.check_tables((&files, cold.as_ref()), &known.log)?;
+    let found = known.note_files(&*directory, cold.as_ref())?;
+    let cold_directory = cold.as_ref().map(|cold| &*cold.found.directory);
+    found.check_unnamed((&files, cold_directory), &known.log)?;
     let time = Arc::new(forward_clock(&options, known.log.time));
     options.clock = Arc::clone(&time) as Arc<dyn Clock>;
     let known_ids = (known.next_family, known.log.families);
@@ -292,14 +300,14 @@ fn load(
     let blobs = Arc::new(Blobs::open(Arc::clone(&directory), &known.log.blob_files)?);
     let mut loss = BlobLoss::new(&blobs, known.log.synced);
     let replayed = (&mut replay, &mut loss);
-    let recovered = recover_log(&*directory, &slots.files, &known.log, &options, replayed)?;
+    let recovered = recover_log(&*directory, &found.logs, &known.log, &options, replayed)?;
     let unsynced_blobs = loss.unsynced(recovered.synced);
     blobs.note_segments(recovered.highest_segment);
     let Replayed { frozen, last, records, owed, next_family, prepared } =
-        replay.finish(&recovered, &slots.files);
-    let (last, start) = (last.max(known.log.last_sequence), log_start(&recovered, &slots));
+        replay.finish(&recovered, &found.logs);
+    let (last, start) = (last.max(known.log.last_sequence), log_start(&recovered, &found));
     let wal = new_wal(&directory, &options, &start, random.next_u64());
-    note_segments(&wal, (&*directory, &options), &slots.files, (&recovered, last))?;
+    note_segments(&wal, (&*directory, &options), &found.logs, (&recovered, last))?;
     let mut manifest = Manifest::new(directory, current, manifest_end.clone(), known.log);
     manifest.owe(owed, Vec::new());
     let ids = IdAllocator::new(known.next_file, next_family, random);
@@ -321,9 +329,9 @@ fn load(
         waiting,
     });
     prepared::restore(&database, prepared);
-    let (is_new, slots) = (current.is_none(), slots.files);
+    let is_new = current.is_none();
     let loaded =
-        LoadedDatabase { database, slots, recovered, manifest_end, cold, is_new, unsynced_blobs };
+        LoadedDatabase { database, found, recovered, manifest_end, cold, is_new, unsynced_blobs };
     Ok(loaded)
 }
 
@@ -385,8 +393,8 @@ impl Known {
     /// numbers below its own.
     ///
     /// An entry with the name of a file that is not a file is left alone, and so is its number.
-    fn note_files(&mut self, directory: &dyn Fs, cold: Option<&OpenCold>) -> Result<Slots> {
-        let mut slots = Slots::default();
+    fn note_files(&mut self, directory: &dyn Fs, cold: Option<&OpenCold>) -> Result<FileInventory> {
+        let mut found = FileInventory::default();
         let end = self.next_file.0.saturating_add(FILES_BETWEEN_EDITS_MAX);
         let mut above = |number: FileNumber| {
             if number.0 < end {
@@ -396,15 +404,19 @@ impl Known {
         for entry in directory.list(Path::new(""))? {
             let name = FileName::parse(&entry.name);
             let is_file = matches!(entry.metadata, Metadata::File { .. });
-            if name.is_some() && !is_file {
+            if !matches!(name, None | Some(FileName::Lost)) && !is_file {
                 let path = directory.full_path(Path::new(&entry.name));
                 log::warn!("{} is not a file and is left alone", path.display());
             }
             match name {
-                Some(FileName::Segment(slot)) if is_file => slots.files.push(slot),
-                Some(FileName::Segment(slot)) => slots.taken.push(slot),
+                Some(FileName::Segment(slot)) if is_file => found.logs.push(slot),
+                Some(FileName::Segment(slot)) => found.taken.push(slot),
                 Some(FileName::Table(number)) if is_file => {
-                    slots.tables.push(number);
+                    found.tables.push(number);
+                    above(number);
+                }
+                Some(FileName::Blob(number)) if is_file => {
+                    found.blobs.push(number);
                     above(number);
                 }
                 Some(
@@ -413,38 +425,13 @@ impl Known {
                     | FileName::Blob(number)
                     | FileName::Temporary(number),
                 ) => above(number),
-                Some(FileName::Current | FileName::Lock) | None => {}
+                Some(FileName::Current | FileName::Lock | FileName::Lost) | None => {}
             }
         }
-        cold.into_iter().flat_map(|cold| &cold.tables).for_each(|number| above(*number));
-        slots.files.sort_unstable();
-        Ok(slots)
-    }
-}
-
-/// The existing files of the log and of tables.
-#[derive(Debug, Default)]
-struct Slots {
-    /// The slots of the log files.
-    files: Vec<u64>,
-    /// Slots whose names are taken by entries that are not files.
-    taken: Vec<u64>,
-    /// The numbers of the table files, named by the manifest or not.
-    tables: Vec<FileNumber>,
-}
-
-impl Slots {
-    /// Checks that no table is from a later state than the manifest.
-    fn check_tables(
-        &self,
-        (files, cold): (&OpenFiles, Option<&OpenCold>),
-        log: &LogState,
-    ) -> Result<()> {
-        cold.map_or(Ok(()), |cold| cold.check_tables(files, log))?;
-        let mut unnamed = self.tables.iter().filter(|table| !files.is_in_use(**table));
-        unnamed.try_for_each(|table| {
-            check_unnamed_table(&**files.directory(), &FileName::Table(*table).to_path(), log)
-        })
+        found.cold = cold.map(|cold| cold.tables.clone()).unwrap_or_default();
+        found.cold.iter().for_each(|number| above(*number));
+        found.logs.sort_unstable();
+        Ok(found)
     }
 }
 
@@ -478,16 +465,16 @@ fn recover_log(
 }
 
 /// Where the log continues.
-fn log_start(recovered: &Recovered, slots: &Slots) -> LogStart {
+fn log_start(recovered: &Recovered, found: &FileInventory) -> LogStart {
     // Nothing was replayed: the next segment has no predecessor, and all log files are retired.
     let end = if recovered.segments.is_empty() { LogPosition::ZERO } else { recovered.end };
-    let slots = [&slots.files[..], &slots.taken[..]].concat();
+    let slots = [&found.logs[..], &found.taken[..]].concat();
     LogStart { highest_segment: recovered.highest_segment, slots, end }
 }
 
 /// Makes durable what this recovery shows, so that the next one shows the same.
 fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
-    let LoadedDatabase { database, slots, recovered, manifest_end, is_new, .. } = loaded;
+    let LoadedDatabase { database, found, recovered, manifest_end, is_new, .. } = loaded;
     let blobs = loaded.unsynced_blobs.iter();
     let directory = &**database.catalog.files.directory();
     if *is_new {
@@ -513,7 +500,7 @@ fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
             Ordering::Equal => recovered.synced.offset,
             Ordering::Greater => 0,
         };
-        parts.push((FileName::Segment(slots[segment.file_index]), start..segment.end));
+        parts.push((FileName::Segment(found.logs[segment.file_index]), start..segment.end));
     }
     parts.retain(|(_, part)| !part.is_empty());
     // The names of a manifest were made durable before its second edit. Those of log files were
@@ -528,52 +515,22 @@ fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
     let next = segments_end(recovered.highest_segment);
     // Only now is the log of the owed changes durable.
     let owes = !lock(&database.catalog.manifest_io).owed.changes.is_empty();
-    match recovered.cut {
+    match &recovered.cut {
         None if owes => install::install(database, Vec::new(), None),
         None => Ok(()),
         Some(_) if recovered.segments.is_empty() => {
             install::install(database, vec![Change::LogStart { segment: next }], None)
         }
         Some(cut) => {
-            log::warn!("the log was cut at {}: {} bytes were never synced", cut.at, cut.bytes);
+            let what = match cut.kind {
+                CutKind::LostTail => "never synced",
+                CutKind::Damage => "copied to the directory `lost`",
+            };
+            log::warn!("the log was cut at {}: {} bytes were {what}", cut.at, cut.bytes);
             let cut = Change::LogCut { position: cut.at, next, bytes: cut.bytes };
             install::install(database, vec![cut], None)
         }
     }
-}
-
-/// Removes files without references: those of unfinished jobs and creations, and retired ones.
-fn remove_orphans(database: &Database) -> Result<()> {
-    let (manifest, blob_files) = {
-        let manifest = lock(&database.catalog.manifest_io);
-        (manifest.number(), manifest.state.blob_files.clone())
-    };
-    let live: Vec<SegmentSlot> = {
-        let frozen = lock(&database.log.frozen);
-        frozen.iter().flat_map(|frozen| frozen.segments.clone()).collect()
-    };
-    let files = &database.catalog.files;
-    let is_named = |tier, number| files.is_in_use(number) && files.tier_of(number) == tier;
-    let directory = files.directory();
-    for entry in directory.list(Path::new(""))? {
-        let is_orphan = match own_file(&entry) {
-            Some(FileName::Table(number)) => !is_named(Tier::Hot, number),
-            Some(FileName::Manifest(number)) => Some(number) != manifest,
-            Some(FileName::Segment(slot)) => {
-                let is_retained = || database.log.wal.pins().has_slot(slot);
-                !live.iter().any(|segment| segment.slot == slot) && !is_retained()
-            }
-            Some(FileName::Temporary(_)) => true,
-            Some(FileName::Blob(number)) => !blob_files.contains_key(&number),
-            Some(FileName::Current | FileName::Lock) | None => false,
-        };
-        if is_orphan {
-            directory.remove(Path::new(&entry.name))?;
-        }
-    }
-    let Some(cold) = files.store(Tier::Cold) else { return Ok(()) };
-    let is_orphan = |number: &FileNumber| !is_named(Tier::Cold, *number);
-    cold.list()?.into_iter().filter(is_orphan).try_for_each(|number| cold.delete(number))
 }
 
 #[cfg(test)]

@@ -53,6 +53,12 @@ impl TableStore {
         self.keeping
     }
 
+    /// The directory.
+    #[must_use]
+    pub fn directory(&self) -> &dyn Fs {
+        &*self.directory
+    }
+
     /// The path of a file, for messages.
     #[must_use]
     pub fn path(&self, number: FileNumber) -> PathBuf {

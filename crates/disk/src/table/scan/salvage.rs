@@ -13,7 +13,7 @@
 use crate::table::format::footer::{FOOTER_BYTES, Footer};
 use crate::table::format::index::Index;
 use crate::table::format::node::NodeView;
-use crate::table::format::properties::{Properties, TableOrigin};
+use crate::table::format::properties::Properties;
 use crate::table::format::sealed::SealedBlock;
 use crate::table::format::tombstones;
 use crate::table::read::source::{TableDictionary, TableSource, with_scratch};
@@ -471,20 +471,8 @@ pub fn find_tables(file: &dyn File) -> Vec<TablePlace> {
     places
 }
 
-/// Where the last table of `file`, which lies at `path`, says that it comes from; `None` if that
-/// cannot be read. Reads the footer and the properties.
-#[must_use]
-pub fn table_origin(file: Arc<dyn File>, path: &Path) -> Option<TableOrigin> {
-    let offset = table_ending_at(&*file, file.len())?;
-    let length = file.len() - offset;
-    let (path, uid) = (path.to_owned(), TableUid(0));
-    let mut source = TableSource { file, path, offset, length, uid, dictionary: None };
-    source.uid = source.read_footer().ok()?.uid;
-    source.read_properties(None).ok()?.origin
-}
-
 /// Where the table begins whose footer ends at `end`.
-fn table_ending_at(file: &dyn File, end: u64) -> Option<u64> {
+pub(super) fn table_ending_at(file: &dyn File, end: u64) -> Option<u64> {
     let mut bytes = [0; FOOTER_BYTES];
     file.read_exact_at(&mut bytes, end.checked_sub(FOOTER_BYTES as u64)?).ok()?;
     let footer = Footer::decode(&bytes).ok()?;

@@ -3,11 +3,15 @@
 use crate::{
     check::check_closed,
     engine::Engine,
-    fixture::{DIR, contents, files, killed, open, options, put_range, try_put},
-    options::{Durability, EngineOptions},
+    fixture::{DIR, contents, files, killed, open, options, put, put_range, try_put},
+    open::destroy::destroy,
+    options::{Access, Durability, EngineOptions},
     salvage::{report::ManifestState, salvage},
 };
-use siltdb_base::{error::ErrorKind, fs::mem::MemFs};
+use siltdb_base::{
+    error::ErrorKind,
+    fs::{Fs, mem::MemFs},
+};
 use siltdb_disk::log::recover::RecoveryMode;
 use std::path::{Path, PathBuf};
 
@@ -107,4 +111,76 @@ fn a_table_of_a_killed_job_is_no_witness() {
     // The log is as it was before the edit.
     let engine = Engine::open(Path::new(DIR), options(&late));
     assert_eq!(contents(&engine.unwrap(), "default", None).len(), 600);
+}
+
+/// The manifest of [`without_log`] as it was after its first flush: one edit is lost, and nothing
+/// else says so, because the only table of the second flush is unnamed.
+fn one_edit_lost() -> MemFs {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put_range(&engine, "a", 0..200, &[1; 50]);
+    let (path, len) = manifest_of(&fs);
+    engine.flush().unwrap();
+    engine.close().unwrap();
+    let late = killed(&fs);
+    late.truncate(&path, len).unwrap();
+    for log in files(&late, ".log") {
+        late.remove(&log).unwrap();
+    }
+    late
+}
+
+#[test]
+fn a_table_that_neither_manifest_nor_log_knows_is_kept_in_lost() {
+    let fs = one_edit_lost();
+    let tables = files(&fs, ".table").len() as u64;
+    assert!(tables > 0);
+    // Reading changes nothing.
+    let before = files(&fs, "");
+    let reading = EngineOptions { access: Access::ReadOnly, ..options(&fs) };
+    drop(Engine::open(Path::new(DIR), reading).unwrap());
+    assert_eq!(files(&fs, ""), before);
+    let engine = open(&fs);
+    assert_eq!(engine.kept.tables, tables);
+    assert!(contents(&engine, "default", None).is_empty());
+    assert!(files(&fs, ".table").is_empty());
+    put(&engine, "default", b"new", b"value");
+    engine.flush().unwrap();
+    engine.close().unwrap();
+    let report = check_closed(Path::new(DIR), options(&fs), &mut |_| ()).unwrap();
+    assert!(report.is_clean() && report.lost_files.files == tables);
+    // What was flushed is saved from there.
+    let lost = Path::new(DIR).join("lost");
+    let report = salvage(&lost, Path::new(NEW), options(&fs), &mut |_| {}).unwrap();
+    assert_eq!(report.entries, 200);
+    // A later opening keeps nothing more.
+    let engine = open(&fs);
+    assert!(engine.kept.is_empty());
+    drop(engine);
+    destroy(Path::new(DIR), &options(&fs)).unwrap();
+    assert_eq!(fs.metadata(Path::new(DIR)).unwrap(), None);
+}
+
+#[test]
+fn an_opening_for_writing_removes_nothing_while_a_named_table_is_missing() {
+    let whole = without_log();
+    for mode in [RecoveryMode::Strict, RecoveryMode::PointInTime] {
+        for table in files(&whole, ".table") {
+            let fs = killed(&whole);
+            fs.remove(&table).unwrap();
+            // As a killed job would leave it.
+            let stray = Path::new(DIR).join("000900.table");
+            fs.write_all(&stray, b"unfinished").unwrap();
+            let before = files(&fs, "");
+            let lenient = EngineOptions { recovery: mode, ..options(&fs) };
+            let error = Engine::open(Path::new(DIR), lenient.clone()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+            assert!(error.to_string().contains("silt recover OLD NEW"), "{error}");
+            assert_eq!(error.file().map(Path::new), Some(&*table));
+            assert_eq!(files(&fs, ""), before);
+            // What is left can be read.
+            let reading = EngineOptions { access: Access::ReadOnly, ..lenient };
+            assert!(Engine::open(Path::new(DIR), reading).is_ok());
+        }
+    }
 }
