@@ -488,3 +488,52 @@ fn without_a_manifest_what_a_clone_has_merged_is_not_replaced_in_its_source() {
     assert_eq!(report.manifest, ManifestState::Lost);
     assert_same(&fs, &expected);
 }
+
+/// A database whose only table is written and whose log is retired, but still there.
+fn with_retired_log() -> (MemFs, crate::fixture::Pairs) {
+    let fs = MemFs::new();
+    let retaining = EngineOptions { retain_log_bytes: 1 << 20, ..options(&fs) };
+    let engine = Engine::open(Path::new(DIR), retaining).unwrap();
+    put_range(&engine, "a", 0..300, &[1; 50]);
+    let default = engine.catalog.families.named("default").unwrap();
+    apply(&engine, &default, EntryKind::Delete, b"a00007", b"");
+    engine.flush().unwrap();
+    put_range(&engine, "b", 0..10, &[2; 50]);
+    let all = contents(&engine, "default", None);
+    let fs = killed(&fs);
+    assert!(files(&fs, ".log").len() > 1, "the retired log is not there");
+    (fs, all)
+}
+
+#[test]
+fn a_retired_log_gives_back_what_a_missing_table_held() {
+    let (fs, all) = with_retired_log();
+    for table in files(&fs, ".table") {
+        fs.remove(&table).unwrap();
+    }
+    let before = bytes_of(&fs);
+    let report = saved(&fs).unwrap();
+    assert_eq!(report.manifest, ManifestState::Whole);
+    assert_eq!(report.retired_operations, 301);
+    assert!(!report.is_complete(), "the missing table is reported");
+    assert!(contents(&open_new(&fs), "default", None) == all);
+    assert!(bytes_of(&fs) == before);
+}
+
+#[test]
+fn a_retired_log_gives_back_what_a_damaged_block_held() {
+    let (fs, all) = with_retired_log();
+    let tables = files(&fs, ".table");
+    fs.bytes_flip(&tables[0], 30, 1).unwrap();
+    let report = saved(&fs).unwrap();
+    assert!((1..301).contains(&report.retired_operations), "{}", report.retired_operations);
+    assert!(contents(&open_new(&fs), "default", None) == all);
+}
+
+#[test]
+fn a_retired_log_is_passed_over_where_no_table_is_damaged() {
+    let (fs, all) = with_retired_log();
+    let report = saved(&fs).unwrap();
+    assert!(report.is_complete() && report.retired_operations == 0);
+    assert!(contents(&open_new(&fs), "default", None) == all);
+}
