@@ -29,7 +29,7 @@
 //!  10  NextFile      | file |
 //!  11  NextFamily    | family |
 //!  12  LastSequence  | sequence |
-//!  13  LogSynced     | segment | offset | slot |
+//!  13  LogSynced     | segment | offset | slot | fields of the [synced log](synced) |
 //!  14  LatestTime    | ms | jump ms |
 //!  15  BlobFile      | file | state u8: 1 added, 2 removed | if added: uid u64 le |
 //!  16  Branch        | kind u8 | of a [branch](crate::branch_record) |
@@ -44,6 +44,7 @@
 
 pub mod current;
 pub mod identity;
+pub mod synced;
 pub mod tier;
 mod reference;
 
@@ -51,7 +52,7 @@ pub use reference::TableReference;
 
 use crate::{
     branch_record::BranchChange,
-    edit::{identity::BackupMark, reference::sequence, tier::ColdPlace},
+    edit::{identity::BackupMark, reference::sequence, synced::SyncedLog, tier::ColdPlace},
     fields::{FieldList, OPTIONAL, StoredField, read_fields},
     log::record::{LogPosition, SEGMENT_BYTES_MAX, SEGMENT_ID_MAX},
     prepared::PreparedBatch,
@@ -177,12 +178,7 @@ pub enum Change {
     /// Every sequence number up to this one is taken.
     LastSequence(SequenceNumber),
     /// The log up to this position is durable, whatever the log itself says.
-    LogSynced {
-        /// The position in the log.
-        position: LogPosition,
-        /// The slot of the file that has its segment; 0: not known.
-        slot: u64,
-    },
+    LogSynced(SyncedLog),
     /// Expiry was decided by this time: no earlier settled one is used again.
     LatestTime(StoredTime),
     /// The changes of families that log records before this position bring are in the manifest.
@@ -250,7 +246,7 @@ impl Change {
             Self::NextFile(_) => 10,
             Self::NextFamily(_) => 11,
             Self::LastSequence(_) => 12,
-            Self::LogSynced { .. } => 13,
+            Self::LogSynced(_) => 13,
             Self::LatestTime(_) => 14,
             Self::BlobFile { .. } | Self::BlobFileRemoved { .. } => 15,
             Self::Branch(_) => 16,
@@ -300,9 +296,7 @@ impl Change {
             Self::NextFile(file) => put_numbers(out, &[file.0]),
             Self::DropFamily { id } | Self::NextFamily(id) => put_numbers(out, &[u64::from(id.0)]),
             Self::LastSequence(sequence) => put_numbers(out, &[sequence.0]),
-            Self::LogSynced { position, slot } => {
-                put_numbers(out, &[position.segment.0, position.offset, *slot]);
-            }
+            Self::LogSynced(synced) => synced.encode(out),
             Self::LatestTime(time) => put_numbers(out, &[time.latest_ms, time.jump_ms]),
             Self::FamiliesLogged { position } => put_position(out, *position),
             Self::RetentionFloor(floor) => put_numbers(out, &[floor.map_or(0, |at| at.0 + 1)]),
@@ -367,7 +361,7 @@ impl Change {
             10 => Self::NextFile(next_file(reader)?),
             11 => Self::NextFamily(next_family(reader)?),
             12 => Self::LastSequence(sequence(reader)?),
-            13 => Self::LogSynced { position: position(reader)?, slot: reader.varint()? },
+            13 => Self::LogSynced(SyncedLog::decode(position(reader)?, reader)?),
             14 => Self::LatestTime(StoredTime {
                 latest_ms: reader.varint()?,
                 jump_ms: reader.varint()?,

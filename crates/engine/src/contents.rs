@@ -23,7 +23,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     backup_list::references,
-    edit::{Change, Edit, tier::Tier},
+    edit::{Change, Edit, synced::SyncedLog, tier::Tier},
     log::{record::LogPosition, segment::segments_end},
 };
 use siltdb_tree::{
@@ -175,7 +175,8 @@ pub fn with_log(database: &Database) -> Result<CopyContents> {
     let slot = segments.iter().find(|segment| segment.id == end.segment);
     state.changes.extend(counters(database));
     let slot = slot.map_or(0, |segment| segment.slot);
-    state.changes.push(Change::LogSynced { position: end, slot });
+    // The copies of the files are as long as the log.
+    state.changes.push(Change::LogSynced(SyncedLog { position: end, slot, file_bytes: 0 }));
     let versions = versions(database);
     bring_together(&mut state);
     let log = Some(LogContents { segments, end, _pin: pin });
@@ -321,7 +322,7 @@ fn is_kept(change: &Change, chosen: Option<&ChosenFamilies>) -> bool {
     match change {
         Change::LogStart { .. }
         | Change::LogCut { .. }
-        | Change::LogSynced { .. }
+        | Change::LogSynced(_)
         | Change::FamiliesLogged { .. } => false,
         // By its id, because families of branches have that name, too.
         Change::CreateFamily { id, .. } => {

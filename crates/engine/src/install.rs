@@ -90,9 +90,10 @@ pub(crate) fn install_with(
     changes.push(Change::NextFile(database.catalog.ids.next_file()));
     changes.push(Change::NextFamily(database.catalog.ids.next_family()));
     changes.push(Change::LatestTime(database.time.stored()));
-    let (position, slot) = database.log.wal.synced_in();
-    if position > manifest.state.synced && !cfg!(seeded_fault = "synced_segment_not_noted") {
-        changes.push(Change::LogSynced { position, slot });
+    let synced = database.log.wal.synced_log();
+    if synced.is_news_to(&manifest.state.synced) && !cfg!(seeded_fault = "synced_segment_not_noted")
+    {
+        changes.push(Change::LogSynced(synced));
     }
     let edit = Edit { changes };
     let mut operators = database.catalog.operators.clone();
@@ -113,7 +114,7 @@ pub(crate) fn install_with(
     }
     append(database, &mut manifest, &edit)?;
     manifest.state.note(&edit);
-    database.log.wal.noted(manifest.state.synced);
+    database.log.wal.noted(&manifest.state.synced);
     prepared.dropped.iter().for_each(|family| family.keep_blobs(&database.blobs.set()));
     let gone = put_in_force(&target, &edit, prepared, flushed)?;
     note_changed(database, &edit);
@@ -357,7 +358,7 @@ fn check_known(change: &Change) -> Result<()> {
         | Change::NextFile(_)
         | Change::NextFamily(_)
         | Change::LastSequence(_)
-        | Change::LogSynced { .. }
+        | Change::LogSynced(_)
         | Change::LatestTime(_)
         | Change::FamiliesLogged { .. }
         | Change::RetentionFloor(_)

@@ -2,8 +2,9 @@
 //!
 //! A missing log file leaves no trace in the log, and neither does a cut in the last one. So the
 //! first sync that reaches into a segment is noted in the manifest. This happens before any commit
-//! of the segment is acknowledged as synced. An opening that does not find the segment then knows
-//! what is missing (law A11).
+//! of the segment is acknowledged as synced. So is the first sync that reaches into a window of its
+//! file, with the length of the file, which that sync has made durable. An opening that does not
+//! find the segment, or finds its file shorter, then knows what is missing (law A11).
 
 use crate::{
     database::{Database, Waiting},
@@ -77,8 +78,9 @@ pub fn sync_blobs(database: &Database) -> Result<()> {
     database.blobs.sync().map_err(|error| database.health.poison(error))
 }
 
-/// Notes once in the manifest that a segment has durable records. If there is no space, or the edit
-/// fails without harm, a later sync tries again. The records are durable in any case.
+/// Notes in the manifest, once for each window, that a segment has durable records. If there is no
+/// space, or the edit fails without harm, a later sync tries again. The records are durable in any
+/// case.
 fn note_segment(database: &Database, end: LogPosition) -> Result<()> {
     if cfg!(seeded_fault = "synced_segment_not_noted") || database.log.wal.is_noted(end) {
         return Ok(());

@@ -6,7 +6,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
-use siltdb::{Db, Durability, Error, ErrorKind, FamilyOptions, Options, Read, WriteBatch};
+use siltdb::{
+    Db, Durability, Error, ErrorKind, FamilyOptions, LogIo, Options, Read, RecoveryMode,
+    WriteBatch, WriteOptions,
+};
 use siltdb_base::fs::{
     Fs,
     mem::{Crash, MemFs},
@@ -413,4 +416,112 @@ fn a_stray_file_with_the_last_number_does_no_harm() -> Result<(), Error> {
         }
     }
     Ok(())
+}
+
+/// How a database with a synced log is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    Killed,
+    Closed,
+}
+
+/// Whether the file of the log had an earlier use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum LogFileUse {
+    First,
+    Later,
+}
+
+fn synced_keys(db: &Db, keys: std::ops::Range<u32>, value_bytes: usize) {
+    let options = WriteOptions::new().durability(Durability::Synced);
+    for number in keys {
+        let mut batch = WriteBatch::new();
+        batch.put(&db.default_family(), key(number), vec![b'v'; value_bytes]).unwrap();
+        db.write_with(&batch, &options).unwrap();
+    }
+}
+
+fn copy_files(from: &Path, to: &Path) {
+    let _ = std::fs::remove_dir_all(to);
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
+fn on_disk(log_io: LogIo) -> Options {
+    Options::new().workers(0).seed(7).memtable_bytes(1 << 20).log_io(log_io)
+}
+
+/// The log file of a database on disk that has the record of `key`, and where that ends at least.
+fn log_with(dir: &Path, key: &[u8]) -> (PathBuf, u64) {
+    let files = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let logs = files.filter(|path| path.extension().is_some_and(|found| found == "log"));
+    let found = logs.filter_map(|path| {
+        let bytes = std::fs::read(&path).unwrap();
+        let at = bytes.windows(key.len()).rposition(|part| part == key)?;
+        Some((path, (at + key.len()) as u64))
+    });
+    found.last().unwrap()
+}
+
+/// Files of the operating system's, because their lengths are what counts.
+#[test]
+fn a_synced_log_that_is_cut_at_any_length_is_noticed() {
+    // The first fill one window, the second several.
+    for value_bytes in [100, 3000] {
+        for io in [LogIo::Map, LogIo::Write] {
+            for used in [LogFileUse::First, LogFileUse::Later] {
+                for left in [Left::Killed, Left::Closed] {
+                    cut_everywhere(value_bytes, (io, used, left));
+                }
+            }
+        }
+    }
+}
+
+fn cut_everywhere(value_bytes: usize, (io, used, left): (LogIo, LogFileUse, Left)) {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let (path, copy, cut) = (at("db"), at("copy"), at("cut"));
+    let db = on_disk(io).open(&path).unwrap();
+    if used == LogFileUse::Later {
+        for _ in 0..4 {
+            synced_keys(&db, 1000..1200, 3000);
+            db.flush().unwrap();
+        }
+    }
+    synced_keys(&db, 0..155, value_bytes);
+    if left == Left::Killed {
+        copy_files(&path, &copy);
+    }
+    db.close().unwrap();
+    if left == Left::Closed {
+        copy_files(&path, &copy);
+    }
+    let (log, end) = log_with(&copy, &key(154));
+    let whole = std::fs::metadata(&log).unwrap().len();
+    let lengths = (0..end).step_by(end as usize / 12).chain([end, 64 << 10, 256 << 10]);
+    for len in lengths.filter(|len| *len < whole) {
+        // What lies behind the first window is durable only up to the window of the last sync.
+        let is_far = len > end && len >= (256 << 10);
+        if is_far {
+            continue;
+        }
+        copy_files(&copy, &cut);
+        let log = cut.join(log.file_name().unwrap());
+        std::fs::OpenOptions::new().write(true).open(&log).unwrap().set_len(len).unwrap();
+        let case = format!("{io:?}, {used:?}, {left:?}, cut to {len} of {end} in {whole}");
+        let opened = on_disk(io).open(&cut);
+        let error = opened.err().unwrap_or_else(|| panic!("{case}: opened"));
+        assert_eq!(error.kind(), ErrorKind::Corruption, "{case}: {error}");
+        assert_eq!(error.file().map(Path::new), Some(&*log), "{case}: {error}");
+        // The loss can be accepted, once.
+        let lenient = on_disk(io).recovery(RecoveryMode::PointInTime);
+        let found = lenient.open(&cut).unwrap();
+        assert!(found.kept_files().log_files > 0 || len < 64, "{case}");
+        found.close().unwrap();
+        assert!(on_disk(io).open(&cut).is_ok(), "{case}");
+    }
 }

@@ -288,6 +288,10 @@ pub trait LogFile: Send + Sync + fmt::Debug {
     /// `NoSpace` and the system's; nothing is lost.
     fn prepare(&self, end: u64) -> Result<()>;
 
+    /// How much is prepared, in bytes. The file is at least as long, and a sync that begins later
+    /// makes that length durable.
+    fn prepared(&self) -> u64;
+
     /// Promises that nothing before `start` is filled again.
     fn release(&self, start: u64);
 
@@ -298,9 +302,9 @@ pub trait LogFile: Send + Sync + fmt::Debug {
     /// the range is then unknown.
     fn fill(&self, offset: u64, parts: &[&[u8]]) -> Result<()>;
 
-    /// Makes what fills that returned before this call left before `end` durable; an `end` past the
-    /// capacity means all. What lies behind may become durable or not. Never retried after an
-    /// error.
+    /// Makes what fills that returned before this call left before `end` durable, and the length of
+    /// the file; an `end` past the capacity means all. What lies behind may become durable or not.
+    /// Never retried after an error.
     ///
     /// # Errors
     /// Errors of the system.

@@ -1,6 +1,6 @@
 //! Edits there and back, alone and in a manifest; cut off, changed, and made of anything.
 
-use super::*;
+use super::{synced::SyncedLog, *};
 use crate::{
     batch::BatchBytes,
     branch_record::{BranchFamily, BranchRecord},
@@ -114,10 +114,11 @@ fn every_change() -> Edit {
             Change::NextFile(NEXT_FILE_MAX),
             Change::NextFamily(FamilyId(13)),
             Change::LastSequence(SequenceNumber::MAX),
-            Change::LogSynced {
+            Change::LogSynced(SyncedLog {
                 position: LogPosition { segment: SegmentId(14), offset: 64 },
                 slot: 3,
-            },
+                file_bytes: u64::MAX,
+            }),
             Change::LatestTime(StoredTime { latest_ms: u64::MAX, jump_ms: 7 }),
             Change::FamiliesLogged { position: LogPosition { segment: SegmentId(15), offset: 65 } },
             Change::RetentionFloor(Some(SequenceNumber::MAX)),
@@ -276,8 +277,8 @@ fn fields_out_of_range_are_refused() {
         Change::LogCut { position: segment_too_large, next: SegmentId(1), bytes: 0 },
         Change::LogCut { position: offset_too_large, next: SegmentId(1), bytes: 0 },
         Change::LogCut { position: LogPosition::ZERO, next: SegmentId(u64::MAX), bytes: 0 },
-        Change::LogSynced { position: segment_too_large, slot: 0 },
-        Change::LogSynced { position: offset_too_large, slot: 0 },
+        Change::LogSynced(SyncedLog { position: segment_too_large, ..SyncedLog::default() }),
+        Change::LogSynced(SyncedLog { position: offset_too_large, ..SyncedLog::default() }),
         Change::NextFile(FileNumber(NEXT_FILE_MAX.0 + 1)),
         Change::NextFile(FileNumber(u64::MAX)),
         Change::NextFamily(FamilyId(u32::MAX / 2 + 1)),

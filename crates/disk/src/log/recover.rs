@@ -25,6 +25,11 @@ use siltdb_base::{
 };
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
+/// The advice for a log that is damaged. What loses nothing comes first.
+const DAMAGE_HINT: &str = "`silt recover OLD NEW` saves all that verifies; `--recovery \
+                           point-in-time` reads what precedes the damage, and cuts the log there \
+                           if it opens for writing";
+
 /// A file that may hold a segment.
 #[derive(Clone, Debug)]
 pub struct SegmentFile {
@@ -75,6 +80,8 @@ pub struct RecoveryOptions {
     pub synced: LogPosition,
     /// The file that has the segment of that position, as far as the manifest says.
     pub synced_file: Option<PathBuf>,
+    /// The file of that segment is at least this long, durably, in bytes; 0 if that is not known.
+    pub synced_file_bytes: u64,
     /// Where earlier recoveries cut.
     pub known_cuts: Vec<KnownCut>,
 }
@@ -187,7 +194,14 @@ pub fn recover_whole(
     };
     let walk = walk(files, options, &inventory, &mut evidence, &mut deliver_whole)?;
     look_behind(files, options, &inventory, &walk, &mut evidence)?;
-    let damaged = evidence.synced > walk.end;
+    let shorter = inventory.shorter_file(files, options);
+    let damaged = evidence.synced > walk.end || shorter.is_some();
+    if let (Some(file), RecoveryMode::Strict) = (shorter, options.mode)
+        && loss.is_none()
+        && evidence.synced <= walk.end
+    {
+        return Err(cut_short(file, options.synced_file_bytes, walk.end));
+    }
     if damaged && options.mode == RecoveryMode::Strict {
         return Err(loss.unwrap_or_else(|| damage(files, options, &walk, &evidence)));
     }
@@ -271,6 +285,33 @@ impl Inventory {
         }
         Ok(inventory)
     }
+}
+
+impl Inventory {
+    /// The file of the synced segment, if it is shorter than it was when it was synced.
+    fn shorter_file<'f>(
+        &self,
+        files: &'f [SegmentFile],
+        options: &RecoveryOptions,
+    ) -> Option<&'f SegmentFile> {
+        let is_synced = |header: &SegmentHeader| {
+            header.id == options.synced.segment && !cfg!(seeded_fault = "shorter_log_not_noticed")
+        };
+        let found = self.live.iter().find(|(_, header)| is_synced(header));
+        let file = found.map(|(file_index, _)| &files[*file_index])?;
+        (file.file.len() < options.synced_file_bytes).then_some(file)
+    }
+}
+
+/// The error for a log file that was cut behind its last record that is known to be synced. What
+/// was synced behind that cannot be told.
+#[cold]
+fn cut_short(file: &SegmentFile, bytes: u64, end: LogPosition) -> Error {
+    Error::corruption("a log file is shorter than when it was synced")
+        .with_file(&file.path)
+        .with_offset(end.offset)
+        .with_mismatch(format_args!("at least {bytes} bytes"), file.file.len())
+        .with_hint(DAMAGE_HINT)
 }
 
 fn is_live(segment: SegmentId, options: &RecoveryOptions) -> bool {
@@ -458,10 +499,7 @@ fn damage(
             format_args!("records up to {} as {says} says", evidence.synced),
             format_args!("{} at {}", walk.stop, walk.end),
         )
-        .with_hint(
-            "`silt recover OLD NEW` saves all that verifies; `--recovery point-in-time` reads what \
-             precedes the damage, and cuts the log there if it opens for writing",
-        );
+        .with_hint(DAMAGE_HINT);
     // Where the file of the synced segment is there, the damage lies before it.
     let is_found = |segment: SegmentId| evidence.live.contains(&segment);
     match (&options.synced_file, file_index) {

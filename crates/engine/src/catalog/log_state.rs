@@ -7,7 +7,7 @@ use siltdb_base::{
     id::{BlobUid, DatabaseId, FileNumber, SegmentId, SequenceNumber},
 };
 use siltdb_disk::{
-    edit::{Change, Edit, identity::BackupMarks, tier::ColdPlace},
+    edit::{Change, Edit, identity::BackupMarks, synced::SyncedLog, tier::ColdPlace},
     log::{record::LogPosition, recover::KnownCut},
     prepared::PreparedBatch,
 };
@@ -24,10 +24,8 @@ pub struct LogState {
     pub cuts: Vec<KnownCut>,
     /// The last sequence number that the manifest knows; the log may have later ones.
     pub last_sequence: SequenceNumber,
-    /// Everything before this position is durable.
-    pub synced: LogPosition,
-    /// The slot of the file with the segment of that position; 0: not known.
-    pub synced_slot: u64,
+    /// How far the log is durable.
+    pub synced: SyncedLog,
     /// The time that decided expiry.
     pub time: StoredTime,
     /// The manifest has the changes of families of all records before this position.
@@ -55,12 +53,14 @@ impl LogState {
                 Change::LogStart { segment } => self.first = self.first.max(*segment),
                 Change::LogCut { position, next, .. } => {
                     // The durable records behind the cut are gone, and recovery has accepted that.
-                    self.synced = self.synced.min(*position);
+                    self.synced.position = self.synced.position.min(*position);
+                    self.synced.file_bytes = 0;
                     self.cuts.push(KnownCut { at: *position, next: *next });
                 }
                 Change::LastSequence(last) => self.last_sequence = self.last_sequence.max(*last),
-                Change::LogSynced { position, slot } if *position > self.synced => {
-                    (self.synced, self.synced_slot) = (*position, *slot);
+                // A later one for the same position is that of a close, which shortens the file.
+                Change::LogSynced(synced) if synced.position >= self.synced.position => {
+                    self.synced = *synced;
                 }
                 Change::LatestTime(time) => {
                     let latest_ms = self.time.latest_ms.max(time.latest_ms);
@@ -102,7 +102,7 @@ impl LogState {
         });
         let last = Change::LastSequence(self.last_sequence);
         let start = Change::LogStart { segment: self.first };
-        let synced = Change::LogSynced { position: self.synced, slot: self.synced_slot };
+        let synced = Change::LogSynced(self.synced);
         // Left out for a database in which no commit has changed families.
         let families = (self.families > LogPosition::ZERO)
             .then_some(Change::FamiliesLogged { position: self.families });

@@ -436,6 +436,7 @@ pub fn read_edits(
         // The snapshot was synced before `CURRENT` named the file.
         synced: LogPosition { segment: header.id, offset: SEGMENT_HEADER_BYTES as u64 + 1 },
         synced_file: None,
+        synced_file_bytes: 0,
         known_cuts: Vec::new(),
     };
     let files = [SegmentFile { path, file }];

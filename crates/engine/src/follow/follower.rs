@@ -387,7 +387,7 @@ impl Core {
     fn read_log(&mut self) -> Result<TailEnd> {
         let (log, records, is_rebuilt) = (&mut self.log, &mut self.records, &mut self.is_rebuilt);
         let (is_ingest_missing, blobs) = (&mut self.is_ingest_missing, &self.blobs);
-        let synced = self.base.log.synced;
+        let synced = self.base.log.synced.position;
         self.tail.advance(&self.base.log, &mut |record| {
             // A value below the synced position is durable, as it is for recovery.
             let lost = match record.at < synced {

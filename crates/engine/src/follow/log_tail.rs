@@ -130,7 +130,8 @@ impl LogTail {
             return Err(lost_commits());
         }
         let ids: Vec<SegmentId> = segments.iter().map(|segment| segment.header.id).collect();
-        let mut synced = segments.iter().map(|segment| segment.header.synced).fold(log.synced, max);
+        let mut synced =
+            segments.iter().map(|segment| segment.header.synced).fold(log.synced.position, max);
         self.place = self.place.or_else(|| first_place(&segments, log));
         let mut loss = None;
         while let Some(place) = self.place {

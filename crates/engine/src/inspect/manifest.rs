@@ -11,7 +11,12 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     branch_record::{BranchChange, BranchFamily},
-    edit::{Change, Edit, TableReference, identity::BackupMark, tier::ColdPlace, tier::Tier},
+    edit::{
+        Change, Edit, TableReference,
+        identity::BackupMark,
+        synced::SyncedLog,
+        tier::{ColdPlace, Tier},
+    },
     fields::UnknownFields,
     file_name::FileName,
     log::{
@@ -138,9 +143,10 @@ pub(super) fn change_line(change: &Change) -> Line {
         Change::NextFile(file) => line("next-file").with_number("number", file.0),
         Change::NextFamily(family) => of_family("next-family", *family),
         Change::LastSequence(sequence) => line("last-sequence").with_number("sequence", sequence.0),
-        Change::LogSynced { position, slot } => {
-            line("log-synced").with("at", position).with_number("slot", *slot)
-        }
+        Change::LogSynced(SyncedLog { position, slot, file_bytes }) => line("log-synced")
+            .with("at", position)
+            .with_number("slot", *slot)
+            .with_number("file_bytes", *file_bytes),
         Change::LatestTime(time) => line("latest-time")
             .with_number("ms", time.latest_ms)
             .with_number("jump_ms", time.jump_ms),

@@ -17,16 +17,14 @@ use siltdb_base::{
     sync::lock,
 };
 use siltdb_disk::{
+    edit::synced::SyncedLog,
     file_name::FileName,
     log::{record::LogPosition, segment::next_segment},
 };
 use std::{
     collections::VecDeque,
     path::{Path, PathBuf},
-    sync::{
-        Arc, Condvar, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Condvar, Mutex},
 };
 
 /// Retired files kept for the next segments; more are removed.
@@ -82,7 +80,8 @@ pub struct LogStart {
 ///
 /// # Thread safety
 /// Everything may be called from any thread. `files_io` is held while files are opened and removed;
-/// `ready` and `groups` never during IO. Lock order: `files_io`, `ready`, `groups`.
+/// `ready`, `groups` and `noted` never during IO. Lock order: `files_io`, `ready`, `groups`.
+/// `noted` is taken alone.
 ///
 /// # Invariants
 /// 1. A file's name is durable before `synced` reaches into a segment in it.
@@ -97,8 +96,8 @@ pub struct Wal {
     ready: Mutex<Vec<Ready>>,
     groups: Mutex<Groups>,
     synced_changed: Condvar,
-    /// The last segment of which the manifest notes a sync.
-    noted_segment: AtomicU64,
+    /// What the manifest notes of syncs.
+    noted: Mutex<SyncedLog>,
     pins: Arc<Pins>,
 }
 
@@ -126,6 +125,8 @@ struct Groups {
     /// Segments that hold unsynced records, oldest first; the last is being filled.
     unsynced: VecDeque<Arc<Segment>>,
     synced: LogPosition,
+    /// The length that the file of the synced segment had when the last sync began, in bytes.
+    synced_file_bytes: u64,
     requested: LogPosition,
     running: bool,
     syncs: u64,
@@ -158,13 +159,15 @@ impl Wal {
                 random,
                 unsynced: VecDeque::new(),
                 synced: start.end,
+                synced_file_bytes: 0,
                 requested: start.end,
                 running: false,
                 syncs: 0,
                 has_unsynced_name: false,
             }),
             synced_changed: Condvar::new(),
-            noted_segment: AtomicU64::new(start.end.segment.0),
+            // Of segments of earlier processes nothing more is to be noted.
+            noted: Mutex::new(SyncedLog { position: start.end, slot: 0, file_bytes: u64::MAX }),
             pins: Arc::default(),
         }
     }
@@ -311,26 +314,40 @@ impl Wal {
         lock(&self.groups).synced
     }
 
-    /// The same, with the slot of the segment's file; 0 if the segment is not one of this process.
+    /// The same, with the slot and the durable length of the segment's file; 0 if the segment is
+    /// not one of this process.
     #[must_use]
-    pub fn synced_in(&self) -> (LogPosition, u64) {
+    pub fn synced_log(&self) -> SyncedLog {
         let groups = lock(&self.groups);
-        let synced = groups.synced;
-        let segment = groups.unsynced.iter().find(|segment| segment.id == synced.segment);
-        (synced, segment.map_or(0, |segment| segment.slot))
+        let position = groups.synced;
+        let segment = groups.unsynced.iter().find(|segment| segment.id == position.segment);
+        let file_bytes = segment.map_or(0, |_| groups.synced_file_bytes);
+        SyncedLog { position, slot: segment.map_or(0, |segment| segment.slot), file_bytes }
     }
 
-    /// Whether the manifest notes that the segment of `position` was synced.
+    /// Says that the file of the last segment is about to be cut to the end of the log. The
+    /// manifest must note this before, or an opening would miss what was never written.
+    pub fn expect_shorter(&self) {
+        let mut groups = lock(&self.groups);
+        groups.synced_file_bytes = groups.synced_file_bytes.min(groups.synced.offset);
+    }
+
+    /// Whether the manifest notes a sync of the segment of `position`, and that the file is as long
+    /// as that.
     #[must_use]
     pub fn is_noted(&self, position: LogPosition) -> bool {
-        // Acquire pairs with the release in `noted`: the edit is durable.
-        position.segment.0 <= self.noted_segment.load(Ordering::Acquire)
+        let noted = lock(&self.noted);
+        let is_within =
+            noted.position.segment == position.segment && position.offset <= noted.file_bytes;
+        is_within || position.segment < noted.position.segment
     }
 
-    /// Notes that the manifest says durably that everything before `position` is synced.
-    pub fn noted(&self, position: LogPosition) {
-        // Release: as in `is_noted`.
-        self.noted_segment.fetch_max(position.segment.0, Ordering::Release);
+    /// Notes what the manifest says durably.
+    pub fn noted(&self, synced: &SyncedLog) {
+        let mut noted = lock(&self.noted);
+        if synced.position >= noted.position {
+            *noted = *synced;
+        }
     }
 
     /// The number of syncs so far.
@@ -367,12 +384,16 @@ impl Wal {
         drop(groups);
         let mut turn = Turn { wal: self, health, is_done: false };
         let named = if has_unsynced_name { self.sync_dir() } else { Ok(()) };
+        let last = segments.iter().find(|segment| segment.id == upto.segment);
+        let file_bytes = last.map_or(0, |last| last.file.prepared());
         let result = named.and_then(|()| sync_segments(&segments, upto));
         turn.is_done = true;
         match result {
             Ok(()) => {
                 let mut groups = lock(&self.groups);
-                groups.synced = groups.synced.max(upto);
+                if upto >= groups.synced {
+                    (groups.synced, groups.synced_file_bytes) = (upto, file_bytes);
+                }
                 groups.syncs += 1;
                 groups.unsynced.retain(|segment| segment.id >= upto.segment);
                 Ok(groups.synced)

@@ -26,12 +26,14 @@ pub fn close_log(database: &Database) -> Result<()> {
     let is_due = {
         let manifest = lock(&database.catalog.manifest_io);
         let is_late = manifest.is_written() && manifest.state.time != database.time.stored();
-        is_late || database.log.wal.synced() > manifest.state.synced
+        is_late || database.log.wal.synced() > manifest.state.synced.position
     };
-    if active.is_some() || is_due {
-        note_end(database)?;
+    let active = active.filter(|segment| segment.id == end.segment);
+    if active.is_some() {
+        database.log.wal.expect_shorter();
     }
-    if let Some(segment) = active.filter(|segment| segment.id == end.segment) {
+    let noted = if active.is_some() || is_due { note_end(database)? } else { Noted::Nothing };
+    if let (Some(segment), Noted::End) = (active, noted) {
         // Everything is durable; if this fails, the next use of the file frees the space.
         let _ = segment.file.shorten(end.offset);
     }
@@ -39,13 +41,22 @@ pub fn close_log(database: &Database) -> Result<()> {
     Ok(())
 }
 
+/// What the manifest notes of the end of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Noted {
+    /// Where it ends, and that its file ends there.
+    End,
+    /// Nothing new.
+    Nothing,
+}
+
 /// Records the end of the log and the time in the manifest, if there is space for that.
-fn note_end(database: &Database) -> Result<()> {
+fn note_end(database: &Database) -> Result<Noted> {
     match install(database, Vec::new(), None) {
-        // Everything is durable. If the log is cut short later, the next open takes that for a
-        // kill.
-        Err(error) if error.kind() == ErrorKind::NoSpace => Ok(()),
-        result => result,
+        // Everything is durable. The file keeps its length, which the manifest may know. If the log
+        // is cut short later, the next open takes that for a kill.
+        Err(error) if error.kind() == ErrorKind::NoSpace => Ok(Noted::Nothing),
+        result => result.map(|()| Noted::End),
     }
 }
 

@@ -298,7 +298,7 @@ fn load(
     let mut replay = Replay::new(target, &memory.arenas, known_ids, options.generation_bytes())
         .with_prepared(known.log.prepared.clone());
     let blobs = Arc::new(Blobs::open(Arc::clone(&directory), &known.log.blob_files)?);
-    let mut loss = BlobLoss::new(&blobs, known.log.synced);
+    let mut loss = BlobLoss::new(&blobs, known.log.synced.position);
     let replayed = (&mut replay, &mut loss);
     let recovered = recover_log(&*directory, &found.logs, &known.log, &options, replayed)?;
     let unsynced_blobs = loss.unsynced(recovered.synced);
@@ -450,9 +450,10 @@ fn recover_log(
     let options = RecoveryOptions {
         first: known.first,
         mode: options.recovery,
-        synced: known.synced,
-        synced_file: (known.synced_slot > 0)
-            .then(|| directory.full_path(&FileName::Segment(known.synced_slot).to_path())),
+        synced: known.synced.position,
+        synced_file: (known.synced.slot > 0)
+            .then(|| directory.full_path(&FileName::Segment(known.synced.slot).to_path())),
+        synced_file_bytes: known.synced.file_bytes,
         known_cuts: known.cuts.clone(),
     };
     let find_loss = &mut |record: &Record<'_>| loss.of(record);

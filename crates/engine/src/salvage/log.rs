@@ -67,7 +67,8 @@ impl<'a> LogSalvage<'a> {
         lost: &'a mut Vec<Lost>,
     ) -> Self {
         // Segments before the first one are retired, and may be missing.
-        let (synced, end) = (found.log.synced, LogPosition { segment: found.log.first, offset: 0 });
+        let (synced, end) =
+            (found.log.synced.position, LogPosition { segment: found.log.first, offset: 0 });
         Self { found, scratch, lost, records: 0, synced, end, expected: None }
     }
 
@@ -103,7 +104,7 @@ impl<'a> LogSalvage<'a> {
     /// The live segments, in order.
     fn find_segments(&mut self, fs: &dyn Fs, dir: &Path) -> Result<Vec<Segment>> {
         let (mut segments, mut unknown) = (Vec::new(), Vec::new());
-        let mut highest = self.found.log.first.max(self.found.log.synced.segment);
+        let mut highest = self.found.log.first.max(self.found.log.synced.position.segment);
         for name in own_files(fs, dir)? {
             let FileName::Segment(_) = name else { continue };
             let path = dir.join(name.to_string());
@@ -219,6 +220,14 @@ impl<'a> LogSalvage<'a> {
             is_first = false;
         }
         self.expected = self.expected.max(Some(salvage.next_sequence()));
+        let synced = &self.found.log.synced;
+        if segment.id == synced.position.segment && segment.file.len() < synced.file_bytes {
+            let error = Error::corruption("a log file is shorter than when it was synced");
+            let found = segment.file.len();
+            let bytes = format!("at least {} bytes", synced.file_bytes);
+            self.lost
+                .push(Lost::anything(error.with_file(&segment.path).with_mismatch(bytes, found)));
+        }
         self.end = self.end.max(salvage.position());
         Ok(())
     }

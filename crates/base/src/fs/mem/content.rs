@@ -115,11 +115,13 @@ impl Content {
     }
 
     /// Makes every write that begins before `end` durable, with the pages it touches, except what a
-    /// failed sync gave up.
+    /// failed sync gave up. The length becomes durable as a whole: it is no part of any page.
     pub(super) fn sync(&mut self, end: u64) {
-        for write in self.unsynced.extract_if(.., |write| write.offset < end) {
+        let is_synced = |write: &mut Write| write.offset < end || write.bytes.is_empty();
+        for write in self.unsynced.extract_if(.., is_synced) {
             self.durable.share(&self.current, write.offset..write.end());
         }
+        self.durable.set_len(self.current.len());
     }
 
     /// A sync fails: some of what was unsynced becomes durable, the rest is given up for good. So
@@ -179,7 +181,10 @@ impl Content {
         match seed.below(4) {
             0 => durable,
             1 => current,
-            2 => self.unsynced[seed.below(self.unsynced.len() as u64) as usize].len,
+            2 => {
+                let write = &self.unsynced[seed.below(self.unsynced.len() as u64) as usize];
+                write.len.clamp(least, most)
+            }
             _ => {
                 let between = least + seed.below(most - least + 1);
                 (between - between % SECTOR_BYTES).max(least)

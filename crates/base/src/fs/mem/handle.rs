@@ -162,6 +162,11 @@ impl LogFile for MemLogFile {
         shared.call(CallKind::Prepare, path, |state| state.grow(*node, end))
     }
 
+    fn prepared(&self) -> u64 {
+        let Handle { shared, node, .. } = &self.handle;
+        shared.state().file(*node).content.len()
+    }
+
     fn release(&self, _start: u64) {}
 
     fn fill(&self, offset: u64, parts: &[&[u8]]) -> Result<()> {

@@ -587,3 +587,19 @@ fn a_shortened_log_is_that_long_or_longer_after_power_loss_and_keeps_what_was_sy
     }
     assert!(lengths.first() == Some(&3_000) && lengths.last() == Some(&9_000), "{lengths:?}");
 }
+
+/// As on a file system of the operating system's, where the length is no part of any page.
+#[test]
+fn a_sync_of_a_part_makes_the_length_durable() {
+    for seed in 0..100 {
+        let fs = MemFs::new();
+        let log = open_log(&fs, "log", 1 << 20);
+        fs.sync_dir(Path::new("")).unwrap();
+        log.prepare(64 << 10).unwrap();
+        log.fill(0, &[b"first"]).unwrap();
+        log.sync(5).unwrap();
+        log.fill(1000, &[b"second"]).unwrap();
+        let after = fs.crash_clone(Crash::PowerLoss { seed });
+        assert_eq!(after.read_all(Path::new("log")).unwrap().len(), 64 << 10, "seed {seed}");
+    }
+}

@@ -332,6 +332,10 @@ impl LogFile for OsLogFile {
         self.prepare_window(end, end)
     }
 
+    fn prepared(&self) -> u64 {
+        self.prepared.load(Ordering::Acquire)
+    }
+
     fn release(&self, start: u64) {
         let Some(mapping) = &self.mapping else { return };
         // Relaxed: pages are given back here, nothing is read or written.

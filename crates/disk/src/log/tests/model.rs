@@ -33,6 +33,10 @@ impl LogFile for MemoryLog {
         Ok(())
     }
 
+    fn prepared(&self) -> u64 {
+        self.capacity()
+    }
+
     fn release(&self, _start: u64) {}
 
     fn fill(&self, offset: u64, parts: &[&[u8]]) -> Result<()> {
