@@ -275,7 +275,7 @@ impl Core {
     fn log_end(&self) -> SegmentId {
         let read = self.tail.place().map_or(SegmentId(0), |place| place.position.segment);
         let LogState { first, synced, .. } = self.base.log;
-        read.max(first).max(synced.segment)
+        read.max(first).max(synced.position.segment)
     }
 
     /// Reads until there is a state, or nothing new.
