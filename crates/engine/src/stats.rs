@@ -62,7 +62,8 @@ pub struct Stats {
     pub blob_bytes: u64,
     /// The part of it that no table refers to, in bytes. What is in memory alone counts as garbage.
     pub blob_garbage_bytes: u64,
-    /// The size of tables in the hot tier, in bytes, likewise.
+    /// The size of tables in the hot tier, and of the separated values that tables of either tier
+    /// refer to, in bytes, likewise.
     pub hot_bytes: u64,
     /// The number of entries in tables, tombstones and old versions included.
     pub table_entries: u64,
@@ -234,6 +235,9 @@ impl Stats {
             self.tables[level] += 1;
             self.table_bytes[level] += table.bytes();
             self.table_entries += table.meta().entries;
+            // Blob files lie in the hot tier.
+            let values = table.meta().blobs.files().iter().map(|reference| reference.bytes);
+            self.hot_bytes += values.sum::<u64>();
             match table.reference().tier {
                 Tier::Hot => self.hot_bytes += table.bytes(),
                 Tier::Cold => {

@@ -1,7 +1,8 @@
 //! Tiers: tables that lie in a second directory, whatever moves, fails, crashes or is missing.
 //!
-//! # Seeded fault
+//! # Seeded faults
 //! `cold_copy_not_synced`: an edit names a copy that is not durable yet.
+//! `frozen_values_stay_hot`: a freeze leaves separated values in blob files.
 
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
@@ -527,7 +528,7 @@ fn what_cannot_be_a_cold_directory_is_refused_and_nothing_changes() {
         assert!(error.to_string().contains(why), "{path}: {error}");
     };
     refused("../cold", "belongs to another database");
-    refused("../db", "holds other files");
+    refused("../db", "is the directory of a database");
     refused("inside", "would lie in the database");
     refused(".", "would lie in the database");
     fs.write_all(Path::new("file"), b"").unwrap();
@@ -1020,4 +1021,105 @@ fn states_of_history_and_their_archives_come_from_either_tier() {
     let after = family.stats().cold_bytes;
     assert!(after > 0 && after < before, "{after} of {before}");
     compare(&db, &map, "without a floor");
+}
+
+/// A value that is separated, or too short for that.
+fn long_or_short(number: u64, round: u64) -> Vec<u8> {
+    let bytes = if number.is_multiple_of(4) { 20 } else { 700 };
+    (0..bytes).map(|at| (number * 31 + round * 7 + at) as u8).collect()
+}
+
+/// Puts into both families in turns, so that they share blob files.
+fn fill_both(families: [&Family; 2], round: u64, map: &mut Map) {
+    let long_life = Duration::from_secs(3600);
+    for number in 0..60 {
+        let (key, value) = (key(number), long_or_short(number, round));
+        families[1].put(&key, &value).unwrap();
+        match number.is_multiple_of(3) {
+            true => families[0].put_for(&key, &value, long_life).unwrap(),
+            false => families[0].put(&key, &value).unwrap(),
+        }
+        map.insert(key, value);
+    }
+}
+
+#[test]
+fn a_frozen_family_takes_its_separated_values_to_the_cold_tier() {
+    let fs = MemFs::new();
+    let clock = Arc::new(ManualClock::new(1_000_000));
+    let db = tiered(&fs).clock(clock.clone()).open("db").unwrap();
+    let separating = small().value_threshold(100).blob_file_bytes(64 << 10);
+    let events = db.create_family("events", separating.clone()).unwrap();
+    let other = db.create_family("other", separating).unwrap();
+    let mut map = Map::new();
+    fill_both([&events, &other], 1, &mut map);
+    db.flush().unwrap();
+    let (tables, values) = (events.stats().table_bytes.iter().sum::<u64>(), 45 * 700);
+    assert!(events.stats().hot_bytes >= tables + values, "{:?}", events.stats());
+    let crashed = states(&fs, || events.freeze().unwrap());
+    assert!(crashed.len() > 10);
+    for (what, state) in crashed {
+        let db = tiered(&state).open("db").unwrap_or_else(|error| panic!("{what}: {error}"));
+        compare(&db.family("events").unwrap(), &map, &what);
+        compare(&db.family("other").unwrap(), &map, &what);
+        db.family("events").unwrap().freeze().unwrap();
+        assert_eq!(db.family("events").unwrap().stats().hot_bytes, 0, "{what}");
+        assert!(db.check(&mut |_| ()).unwrap().is_clean(), "{what}");
+    }
+    let stats = events.stats();
+    assert!(stats.hot_bytes == 0 && stats.cold_bytes > values, "{stats:?}");
+    assert!(other.stats().hot_bytes > values && other.stats().cold_bytes == 0);
+    compare(&events, &map, "frozen");
+    compare(&other, &map, "beside a frozen family");
+    // What is written to a frozen family becomes cold in the background.
+    let mut later = Map::new();
+    fill_both([&events, &other], 2, &mut later);
+    db.flush().unwrap();
+    while db.run_job().unwrap() {}
+    let stats = events.stats();
+    assert!(stats.hot_bytes == 0 && stats.cold_bytes > values, "{stats:?}");
+    compare(&events, &later, "written while frozen");
+    events.thaw().unwrap();
+    assert_eq!(events.stats().cold_bytes, 0);
+    compare(&events, &later, "thawed");
+    // Values that were brought in expire as before.
+    clock.advance(Duration::from_secs(3601));
+    later.retain(|key, _| !(0..60).step_by(3).any(|number| *key == self::key(number)));
+    compare(&events, &later, "expired");
+}
+
+#[test]
+fn a_frozen_family_with_a_damaged_value_says_so_and_stays_readable() {
+    let fs = MemFs::new();
+    let db = open(&fs);
+    let events = db.create_family("events", small().value_threshold(100)).unwrap();
+    for number in 0..60 {
+        events.put(key(number), long_or_short(number, 1)).unwrap();
+    }
+    db.flush().unwrap();
+    let dir = Path::new("db");
+    let names = fs.list(dir).unwrap().into_iter().map(|entry| entry.name);
+    let blob = dir.join(names.into_iter().find(|name| name.ends_with(".blob")).unwrap());
+    fs.bytes_flip(&blob, 2_000, 1).unwrap();
+    let error = events.freeze().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
+    assert!(error.to_string().contains(".blob"), "{error}");
+    // The background does not try it over and over.
+    let jobs = (0..1_000).take_while(|_| db.run_job().unwrap_or(false)).count();
+    assert!(jobs < 1_000);
+    let readable = (0..60).filter(|number| events.get(key(*number)).is_ok()).count();
+    assert!(readable >= 58, "{readable}");
+    assert!(events.stats().hot_bytes > 0);
+}
+
+#[test]
+fn the_directory_of_the_database_by_another_path_is_no_cold_directory() {
+    let fs = MemFs::new();
+    drop(options(&fs).open("db").unwrap());
+    let error = options(&fs).cold_directory("../db").open("db").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert!(error.to_string().contains("is the directory of a database"), "{error}");
+    drop(options(&fs).open("other").unwrap());
+    let error = options(&fs).cold_directory("../other").open("db").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
 }

@@ -233,10 +233,21 @@ impl TreeOptions {
         Ok(())
     }
 
-    /// The shortest value that is separated, in bytes; more than any value has if none is.
+    /// Whether all tables belong to the cold tier, and with them the values that they refer to.
+    #[inline]
+    #[must_use]
+    pub fn is_frozen(&self) -> bool {
+        self.cold_from_level == *COLD_FROM_LEVEL.start()
+    }
+
+    /// The shortest value that is separated, in bytes; more than any value has if none is. A frozen
+    /// family separates none: blob files lie in the hot tier.
     #[inline]
     #[must_use]
     pub fn separated_from(&self) -> u64 {
+        if self.is_frozen() {
+            return u64::MAX;
+        }
         self.value_threshold.checked_sub(1).map_or(u64::MAX, |below| below + 1)
     }
 

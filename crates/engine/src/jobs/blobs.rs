@@ -8,6 +8,7 @@
 //! sealed for it: else its garbage would stay as long as no more is written.
 
 use crate::{
+    background::JobOf,
     blobs::{BlobSet, blob_file::BlobFile},
     catalog::{
         branches::FamilyRole,
@@ -21,7 +22,10 @@ use siltdb_base::{
     id::{FileNumber, SegmentId},
     sync::lock,
 };
-use siltdb_disk::{blob::BLOB_FILE_HEADER_BYTES, edit::Change};
+use siltdb_disk::{
+    blob::BLOB_FILE_HEADER_BYTES,
+    edit::{Change, tier::Tier},
+};
 use siltdb_tree::{
     options::TreeOptions,
     planning::pick_leveled::{WriteLoad, is_worth_syncs},
@@ -254,6 +258,32 @@ fn moved_files(known: &Known, (file_bytes, percent): (u64, u32)) -> BTreeSet<Fil
     settled.iter().filter(is_moved).map(|(file, _)| file.number()).collect()
 }
 
+/// The rewrite of one table of a frozen family that brings its separated values in, so that they
+/// become cold with it; noted as running. `None` if there is none, or no cold tier.
+fn begin_bringing_in(
+    database: &Database,
+    set: &BlobSet,
+    families: &FamilyMap,
+) -> Option<(Arc<FamilyData>, Plan)> {
+    if database.catalog.files.store(Tier::Cold).is_none()
+        || cfg!(seeded_fault = "frozen_values_stay_hot")
+    {
+        return None;
+    }
+    let readable = set.iter().filter(|file| !file.is_missing());
+    let files: Arc<BTreeSet<FileNumber>> = Arc::new(readable.map(|file| file.number()).collect());
+    families.iter().find_map(|family| {
+        let is_frozen = family.tree.peek_options().is_frozen();
+        // After damage it is not tried again until a request of the family succeeds.
+        let has_failed =
+            || lock(&database.background.jobs).failures.contains_key(&JobOf::Family(family.id));
+        if !is_frozen || family.role == FamilyRole::Base || has_failed() {
+            return None;
+        }
+        Some((Arc::clone(family), family.tree.begin_moving(&files)?))
+    })
+}
+
 /// The rewrite of one table that moves values, noted as running. `None` if none is due while
 /// writers are as `load` says.
 ///
@@ -264,6 +294,9 @@ pub fn begin_moving(database: &Database, load: WriteLoad) -> Option<(Arc<FamilyD
         return None;
     }
     let families = database.catalog.families.load();
+    if let Some(found) = begin_bringing_in(database, &database.blobs.set(), &families) {
+        return Some(found);
+    }
     let known = Known::new(database, &families);
     let most = known.percent_max(load, &*finest_options(&families)?);
     let smallest = families.iter().map(|family| family.tree.options().blob_file_bytes).min()?;

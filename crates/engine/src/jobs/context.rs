@@ -2,6 +2,7 @@
 
 use crate::{
     background::{JobOf, JobState},
+    blobs::with_value,
     database::Database,
     install::install,
     separation::relocate,
@@ -9,15 +10,16 @@ use crate::{
 use siltdb_base::{
     error::{ErrorKind, Result},
     id::{FamilyId, FileNumber, TableUid},
-    key::BlobPointer,
+    key::{BlobPointer, EntryKind},
     sync::lock,
 };
 use siltdb_disk::edit::Change;
 use siltdb_tree::{
     memory::Generation,
     options::TreeOptions,
+    read::visible::resolve::BlobSource,
     rewrite::{
-        job::{BlobMover, JobContext},
+        job::{BlobMover, JobContext, MovedEntry},
         write_rate::RateUse,
     },
 };
@@ -47,7 +49,7 @@ pub fn with_context<T>(
     })
 }
 
-/// Copies separated values to the current blob file.
+/// Copies separated values to the current blob file, or into the tables of frozen families.
 struct Mover<'a> {
     database: &'a Database,
 }
@@ -58,13 +60,21 @@ impl BlobMover for Mover<'_> {
         options: &TreeOptions,
         home: (FamilyId, &[u8]),
         pointer: &BlobPointer,
-    ) -> Result<BlobPointer> {
+    ) -> Result<MovedEntry> {
         // Values move in compactions alone.
         if let Some(rate) = &self.database.backpressure.rate {
             rate.pass(pointer.stored_bytes.into(), RateUse::Waits);
         }
+        if options.is_frozen() {
+            let value = self.database.blobs.read(pointer)?;
+            let (kind, payload) = with_value(pointer, &value);
+            return Ok(MovedEntry { kind, payload });
+        }
         let stored = self.database.blobs.read_stored(pointer)?;
-        relocate(self.database, options, home, (pointer, &stored))
+        let moved = relocate(self.database, options, home, (pointer, &stored))?;
+        let mut payload = Vec::new();
+        moved.encode(&mut payload);
+        Ok(MovedEntry { kind: EntryKind::BlobPointer, payload })
     }
 }
 

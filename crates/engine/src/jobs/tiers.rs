@@ -10,6 +10,9 @@
 //!    that a compaction holds; that compaction replaces the table itself.
 //! 4. The old file goes by the purge, once no reader uses it.
 //!
+//! Blob files stay in the hot tier, because families share them. The tables of a frozen family are
+//! rewritten with the values that they refer to before they move.
+//!
 //! A crash before the edit leaves the copy as an orphan, which the next opening removes. A crash
 //! after the edit leaves the old file as one.
 
@@ -22,6 +25,8 @@ use crate::{
     family_options::change_options,
     install::install_with,
     jobs::{
+        blobs::remove_unreferenced,
+        compact::run_plan,
         context::ended,
         flush::{PATIENCE, flush_all},
     },
@@ -262,20 +267,58 @@ fn settle_in(
         Err(_) => ControlFlow::Break(()),
     };
     let mut copying = FileCopy::new(&*database.options.clock, rate, &mut watched)?;
-    if !family.tree.view().memory.tables().is_empty() {
-        flush_all(database)?;
-    }
+    // Before the flush: what is written later separates no values if the family is frozen.
     let options = family.tree.options();
     if options.cold_from_level != cold_from_level {
         let options = TreeOptions { cold_from_level, ..TreeOptions::clone(&options) };
         change_options(database, family, options)?;
     }
+    if !family.tree.view().memory.tables().is_empty() {
+        flush_all(database)?;
+    }
     let newest = database.log.publisher.published();
     lock(&database.background.jobs).unmovable.clear();
+    if family.tree.peek_options().is_frozen() {
+        bring_values_in(database, family, newest, &mut copying)?;
+    }
     move_all(database, family, newest, &mut copying).map_err(|error| match error.kind() {
         ErrorKind::Cancelled => database.health.check_open().err().unwrap_or(error),
         _ => error,
     })
+}
+
+/// Brings separated values into the tables of a frozen family that refer to them and have an entry
+/// of `newest` or before. The tables are hot then, and moves follow.
+fn bring_values_in(
+    database: &Database,
+    family: &FamilyData,
+    newest: SequenceNumber,
+    copying: &mut FileCopy<'_>,
+) -> Result<()> {
+    let is_due =
+        |table: &OpenReference| !table.meta().blobs.is_empty() && table.sequence_min() <= newest;
+    while !cfg!(seeded_fault = "frozen_values_stay_hot") {
+        database.health.check()?;
+        family.check()?;
+        let seen = database.backpressure.room.seen();
+        let set = database.blobs.set();
+        let files = Arc::new(set.iter().map(|file| file.number()).collect());
+        match family.tree.begin_moving(&files) {
+            Some(plan) => run_plan(database, family, plan)?,
+            None if !family.tree.view().version.tables().any(|(_, table)| is_due(table)) => break,
+            // A compaction or a move holds what is left.
+            None => {
+                database.backpressure.room.wait(seen, PATIENCE);
+            }
+        }
+        copying.pass(0)?;
+    }
+    if database.blobs.is_used() {
+        // The current file would stay, although nothing may refer to it any more.
+        database.blobs.seal_current();
+        remove_unreferenced(database)?;
+    }
+    Ok(())
 }
 
 /// Moves the tables of a family with an entry of `newest` or before.

@@ -178,6 +178,9 @@ pub fn find_cold(
         None => return Ok(None),
     }
     let directory = fs.open_dir(&full)?;
+    if options.cold_directory.is_some() {
+        check_no_database(&*directory, &full)?;
+    }
     let lock = match locking {
         ColdLocking::Follows => None,
         ColdLocking::Locks => match lock_directory(&*directory, options, LockKind::Shared) {
@@ -282,6 +285,16 @@ fn check_apart(dir: &Path, full: &Path) -> Result<()> {
             .with_hint("give a directory beside it, as ../cold"));
     }
     Ok(())
+}
+
+/// Before the lock: the directory may be that of the database itself, by another path.
+fn check_no_database(directory: &dyn Fs, full: &Path) -> Result<()> {
+    if directory.metadata(&FileName::Current.to_path())?.is_none() {
+        return Ok(());
+    }
+    Err(Error::invalid("the cold directory is the directory of a database")
+        .with_file(full)
+        .with_hint("give a directory beside it, as ../cold"))
 }
 
 fn is_ignored(entry: &DirEntry) -> bool {

@@ -16,7 +16,7 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::WriteFile,
     id::{FamilyId, FileNumber, SegmentId, TableUid},
-    key::BlobPointer,
+    key::{BlobPointer, EntryKind},
 };
 use siltdb_disk::{
     edit::{Change, TableReference},
@@ -66,7 +66,8 @@ pub struct JobContext<'a> {
 /// Moves separated values.
 pub trait BlobMover {
     /// Copies the value that `pointer` leads to, one of `key` in a family with these options, to
-    /// the current blob file. Returns the pointer to the copy.
+    /// the current blob file, or reads it for the table if the family is frozen. Returns what the
+    /// entry is from now on: a pointer to the copy, or the value.
     ///
     /// # Errors
     /// Corruption, if the value is damaged; `NoSpace`; the system's.
@@ -75,7 +76,16 @@ pub trait BlobMover {
         options: &TreeOptions,
         home: (FamilyId, &[u8]),
         pointer: &BlobPointer,
-    ) -> Result<BlobPointer>;
+    ) -> Result<MovedEntry>;
+}
+
+/// The operation of an entry whose separated value was moved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MovedEntry {
+    /// Its kind.
+    pub kind: EntryKind,
+    /// Its payload.
+    pub payload: Vec<u8>,
 }
 
 /// How long a job that yields keeps its processor, in nanoseconds: some schedulers take it away

@@ -16,7 +16,7 @@ use crate::{
     planning::plan::Borders,
     retain::{entries::CompactionIter, stripes::OlderEntries},
     rewrite::block_copy::BlockCopies,
-    rewrite::job::{BlobMover, JobContext, NewFile, NewTable, NewTables, Opening},
+    rewrite::job::{BlobMover, JobContext, MovedEntry, NewFile, NewTable, NewTables, Opening},
 };
 use siltdb_base::{
     cursor::EntryCursor,
@@ -179,8 +179,8 @@ pub struct MovedValues<'a> {
 }
 
 impl MovedValues<'_> {
-    /// The payload of the pointer that takes the place of this one; `None` if its value stays.
-    fn moved(&self, entry: &Entry<'_>) -> Result<Option<Vec<u8>>> {
+    /// What takes the place of a pointer; `None` if its value stays.
+    fn moved(&self, entry: &Entry<'_>) -> Result<Option<MovedEntry>> {
         if entry.kind != EntryKind::BlobPointer {
             return Ok(None);
         }
@@ -189,10 +189,7 @@ impl MovedValues<'_> {
             return Ok(None);
         }
         let (family, options) = self.family;
-        let moved = self.mover.copy(options, (family, entry.key), &pointer)?;
-        let mut payload = Vec::new();
-        moved.encode(&mut payload);
-        Ok(Some(payload))
+        self.mover.copy(options, (family, entry.key), &pointer).map(Some)
     }
 }
 
@@ -283,9 +280,9 @@ impl<'s, C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> OutputIter<'s, C, D> {
             (entry, _) => entry,
         };
         let (Some(entry), Some(moving)) = (entry, self.moving) else { return Ok(entry) };
-        let Some(payload) = moving.moved(&entry)? else { return Ok(Some(entry)) };
-        self.payload = payload;
-        Ok(Some(Entry { value: &self.payload, ..entry }))
+        let Some(moved) = moving.moved(&entry)? else { return Ok(Some(entry)) };
+        self.payload = moved.payload;
+        Ok(Some(Entry { kind: moved.kind, value: &self.payload, ..entry }))
     }
 
     /// The parts of the tombstones from the lower border up to `border`.
