@@ -41,7 +41,7 @@ use crate::{
     compaction_filter::NamedFilter,
     merge_operator::{MergeOperator, not_given},
     options::stored::{filter_name, has_whole_keys, strategy_of, with_level},
-    strategy::{CompactionStrategy, FIFO_AGE, FIFO_BYTES, SPACE_PERCENT, TIERED_RUNS},
+    strategy::{CompactionStrategy, in_range},
 };
 use siltdb_base::{
     codec::{ByteReader, put_varint},
@@ -329,31 +329,14 @@ impl TreeOptions {
     }
 
     fn check_strategy(&self) -> Result<()> {
-        match self.compaction {
-            CompactionStrategy::Leveled => Ok(()),
-            CompactionStrategy::Tiered { runs_max, space_percent_max } => {
-                in_range("runs of the tiered strategy", runs_max, &TIERED_RUNS)?;
-                let name = "space percent of the tiered strategy";
-                in_range(name, space_percent_max, &SPACE_PERCENT)
+        self.compaction.check()?;
+        match (self.compaction, &self.merge_operator) {
+            (CompactionStrategy::Fifo { .. }, Some(operator)) => {
+                Err(Error::invalid("the FIFO strategy permits no merge operator")
+                    .with_mismatch("no operator", operator.name())
+                    .with_hint("a value that leaves would change the result of later operands"))
             }
-            CompactionStrategy::Fifo { bytes_max, age_max } => {
-                in_range("bytes of the FIFO strategy", bytes_max, &FIFO_BYTES)?;
-                if let Some(age) = age_max.filter(|age| !FIFO_AGE.contains(age)) {
-                    let permitted = format!("{:?} to {:?}", FIFO_AGE.start(), FIFO_AGE.end());
-                    return Err(Error::invalid("age of the FIFO strategy out of range")
-                        .with_mismatch(permitted, format_args!("{age:?}")));
-                }
-                match &self.merge_operator {
-                    None => Ok(()),
-                    Some(operator) => {
-                        Err(Error::invalid("the FIFO strategy permits no merge operator")
-                            .with_mismatch("no operator", operator.name())
-                            .with_hint(
-                                "a value that leaves would change the result of later operands",
-                            ))
-                    }
-                }
-            }
+            _ => Ok(()),
         }
     }
 
@@ -584,18 +567,6 @@ fn check_key_order(name: &str) -> Result<()> {
     let permitted = format!("1 to {KEY_ORDER_BYTES_MAX} printable ASCII characters, no space");
     Err(Error::invalid("bad name of a key order")
         .with_mismatch(permitted, name.escape_default().to_string()))
-}
-
-fn in_range<T: PartialOrd + std::fmt::Display>(
-    name: &str,
-    value: T,
-    range: &RangeInclusive<T>,
-) -> Result<()> {
-    if range.contains(&value) {
-        return Ok(());
-    }
-    let permitted = format!("{}..={}", range.start(), range.end());
-    Err(Error::invalid(format!("{name} out of range")).with_mismatch(permitted, value))
 }
 
 #[cfg(test)]

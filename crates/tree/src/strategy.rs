@@ -2,7 +2,8 @@
 //!
 //! The pickers of [`planning`](crate::planning) carry them out.
 
-use std::{ops::RangeInclusive, time::Duration};
+use siltdb_base::error::{Error, Result};
+use std::{fmt::Display, ops::RangeInclusive, time::Duration};
 
 /// Sorted runs below level 0 that a tiered family may keep. One level stays free for the next run,
 /// so that level 0 can go down while all other runs are being merged.
@@ -65,4 +66,44 @@ impl CompactionStrategy {
             Self::Fifo { .. } => "fifo",
         }
     }
+
+    /// Checks the parameters.
+    ///
+    /// # Errors
+    /// `InvalidArgument` that names the parameter that is out of range.
+    pub fn check(self) -> Result<()> {
+        match self {
+            Self::Leveled => Ok(()),
+            Self::Tiered { runs_max, space_percent_max } => {
+                in_range("runs of the tiered strategy", runs_max, &TIERED_RUNS)?;
+                let name = "space percent of the tiered strategy";
+                in_range(name, space_percent_max, &SPACE_PERCENT)
+            }
+            Self::Fifo { bytes_max, age_max } => {
+                in_range("bytes of the FIFO strategy", bytes_max, &FIFO_BYTES)?;
+                let Some(age) = age_max.filter(|age| !FIFO_AGE.contains(age)) else {
+                    return Ok(());
+                };
+                let permitted = format!("{:?} to {:?}", FIFO_AGE.start(), FIFO_AGE.end());
+                Err(Error::invalid("age of the FIFO strategy out of range")
+                    .with_mismatch(permitted, format_args!("{age:?}")))
+            }
+        }
+    }
+}
+
+/// Checks that the parameter `name` is in its range.
+///
+/// # Errors
+/// `InvalidArgument`, if it is not.
+pub(crate) fn in_range<T: PartialOrd + Display>(
+    name: &str,
+    value: T,
+    range: &RangeInclusive<T>,
+) -> Result<()> {
+    if range.contains(&value) {
+        return Ok(());
+    }
+    let permitted = format!("{}..={}", range.start(), range.end());
+    Err(Error::invalid(format!("{name} out of range")).with_mismatch(permitted, value))
 }

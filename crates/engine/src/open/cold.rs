@@ -193,27 +193,29 @@ pub fn find_cold(
     let Some((state, owner)) = judge(&full, &*directory, known, may_begin)? else {
         return Ok(None);
     };
+    let is_own = |owner: &ColdOwner| -> Result<bool> {
+        Ok(fs.inode(dir)?.number == owner.inode || cfg!(seeded_fault = "cold_copy_is_owner"))
+    };
     let ownership = match (owner, stored) {
-        (Some(owner), Some(stored)) if owner.number == stored.owner => {
-            match fs.inode(dir)?.number == owner.inode || cfg!(seeded_fault = "cold_copy_is_owner")
-            {
-                true => ColdOwnership::Own,
-                false => ColdOwnership::Foreign,
-            }
+        (Some(owner), Some(stored)) if owner.number == stored.owner && is_own(&owner)? => {
+            ColdOwnership::Own
         }
-        (Some(_), _) => ColdOwnership::Foreign,
+        (Some(_), _) => claimed(options, &full)?,
         (None, _) => ColdOwnership::Unclaimed,
     };
-    let ownership = match (ownership, options.access, options.cold_claim) {
-        (ColdOwnership::Foreign, Access::ReadWrite, ColdClaim::Refuses) => {
-            return Err(copied(&full));
-        }
-        (ColdOwnership::Foreign, Access::ReadWrite, ColdClaim::TakesOver) => {
-            ColdOwnership::Unclaimed
-        }
-        _ => ownership,
-    };
     Ok(Some(FoundCold { directory, path, state, ownership, lock }))
+}
+
+/// What the opening makes of a directory that has another owner.
+///
+/// # Errors
+/// `InvalidArgument`, if it writes and claims nothing.
+fn claimed(options: &EngineOptions, full: &Path) -> Result<ColdOwnership> {
+    match (options.access, options.cold_claim) {
+        (Access::ReadWrite, ColdClaim::Refuses) => Err(copied(full)),
+        (Access::ReadWrite, ColdClaim::TakesOver) => Ok(ColdOwnership::Unclaimed),
+        _ => Ok(ColdOwnership::Foreign),
+    }
 }
 
 /// How a directory that exists stands to what the manifest says, and its owner; `None`, if it is
