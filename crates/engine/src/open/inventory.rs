@@ -5,8 +5,10 @@
 //! their place.
 
 use crate::{
-    catalog::log_state::LogState, catalog::manifest::RECOVER_HINT, database::Database,
-    open::lost_edits::check_unnamed_table,
+    catalog::log_state::LogState,
+    catalog::manifest::RECOVER_HINT,
+    database::Database,
+    open::{cold::ColdOwnership, lost_edits::check_unnamed_table},
 };
 use siltdb_base::{
     error::{Error, Result},
@@ -29,11 +31,23 @@ pub struct FileInventory {
     pub tables: Vec<FileNumber>,
     /// The numbers of the table files in the cold directory.
     pub cold: Vec<FileNumber>,
+    /// Whose the cold directory is, if there is one.
+    pub cold_ownership: Option<ColdOwnership>,
     /// The numbers of the blob files.
     pub blobs: Vec<FileNumber>,
 }
 
 impl FileInventory {
+    /// The numbers of the table files in the cold directory, if they are those of this database.
+    /// Those of another one may be from a later state.
+    #[must_use]
+    pub fn own_cold(&self) -> &[FileNumber] {
+        match self.cold_ownership {
+            Some(ColdOwnership::Own | ColdOwnership::Unclaimed) => &self.cold,
+            Some(ColdOwnership::Foreign) | None => &[],
+        }
+    }
+
     /// Checks that no table is from a later state than the manifest. Reads the properties of tables
     /// that are not named.
     ///
@@ -50,7 +64,7 @@ impl FileInventory {
                 check_unnamed_table(fs, &FileName::Table(*table).to_path(), log)
             })
         };
-        cold.map_or(Ok(()), |cold| check(cold, &self.cold))?;
+        cold.map_or(Ok(()), |cold| check(cold, self.own_cold()))?;
         check(&**files.directory(), &self.tables)
     }
 

@@ -95,6 +95,6 @@ fn unknown_tables(database: &Database, found: &FileInventory) -> UnknownTables {
     let cold = files.store(Tier::Cold);
     UnknownTables {
         hot: among(&**files.directory(), &found.tables),
-        cold: cold.map(|cold| among(cold.directory(), &found.cold)).unwrap_or_default(),
+        cold: cold.map(|cold| among(cold.directory(), found.own_cold())).unwrap_or_default(),
     }
 }

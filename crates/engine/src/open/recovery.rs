@@ -255,10 +255,7 @@ impl OpenCold {
         };
         let mut tables = Vec::new();
         if found.state == ColdState::Known {
-            // Those of another directory may be from a later state.
-            if found.ownership != ColdOwnership::Foreign {
-                tables = found.store().list()?;
-            }
+            tables = found.store().list()?;
             files.attach_cold(found.store());
         }
         Ok(Some(Self { found, lock, tables }))
@@ -428,8 +425,11 @@ impl Known {
                 Some(FileName::Current | FileName::Lock | FileName::Lost) | None => {}
             }
         }
-        found.cold = cold.map(|cold| cold.tables.clone()).unwrap_or_default();
-        found.cold.iter().for_each(|number| above(*number));
+        if let Some(cold) = cold {
+            found.cold = cold.tables.clone();
+            found.cold_ownership = Some(cold.found.ownership);
+        }
+        found.own_cold().iter().for_each(|number| above(*number));
         found.logs.sort_unstable();
         Ok(found)
     }
