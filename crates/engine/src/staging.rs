@@ -132,7 +132,13 @@ pub fn fill_directory<T>(
     let target = parent.open_dir(&partial)?;
     let begun = Begun::new(&*parent, &partial, &*target)?;
     // Against another attempt at that name.
-    let target_lock = target.lock(&FileName::Lock.to_path(), LockKind::Exclusive)?;
+    let lock = target.lock(&FileName::Lock.to_path(), LockKind::Exclusive);
+    let target_lock = lock.inspect_err(|error| {
+        // Without the lock only an empty directory can be told from that of another attempt.
+        if error.kind() != ErrorKind::Locked {
+            let _ = parent.remove_dir(&partial);
+        }
+    })?;
     // If the other attempt has ended before the lock was taken, the locked directory is its result.
     let filled = check_free(fs, dir).and_then(|()| {
         begin(&*target)?;

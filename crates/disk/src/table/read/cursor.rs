@@ -150,7 +150,8 @@ impl TableCursor {
     fn enter(&mut self, index: usize) -> Result<()> {
         self.located = None;
         if self.block.is_some() && self.block_index == index {
-            return Ok(());
+            // A look at another block may have led the place in the index away from this one.
+            return self.describe(index).map(drop);
         }
         self.note_course(index);
         self.block = None;
