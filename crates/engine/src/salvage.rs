@@ -4,8 +4,7 @@
 //!
 //! 1. The manifest names the families and tables, and the beginning of the log. Without it, each
 //!    table names its family, the tables that it replaced, and the log segments needed then.
-//! 2. The log records that verify are sorted into tables beside the new database. Where a table
-//!    that the manifest names is lost, or a part of it, so is what retired segments have of it.
+//! 2. The log records that verify are sorted into tables beside the new database.
 //! 3. For each family, the entries of all its tables are merged. What a reader would see of them
 //!    now is committed to the new database. Merge operands are kept as operands.
 //! 4. Transactions that were prepared and not decided are prepared there again.
@@ -17,14 +16,12 @@ pub mod find;
 mod run;
 mod scratch;
 mod log;
-mod retired;
 mod write;
 
 use self::{
     find::{Salvageable, find},
     log::LogSalvage,
     report::{SalvageProgress, SalvageReport},
-    retired::read_retired,
     scratch::ScratchTables,
     write::{NewDatabase, write_family},
 };
@@ -97,15 +94,13 @@ fn run(
     let cold = options.cold_directory.take();
     let mut found = find(&fs, (old, cold.as_deref()), &options.operators(), &mut lost)?;
     let database = create(options, &found)?.of_old(directory);
-    let retired_operations = read_retired((&*fs, old), &found, &mut scratch);
     let mut log = LogSalvage::new(&mut found, &mut scratch, &mut lost);
     let written = log.read(&*fs, old);
     let log_records = log.records();
-    let written = written.and(retired_operations).and_then(|retired_operations| {
+    let written = written.and_then(|()| {
         let families = database.families(&mut found)?;
         let mut progress = SalvageProgress::default();
-        let mut report =
-            SalvageReport { log_records, retired_operations, ..SalvageReport::default() };
+        let mut report = SalvageReport { log_records, ..SalvageReport::default() };
         let targets: Vec<_> =
             families.iter().map(|(family, target)| (family.id, Arc::clone(target))).collect();
         for (family, target) in families {

@@ -44,10 +44,6 @@ pub struct SalvageReport {
     pub entries: u64,
     /// The number of log records that were read.
     pub log_records: u64,
-    /// The number of operations that were taken from log segments which the manifest calls retired,
-    /// because the table that took their place is missing or damaged. The lost parts of tables are
-    /// in `lost` all the same: it is not known whether these are all of their entries.
-    pub retired_operations: u64,
     /// Prepared transactions without a decision; the new database has them, too.
     pub prepared: u64,
     /// Whether a whole manifest was found.
