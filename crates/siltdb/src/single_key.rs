@@ -323,7 +323,8 @@ impl Family {
     /// # let dir = tempfile::tempdir()?;
     /// # let db = siltdb::Db::open(dir.path())?;
     /// use siltdb::{Read, WriteOptions};
-    ///     ///
+    /// use std::time::Duration;
+    ///
     /// let lease = WriteOptions::new().ttl(Duration::from_secs(30));
     /// assert_eq!(db.put_if_absent_with("lock", "me", &lease)?, None);
     /// assert_eq!(db.put_if_absent_with("lock", "you", &lease)?.as_deref(), Some(&b"me"[..]));
