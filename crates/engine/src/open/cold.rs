@@ -317,7 +317,7 @@ fn check_empty(directory: &dyn Fs, full: &Path) -> Result<()> {
 /// The id in the file `COLD`; `None` without one.
 ///
 /// # Errors
-/// As [`cold_file`].
+/// `Corruption`, if its file `COLD` is damaged; the system's.
 pub fn cold_id(directory: &dyn Fs) -> Result<Option<u64>> {
     Ok(cold_file(directory)?.map(|file| file.id))
 }
