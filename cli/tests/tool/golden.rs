@@ -14,11 +14,18 @@ fn expected(text: &str, family: &str) -> Vec<String> {
     text.lines().filter_map(of_family).collect()
 }
 
+/// Logs are stored without the zeros behind their end. A log that is shorter than when it was synced
+/// was cut, so they get a length again.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir(to).expect("a new directory");
     for entry in fs::read_dir(from).expect("a stored database") {
         let entry = entry.expect("its files");
-        fs::copy(entry.path(), to.join(entry.file_name())).expect("there is space");
+        let path = to.join(entry.file_name());
+        fs::copy(entry.path(), &path).expect("there is space");
+        if path.extension().is_some_and(|extension| extension == "log") {
+            let log = fs::OpenOptions::new().write(true).open(&path).expect("a copy");
+            log.set_len(1 << 20).expect("there is space");
+        }
     }
 }
 
