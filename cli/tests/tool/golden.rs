@@ -14,8 +14,8 @@ fn expected(text: &str, family: &str) -> Vec<String> {
     text.lines().filter_map(of_family).collect()
 }
 
-/// Logs are stored without the zeros behind their end. A log that is shorter than when it was synced
-/// was cut, so they get a length again.
+/// Logs are stored without the zeros behind their end. A log that is shorter than when it was
+/// synced was cut, so they get a length again.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir(to).expect("a new directory");
     for entry in fs::read_dir(from).expect("a stored database") {

@@ -99,10 +99,15 @@ impl Run {
     }
 
     /// Leaves what a killed checkpoint does: its mark, and a part of a table. A disk that is full
-    /// has less of it.
+    /// has less of it. A file that a real one left may be a table of the database by another name,
+    /// so it is not written to.
     fn leave_part(&mut self) {
         let fs = &self.database.fs;
-        let write = |name: &str| fs.write_all(&Path::new(PARTIAL).join(name), b"part");
+        let write = |name: &str| {
+            let path = Path::new(PARTIAL).join(name);
+            // A file that is there stays: it is a part, too.
+            if fs.read_all(&path).is_ok() { Ok(()) } else { fs.write_all(&path, b"part") }
+        };
         let left = fs.create_dir_all(Path::new(PARTIAL)).and_then(|()| write("000000.tmp"));
         let left = left.and_then(|()| write("000077.table"));
         let is_whole = left.is_ok();

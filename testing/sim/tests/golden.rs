@@ -834,7 +834,7 @@ fn copy_stored(path: &Path, place: &Path) -> PathBuf {
     for (from, to) in [(path.to_owned(), &dir), (cold_of(path), &cold)] {
         if from.is_dir() {
             fs::create_dir(to).unwrap();
-            files_of(&from).iter().for_each(|(name, bytes)| lay(&to, &name, &bytes));
+            files_of(&from).iter().for_each(|(name, bytes)| lay(to, name, bytes));
         }
     }
     dir
