@@ -97,3 +97,50 @@ fn short_openings_settle_a_jump_that_lasts_and_forget_one_that_does_not() {
         assert_eq!((clock.wall_ms(), clock.settled_ms()), (wall_ms.max(NOW_MS), settled_ms));
     }
 }
+
+/// Keeps what it is told, unless it is full.
+#[derive(Debug, Default)]
+struct Notes {
+    told: Mutex<Vec<u64>>,
+    is_full: std::sync::atomic::AtomicBool,
+}
+
+impl TimeLog for Arc<Notes> {
+    fn note(&self, time: StoredTime) -> bool {
+        let is_kept = !self.is_full.load(Ordering::Relaxed);
+        if is_kept {
+            lock(&self.told).push(time.latest_ms);
+        }
+        is_kept
+    }
+}
+
+#[test]
+fn a_time_is_noted_before_more_is_seen_expired_than_is_known() {
+    let (clock, notes) = (Arc::new(ManualClock::new(1000)), Arc::new(Notes::default()));
+    let forward =
+        ForwardClock::new(clock.clone(), StoredTime { latest_ms: 1000, ..StoredTime::default() });
+    // Nothing is there to note it.
+    forward.saw_expired(1500);
+    forward.note_in(Box::new(notes.clone()));
+    clock.set_wall_ms(2000);
+    for expiry_ms in [900, 1000, 1500, 1600, 2000] {
+        forward.saw_expired(expiry_ms);
+    }
+    assert_eq!(*lock(&notes.told), [2000]);
+    // What could not be kept is tried again.
+    notes.is_full.store(true, Ordering::Relaxed);
+    clock.set_wall_ms(3000);
+    forward.saw_expired(2500);
+    notes.is_full.store(false, Ordering::Relaxed);
+    forward.saw_expired(2400);
+    assert_eq!(*lock(&notes.told), [2000, 3000]);
+    // The manifest has a later time.
+    clock.set_wall_ms(4000);
+    forward.note_known(forward.stored());
+    forward.saw_expired(3500);
+    // A jump shows what it does not settle.
+    clock.set_wall_ms(4000 + 2 * JUMP_MS_MIN);
+    forward.saw_expired(5000);
+    assert_eq!(*lock(&notes.told), [2000, 3000]);
+}
