@@ -75,8 +75,7 @@ pub enum Lifetime {
 /// The default time that a write or a transaction waits for a lock.
 pub const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Whether these are permissions for files: the owner can read and write them, and nobody can
-/// execute them.
+/// Whether these are permissions for files: readable and writable by the owner, executable by none.
 #[must_use]
 pub fn is_file_mode(mode: u32) -> bool {
     mode & !0o666 == 0 && mode & 0o600 == 0o600

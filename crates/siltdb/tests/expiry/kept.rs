@@ -165,7 +165,7 @@ fn a_lock_with_a_lease_is_free_when_its_holder_is_late() {
     assert_eq!(db.put_if_absent_with("lock", "a", &lease).unwrap(), None);
     assert_eq!(db.put_if_absent_with("lock", "b", &lease).unwrap().as_deref(), Some(&b"a"[..]));
     world.pass(900);
-    // The holder renews the lease, and nobody else does.
+    // Only the holder can renew the lease.
     assert!(db.compare_and_swap_with("lock", Some(b"a"), Some(b"a"), &lease).unwrap().is_swapped());
     assert!(
         !db.compare_and_swap_with("lock", Some(b"b"), Some(b"b"), &lease).unwrap().is_swapped()
