@@ -126,8 +126,8 @@ fn oldest_first(version: &Version) -> Vec<(usize, &Arc<OpenReference>)> {
 /// The indexes before which `tables`, oldest first, may be divided into what leaves and what stays,
 /// ascending; the last one is their count.
 ///
-/// Tables of level 0 with mixed ages are not divided. Those of one ingest have one sequence number,
-/// and so no order among them: they are.
+/// Tables of level 0 with mixed ages are not divided, such as those of one flush. Those of one
+/// ingest have no order among them: they are.
 fn cuts(tables: &[(usize, &Arc<OpenReference>)]) -> Vec<usize> {
     let mut cuts = Vec::new();
     let mut newer: Option<Together> = None;
@@ -136,13 +136,13 @@ fn cuts(tables: &[(usize, &Arc<OpenReference>)]) -> Vec<usize> {
         if *level > 0 {
             continue;
         }
-        let (oldest, newest) = (table.sequence_min(), table.sequence_max());
+        let age = Together::of(table, index);
         newer = Some(match newer {
-            Some(newer) if newer.is_mixed_with(oldest, newest) => {
+            Some(newer) if newer.is_mixed_with(&age) => {
                 while cuts.pop_if(|cut| *cut <= newer.first).is_some() {}
-                Together { oldest: oldest.min(newer.oldest), newest: newer.newest, first: index }
+                newer.with(&age)
             }
-            _ => Together { oldest, newest, first: index },
+            _ => age,
         });
     }
     cuts.reverse();
@@ -153,16 +153,37 @@ fn cuts(tables: &[(usize, &Arc<OpenReference>)]) -> Vec<usize> {
 struct Together {
     oldest: SequenceNumber,
     newest: SequenceNumber,
+    /// Whether they are of one ingest.
+    are_ingested: bool,
     /// The index of the oldest table.
     first: usize,
 }
 
 impl Together {
-    /// Whether an older table with entries from `oldest` to `newest` has newer ones than some of
-    /// these.
-    fn is_mixed_with(&self, oldest: SequenceNumber, newest: SequenceNumber) -> bool {
-        let are_of_one_number = self.oldest == self.newest && oldest == newest;
-        newest > self.oldest || newest == self.oldest && !are_of_one_number
+    fn of(table: &OpenReference, index: usize) -> Together {
+        Together {
+            oldest: table.sequence_min(),
+            newest: table.sequence_max(),
+            are_ingested: table.reference().global_sequence.is_some(),
+            first: index,
+        }
+    }
+
+    /// Whether the next older table has newer entries than some of these, or may have: a flush
+    /// gives entries of different ages one number (decision 0027).
+    fn is_mixed_with(&self, older: &Together) -> bool {
+        let are_of_one_ingest = self.are_ingested && older.are_ingested;
+        older.newest > self.oldest || older.newest == self.oldest && !are_of_one_ingest
+    }
+
+    /// These and the next older table.
+    fn with(self, older: &Together) -> Together {
+        Together {
+            oldest: older.oldest.min(self.oldest),
+            newest: self.newest,
+            are_ingested: self.are_ingested && older.are_ingested,
+            first: older.first,
+        }
     }
 }
 

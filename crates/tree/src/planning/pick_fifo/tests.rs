@@ -166,6 +166,17 @@ fn tables_with_mixed_ages_leave_together() {
 }
 
 #[test]
+fn tables_of_one_flush_with_one_number_leave_together() {
+    // The numbers of the entries are shared (decision 0027), and so their ages are unknown.
+    let newer = reference(3, (b"x", b"z"), (20, 20), 1000);
+    let first = reference(1, (b"a", b"f"), (10, 10), 1000);
+    let second = reference(2, (b"g", b"p"), (10, 10), 1000);
+    let version = shape(&[(0, first), (0, second), (0, newer)]);
+    assert_eq!(leaving(&version, &fifo(3000, None), &moment(None, 0)), [0; 0]);
+    assert_eq!(leaving(&version, &fifo(2000, None), &moment(None, 0)), [1, 2]);
+}
+
+#[test]
 fn separated_values_count_as_bytes_of_the_table_that_refers_to_them() {
     use siltdb_base::{id::FileNumber, key::BlobPointer};
     use siltdb_disk::blob::record_bytes;
