@@ -102,6 +102,10 @@ fn text_of(report: &SalvageReport, done: &str) -> String {
         families.len(),
         if families.len() == 1 { "family" } else { "families" }
     );
+    if report.retired_operations > 0 {
+        let operations = counted(report.retired_operations, "operation");
+        text.push_str(&format!("; {operations} of lost tables read from retired log segments"));
+    }
     if report.prepared > 0 {
         let waiting = counted(report.prepared, "prepared transaction");
         text.push_str(&format!("; {waiting} without a decision"));
@@ -134,6 +138,7 @@ fn object_of(report: &SalvageReport, form: Form) -> Value {
         "entries": report.entries,
         "families": report.families.iter().map(family).collect::<Vec<_>>(),
         "log_records": report.log_records,
+        "retired_operations": report.retired_operations,
         "prepared": report.prepared,
         "manifest": match report.manifest {
             ManifestState::Whole => "whole",

@@ -4,7 +4,8 @@
 //!
 //! 1. The manifest names the families and tables, and the beginning of the log. Without it, each
 //!    table names its family, the tables that it replaced, and the log segments needed then.
-//! 2. The log records that verify are sorted into tables beside the new database.
+//! 2. The log records that verify are sorted into tables beside the new database. Where a table
+//!    that the manifest names is lost, or a part of it, so is what retired segments have of it.
 //! 3. For each family, the entries of all its tables are merged. What a reader would see of them
 //!    now is committed to the new database. Merge operands are kept as operands.
 //! 4. Transactions that were prepared and not decided are prepared there again.
@@ -16,12 +17,15 @@ pub mod find;
 mod run;
 mod scratch;
 mod log;
+mod retired;
+mod based;
 mod write;
 
 use self::{
     find::{Salvageable, find},
     log::LogSalvage,
     report::{SalvageProgress, SalvageReport},
+    retired::read_retired,
     scratch::ScratchTables,
     write::{NewDatabase, write_family},
 };
@@ -96,11 +100,13 @@ fn run(
     let database = create(options, &found)?.of_old(directory);
     let mut log = LogSalvage::new(&mut found, &mut scratch, &mut lost);
     let written = log.read(&*fs, old);
-    let log_records = log.records();
+    let (log_records, numbers) = (log.records(), log.numbers());
     let written = written.and_then(|()| {
+        let retired_operations = read_retired((&*fs, old), &mut found, numbers, &mut scratch)?;
         let families = database.families(&mut found)?;
         let mut progress = SalvageProgress::default();
-        let mut report = SalvageReport { log_records, ..SalvageReport::default() };
+        let mut report =
+            SalvageReport { log_records, retired_operations, ..SalvageReport::default() };
         let targets: Vec<_> =
             families.iter().map(|(family, target)| (family.id, Arc::clone(target))).collect();
         for (family, target) in families {

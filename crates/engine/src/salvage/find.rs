@@ -51,6 +51,8 @@ pub struct FoundTable {
     pub reference: TableReference,
     /// Key ranges in which other tables hold the entries of this one.
     pub hidden: Vec<KeySpan>,
+    /// What is added to its sequence numbers, so that it ranks above or below others.
+    pub raised_by: u64,
 }
 
 /// A family that exists or existed.
@@ -239,7 +241,7 @@ pub fn find(
         let path = dir.join(FileName::Table(file).to_string());
         if let Some(family) = found.families.get_mut(&family) {
             let (fs, hidden) = (Arc::clone(fs), Vec::new());
-            family.tables.push(FoundTable { fs, path, reference, hidden });
+            family.tables.push(FoundTable { fs, path, reference, hidden, raised_by: 0 });
         }
     }
     if whole.is_err() {
@@ -541,10 +543,10 @@ impl Salvageable {
         let is_copy = |found: &&mut FoundTable| found.reference.meta.uid == meta.uid;
         if let Some(copy) = family.tables.iter_mut().find(is_copy) {
             // A crash has left both files of a move. The older one is certainly complete.
-            *copy = FoundTable { fs, path, reference, hidden };
+            *copy = FoundTable { fs, path, reference, hidden, raised_by: 0 };
             return;
         }
-        family.tables.push(FoundTable { fs, path, reference, hidden });
+        family.tables.push(FoundTable { fs, path, reference, hidden, raised_by: 0 });
         self.log.first = self.log.first.max(origin.log_start);
         replaced.entry(origin.family).or_default().add(meta, origin);
     }

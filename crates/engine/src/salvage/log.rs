@@ -57,6 +57,25 @@ pub struct LogSalvage<'a> {
     end: LogPosition,
     /// The next expected sequence number, if known.
     expected: Option<SequenceNumber>,
+    read: LogRead,
+}
+
+/// Which sequence numbers of a log have operations that were read.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LogRead {
+    /// The first number, if it is known.
+    pub first: Option<SequenceNumber>,
+    /// A number at or after the last one.
+    pub last: SequenceNumber,
+    /// The last number whose operation is not in the log: it was lost, or was never logged.
+    pub unlogged: SequenceNumber,
+}
+
+impl LogRead {
+    /// Notes that there is no operation at or before `last`.
+    pub fn lacks(&mut self, last: SequenceNumber) {
+        self.unlogged = self.unlogged.max(last);
+    }
 }
 
 impl<'a> LogSalvage<'a> {
@@ -69,12 +88,26 @@ impl<'a> LogSalvage<'a> {
         // Segments before the first one are retired, and may be missing.
         let (synced, end) =
             (found.log.synced.position, LogPosition { segment: found.log.first, offset: 0 });
-        Self { found, scratch, lost, records: 0, synced, end, expected: None }
+        Self {
+            found,
+            scratch,
+            lost,
+            records: 0,
+            synced,
+            end,
+            expected: None,
+            read: LogRead::default(),
+        }
     }
 
     /// The number of records that were read.
     pub fn records(&self) -> u64 {
         self.records
+    }
+
+    /// Which sequence numbers were read.
+    pub fn numbers(&self) -> LogRead {
+        self.read
     }
 
     /// Reads the log in `dir`.
@@ -84,6 +117,8 @@ impl<'a> LogSalvage<'a> {
     pub fn read(&mut self, fs: &dyn Fs, dir: &Path) -> Result<()> {
         let segments = self.find_segments(fs, dir)?;
         let ids: Vec<_> = segments.iter().map(|segment| segment.id).collect();
+        let first = segments.first().and_then(|segment| segment.header);
+        self.read.first = first.map(|header| header.first_sequence);
         for (index, segment) in segments.iter().enumerate() {
             self.check_predecessor(segment, &ids);
             let cuts = self.found.log.cuts.iter().map(|cut| cut.at);
@@ -148,6 +183,7 @@ impl<'a> LogSalvage<'a> {
         match self.expected {
             Some(expected) if expected < header.first_sequence => {
                 self.lose_operations(segment, 0, header.first_sequence.0 - expected.0);
+                self.read.lacks(SequenceNumber(header.first_sequence.0 - 1));
             }
             None if header.previous.segment >= self.found.log.first
                 && header.previous != LogPosition::ZERO
@@ -210,7 +246,10 @@ impl<'a> LogSalvage<'a> {
                         self.lost.push(Lost::anything(error));
                     }
                 }
-                Ok(Some(gap)) => self.lose_operations(segment, gap.offset, gap.operations),
+                Ok(Some(gap)) => {
+                    self.lose_operations(segment, gap.offset, gap.operations);
+                    self.read.lacks(SequenceNumber(salvage.next_sequence().0.saturating_sub(1)));
+                }
                 Ok(None) => break,
                 Err(error) => {
                     self.lost.push(Lost::anything(error.or_file(&segment.path)));
@@ -220,6 +259,7 @@ impl<'a> LogSalvage<'a> {
             is_first = false;
         }
         self.expected = self.expected.max(Some(salvage.next_sequence()));
+        self.read.last = self.read.last.max(salvage.next_sequence());
         let synced = &self.found.log.synced;
         if segment.id == synced.position.segment && segment.file.len() < synced.file_bytes {
             let error = Error::corruption("a log file is shorter than when it was synced");
@@ -283,6 +323,11 @@ impl<'a> LogSalvage<'a> {
                     return Ok(());
                 }
             },
+            RecordKind::Skip => {
+                self.read
+                    .lacks(SequenceNumber((first_sequence.0 + u64::from(count)).saturating_sub(1)));
+                return Ok(());
+            }
             _ => return Ok(()),
         };
         for operation in operations(payload, count) {

@@ -44,6 +44,10 @@ pub struct SalvageReport {
     pub entries: u64,
     /// The number of log records that were read.
     pub log_records: u64,
+    /// The number of operations that were read from log segments that the manifest calls retired,
+    /// because a table that took their place is missing or damaged. The lost parts of tables are in
+    /// `lost` all the same, because nothing tells whether these are all of their entries.
+    pub retired_operations: u64,
     /// Prepared transactions without a decision; the new database has them, too.
     pub prepared: u64,
     /// Whether a whole manifest was found.

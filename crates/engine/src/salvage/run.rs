@@ -82,13 +82,14 @@ pub fn seen_tombstones(table: &TableSalvage, found: &FoundTable) -> Vec<RangeTom
     let visible_to = reference.visible_to.unwrap_or(SequenceNumber::MAX);
     let mut seen = Vec::new();
     for tombstone in table.tombstones().tombstones() {
-        let sequence = reference.global_sequence.unwrap_or(tombstone.sequence);
+        let stored = reference.global_sequence.unwrap_or(tombstone.sequence);
+        let sequence = SequenceNumber(stored.0 + found.raised_by);
         let RangeTombstone { mut start, mut end, .. } = tombstone;
         if let Some(slice) = &reference.key_slice {
             start = start.max(slice.first.clone());
             end = end.min(end_of(slice));
         }
-        if sequence > visible_to || start >= end {
+        if stored > visible_to || start >= end {
             continue;
         }
         let mut parts = vec![(start, end)];
@@ -102,7 +103,8 @@ pub fn seen_tombstones(table: &TableSalvage, found: &FoundTable) -> Vec<RangeTom
 }
 
 /// The first key after a range.
-fn end_of(range: &KeySpan) -> Slice {
+#[must_use]
+pub fn end_of(range: &KeySpan) -> Slice {
     match range.end {
         RangeEnd::Exclusive => range.last.clone(),
         RangeEnd::Inclusive => successor(&range.last).into(),
@@ -171,7 +173,8 @@ impl EntryCursor for SalvageRun {
     fn entry(&self) -> Option<Entry<'_>> {
         let (cursor, table) = self.open.as_ref()?;
         let entry = cursor.entry()?;
-        let sequence = table.reference.global_sequence.unwrap_or(entry.sequence);
+        let stored = table.reference.global_sequence.unwrap_or(entry.sequence);
+        let sequence = SequenceNumber(stored.0 + table.raised_by);
         Some(Entry { sequence, ..entry })
     }
 

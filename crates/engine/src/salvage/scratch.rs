@@ -19,6 +19,7 @@ use siltdb_disk::{
 use std::{
     cmp::Reverse,
     collections::BTreeMap,
+    ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -45,6 +46,9 @@ pub struct ScratchTables {
     bytes: usize,
     tables: BTreeMap<FamilyId, Vec<FoundTable>>,
     files: Vec<PathBuf>,
+    /// What is added to the sequence numbers of tables that are written from now on.
+    raised_by: u64,
+    retired: Range<u64>,
 }
 
 impl ScratchTables {
@@ -58,6 +62,8 @@ impl ScratchTables {
             bytes: 0,
             tables: BTreeMap::new(),
             files: Vec::new(),
+            raised_by: 0,
+            retired: 0..0,
         }
     }
 
@@ -121,9 +127,43 @@ impl ScratchTables {
         file.flush()?;
         let reference = TableReference::whole(number, 0, meta);
         let (fs, hidden) = (Arc::clone(&self.fs), Vec::new());
-        let table = FoundTable { fs, path, reference, hidden };
+        let raised_by = self.raised_by;
+        let table = FoundTable { fs, path, reference, hidden, raised_by };
         self.tables.entry(family).or_default().push(table);
         Ok(())
+    }
+
+    /// Adds `by` to the sequence numbers of the operations that have been added so far, instead of
+    /// what was added before.
+    ///
+    /// # Errors
+    /// Failures of writing a table.
+    pub fn raise(&mut self, by: u64) -> Result<()> {
+        self.write_out()?;
+        self.tables.values_mut().flatten().for_each(|table| table.raised_by = by);
+        Ok(())
+    }
+
+    /// Adds `by` to the sequence numbers of the operations that are added from now on.
+    ///
+    /// # Errors
+    /// Failures of writing a table.
+    pub fn raise_next(&mut self, by: u64) -> Result<()> {
+        self.write_out()?;
+        self.raised_by = by;
+        Ok(())
+    }
+
+    /// Notes which raised sequence numbers operations of retired segments have that stand above all
+    /// tables.
+    pub fn note_retired(&mut self, retired: Range<u64>) {
+        self.retired = retired;
+    }
+
+    /// The raised sequence numbers of operations of retired segments that stand above all tables.
+    #[must_use]
+    pub fn retired(&self) -> Range<u64> {
+        self.retired.clone()
     }
 
     /// The tables of a family.

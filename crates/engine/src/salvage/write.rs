@@ -1,6 +1,7 @@
 //! Merges the entries of a family and commits what a reader would see of them.
 
 use super::{
+    based::BasedCursor,
     find::{FoundFamily, FoundTable, Salvageable},
     report::SalvagedFamily,
     run::{SalvageRun, open_table, seen_tombstones, sorted_runs},
@@ -212,18 +213,20 @@ pub fn write_family(
     let tombstones = read_tombstones(&tables, &list);
     let runs = sorted_runs(&tables, &list);
     let source = |cursor| MergeSource { cursor, sequence_max: SequenceNumber::MAX };
-    let mut merge = Merge::new(runs.into_iter().map(source).collect());
-    merge.seek_to_first()?;
+    let merge = Merge::new(runs.into_iter().map(source).collect());
+    let tombstones = Arc::new(Fragments::new(&tombstones));
+    let mut cursor =
+        BasedCursor::new(DistinctCursor::new(merge), scratch.retired(), Arc::clone(&tombstones));
+    cursor.seek_to_first()?;
     let rules = Rules {
         stripes: Stripes::new(&[], SequenceNumber::MAX),
-        tombstones: Arc::new(Fragments::new(&tombstones)),
+        tombstones,
         // At time 0 nothing has expired: readers of the new database compare with their own clock.
         now_ms: 0,
         operator: family.options.merge_operator.clone(),
         filter: None,
     };
-    let mut retain =
-        CompactionIter::new(DistinctCursor::new(merge), rules, |_: &[u8]| OlderEntries::None);
+    let mut retain = CompactionIter::new(cursor, rules, |_: &[u8]| OlderEntries::None);
     let mut writer = FamilyWriter::new(database, target, &list, on_bytes);
     while let Some(entry) = retain.next()? {
         writer.add(&entry)?;
