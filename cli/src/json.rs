@@ -2,8 +2,9 @@
 //!
 //! It does not read JSON; see `formats::object`.
 
-use crate::text::Form;
+use crate::text::{Form, is_printable};
 use serde_json::{Value, json};
+use std::fmt::Write;
 
 /// Converts `bytes` to a JSON value.
 ///
@@ -21,3 +22,24 @@ pub fn of_bytes(bytes: &[u8], form: Form) -> Value {
         (form, _) => Value::from(rendered(form)),
     }
 }
+
+/// Writes `value` on one line that is safe for a terminal: JSON itself escapes only the control
+/// characters below U+0020.
+pub fn line(value: &Value) -> String {
+    let text = value.to_string();
+    let mut line = String::with_capacity(text.len());
+    for character in text.chars() {
+        // Only in a string: all else is ASCII without control characters.
+        if is_printable(character) {
+            line.push(character);
+            continue;
+        }
+        for unit in character.encode_utf16(&mut [0; 2]) {
+            write!(line, "\\u{unit:04x}").expect("writing to a String does not fail");
+        }
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests;

@@ -185,7 +185,7 @@ impl Output {
     /// # Errors
     /// [`Failure::Stdout`].
     pub fn json(&mut self, value: &Value) -> Result<()> {
-        writeln!(self.stdout, "{value}").map_err(Failure::Stdout)
+        writeln!(self.stdout, "{}", json::line(value)).map_err(Failure::Stdout)
     }
 
     fn print_line(&mut self) -> Result<()> {
@@ -216,7 +216,7 @@ impl Write for Output {
 pub fn message(style: Style, text: &str) {
     match style {
         Style::Text => tell(&printable(text)),
-        Style::Json => tell(&json!({ "message": text }).to_string()),
+        Style::Json => tell(&json::line(&json!({ "message": text }))),
     }
 }
 
@@ -224,7 +224,7 @@ pub fn message(style: Style, text: &str) {
 pub fn warning(style: Style, text: &str) {
     match style {
         Style::Text => tell(&format!("\x1b[1;33mwarning:\x1b[0m {}", printable(text))),
-        Style::Json => tell(&json!({ "warning": text }).to_string()),
+        Style::Json => tell(&json::line(&json!({ "warning": text }))),
     }
 }
 
@@ -240,7 +240,7 @@ pub fn report(failure: &Failure, style: Style) {
                 "message": failure.to_string(),
                 "exit_code": failure.exit_code(),
             });
-            tell(&json!({ "error": error }).to_string());
+            tell(&json::line(&json!({ "error": error })));
         }
     }
 }

@@ -159,7 +159,7 @@ pub fn counted(count: u64, noun: &str) -> String {
 ///
 /// Control characters move the cursor, the format characters below reorder or hide their
 /// neighbours, and the two separators end a line for some readers.
-fn is_printable(character: char) -> bool {
+pub fn is_printable(character: char) -> bool {
     !character.is_control()
         && !matches!(character,
             '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
