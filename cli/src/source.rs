@@ -7,6 +7,7 @@ use crate::formats::input::peek;
 use crate::interrupt;
 use flate2::read::MultiGzDecoder;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use siltdb::inspect::refuse_foreign;
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
@@ -78,6 +79,17 @@ impl Source {
         let input: Box<dyn Read> =
             if metadata.is_file() { Box::new(file) } else { Box::new(PolledReader { file }) };
         Ok(Self { name, bytes_total, input: counted(input), bytes_read })
+    }
+
+    /// Opens the file at `path`, which holds records or operations, as [`Source::open`] does.
+    ///
+    /// # Errors
+    /// `Unsupported`, if it is a database of another engine; as [`Source::open`].
+    pub fn open_records(path: &Path) -> Result<Self> {
+        if path != Path::new("-") {
+            refuse_foreign(path)?;
+        }
+        Self::open(path)
     }
 
     /// Returns the same input, uncompressed if it begins like a gzip file.

@@ -69,7 +69,7 @@ impl Arguments {
             Form::Plain => Form::Escape,
             form => form,
         };
-        read(Source::open(&self.file)?, form, OPERATIONS_BYTES_MAX)
+        read(Source::open_records(&self.file)?, form, OPERATIONS_BYTES_MAX)
     }
 }
 

@@ -30,6 +30,7 @@ use chunk::{Chunk, Placed, Presence};
 use clap::{Args, ValueEnum};
 use known::Known;
 use load::{Loader, OnRecord};
+use siltdb::inspect::refuse_foreign;
 use siltdb::{Durability, Family, FamilyOptions, Ingested, WriteBatch};
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -207,6 +208,7 @@ impl Arguments {
     /// [`Failure::File`] if a file cannot be opened or read.
     pub fn job(&self, db: &Path, settings: Settings) -> Result<Job> {
         if db.is_file() {
+            refuse_foreign(db)?;
             let name = db.display();
             let hint = "the database comes first: `silt import DB FILE`";
             return Err(Failure::Usage(format!("{name} is a file; {hint}")));
@@ -236,8 +238,9 @@ impl InputArguments {
     }
 
     fn open(&self, settings: Settings, verb: &'static str) -> Result<Job> {
+        // First: the extension of such a file is that of no format.
+        let mut source = Source::open_records(&self.file)?;
         let options = self.reader_options(settings)?;
-        let mut source = Source::open(&self.file)?;
         let is_gzip = self.file.extension().is_some_and(|extension| extension == "gz");
         if options.format != Format::Lines || is_gzip {
             source = source.uncompressed()?;

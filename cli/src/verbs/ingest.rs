@@ -8,7 +8,7 @@ use crate::verbs::import::open_family;
 use crate::verbs::upkeep::aside;
 use clap::Args;
 use serde_json::json;
-use siltdb::Ingested;
+use siltdb::{Ingested, inspect::refuse_foreign};
 use std::{fs::File, path::PathBuf};
 
 /// Text at the end of `silt ingest --help`.
@@ -34,10 +34,10 @@ impl Arguments {
     /// Checks that the files can be opened, so that a wrong name creates no database.
     ///
     /// # Errors
-    /// [`Failure::File`].
+    /// [`Failure::File`]; `Unsupported`, if one is a database of another engine.
     pub fn check(&self) -> Result<()> {
         self.files.iter().try_for_each(|file| match File::open(file) {
-            Ok(_) => Ok(()),
+            Ok(_) => Ok(refuse_foreign(file)?),
             Err(error) => Err(Failure::file("open", file.display().to_string(), error)),
         })
     }

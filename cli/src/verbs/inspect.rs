@@ -98,6 +98,7 @@ pub fn run(output: &mut Output, arguments: &Arguments) -> Result<()> {
             Part::Wal | Part::Manifest => Failure::no_database(path),
         });
     }
+    inspect::refuse_foreign(path)?;
     match (part, path.is_dir()) {
         (Part::Table, true) => {
             let hint = "give the file of a table, as in demo.db/000012.table";

@@ -201,7 +201,7 @@ impl Arguments {
     /// # Errors
     /// [`Failure::File`]; [`Failure::Usage`] with its line for a bad line.
     pub fn script(&self, settings: Settings) -> Result<Script> {
-        read(Source::open(&self.file)?, settings.form)
+        read(Source::open_records(&self.file)?, settings.form)
     }
 }
 

@@ -460,10 +460,33 @@ fn databases_of_other_engines_are_named_and_left_alone() {
         "follow db",
     ]);
     for (path, engine) in [("rocks", "RocksDB"), ("lmdb", "LMDB"), ("app.db", "SQLite")] {
-        // These take a file for another argument that is in the wrong place.
-        let is_other = |verb: &str| verb.starts_with("inspect") || verb.starts_with("import");
-        let is_file = place.path(path).is_file();
-        for verb in verbs.clone().filter(|verb| !is_file || !is_other(verb)) {
+        let files = ["import new db", "import new db --format lines", "import new db --sorted"];
+        let more = files.into_iter().chain([
+            "inspect wal db",
+            "inspect manifest db",
+            "inspect table db",
+            "inspect blob db",
+            "batch new db",
+            "txn new db",
+            "table db new.table",
+            "table db new.table --format lines",
+            "ingest new db",
+            "archive show db",
+            "archive verify db",
+            "archive import new db",
+            "archive scan db",
+            "archive list db",
+            "backup list db",
+            "backup verify db",
+            "restore db new",
+        ]);
+        let is_dir = place.path(path).is_dir();
+        // These are about the kind of the file.
+        let is_other = |verb: &str| {
+            let kinds = ["inspect table", "inspect blob"];
+            is_dir && kinds.iter().any(|kind| verb.starts_with(kind))
+        };
+        for verb in verbs.clone().chain(more).filter(|verb| !is_other(verb)) {
             let arguments: Vec<_> =
                 verb.split(' ').map(|word| if word == "db" { path } else { word }).collect();
             let run = place.command(&arguments).write_stdin("").output().unwrap();
@@ -471,6 +494,73 @@ fn databases_of_other_engines_are_named_and_left_alone() {
             assert!(!run.status.success(), "{arguments:?}");
             assert!(said.contains(&format!("a database of {engine}, not of Si")), "{verb}: {said}");
             assert!(tree(&place.path(".")) == before, "{arguments:?} changed a file");
+        }
+    }
+}
+
+#[test]
+fn a_hostile_name_or_value_says_nothing_to_a_terminal() {
+    let place = Place::new();
+    let hostile = "a\u{1b}[31m\u{7f}\u{9b}31m\u{9d}0;title\u{9c}\u{202e}b";
+    let is_safe = |text: &str| {
+        text.chars().all(|character| {
+            matches!(character, '\n' | '\t') || !character.is_control() && character != '\u{202e}'
+        })
+    };
+    place.ok(&["put", "db", hostile, hostile, "--ttl", "1h"]);
+    place.ok(&["families", "create", "db", "a\u{202e}b"]);
+    place.ok(&["put", "db", hostile, hostile, "--family", "a\u{202e}b"]);
+    place.ok(&["archive", "create", "db", &format!("{hostile}.siltar")]);
+    place.ok(&["backup", "create", "db", hostile]);
+    for verb in [
+        "get db X --family a\u{202e}b",
+        "get db X",
+        "get db absent --family X",
+        "get X absent",
+        "put db",
+        "put db k v --option X=X",
+        "scan db",
+        "scan db --keys-only",
+        "count db --family X",
+        "families db",
+        "families options db a\u{202e}b",
+        "families drop db X",
+        "stats db",
+        "check db",
+        "ttl db X",
+        "branch create db X",
+        "branch drop db X",
+        "archive list .",
+        "archive show X.siltar",
+        "archive verify X.siltar",
+        "archive scan X.siltar",
+        "archive import db X.siltar",
+        "backup list X",
+        "backup verify X",
+        "inspect wal db --operations",
+        "inspect manifest db",
+        "import db X.csv",
+        "recover db --dry-run",
+        "recover X other",
+        "destroy X",
+        "checkpoint db X",
+        "verb-X",
+        "get db X --X",
+    ] {
+        for json in [None, Some("--json")] {
+            let verb = verb.split(' ').map(|word| word.replace('X', hostile));
+            let arguments: Vec<_> = verb.chain(json.map(str::to_owned)).collect();
+            let run = place.command(&arguments.iter().map(|word| &**word).collect::<Vec<_>>());
+            let output = { run }.write_stdin("").output().unwrap();
+            for bytes in [&output.stdout, &output.stderr] {
+                let text = String::from_utf8_lossy(bytes);
+                assert!(is_safe(&text), "{arguments:?}: {text:?}");
+                if json.is_some() && !std::ptr::eq(bytes, &output.stderr) {
+                    for line in text.lines() {
+                        serde_json::from_str::<serde_json::Value>(line).unwrap();
+                    }
+                }
+            }
         }
     }
 }

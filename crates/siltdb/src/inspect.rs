@@ -19,12 +19,24 @@
 //! ```
 
 use siltdb_base::{error::Result, fs::os::OsFs};
-use siltdb_engine::inspect::{
-    blob::inspect_blob, manifest::inspect_manifest, table::inspect_table, wal::inspect_wal,
+use siltdb_engine::{
+    inspect::{
+        blob::inspect_blob, manifest::inspect_manifest, table::inspect_table, wal::inspect_wal,
+    },
+    open::foreign::check_not_foreign,
 };
 use std::path::Path;
 
 pub use siltdb_engine::inspect::line::{Detail, Field, Line, quoted};
+
+/// Refuses a file or directory that is a database of another engine. A path with anything else, or
+/// with nothing, is not refused.
+///
+/// # Errors
+/// `Unsupported`, with the name of the engine; `Io`.
+pub fn refuse_foreign(path: impl AsRef<Path>) -> Result<()> {
+    check_not_foreign(&OsFs, path.as_ref())
+}
 
 /// Reports the log of the database in the directory `path`, or the one log file `path`. The report
 /// has the segments in order, their records and operations, and where and why each segment stops.

@@ -2,6 +2,7 @@
 
 use crate::{
     archive::{info::ArchiveInfo, place::open_archive},
+    open::foreign::check_not_foreign,
     options::EngineOptions,
 };
 use siltdb_base::{
@@ -25,8 +26,9 @@ pub struct ArchiveListing {
 /// are passed over.
 ///
 /// # Errors
-/// The system's.
+/// As [`check_not_foreign`]; the system's.
 pub fn list_archives(dir: &Path, options: &EngineOptions) -> Result<ArchiveListing> {
+    check_not_foreign(&*options.fs, dir)?;
     let mut names: Vec<ArchiveFileName> = options
         .fs
         .list(dir)?

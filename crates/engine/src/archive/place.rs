@@ -2,7 +2,11 @@
 //!
 //! It reads no archive but to open it.
 
-use crate::{open::directory::lock_by, options::EngineOptions, staging::check_outside_databases};
+use crate::{
+    open::{directory::lock_by, foreign::check_not_foreign},
+    options::EngineOptions,
+    staging::check_outside_databases,
+};
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{FileLock, Fs, LockKind, Metadata},
@@ -16,9 +20,11 @@ use std::{path::Path, sync::Arc};
 /// Opens the archive at `path`, whatever the file is called.
 ///
 /// # Errors
-/// `NotFound`; `InvalidArgument`, if it is no archive; as [`ArchiveFile::open`].
+/// `NotFound`; `InvalidArgument`, if it is no archive; as [`check_not_foreign`] and
+/// [`ArchiveFile::open`].
 pub fn open_archive(path: &Path, options: &EngineOptions) -> Result<Arc<ArchiveFile>> {
     let fs = &*options.fs;
+    check_not_foreign(fs, path)?;
     match fs.metadata(path)? {
         None => Err(Error::new(ErrorKind::NotFound, "no archive at the path").with_file(path)),
         Some(Metadata::Directory) => {

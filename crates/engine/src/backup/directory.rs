@@ -3,7 +3,10 @@
 //! It copies no table.
 
 use crate::{
-    open::directory::{lock_directory, sync_ancestors},
+    open::{
+        directory::{lock_directory, sync_ancestors},
+        foreign::check_not_foreign,
+    },
     options::EngineOptions,
     staging::check_outside_databases,
 };
@@ -336,6 +339,7 @@ fn name_of(entry: &DirEntry) -> Option<BackupFileName> {
 /// Opens `dir`, which must have a backup.
 fn find_backups(dir: &Path, options: &EngineOptions) -> Result<Arc<dyn Fs>> {
     let fs = &*options.fs;
+    check_not_foreign(fs, dir)?;
     let none = |message: &'static str| Error::new(ErrorKind::NotFound, message).with_file(dir);
     let directory = match look(fs, dir)? {
         None => return Err(none("no backup in the directory").with_hint("check the path")),

@@ -4,6 +4,7 @@
 //! the tables say.
 
 use super::line::{Detail, Line, OnLine};
+use crate::open::foreign::check_not_foreign;
 use siltdb_base::{error::Result, fs::Fs, id::FileNumber};
 use siltdb_disk::blob::{BlobScan, FoundBlob, verify_stored};
 use std::{path::Path, sync::Arc};
@@ -14,6 +15,7 @@ use std::{path::Path, sync::Arc};
 /// `NotFound`; `Unsupported` and `Corruption`, with file and offset; the system's; the errors of
 /// `on_line`. A record whose stored bytes are damaged is reported, and then the first such damage.
 pub fn inspect_blob(fs: &dyn Fs, path: &Path, detail: Detail, on_line: OnLine<'_>) -> Result<()> {
+    check_not_foreign(fs, path)?;
     let file = fs.open(path)?;
     let mut scan = BlobScan::new(Arc::clone(&file)).map_err(|error| error.or_file(path))?;
     let uid = scan.uid();

@@ -11,6 +11,7 @@ use super::{
     manifest::{with_summary, with_unknown},
     wal::{kind_name, with_payload},
 };
+use crate::open::foreign::check_not_foreign;
 use siltdb_base::{
     error::{Error, Result},
     fs::{File, Fs},
@@ -34,6 +35,7 @@ use std::{path::Path, sync::Arc};
 /// `NotFound`; `Unsupported` and `Corruption`, with file and offset; the system's; the errors of
 /// `on_line`. Everything before and after the damage is reported as far as possible.
 pub fn inspect_table(fs: &dyn Fs, path: &Path, detail: Detail, on_line: OnLine<'_>) -> Result<()> {
+    check_not_foreign(fs, path)?;
     let file = fs.open(path)?;
     let (places, found_all) = find_tables(&*file, path);
     on_line(
