@@ -5,14 +5,14 @@
 use crate::{
     backups::BACKUPS,
     checkpoints::COPY,
-    database::families_by_name,
+    database::all_by_name,
     reads::{collect, compare_pairs},
-    run::{Excuse, Run},
+    run::{Excuse, Followed, Run},
     settings::{DIRECTORY, Weather},
     violation::{Checked, Violation, must},
 };
-use siltdb::{Db, Follower, backup::Backups};
-use siltdb_base::fs::mem::Crash;
+use siltdb::{Db, backup::Backups};
+use siltdb_base::{clock::Clock, fs::mem::Crash};
 
 impl Run {
     /// Opens a follower, or has it catch up, and compares it with the database; or lets it go.
@@ -27,33 +27,41 @@ impl Run {
             self.follower = None;
             return Ok(());
         }
-        let follower = match self.follower.take() {
-            Some(follower) => {
-                must(follower.catch_up(), "catching up")?;
-                follower
+        let mut followed = match self.follower.take() {
+            Some(followed) => {
+                must(followed.follower.catch_up(), "catching up")?;
+                followed
             }
             None => {
                 let (fs, seed) = (&self.database.fs, self.draw.next());
                 let options = self.settings.options(fs, &self.clock, seed);
-                must(options.open_follower(DIRECTORY), "opening a follower")?
+                let follower = must(options.open_follower(DIRECTORY), "opening a follower")?;
+                Followed { follower, latest_ms: 0, is_comparable: true }
             }
         };
-        let (sequence, db) = (follower.sequence(), follower.db());
+        // A clock that was set back is one thing for a process that has seen the later time, and
+        // another for one that has not.
+        let (wall_ms, seen_ms) = (self.clock.wall_ms(), followed.latest_ms);
+        let is_latest = wall_ms >= seen_ms.max(self.now().wall_ms);
+        followed.is_comparable = self.settings.expiring == 0 || is_latest;
+        followed.latest_ms = wall_ms.max(seen_ms);
+        let (sequence, db) = (followed.follower.sequence(), followed.follower.db());
         self.note(format!("a follower at {sequence}"));
-        let copied = self.copy_followed(&follower);
-        self.follower = Some(follower);
+        let is_comparable = followed.is_comparable;
+        let copied = self.copy_followed(&followed);
+        self.follower = Some(followed);
         copied?;
         let published = self.database.db.snapshot().sequence();
         if sequence != published {
             let message = format!("a follower at {sequence}, where the database is at {published}");
             return Err(Violation::new(message));
         }
-        self.compare_follower(&db)
+        if is_comparable { self.compare_follower(&db) } else { Ok(()) }
     }
 
     /// Has a follower make a checkpoint or a backup, now and then, and compares the copy with what
-    /// `follower` shows.
-    fn copy_followed(&mut self, follower: &Follower) -> Checked<()> {
+    /// the follower shows.
+    fn copy_followed(&mut self, followed: &Followed) -> Checked<()> {
         if !self.draw.chance(1, 3) {
             return Ok(());
         }
@@ -76,13 +84,15 @@ impl Run {
         let options = self.settings.options(&fs, &self.clock, self.draw.next());
         let copy = must(options.open(COPY), "opening a copy of a follower")?;
         let found = copy.snapshot().sequence();
-        if found != sequence || sequence != follower.sequence() {
-            let expected = follower.sequence();
+        if found != sequence || sequence != followed.follower.sequence() {
+            let expected = followed.follower.sequence();
             let message =
                 format!("a copy of a follower at {expected} has {sequence}, opens at {found}");
             return Err(Violation::new(message));
         }
-        self.compare_databases(&copy, &follower.db())?;
+        if followed.is_comparable {
+            self.compare_databases(&copy, &followed.follower.db())?;
+        }
         let report = must(copy.check(&mut |_| {}), "checking a copy of a follower")?;
         if !report.is_clean() {
             return Err(Violation::new(format!("damage in a copy of a follower: {report:?}")));
@@ -91,44 +101,41 @@ impl Run {
         must(copy.close(), "closing a copy of a follower")
     }
 
-    /// Compares the families of a copy with those of its source.
-    fn compare_databases(&self, copy: &Db, source: &Db) -> Checked<()> {
-        // A clock that was set back is one thing for a process that has seen the later time.
-        if self.settings.expiring > 0 {
-            return Ok(());
-        }
-        let families = must(families_by_name(copy), "families of a copy")?;
-        let sources = must(families_by_name(source), "families of a follower")?;
-        if !families.keys().eq(sources.keys()) {
-            let message = format!("a copy of a follower has the families {:?}", families.keys());
-            return Err(Violation::new(message));
-        }
-        for (name, family) in &sources {
-            compare_pairs(&collect(&families[name])?, &collect(family)?)
-                .map_err(|violation| violation.during(format!("a copy of a follower, {name}")))?;
-        }
+    /// Compares the families and guests of a copy with those of its source.
+    fn compare_databases(&mut self, copy: &Db, source: &Db) -> Checked<()> {
+        self.report.reads +=
+            compare(copy, source).map_err(|violation| violation.during("a copy of a follower"))?;
+        self.report.guests.copied += 1;
         Ok(())
     }
 
     fn compare_follower(&mut self, db: &Db) -> Checked<()> {
-        // Volatile commits show with their flush. And a clock that was set back is one thing for a
-        // process that has seen the later time, and another for one that has not.
-        let unflushed = self.model.volatile(self.flushed + 1..=self.visible);
-        if !unflushed.is_empty() || self.settings.expiring > 0 {
+        // Volatile commits show with their flush.
+        if !self.model.volatile(self.flushed + 1..=self.visible).is_empty() {
             return Ok(());
         }
-        let families = must(families_by_name(db), "families of a follower")?;
-        if !families.keys().eq(self.database.names.keys()) {
-            let message = format!("a follower shows the families {:?}", families.keys());
-            return Err(Violation::new(message));
-        }
-        for (name, index) in &self.database.names {
-            let found = collect(&families[name])?;
-            compare_pairs(&found, &collect(&self.database.families[index])?)
-                .map_err(|violation| violation.during(format!("a follower of family {name}")))?;
-            self.report.reads += found.len() as u64;
-        }
+        self.report.reads +=
+            compare(db, &self.database.db).map_err(|violation| violation.during("a follower"))?;
         self.report.followed += 1;
         Ok(())
     }
+}
+
+/// Compares the families and guests of a database with those of another. Returns the number of
+/// pairs.
+fn compare(db: &Db, source: &Db) -> Checked<u64> {
+    let [families, sources] = [db, source].map(|db| must(all_by_name(db), "families"));
+    let (families, sources) = (families?, sources?);
+    if !families.keys().eq(sources.keys()) {
+        let message = format!("families {:?} instead of {:?}", families.keys(), sources.keys());
+        return Err(Violation::new(message));
+    }
+    let mut reads = 0;
+    for (name, family) in &sources {
+        let found = collect(&families[name])?;
+        compare_pairs(&found, &collect(family)?)
+            .map_err(|violation| violation.during(format!("family {name}")))?;
+        reads += found.len() as u64;
+    }
+    Ok(reads)
 }

@@ -46,6 +46,16 @@ pub(crate) struct Held {
     pub(crate) rows: Pairs,
 }
 
+/// A follower that is kept.
+#[derive(Debug)]
+pub(crate) struct Followed {
+    pub(crate) follower: Follower,
+    /// The latest time of the wall clock at which it was read.
+    pub(crate) latest_ms: u64,
+    /// Whether the same values have expired for it and for the database.
+    pub(crate) is_comparable: bool,
+}
+
 /// The outcome of an operation.
 #[derive(Debug)]
 pub(crate) enum Outcome<T> {
@@ -124,7 +134,7 @@ pub struct Run {
     pub(crate) pauses: Vec<BackgroundPause>,
     pub(crate) database: Database,
     /// What reads beside the database.
-    pub(crate) follower: Option<Follower>,
+    pub(crate) follower: Option<Followed>,
     pub(crate) watch: Option<Watch>,
     /// The time of the database.
     pub(crate) times: Times,
