@@ -3,6 +3,7 @@
 //! It opens the database and judges nothing.
 
 use crate::{
+    directory::LOST,
     expected::Names,
     guests::{GUESTS, is_guest},
     model::{DEFAULT, FamilyIndex},
@@ -27,12 +28,14 @@ const LINK: &str = "/current";
 const ELSEWHERE: &str = "/data";
 
 /// What was touched outside of locked directories, besides table files that the engine was told to
-/// write or to ingest.
+/// write or to ingest, and the directory in a database that keeps what openings take out.
 pub(crate) fn strays(fs: &MemFs) -> Vec<PathBuf> {
     // A file in a directory that is held goes by its name.
     let is_known = |path: &PathBuf| {
         let name = path.file_name().and_then(OsStr::to_str);
-        path.starts_with(OUTSIDE) || name.is_some_and(|name| name.starts_with(OUTSIDE_NAME))
+        path.starts_with(OUTSIDE)
+            || path.starts_with(LOST)
+            || name.is_some_and(|name| name.starts_with(OUTSIDE_NAME))
     };
     fs.strays().into_iter().filter(|path| !is_known(path)).collect()
 }

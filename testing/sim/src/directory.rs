@@ -17,7 +17,7 @@ use std::{
 const STRANGER: &str = "stranger.txt";
 
 /// The directory of what openings have kept. It is no part of the database.
-const LOST: &str = "lost";
+pub(crate) const LOST: &str = "lost";
 
 /// The engine keeps at most this many retired log segments for recycling.
 const IDLE_LOGS_MAX: usize = 2;
