@@ -8,15 +8,15 @@ use crate::{
     database::{Database, guests_of},
     guests::{GUESTS, is_guest},
     model::{FamilyIndex, Model},
-    reads::{Truth, compare_family},
+    reads::{Pairs, Truth, collect, compare_family, compare_pairs},
     run::{Excuse, Outcome, Run},
     settings::Weather,
     violation::{Checked, Violation, must},
     watch::{Activity, CrashState, Watch},
 };
 use siltdb::{
-    Db, Read,
-    archive::{Archive, ArchiveOptions, CleanOptions, clean},
+    Db, ErrorKind, Read,
+    archive::{Archive, ArchiveOptions, CleanOptions, ImportOptions, clean},
 };
 use siltdb_base::{
     clock::{Clock, ManualClock},
@@ -165,6 +165,9 @@ impl Run {
                 .map_err(|violation| violation.during("in an imported family"))?;
         }
         let db = self.judge_archived_guests(&fs, db, &model)?;
+        if self.archived == "main" && self.draw.chance(1, 3) {
+            self.import_beside(&fs, &model)?;
+        }
         self.check_expiry(&db, &names, &clock)?;
         let report = must(db.check(&mut |_| {}), "checking an import")?;
         if !report.is_clean() {
@@ -223,6 +226,52 @@ impl Run {
             must(imported.db.settle(), "settling an import")?;
         }
         Ok(imported.db)
+    }
+
+    /// Imports the guests of the archive into the database itself, which has guests of these names:
+    /// beside them, and in their place.
+    fn import_beside(&mut self, fs: &MemFs, model: &Model) -> Checked<()> {
+        let (clock, seed) = (Arc::new(ManualClock::new(self.clock.wall_ms())), self.draw.next());
+        let opened = Database::open(&self.settings, fs, &clock, seed);
+        let db = must(opened, "opening the database of an archive")?;
+        let import = |options: &ImportOptions| {
+            db.import_archive_with(FILE, options, &mut |_| ControlFlow::Continue(()))
+        };
+        let own = must(guests_of(&db), "finding guests")?;
+        let before = own.values().map(collect).collect::<Checked<Vec<Pairs>>>()?;
+        let same = GUESTS
+            .into_iter()
+            .fold(ImportOptions::new(), |options, (name, _)| options.family(name, name));
+        let refused = import(&same);
+        if !refused.as_ref().is_err_and(|error| error.kind() == ErrorKind::AlreadyExists) {
+            return Err(Violation::new(format!("an import over guests gave {refused:?}")));
+        }
+        let beside = GUESTS.into_iter().fold(ImportOptions::new(), |options, (name, _)| {
+            options.family(name, format!("beside {name}"))
+        });
+        must(import(&beside), "importing guests beside others")?;
+        for (found, before) in own.values().map(collect).zip(&before) {
+            compare_pairs(&found?, before).map_err(|found| found.during("beside an import"))?;
+        }
+        let replaces = self.draw.chance(1, 2);
+        if replaces {
+            must(import(&same.replace(true)), "importing guests in place of others")?;
+        }
+        let mut guests = BTreeMap::new();
+        for (name, index) in GUESTS {
+            let name = if replaces { name.to_owned() } else { format!("beside {name}") };
+            guests.insert(index, must(db.family(&name), "finding an imported guest")?);
+        }
+        let (families, names) = (BTreeMap::new(), BTreeMap::new());
+        let imported = Database { fs: fs.clone(), db, families, names, guests };
+        for _ in 0..2 {
+            let (settings, now) = (self.settings.guests, self.now());
+            let seen = imported.compare_guests(settings, (model, now), &mut self.draw);
+            self.report.reads += seen.map_err(|found| found.during("in a guest beside"))?.reads;
+            must(imported.db.settle(), "settling after an import")?;
+        }
+        self.report.guests.beside += 1;
+        must(imported.db.close(), "closing the database of an archive")
     }
 
     /// The branches besides `main`.

@@ -127,8 +127,13 @@ counts! {
         expired: "TTL pairs that expired",
         /// Operations of ingests into both.
         ingested: "guest operations ingested",
-        /// Comparisons of both in copies: what archives brought, and what was salvaged.
+        /// Of these, in table files with expiries.
+        timed_in_files: "TTL operations in table files",
+        /// Comparisons of both in copies: what archives brought, what was salvaged, and copies of
+        /// followers.
         copied: "guests compared in copies",
+        /// Imports of both into a database that has them.
+        beside: "imports beside guests",
         /// Comparisons of both in snapshots.
         snapshots: "guests compared in snapshots",
     }

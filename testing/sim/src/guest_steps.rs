@@ -58,7 +58,7 @@ impl Run {
         }
     }
 
-    /// Sometimes, lets an ingest go to a guest too, as table files, or to a guest alone, as a
+    /// Sometimes, lets an ingest go to guests too, as table files, or to a guest alone, as a
     /// stream.
     fn ingest_to_guests(&mut self, planned: &mut Planned, now_ms: u64) {
         match self.draw.below(6) {
@@ -75,13 +75,29 @@ impl Run {
                 self.report.guests.ingested += rows.len() as u64;
                 planned.operations.extend(rows.into_values());
             }
-            // A table file has the expiries of its own writer.
-            3 if self.settings.expiring > 0 => {
+            choice @ 3..5 if self.settings.expiring > 0 => {
                 let (settings, model) = (&self.settings, &self.model);
-                planned.operations = plan_sorted(settings, model, (TTL, now_ms), &mut self.draw);
-                self.report.guests.ingested += planned.operations.len() as u64;
+                let mut drawn = plan_sorted(settings, model, (TTL, now_ms), &mut self.draw);
+                self.report.guests.ingested += drawn.len() as u64;
+                if choice == 3 {
+                    planned.operations = drawn;
+                    return;
+                }
+                self.expire_all(&mut drawn, now_ms);
+                self.report.guests.timed_in_files += drawn.len() as u64;
+                planned.operations.extend(drawn);
             }
             _ => {}
+        }
+    }
+
+    /// Gives each put an expiry: a table file has those of its own writer, and the family adds
+    /// none.
+    fn expire_all(&mut self, operations: &mut [(FamilyIndex, Operation)], now_ms: u64) {
+        for (_, operation) in operations {
+            if let Operation::Put { expiry_ms, .. } = operation {
+                expiry_ms.get_or_insert_with(|| now_ms + self.draw.below(3000));
+            }
         }
     }
 

@@ -162,6 +162,12 @@ impl Planner<'_> {
         self.settings.key_shape.key(draw.below(self.settings.key_count))
     }
 
+    /// The expiry of a put; most have none.
+    fn expiry_ms(&self, draw: &mut Draw) -> Option<u64> {
+        let expires = draw.chance(self.settings.expiring, 10);
+        expires.then(|| (self.now_ms + draw.below(3000)).max(1))
+    }
+
     /// A unique value, so that each commit leaves a trace.
     fn single(&self, draw: &mut Draw) -> Operation {
         let key = self.key(draw);
@@ -191,7 +197,8 @@ impl Planner<'_> {
                 // As in `single`: each ingest leaves a trace.
                 let mut bytes = draw.bytes(9);
                 bytes.extend_from_slice(&value(draw, self.settings.value_bytes_max.min(500)));
-                Operation::Put { key: key.clone(), value: bytes.into(), expiry_ms: None }
+                let expiry_ms = self.expiry_ms(draw);
+                Operation::Put { key: key.clone(), value: bytes.into(), expiry_ms }
             };
             operations.insert(key, (family, operation));
         }
@@ -248,9 +255,7 @@ impl Planner<'_> {
             0..60 => {
                 let bytes_max = value_bytes_max.unwrap_or(self.settings.value_bytes_max);
                 let value = value(draw, bytes_max);
-                let expires = draw.chance(self.settings.expiring, 10);
-                let expiry_ms = expires.then(|| (self.now_ms + draw.below(3000)).max(1));
-                Operation::Put { key, value, expiry_ms }
+                Operation::Put { key, value, expiry_ms: self.expiry_ms(draw) }
             }
             60..70 => Operation::Delete { key },
             70..80 => self.single_delete(family, value_bytes_max, draw),
