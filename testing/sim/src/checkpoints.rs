@@ -3,32 +3,23 @@
 //! A checkpoint is compared with the source's model, copied where the checkpoint begins to differ.
 
 use crate::{
-    carry_out::carry_out,
     database::{Database, strays},
     disturbances::may_poison,
-    draw::Draw,
-    guests::GuestSettings,
-    model::{Model, Moment},
-    plan::plan,
-    reads::{Truth, compare_family},
     run::{Excuse, Outcome, Run, Trace},
-    settings::{Settings, Weather},
-    times::Times,
+    settings::{Layout, Weather},
+    twin::{Twin, TwinPlace, TwinState},
     violation::{Checked, Violation, must},
     watch::{Activity, CrashState, Watch},
 };
-use siltdb::{Checkpoint, Create};
+use siltdb::Checkpoint;
 use siltdb_base::{
-    clock::{Clock, ManualClock},
+    clock::Clock,
     fs::{
         Fs,
         mem::{CallKind, Crash, Fault, FaultError, FaultSpan, MemFs},
     },
 };
-use std::{
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::path::{Path, PathBuf};
 
 /// The directory of a checkpoint, and of a restored backup.
 pub(crate) const COPY: &str = "/data/copies/copy";
@@ -41,9 +32,6 @@ const PARTIAL: &str = "/data/copies/copy.partial";
 
 /// At most this many crash states are taken inside one checkpoint.
 const CRASHES_MAX: usize = 2;
-
-/// Of each family this many keys are looked up, besides two scans.
-const LOOKUPS_MAX: u64 = 60;
 
 impl Run {
     /// Makes a checkpoint, compares it and removes it.
@@ -205,7 +193,7 @@ impl Run {
             }
             self.report.reads += twin.reopen(&self.settings, &mut self.draw)?;
         }
-        must(twin.database.db.close(), "closing a checkpoint")
+        twin.close()
     }
 
     /// Opens the checkpoint beside its source, and writes to both in turn. Other steps take the
@@ -226,7 +214,7 @@ impl Run {
         self.report.reads += twin.compare(&mut self.draw)?;
         self.compare_everything()?;
         self.report.reads += twin.reopen(&self.settings, &mut self.draw)?;
-        must(twin.database.db.close(), "closing a checkpoint")?;
+        twin.close()?;
         self.database.check_ground()?;
         self.report.checkpoints.beside += 1;
         self.watch();
@@ -237,14 +225,11 @@ impl Run {
         let mut model = self.model.clone();
         model.truncate(self.visible);
         let names = self.database.names.clone();
-        let clock = Arc::new(ManualClock::new(self.clock.wall_ms()));
-        let times = Times::new(self.now().wall_ms, &[], &clock);
-        let options = self.settings.options(fs, &clock, self.draw.next());
-        let options = options.create(Create::Never);
-        let db = must(options.open(COPY), "opening a checkpoint")?;
-        let database = Database::new(fs.clone(), db, &[names])?;
-        let guests = self.settings.guests;
-        Ok(Twin { database, model, commit: self.visible, clock, times, guests })
+        let (wall_ms, latest_ms) = (self.clock.wall_ms(), self.now().wall_ms);
+        let state = TwinState { model, commit: self.visible, names, wall_ms, latest_ms };
+        let (layout, what) = (Layout::OneDirectory, "a checkpoint");
+        let place = TwinPlace { directory: COPY, cold: None, layout, what };
+        Twin::open(place, fs, &self.settings, state, &mut self.draw)
     }
 
     /// Removes the checkpoint, as another process does.
@@ -272,86 +257,4 @@ fn is_there(fs: &MemFs) -> Checked<bool> {
     let kind = must(fs.metadata(Path::new(COPY)), "looking for a checkpoint")?;
     let list = || must(fs.list(Path::new(COPY)), "looking into a checkpoint");
     Ok(kind.is_some() && !list()?.is_empty())
-}
-
-/// An open checkpoint, and what it should hold.
-struct Twin {
-    database: Database,
-    model: Model,
-    /// The last commit.
-    commit: u64,
-    /// The checkpoint's own time, which may be behind the time that the source has used.
-    clock: Arc<ManualClock>,
-    times: Times,
-    guests: GuestSettings,
-}
-
-impl Twin {
-    fn now(&self) -> Moment {
-        let wall_ms = self.times.at(&self.clock);
-        Moment { commit: self.commit, wall_ms, flushed: u64::MAX }
-    }
-
-    /// Compares all of the checkpoint right after it was opened. `sequence` is what making it
-    /// returned.
-    fn compare_opened(&self, sequence: Option<u64>, draw: &mut Draw) -> Checked<u64> {
-        let found = self.database.db.snapshot().sequence();
-        if let Some(sequence) = sequence
-            && sequence != found
-        {
-            let message = format!("a checkpoint is at {found}, should be at {sequence}");
-            return Err(Violation::new(message));
-        }
-        let reads = self.compare(draw)?;
-        let report = must(self.database.db.check(&mut |_| {}), "checking a checkpoint")?;
-        if report.is_clean() {
-            return Ok(reads);
-        }
-        Err(Violation::new(format!("check found damage in a checkpoint: {report:?}")))
-    }
-
-    /// Compares all of the checkpoint.
-    fn compare(&self, draw: &mut Draw) -> Checked<u64> {
-        let mut reads = 0;
-        let at = self.now();
-        for (index, family) in &self.database.families {
-            let truth = Truth { model: &self.model, family: *index, at };
-            reads += compare_family(family, truth, draw, LOOKUPS_MAX)
-                .map_err(|violation| violation.during("in a checkpoint"))?;
-        }
-        let seen = self.database.compare_guests(self.guests, (&self.model, at), draw);
-        reads += seen.map_err(|violation| violation.during("in a checkpoint"))?.reads;
-        Ok(reads)
-    }
-
-    /// Performs one random operation on the checkpoint.
-    fn step(&mut self, settings: &Settings, draw: &mut Draw) -> Checked<()> {
-        let db = &self.database.db;
-        match draw.below(8) {
-            0 => must(db.run_job(), "a job of a checkpoint").map(drop),
-            1 => must(db.flush(), "flushing a checkpoint"),
-            2 => must(db.compact(), "compacting a checkpoint"),
-            _ => self.commit(settings, draw),
-        }
-    }
-
-    fn commit(&mut self, settings: &Settings, draw: &mut Draw) -> Checked<()> {
-        let families: Vec<_> = self.database.families.keys().copied().collect();
-        let (number, now_ms) = (self.commit + 1, self.now().wall_ms);
-        let planned = plan(settings, &self.model, &families, now_ms, number, draw);
-        self.commit = self.model.begin(planned.durability, planned.clock, &planned.operations);
-        must(carry_out(&self.database, &planned), "writing to a checkpoint")?;
-        self.model.acknowledge(self.database.db.snapshot().sequence(), 0);
-        Ok(())
-    }
-
-    /// Closes and reopens the checkpoint, and compares all of it.
-    fn reopen(&mut self, settings: &Settings, draw: &mut Draw) -> Checked<u64> {
-        must(self.database.db.clone().close(), "closing a checkpoint")?;
-        let fs = self.database.fs.clone();
-        let options = settings.options(&fs, &self.clock, draw.next());
-        let db = must(options.open(COPY), "opening a checkpoint again")?;
-        self.database = Database::new(fs, db, std::slice::from_ref(&self.database.names))?;
-        self.compare(draw)
-    }
 }

@@ -1,5 +1,5 @@
-//! Counts of locks, buckets, steps on single keys, the change feed, guests and archives in a
-//! simulation.
+//! Counts of locks, buckets, steps on single keys, checkpoints, copies, the change feed, guests and
+//! archives in a simulation.
 //!
 //! It counts and adds up; other modules judge promises.
 
@@ -150,6 +150,54 @@ counts! {
         moved: "tables moved",
         /// Openings of a database with cold tables.
         found: "openings with cold tables",
+    }
+}
+
+counts! {
+    /// Counts of checkpoints.
+    Checkpoints "checkpoints" {
+        /// Made, and compared with the model.
+        made: "checkpoints",
+        /// Of these, made while a flush was due.
+        busy: "checkpoints while a flush is due",
+        /// Of these, made while snapshots or iterators were held.
+        held: "checkpoints while snapshots are held",
+        /// Of these, opened beside their source while both were written to.
+        beside: "checkpoints open beside their source",
+        /// Permitted failures, after a fault or on a full disk.
+        refused: "checkpoints that fail",
+        /// Begun over the remains of an earlier one.
+        resumed: "checkpoints where a part of one lies",
+        /// Crash states inside one that held a complete checkpoint.
+        whole: "checkpoints that a crash leaves",
+        /// Crash states inside one that held no checkpoint.
+        absent: "checkpoints that a crash takes",
+    }
+}
+
+counts! {
+    /// Counts of copies of the directory of a killed database.
+    Copies "copies" {
+        /// Made as `cp -r` does.
+        by_bytes: "by bytes",
+        /// Made as `cp -al` does.
+        by_links: "by hard links",
+        /// Refused because they share a cold directory, and read.
+        refused: "refused",
+        /// Adopted with copies of the cold tables.
+        adopted: "adopted",
+        /// Made the owner of the cold directory.
+        taken_over: "taken over",
+        /// Used alone, before the original was recovered.
+        used: "copies used",
+        /// Left alone while the original was used.
+        originals_used: "originals used",
+        /// Open and used together with the original.
+        both_used: "both used in turns",
+        /// Destroyed.
+        destroyed: "destroyed",
+        /// Crashes while one was used.
+        crashed: "crashes in their use",
     }
 }
 

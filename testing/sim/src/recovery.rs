@@ -29,7 +29,7 @@ use siltdb_base::{
 use std::{collections::BTreeMap, ops::RangeInclusive, path::Path, sync::Arc};
 
 /// Largest depth of crashes inside recoveries from crashes.
-const DEPTH_MAX: u32 = 3;
+pub(crate) const DEPTH_MAX: u32 = 3;
 
 /// One kill in this many is also salvaged.
 const SALVAGED_OF: u64 = 10;

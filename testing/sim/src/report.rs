@@ -2,7 +2,9 @@
 //!
 //! It counts and adds up; other modules judge promises.
 
-use crate::counts::{Archives, Buckets, Feeds, Guests, Locks, SingleKeys, Tiers};
+use crate::counts::{
+    Archives, Buckets, Checkpoints, Copies, Feeds, Guests, Locks, SingleKeys, Tiers,
+};
 use std::fmt;
 
 /// The engine's work at the time of a crash.
@@ -34,11 +36,13 @@ pub enum Phase {
     Ingest,
     /// A family being frozen or thawed.
     Tier,
+    /// A copy of the directory being used.
+    Copy,
     /// A sync on demand, a close, and jobs that neither flush nor compact.
     Other,
 }
 
-const PHASES: [(Phase, &str); 14] = [
+const PHASES: [(Phase, &str); 15] = [
     (Phase::Idle, "idle"),
     (Phase::Commit, "commit"),
     (Phase::Transaction, "transaction"),
@@ -52,11 +56,12 @@ const PHASES: [(Phase, &str); 14] = [
     (Phase::Backup, "backup"),
     (Phase::Ingest, "ingest"),
     (Phase::Tier, "tier"),
+    (Phase::Copy, "copy"),
     (Phase::Other, "other"),
 ];
 
 /// The phases in which a complete simulation must have crashed.
-const REQUIRED: [Phase; 13] = [
+const REQUIRED: [Phase; 14] = [
     Phase::Idle,
     Phase::Commit,
     Phase::Transaction,
@@ -70,6 +75,7 @@ const REQUIRED: [Phase; 13] = [
     Phase::Backup,
     Phase::Ingest,
     Phase::Tier,
+    Phase::Copy,
 ];
 
 /// Counts of operations and checks.
@@ -123,6 +129,8 @@ pub struct Report {
     pub feeds: Feeds,
     /// Counts of tiers.
     pub tiers: Tiers,
+    /// Counts of copies of the directory.
+    pub copies: Copies,
     /// Counts of the guests.
     pub guests: Guests,
     /// Counts of checkpoints.
@@ -256,71 +264,6 @@ impl fmt::Display for Transactions {
     }
 }
 
-/// Counts of checkpoints.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Checkpoints {
-    /// Made, and compared with the model.
-    pub made: u64,
-    /// Of these, made while a flush was due.
-    pub busy: u64,
-    /// Of these, made while snapshots or iterators were held.
-    pub held: u64,
-    /// Of these, opened beside their source while both were written to.
-    pub beside: u64,
-    /// Permitted failures, after a fault or on a full disk.
-    pub refused: u64,
-    /// Begun over the remains of an earlier one.
-    pub resumed: u64,
-    /// Crash states inside one that held a complete checkpoint.
-    pub whole: u64,
-    /// Crash states inside one that held no checkpoint.
-    pub absent: u64,
-}
-
-impl Checkpoints {
-    fn add(&mut self, other: &Self) {
-        self.made += other.made;
-        self.busy += other.busy;
-        self.held += other.held;
-        self.beside += other.beside;
-        self.refused += other.refused;
-        self.resumed += other.resumed;
-        self.whole += other.whole;
-        self.absent += other.absent;
-    }
-
-    /// Each count with the case that it covers.
-    fn counts(&self) -> [(&'static str, u64); 8] {
-        [
-            ("checkpoints", self.made),
-            ("checkpoints while a flush is due", self.busy),
-            ("checkpoints while snapshots are held", self.held),
-            ("checkpoints open beside their source", self.beside),
-            ("checkpoints that fail", self.refused),
-            ("checkpoints where a part of one lies", self.resumed),
-            ("checkpoints that a crash leaves", self.whole),
-            ("checkpoints that a crash takes", self.absent),
-        ]
-    }
-}
-
-impl fmt::Display for Checkpoints {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "checkpoints  {:>9}  compared, {} with a flush due, {} with readers, {} open beside \
-             their source",
-            self.made, self.busy, self.held, self.beside
-        )?;
-        write!(
-            f,
-            "             {:>9}  refused; {} begun over a part of one; {} whole after a crash in \
-             them, {} absent",
-            self.refused, self.resumed, self.whole, self.absent
-        )
-    }
-}
-
 /// Counts of backups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Backups {
@@ -415,6 +358,7 @@ impl Report {
         self.single_keys.add(&other.single_keys);
         self.feeds.add(&other.feeds);
         self.tiers.add(&other.tiers);
+        self.copies.add(&other.copies);
         self.guests.add(&other.guests);
         self.checkpoints.add(&other.checkpoints);
         self.clones += other.clones;
@@ -497,8 +441,9 @@ impl Report {
         let counts = counts.iter().chain(&transactions).chain(&checkpoints);
         let counts = counts.chain(&backups).chain(&locks).chain(&buckets);
         let (tiers, guests) = (self.tiers.counts(), self.guests.counts());
-        let counts =
-            counts.chain(&single_keys).chain(&feeds).chain(&tiers).chain(&guests).chain(&archives);
+        let copies = self.copies.counts();
+        let counts = counts.chain(&single_keys).chain(&feeds).chain(&tiers).chain(&copies);
+        let counts = counts.chain(&guests).chain(&archives);
         gaps.extend(counts.filter(|(_, count)| *count == 0).map(|(name, _)| name));
         gaps
     }
@@ -553,7 +498,7 @@ impl fmt::Display for Report {
         writeln!(f, "{}", self.locks)?;
         writeln!(f, "{}", self.buckets)?;
         writeln!(f, "{}", self.single_keys)?;
-        writeln!(f, "{}\n{}\n{}", self.feeds, self.tiers, self.guests)?;
+        writeln!(f, "{}\n{}\n{}\n{}", self.feeds, self.tiers, self.copies, self.guests)?;
         writeln!(f, "{}", self.checkpoints)?;
         self.write_earlier_states(f)?;
         writeln!(f, "{}\n{}", self.backups, self.archives)?;

@@ -413,7 +413,12 @@ impl Run {
         let state = CrashState::take(&self.database.fs, &mut self.draw);
         self.note(format!("crash: {:?} between operations", state.kind));
         let before = self.expectation(None);
-        let recovered = self.recovery().recover(&state, Default::default(), &before, 0)?;
+        self.recover_from(&state, &before)
+    }
+
+    /// Recovers from a crash, and may go on with what was recovered.
+    pub(crate) fn recover_from(&mut self, state: &CrashState, before: &Expectation) -> Checked<()> {
+        let recovered = self.recovery().recover(state, JobsDone::default(), before, 0)?;
         self.crashes_left = self.crashes_left.saturating_sub(1);
         // A database poisoned by a failure shows nothing further, so the run leaves it.
         if self.excuse() == Excuse::Fault || self.draw.chance(1, 2) {

@@ -81,6 +81,7 @@ impl Run {
                 self.advance(Duration::from_millis(ms));
                 Ok(())
             }
+            95 if self.draw.chance(1, 2) => self.use_copy(),
             94..96 if self.settings.weather != Weather::Calm => self.crash(),
             96..98 => self.close_and_open(),
             98 if self.draw.chance(1, 2) => self.upkeep(),

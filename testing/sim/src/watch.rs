@@ -36,6 +36,8 @@ pub enum Activity {
     Ingest,
     /// The freezing or thawing of a family.
     Tier,
+    /// The use of a copy of the directory.
+    Copy,
 }
 
 impl Activity {
@@ -46,6 +48,7 @@ impl Activity {
             Self::Transaction => 8,
             Self::Jobs | Self::Clone | Self::Tier => 12,
             Self::Recovery => 64,
+            Self::Copy => 48,
             Self::Family | Self::Sync | Self::Ingest => 12,
             // These calls decide whether the copy exists.
             Self::Checkpoint | Self::Backup | Self::Archive => match call {
@@ -175,6 +178,7 @@ impl CrashState {
             (Some(Activity::Backup), _) => Phase::Backup,
             (Some(Activity::Ingest), _) => Phase::Ingest,
             (Some(Activity::Tier), _) => Phase::Tier,
+            (Some(Activity::Copy), _) => Phase::Copy,
             (Some(_), Place::Manifest) => Phase::Install,
             (Some(Activity::Commit), Place::Log) => Phase::Commit,
             (Some(Activity::Transaction), Place::Log) => Phase::Transaction,
