@@ -8,12 +8,13 @@ use crate::{
     model::{FamilyIndex, Model, Moment, Shared},
     violation::{Checked, Violation, must, show, show_option},
 };
-use siltdb::{Cursor, Family, Iter, Read, ReadOptions};
+use siltdb::{Cursor, Expiry, Family, Iter, Read, ReadOptions};
 use siltdb_base::cursor::Direction;
 use std::{
     collections::VecDeque,
     ops::{Bound, ControlFlow},
     sync::Arc,
+    time::{Duration, UNIX_EPOCH},
 };
 
 /// The pairs of a family, in order.
@@ -157,13 +158,22 @@ pub fn compare_walk<'a>(
     compare_pairs(&pairs, &expected).map_err(|violation| violation.during(what))
 }
 
-/// Compares the value of a key.
+/// Compares the value of a key, and when it expires.
 ///
 /// # Errors
-/// If it differs.
+/// If one of them differs.
 pub fn compare_get(source: &impl Read, truth: Truth<'_>, key: &[u8]) -> Checked<()> {
     let found = must(source.get(key), "get")?;
-    compare_value(found.as_deref(), truth, key, "get")
+    compare_value(found.as_deref(), truth, key, "get")?;
+    let found = must(source.expires_at(key), "expires_at")?;
+    let at = |ms| Expiry::At(UNIX_EPOCH + Duration::from_millis(ms));
+    let expiry_ms = truth.model.expiry_ms(truth.family, key, truth.at);
+    let expected = truth.value(key).map(|_| expiry_ms.map_or(Expiry::Never, at));
+    if found == expected {
+        return Ok(());
+    }
+    let key = show(key);
+    Err(Violation::new(format!("\"{key}\" expires at {found:?}, expected {expected:?}")))
 }
 
 fn compare_value(found: Option<&[u8]>, truth: Truth<'_>, key: &[u8], what: &str) -> Checked<()> {

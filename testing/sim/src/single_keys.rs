@@ -7,6 +7,7 @@ use crate::{
     keys::value,
     model::{Clock, DEFAULT, FamilyIndex, Operation, Shared},
     plan::{Form, Planned},
+    reads::{Truth, compare_get},
     run::Run,
     violation::{Checked, Violation, show_option},
 };
@@ -55,7 +56,7 @@ impl Run {
         self.read_clock();
         let indexes: Vec<_> = self.database.families.keys().copied().collect();
         let family = self.draw.pick(&indexes);
-        let key = self.settings.key_shape.key(self.draw.below(self.settings.key_count));
+        let key = self.draw_key(family);
         let Some((key, step)) = self.draw_key_step(family, key) else { return self.read() };
         let current = self.model.value(family, &key, self.now());
         let (answer, new) = answer_of(&step, current.as_ref());
@@ -84,7 +85,26 @@ impl Run {
             return Err(Violation::new(message));
         }
         self.count_step(&step, &found, !planned.operations.is_empty());
-        Ok(())
+        let truth = Truth { model: &self.model, family, at: self.now() };
+        let faults = self.database.fs.faults();
+        match compare_get(&handle, truth, &key) {
+            // A call failed meanwhile.
+            Err(_) if self.database.fs.faults() > faults => Ok(()),
+            compared => compared,
+        }
+    }
+
+    /// Any key, or one whose value expires.
+    fn draw_key(&mut self, family: FamilyIndex) -> Shared {
+        let key = self.settings.key_shape.key(self.draw.below(self.settings.key_count));
+        if self.settings.expiring == 0 || self.draw.chance(1, 2) {
+            return key;
+        }
+        let (model, now) = (&self.model, self.now());
+        let is_free = |key: &&Shared| key.first() != Some(&0xff) && !is_bucket_key(key);
+        let expires = |key: &&Shared| model.expiry_ms(family, key, now).is_some();
+        let expiring: Vec<_> = model.keys(family).filter(is_free).filter(expires).collect();
+        if expiring.is_empty() { key } else { expiring[self.draw.index(expiring.len())].clone() }
     }
 
     /// How long what a step puts lasts, if the step says so.
