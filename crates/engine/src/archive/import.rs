@@ -13,6 +13,7 @@
 use crate::{
     archive::{info::without_operator, place::open_archive},
     catalog::family::{DEFAULT_FAMILY, FamilyData, check_name},
+    commit::commit_skip,
     copying::{CopyProgress, FileCopy, OnProgress},
     database::Database,
     family_options::other_key_order,
@@ -409,7 +410,8 @@ fn install_import(
     result
 }
 
-/// Runs `install`, which adds tables to the default family, while no commit changes the family.
+/// Runs `install`, which adds tables to the default family, while no commit changes the family. The
+/// tables get a number in the log, so that it shows which commits are older.
 fn filling_default(database: &Database, install: impl FnOnce() -> Result<()>) -> Result<()> {
     let default = database.catalog.families.named(DEFAULT_FAMILY)?;
     let holder = LockHolder::new(database);
@@ -417,7 +419,7 @@ fn filling_default(database: &Database, install: impl FnOnce() -> Result<()>) ->
     locks::acquire(database, &holder, &default, all, database.options.lock_timeout)?;
     let empty_ranges = default.tree.empty_ranges();
     empty_ranges.suspend();
-    let installed = install();
+    let installed = commit_skip(database, 1).and_then(|()| install());
     let (last, _) = lock(&database.log.sequencer).last();
     empty_ranges.resume(last);
     installed

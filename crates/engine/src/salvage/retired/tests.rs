@@ -2,10 +2,16 @@
 //! are still there.
 
 use crate::{
+    archive::{
+        create::{ArchiveRequest, create_archive},
+        import::{ImportRequest, import_archive},
+    },
     catalog::family::FamilyData,
     commit::Payload,
     engine::Engine,
-    fixture::{DIR, Pairs, contents, files, killed, options, put_range, tree_options, try_put},
+    fixture::{
+        DIR, Pairs, contents, files, killed, options, put, put_range, tree_options, try_put,
+    },
     options::{Durability, EngineOptions},
     salvage::{report::SalvageReport, salvage},
 };
@@ -17,6 +23,7 @@ use siltdb_base::{
 use siltdb_tree::{merge_operator::MergeOperator, options::TreeOptions};
 use std::{
     collections::BTreeMap,
+    ops::ControlFlow,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -369,4 +376,34 @@ fn without_retired(fs: &MemFs) -> Vec<Pairs> {
     }
     assert_eq!(saved(&fs).retired_operations, 0);
     contents_of(&fs, NEW)
+}
+
+/// The tables of an import were never logged, and hold nothing older than the log has.
+#[test]
+fn an_operation_before_an_import_hides_nothing_of_it() {
+    let fs = MemFs::new();
+    fs.create_dir_all(Path::new("archives")).unwrap();
+    let archive = Path::new("archives/a.siltar");
+    let other = Engine::open(Path::new("other"), options(&fs)).unwrap();
+    put(&other, "default", b"m", b"imported");
+    let mut go_on = |_| ControlFlow::Continue(());
+    create_archive(&other, archive, (None, &ArchiveRequest::default()), &mut go_on).unwrap();
+    let engine = open(&fs);
+    put(&engine, "default", b"m", b"old");
+    apply(&engine, "default", EntryKind::Delete, b"m", b"");
+    engine.flush().unwrap();
+    engine.compact_all().unwrap();
+    import_archive(&engine, archive, &ImportRequest::default(), &mut go_on).unwrap();
+    let whole = files(&killed(&fs), ".table");
+    put(&engine, "default", b"a", b"1");
+    put(&engine, "default", b"z", b"1");
+    engine.flush().unwrap();
+    let expected = contents(&engine, "default", None);
+    let fs = killed(&fs);
+    for table in files(&fs, ".table").iter().filter(|table| !whole.contains(table)) {
+        fs.remove(table).unwrap();
+    }
+    let report = saved(&fs);
+    assert!(report.retired_operations > 0, "{report:?}");
+    assert_eq!(contents_of(&fs, NEW)[0], expected);
 }
