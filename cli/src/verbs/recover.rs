@@ -35,7 +35,8 @@ without any table left gets a new name and the default options.
 The report counts the recovered entries and families. For each damage it has the family, the keys, \
 the most entries that may be lost, and file and offset. A missing file is noticed if another file \
 refers to it. Ends with exit code 0 if all was recovered, and 3 if something may be lost; NEW is \
-usable in both cases. After any other exit code NEW is incomplete.
+usable in both cases. After any other exit code there is no NEW. A killed \
+recover leaves NEW.partial, which the next one replaces.
 
 A cold directory is read, too: the one that the manifest names, or --cold. All tables of NEW are \
 in NEW.

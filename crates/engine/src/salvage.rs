@@ -1,6 +1,7 @@
 //! Salvage: writes everything of a damaged database that verifies into a new one.
 //!
-//! The old database is neither written nor repaired.
+//! The old database is neither written nor repaired. The new one has another name until it is
+//! whole, see [`staging`](crate::staging).
 //!
 //! 1. The manifest names the families and tables, and the beginning of the log. Without it, each
 //!    table names its family, the tables that it replaced, and the log segments needed then.
@@ -33,6 +34,7 @@ use crate::{
     lost::Lost,
     open::{directory::lock_directory, foreign::check_not_foreign},
     options::EngineOptions,
+    staging::{Staged, partial_path},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -46,8 +48,8 @@ use std::{path::Path, sync::Arc};
 ///
 /// # Errors
 /// `NotFound`, if `old` has no files of a database; `Locked`, if it is open; `AlreadyExists` or
-/// `InvalidArgument`, if `new` is not free for a new database; failures of writing that. Damage of
-/// the old one is not an error; it is in the report.
+/// `InvalidArgument`, if `new` is not free for a new database; failures of writing that. Then there
+/// is no `new`. Damage of the old one is not an error; it is in the report.
 pub fn salvage(
     old: &Path,
     new: &Path,
@@ -59,9 +61,23 @@ pub fn salvage(
     if new.starts_with(old) {
         return Err(Error::invalid("the new database would lie in the old one").with_file(new));
     }
-    let scratch = ScratchTables::new(fs, new);
-    let create = |options, found: &Salvageable| NewDatabase::create(new, options, found);
-    run(old, options, (create, scratch), on_progress)
+    let scratch = ScratchTables::new(fs.clone(), &partial_path(new)?);
+    let mut staged = None;
+    // The old database is locked by now, so its directory is never taken for that of an attempt.
+    let create = |options, found: &Salvageable| {
+        let begun = staged.insert(Staged::begin(&*fs, new, old)?);
+        let database = NewDatabase::create(begun.path(), options, found)?;
+        begun.mark()?;
+        Ok(database)
+    };
+    let saved = run(old, options, (create, scratch), on_progress);
+    match (saved, staged) {
+        (Ok(report), Some(staged)) => staged.finish().map(|()| report),
+        (saved, staged) => {
+            staged.into_iter().for_each(Staged::discard);
+            saved
+        }
+    }
 }
 
 /// Reads everything of the database in `old` as [`salvage`] does, and reports what a salvage would

@@ -10,6 +10,8 @@
 //!    removed: an earlier removal could outlast the new name.
 //!
 //! An attempt that fails removes the directory; one that is killed leaves it.
+//!
+//! A salvage opens its database in `DIR.partial`, see [`Staged`].
 
 use crate::{
     catalog::log_state::LogState, catalog::manifest::Manifest, open::directory::sync_ancestors,
@@ -17,7 +19,7 @@ use crate::{
 use siltdb_base::{
     checksum::crc32c,
     error::{Error, ErrorKind, Result},
-    fs::{Fs, LockKind, Metadata},
+    fs::{FileLock, Fs, LockKind, Metadata},
     id::FileNumber,
 };
 use siltdb_disk::{
@@ -122,69 +124,162 @@ pub fn fill_directory<T>(
     dir: &Path,
     fill: impl FnOnce(&Arc<dyn Fs>) -> Result<T>,
 ) -> Result<T> {
-    check_free(fs, dir)?;
-    let name = dir.file_name().ok_or_else(|| {
-        Error::invalid("the path of a new database does not end in a name").with_file(dir)
-    })?;
-    let parent = open_parent(fs, dir)?;
-    let (name, partial) = (Path::new(name), partial_name(name));
-    parent.create_dir_all(&partial)?;
-    let target = parent.open_dir(&partial)?;
-    let begun = Begun::new(&*parent, &partial, &*target)?;
-    // Against another attempt at that name.
-    let lock = target.lock(&FileName::Lock.to_path(), LockKind::Exclusive);
-    let target_lock = lock.inspect_err(|error| {
-        // Without the lock only an empty directory can be told from that of another attempt.
-        if error.kind() != ErrorKind::Locked {
-            let _ = parent.remove_dir(&partial);
-        }
-    })?;
+    let partial = Partial::open(fs, dir)?;
+    let target = partial.target()?;
+    let target_lock = partial.lock(&*target)?;
     // If the other attempt has ended before the lock was taken, the locked directory is its result.
     let filled = check_free(fs, dir).and_then(|()| {
         begin(&*target)?;
         let filled = fill(&target).inspect_err(|_| remove_all(&*target))?;
-        parent.sync_dir(Path::new(""))?;
-        parent.rename(&partial, name).inspect_err(|_| remove_all(&*target))?;
+        partial.rename().inspect_err(|_| remove_all(&*target))?;
         Ok(filled)
     });
-    let filled = filled.inspect_err(|_| begun.take_back())?;
-    parent.sync_dir(Path::new(""))?;
-    // If this fails, the first opening removes it.
-    let _ = target.remove(&MARK.to_path());
+    let filled = filled.inspect_err(|_| partial.take_back(&*target))?;
+    partial.settle(&*target)?;
     drop(target_lock);
     Ok(filled)
 }
 
-/// A partial directory before anything was written to it.
-struct Begun<'a> {
-    parent: &'a dyn Fs,
-    partial: &'a Path,
-    target: &'a dyn Fs,
+/// The directory of a new database that is opened there before it is whole.
+///
+/// The opening locks the directory, so an attempt holds no lock before and after it.
+pub struct Staged {
+    partial: Partial,
+    path: PathBuf,
 }
 
-impl<'a> Begun<'a> {
-    /// Looks at a directory that is not locked yet.
+impl Staged {
+    /// Makes the directory `DIR.partial` for a database that will be `dir`. `source`, from which
+    /// it is made, must be another one.
     ///
     /// # Errors
-    /// `AlreadyExists`, if it has what no attempt writes.
-    fn new(parent: &'a dyn Fs, partial: &'a Path, target: &'a dyn Fs) -> Result<Self> {
-        check_ours(target, &names(target)?)?;
-        Ok(Self { parent, partial, target })
+    /// As [`fill_directory`]; `InvalidArgument`, if `source` has the name.
+    pub fn begin(fs: &dyn Fs, dir: &Path, source: &Path) -> Result<Self> {
+        let path = partial_path(dir)?;
+        if fs.full_path(&path) == fs.full_path(source) {
+            let message = "the database has the name that the new one has until it is whole";
+            return Err(Error::invalid(message)
+                .with_file(source)
+                .with_hint("give the new database another name"));
+        }
+        let partial = Partial::open(fs, dir)?;
+        let target = partial.target()?;
+        let _lock = partial.lock(&*target)?;
+        let begun = check_marked(&*target).and_then(|()| begin(&*target));
+        begun.inspect_err(|_| partial.take_back(&*target))?;
+        Ok(Self { partial, path })
+    }
+
+    /// The directory.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Marks the directory again, because an opening removes the mark.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn mark(&self) -> Result<()> {
+        self.partial.target()?.create(&MARK.to_path()).map(drop)
+    }
+
+    /// Gives the database, which is closed and durable, its name.
+    ///
+    /// # Errors
+    /// The system's. The directory is then as [`Staged::discard`] leaves it, unless only the sync
+    /// of the name failed.
+    pub fn finish(self) -> Result<()> {
+        let target = self.partial.target()?;
+        match self.partial.rename() {
+            Ok(()) => self.partial.settle(&*target),
+            Err(error) => {
+                self.discard();
+                Err(error)
+            }
+        }
+    }
+
+    /// Removes the directory with the database in it, which is closed, unless another attempt has
+    /// it. Errors leave it to the next attempt.
+    pub fn discard(self) {
+        // Not the directory of before: that may be the result of another attempt by now.
+        let Ok(target) = self.partial.target() else { return };
+        let Ok(_lock) = self.partial.lock(&*target) else { return };
+        remove_all(&*target);
+        self.partial.take_back(&*target);
+    }
+}
+
+/// The directory that a new database has until it is whole.
+struct Partial {
+    parent: Arc<dyn Fs>,
+    /// Its name in the end.
+    name: PathBuf,
+    partial: PathBuf,
+}
+
+impl Partial {
+    /// Makes the directory for a database that will be `dir`.
+    ///
+    /// # Errors
+    /// `AlreadyExists`, if something is there, or the directory has what no attempt writes; the
+    /// system's.
+    fn open(fs: &dyn Fs, dir: &Path) -> Result<Self> {
+        check_free(fs, dir)?;
+        let name = name_of(dir)?;
+        let parent = open_parent(fs, dir)?;
+        let partial = partial_name(name.as_os_str());
+        parent.create_dir_all(&partial)?;
+        let partial = Self { parent, name, partial };
+        let target = partial.target()?;
+        check_ours(&*target, &names(&*target)?)?;
+        Ok(partial)
+    }
+
+    /// The directory that has the partial name now.
+    fn target(&self) -> Result<Arc<dyn Fs>> {
+        self.parent.open_dir(&self.partial)
+    }
+
+    /// Locks the directory against another attempt at that name.
+    fn lock(&self, target: &dyn Fs) -> Result<Box<dyn FileLock>> {
+        let lock = target.lock(&FileName::Lock.to_path(), LockKind::Exclusive);
+        lock.inspect_err(|error| {
+            // Without the lock only an empty directory can be told from that of another attempt.
+            if error.kind() != ErrorKind::Locked {
+                let _ = self.parent.remove_dir(&self.partial);
+            }
+        })
+    }
+
+    /// Makes the names of all files durable, and gives the directory its name.
+    fn rename(&self) -> Result<()> {
+        self.parent.sync_dir(Path::new(""))?;
+        self.parent.rename(&self.partial, &self.name)
+    }
+
+    /// Makes the name durable, and removes the mark.
+    fn settle(&self, target: &dyn Fs) -> Result<()> {
+        self.parent.sync_dir(Path::new(""))?;
+        // If this fails, the first opening removes it.
+        let _ = target.remove(&MARK.to_path());
+        Ok(())
     }
 
     /// Removes the directory if this attempt has left nothing in it but its lock file. Errors leave
     /// it to the next attempt.
-    fn take_back(&self) {
+    fn take_back(&self, target: &dyn Fs) {
         let is_ours = |name: &String| FileName::parse(name) == Some(FileName::Lock);
-        let is_empty = names(self.target).is_ok_and(|names| names.iter().all(is_ours));
+        let is_empty = names(target).is_ok_and(|names| names.iter().all(is_ours));
         // If another attempt has renamed it, the path leads to nothing or to a third one.
         let is_named = matches!(
             self.parent.metadata(&self.partial.join(FileName::Lock.to_path())),
             Ok(Some(Metadata::File { .. }))
         );
         if is_empty && is_named {
-            let _ = self.target.remove(&FileName::Lock.to_path());
-            let _ = self.parent.remove_dir(self.partial);
+            let _ = target.remove(&FileName::Lock.to_path());
+            let _ = self.parent.remove_dir(&self.partial);
         }
     }
 }
@@ -217,6 +312,22 @@ fn partial_name(name: &OsStr) -> PathBuf {
     name.into()
 }
 
+/// Where a new database `dir` is until it is whole.
+///
+/// # Errors
+/// `InvalidArgument`, if the path does not end in a name.
+pub fn partial_path(dir: &Path) -> Result<PathBuf> {
+    Ok(dir.with_file_name(partial_name(name_of(dir)?.as_os_str())))
+}
+
+/// The last part of a path.
+fn name_of(dir: &Path) -> Result<PathBuf> {
+    let name = dir.file_name().ok_or_else(|| {
+        Error::invalid("the path of a new database does not end in a name").with_file(dir)
+    })?;
+    Ok(name.into())
+}
+
 /// Opens the directory that `dir` will lie in, and makes its name durable.
 fn open_parent(fs: &dyn Fs, dir: &Path) -> Result<Arc<dyn Fs>> {
     let parent = dir.parent().unwrap_or(Path::new(""));
@@ -247,6 +358,23 @@ fn check_ours(target: &dyn Fs, names: &[String]) -> Result<()> {
                 .with_file(&target.full_path(Path::new(name))))
         }
     }
+}
+
+/// Refuses a directory that has files of ours and no mark: a database may have been salvaged there.
+///
+/// # Errors
+/// `AlreadyExists`.
+fn check_marked(target: &dyn Fs) -> Result<()> {
+    let names = names(target)?;
+    let mut found = names.iter().map(|name| FileName::parse(name));
+    let is_empty = names.iter().all(|name| FileName::parse(name) == Some(FileName::Lock));
+    if is_empty || found.any(|name| name == Some(MARK)) {
+        return Ok(());
+    }
+    let message = "the partial directory of a new database has files of another one";
+    Err(Error::new(ErrorKind::AlreadyExists, message)
+        .with_file(&target.full_path(Path::new("")))
+        .with_hint("give the new database another name, or remove the directory"))
 }
 
 /// Removes the files of an earlier attempt that was killed, and marks the directory.

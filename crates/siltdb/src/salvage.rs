@@ -51,8 +51,9 @@ pub use siltdb_engine::{
 ///
 /// # Errors
 /// `NotFound`, if `old` has no files of a database; `Locked`, if it is open; `AlreadyExists` or
-/// `InvalidArgument`, if `new` is not free or lies in `old`. An error of writing the new database,
-/// which is then unusable.
+/// `InvalidArgument`, if `new` is not free or lies in `old`. An error of writing the new database.
+/// Then there is no `new`. A process that is killed leaves `new.partial`, which the next salvage to
+/// `new` replaces.
 pub fn salvage(
     old: impl AsRef<Path>,
     new: impl AsRef<Path>,

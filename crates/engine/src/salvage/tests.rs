@@ -6,12 +6,13 @@ use crate::{
     commit::Payload,
     engine::Engine,
     fixture::{
-        DIR, contents, files, killed, open, options, put, put_range, reform_record, tree_options,
+        DIR, contents, fault, files, killed, open, options, put, put_range, reform_record,
+        tree_options,
     },
     salvage::report::ManifestState,
 };
 use siltdb_base::{
-    fs::mem::{Crash, MemFs},
+    fs::mem::{CallKind, Crash, FaultError, MemFs},
     key::EntryKind,
 };
 use siltdb_disk::batch::BatchBytes;
@@ -360,9 +361,9 @@ fn the_new_database_must_be_new_and_the_old_one_closed() {
 }
 
 #[test]
-fn a_salvage_that_is_killed_leaves_nothing_that_stays() {
+fn a_salvage_that_is_killed_is_whole_or_replaced_by_the_next() {
     let fs = MemFs::new();
-    drop(filled(&fs));
+    let expected = all_of(&filled(&fs));
     let calls = {
         let fs = killed(&fs);
         let before = fs.calls();
@@ -383,11 +384,11 @@ fn a_salvage_that_is_killed_leaves_nothing_that_stays() {
     let crashed = std::mem::take(&mut *siltdb_base::sync::lock(&crashed));
     assert!(crashed.len() > 3);
     for fs in crashed {
-        if fs.metadata(&Path::new(NEW).join("CURRENT")).unwrap().is_some() {
-            drop(open_new(&fs));
-            let left = fs.list(Path::new(NEW)).unwrap().into_iter();
-            assert!(left.into_iter().all(|entry| !entry.name.ends_with(".tmp")));
-        }
+        let is_whole = fs.metadata(Path::new(NEW)).unwrap().is_some();
+        // What a kill has left is replaced.
+        assert_eq!(saved(&fs).is_ok(), !is_whole);
+        assert_same(&fs, &expected);
+        assert_eq!(fs.metadata(Path::new("new.partial")).unwrap(), None);
         // The old database is unchanged.
         drop(open_old(&fs));
     }
@@ -487,4 +488,38 @@ fn without_a_manifest_what_a_clone_has_merged_is_not_replaced_in_its_source() {
     let report = saved(&fs).unwrap();
     assert_eq!(report.manifest, ManifestState::Lost);
     assert_same(&fs, &expected);
+}
+
+#[test]
+fn a_salvage_that_fails_leaves_nothing() {
+    let fs = MemFs::new();
+    drop(filled(&fs));
+    let before = bytes_of(&fs);
+    let mut failed = 0;
+    for kind in [CallKind::Create, CallKind::Write, CallKind::Sync, CallKind::Rename] {
+        for nth in 1.. {
+            let fs = killed(&fs);
+            fs.set_fault(fault(Some(kind), nth, FaultError::NoSpace));
+            let faults = fs.faults();
+            let result = saved(&fs);
+            let is_met = fs.faults() > faults;
+            fs.set_fault(None);
+            let names = fs.list(Path::new("")).unwrap().into_iter().map(|entry| entry.name);
+            let names: Vec<_> = names.collect();
+            match result {
+                Ok(_) => assert_eq!(names, [DIR, NEW]),
+                Err(error) => {
+                    failed += 1;
+                    // The last sync is that of the new name.
+                    let is_named = kind == CallKind::Sync && names == [DIR, NEW];
+                    assert!(names == [DIR] || is_named, "{kind:?} {nth}: {names:?} {error}");
+                }
+            }
+            assert!(bytes_of(&fs) == before);
+            if !is_met {
+                break;
+            }
+        }
+    }
+    assert!(failed > 20, "{failed}");
 }

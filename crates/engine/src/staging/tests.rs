@@ -126,3 +126,41 @@ fn a_long_name_has_a_short_partial_one() {
     assert_ne!(partial_name(&name), partial_name(&OsString::from("n".repeat(254))));
     assert_eq!(partial_name(OsStr::new("x.partial")), Path::new("x.partial.partial"));
 }
+
+fn begin(fs: &MemFs) -> Result<Staged> {
+    Staged::begin(fs, Path::new(NEW), Path::new(DIR))
+}
+
+#[test]
+fn a_database_is_opened_under_the_partial_name_until_it_is_whole() {
+    let fs = MemFs::new();
+    // An attempt that is killed at any moment after it has begun is replaced.
+    let opened = |staged: &Staged, is_marked: bool| {
+        let options = crate::fixture::options(&fs);
+        let engine = crate::engine::Engine::open(staged.path(), options).unwrap();
+        put(&engine, "default", b"key", b"value");
+        engine.close().unwrap();
+        if is_marked {
+            staged.mark().unwrap();
+        }
+    };
+    drop(begin(&fs).unwrap());
+    opened(&begin(&fs).unwrap(), true);
+    let staged = begin(&fs).unwrap();
+    opened(&staged, true);
+    staged.discard();
+    assert_eq!(names(&fs, ""), [""; 0]);
+    // One without a mark may be a database of its own.
+    opened(&begin(&fs).unwrap(), false);
+    let before = names(&fs, "new.partial");
+    assert_eq!(begin(&fs).map(drop).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    assert_eq!(names(&fs, "new.partial"), before);
+    fs.move_directory(Path::new("new.partial"), Path::new(DIR)).unwrap();
+    let staged = begin(&fs).unwrap();
+    opened(&staged, true);
+    staged.finish().unwrap();
+    assert_eq!(names(&fs, ""), [DIR, NEW]);
+    let engine = crate::engine::Engine::open(Path::new(NEW), crate::fixture::options(&fs));
+    assert_eq!(get(&engine.unwrap(), "default", b"key").unwrap(), b"value");
+    assert_eq!(begin(&fs).map(drop).unwrap_err().kind(), ErrorKind::AlreadyExists);
+}
