@@ -35,6 +35,10 @@ pub enum FileName {
     Temporary(FileNumber),
 }
 
+/// The file that marks the directory of a new database until its files are whole and its name is
+/// durable. It is empty; the first opening for writing removes it with the other temporary files.
+pub const MARK: FileName = FileName::Temporary(FileNumber(0));
+
 impl FileName {
     /// The file of this name; `None` if the name is not one of ours.
     #[must_use]

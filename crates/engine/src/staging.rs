@@ -7,7 +7,8 @@
 //!    A directory with other files is left as it is, without a lock file.
 //! 2. It is filled; each file is synced by the one that writes it.
 //! 3. The directory is synced and renamed to `DIR`, and the new name is synced. Then the mark is
-//!    removed: an earlier removal could outlast the new name.
+//!    removed: an earlier removal could outlast the new name. If the attempt is killed before that,
+//!    the first opening for writing does it.
 //!
 //! An attempt that fails removes the directory; one that is killed leaves it.
 //!
@@ -24,7 +25,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     edit::{Edit, tier::COLD_FILE},
-    file_name::FileName,
+    file_name::{FileName, MARK},
 };
 use std::{
     ffi::{OsStr, OsString},
@@ -38,9 +39,6 @@ const PARTIAL: &str = ".partial";
 /// Longest name to which the suffix is added, in bytes. A longer one is replaced by its checksum:
 /// file systems take names of 255 bytes, and some of 143.
 const NAME_BYTES_MAX: usize = 120;
-
-/// The file that marks the directory until it is whole. An opening removes temporary files.
-const MARK: FileName = FileName::Temporary(FileNumber(0));
 
 /// Refuses a file and a directory that is not empty.
 ///
@@ -181,7 +179,9 @@ impl Staged {
     /// # Errors
     /// The system's.
     pub fn mark(&self) -> Result<()> {
-        self.partial.target()?.create(&MARK.to_path()).map(drop)
+        let target = self.partial.target()?;
+        target.create(&MARK.to_path())?;
+        target.sync_dir(Path::new(""))
     }
 
     /// Gives the database, which is closed and durable, its name.
@@ -262,7 +262,7 @@ impl Partial {
     /// Makes the name durable, and removes the mark.
     fn settle(&self, target: &dyn Fs) -> Result<()> {
         self.parent.sync_dir(Path::new(""))?;
-        // If this fails, the first opening removes it.
+        // If this fails, the first opening for writing removes it.
         let _ = target.remove(&MARK.to_path());
         Ok(())
     }
@@ -390,8 +390,8 @@ fn begin(target: &dyn Fs) -> Result<()> {
 
 /// Removes all files of a failed attempt but the lock. What stays is for the next attempt.
 fn remove_all(target: &dyn Fs) {
-    if remove_files(target).is_ok() {
-        // Last: without it, the rest would be a database.
+    // Last, and once the rest is durably gone: without it, the rest would be a database.
+    if remove_files(target).is_ok() && target.sync_dir(Path::new("")).is_ok() {
         let _ = target.remove(&MARK.to_path());
     }
 }

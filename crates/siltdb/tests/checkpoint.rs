@@ -3,7 +3,7 @@
 
 use siltdb::{
     CheckpointOptions, CopyProgress, Db, ErrorKind, FamilyOptions, Options, Read, WriteBatch,
-    testing::{CallKind, Crash, Fs, MemFs},
+    testing::{CallKind, Crash, Fault, FaultError, FaultSpan, Fs, MemFs},
 };
 use std::{
     ops::ControlFlow,
@@ -249,4 +249,60 @@ fn a_checkpoint_of_copies_links_nothing_and_can_be_cancelled() {
 
 fn go_on(_: CopyProgress) -> ControlFlow<()> {
     ControlFlow::Continue(())
+}
+
+/// Each call fails once, and then the power is lost: what is left of the attempt is no database,
+/// and is not in the way of the next one.
+#[test]
+fn a_power_loss_after_a_failed_attempt_leaves_nothing_in_the_way_of_the_next() {
+    let mut failed = 0;
+    for nth in 1.. {
+        let fs = MemFs::new();
+        let db = open(&fs, "db");
+        fill(&db, 1);
+        let (span, error) = (FaultSpan::Once, FaultError::Io);
+        fs.set_fault(Some(Fault { kind: None, nth, span, error }));
+        let made = db.checkpoint("copy");
+        let faults = fs.faults();
+        if faults == 0 {
+            break;
+        }
+        failed += usize::from(made.is_err());
+        for seed in 0..8 {
+            let fs = fs.crash_clone(Crash::PowerLoss { seed });
+            let db = open(&fs, "db");
+            match fs.metadata(Path::new("copy")).unwrap() {
+                None => drop(db.checkpoint("copy").unwrap()),
+                Some(_) => drop(db.checkpoint("other").unwrap()),
+            }
+        }
+    }
+    assert!(failed > 10, "{failed} attempts failed");
+}
+
+/// The attempt is killed before the new name is durable. What is written there afterwards stays
+/// there: the next attempt at that name would otherwise remove it.
+#[test]
+fn an_opening_makes_the_name_of_a_copy_durable() {
+    for seed in 0..50 {
+        let fs = MemFs::new();
+        let db = open(&fs, "db");
+        fill(&db, 1);
+        let killed = Arc::new(Mutex::new(None));
+        let (disk, at) = (fs.clone(), Arc::clone(&killed));
+        fs.on_call(Some(Arc::new(move |call| {
+            let is_named = disk.metadata(Path::new("copy")).unwrap().is_some();
+            if is_named && call.kind == CallKind::SyncDir {
+                at.lock().unwrap().get_or_insert_with(|| disk.crash_clone(Crash::Kill));
+            }
+        })));
+        db.checkpoint("copy").unwrap();
+        fs.on_call(None);
+        let fs = killed.lock().unwrap().take().unwrap();
+        let copy = open(&fs, "copy");
+        copy.put("more", "value").unwrap();
+        copy.sync_wal().unwrap();
+        let fs = fs.crash_clone(Crash::PowerLoss { seed });
+        assert!(open(&fs, "copy").contains("more").unwrap(), "{seed}");
+    }
 }

@@ -5,13 +5,13 @@
 use crate::{
     catalog::manifest::RECOVER_HINT,
     open::foreign::check_not_foreign,
-    options::{Create, EngineOptions},
+    options::{Access, Create, EngineOptions},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{DirEntry, FileLock, Fs, LockKind, Metadata},
 };
-use siltdb_disk::file_name::FileName;
+use siltdb_disk::file_name::{FileName, MARK};
 use std::{path::Path, sync::Arc, time::Duration};
 
 /// The pause between two attempts to take a lock.
@@ -107,8 +107,7 @@ pub fn open_directory(dir: &Path, options: &EngineOptions) -> Result<(Arc<dyn Fs
     }
     let directory = fs.open_dir(dir)?;
     let found = check_contents(&*directory, options)?;
-    if found.contents == DirectoryContents::Nothing {
-        // The process that created the directory may have been killed before it synced the entry.
+    if found.name == DirectoryName::MayBeLost && options.access != Access::ReadOnly {
         sync_ancestors(fs, dir)?;
     }
     Ok((directory, found))
@@ -121,6 +120,17 @@ pub struct FoundFiles {
     pub contents: DirectoryContents,
     /// Whether it holds a lock file.
     pub lock_file: LockFile,
+    /// Whether its name is durable.
+    pub name: DirectoryName,
+}
+
+/// Whether a power loss keeps the name of a directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DirectoryName {
+    /// It keeps the name.
+    Durable,
+    /// The process that gave it the name may have been killed before it synced the entry.
+    MayBeLost,
 }
 
 /// Whether a directory holds a database.
@@ -145,13 +155,18 @@ pub fn check_contents(directory: &dyn Fs, options: &EngineOptions) -> Result<Fou
         true => LockFile::Found,
         false => LockFile::Missing,
     };
+    // A new database has it until its name is durable.
+    let name = match names.contains(&Some(MARK)) {
+        true => DirectoryName::MayBeLost,
+        false => DirectoryName::Durable,
+    };
     if names.contains(&Some(FileName::Current)) {
         return match options.create {
             Create::New => {
                 Err(Error::new(ErrorKind::AlreadyExists, "the directory has a database already")
                     .with_file(dir))
             }
-            _ => Ok(FoundFiles { contents: DirectoryContents::Database, lock_file }),
+            _ => Ok(FoundFiles { contents: DirectoryContents::Database, lock_file, name }),
         };
     }
     if let Some(index) = names.iter().position(|name| {
@@ -167,7 +182,11 @@ pub fn check_contents(directory: &dyn Fs, options: &EngineOptions) -> Result<Fou
     let is_own = |entry: &DirEntry| own_file(entry).is_some_and(|name| name != FileName::Lost);
     let is_foreign = |entry: &DirEntry| !is_own(entry) && !is_of_file_system(entry);
     match entries.iter().position(is_foreign) {
-        None => Ok(FoundFiles { contents: DirectoryContents::Nothing, lock_file }),
+        None => Ok(FoundFiles {
+            contents: DirectoryContents::Nothing,
+            lock_file,
+            name: DirectoryName::MayBeLost,
+        }),
         Some(index) => Err(Error::invalid("the directory holds other files and no database")
             .with_file(&dir.join(&entries[index].name))
             .with_hint("give the new database a directory of its own")),
