@@ -6,7 +6,7 @@ use crate::sync::lock;
 use std::{
     fmt,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -22,6 +22,10 @@ pub trait Clock: Send + Sync + fmt::Debug {
     fn settled_ms(&self) -> u64 {
         self.wall_ms()
     }
+
+    /// Takes note that an entry, which expires at `expiry_ms`, was found to have expired. It must
+    /// not be seen again, also not by a later process.
+    fn saw_expired(&self, _expiry_ms: u64) {}
 
     /// Nanoseconds since some fixed moment; never goes back.
     fn monotonic_ns(&self) -> u64;
@@ -78,6 +82,20 @@ pub struct StoredTime {
     pub jump_ms: u64,
 }
 
+impl StoredTime {
+    /// Of two, the one with the later settled time.
+    #[must_use]
+    pub fn later(self, other: Self) -> Self {
+        if other.latest_ms > self.latest_ms { other } else { self }
+    }
+}
+
+/// Where a time is kept for the next process.
+pub trait TimeLog: Send + Sync + fmt::Debug {
+    /// Keeps `time` over the end of the process. Returns whether that was possible.
+    fn note(&self, time: StoredTime) -> bool;
+}
+
 /// A clock whose wall time never goes back, not even below that of an earlier process. The
 /// exception is a time more than a year ahead that is corrected within an hour.
 ///
@@ -90,6 +108,11 @@ pub struct ForwardClock {
     /// What `wall_ms` returned last.
     latest_ms: AtomicU64,
     timeline: Mutex<Timeline>,
+    /// The settled time that the next process will know at least, in ms.
+    known_ms: AtomicU64,
+    /// Held while a time is noted.
+    noting_io: Mutex<()>,
+    log: OnceLock<Box<dyn TimeLog>>,
 }
 
 /// A time in ms since 1970 and when it was, by the monotonic clock.
@@ -139,6 +162,14 @@ impl Jump {
     fn new(wall_ms: u64, now_ns: u64) -> Self {
         Self { first_ms: wall_ms, began_ns: now_ns, now: Mark { ms: wall_ms, at_ns: now_ns } }
     }
+
+    /// The one that another process saw begin at `first_ms`, if the wall has not been corrected
+    /// since.
+    fn stored(first_ms: u64, wall_ms: u64, now_ns: u64) -> Option<Self> {
+        let since_ms = wall_ms.saturating_sub(first_ms);
+        let goes_on = first_ms != 0 && first_ms <= wall_ms && since_ms <= JUMP_MS_MIN;
+        goes_on.then(|| Self { first_ms, ..Self::new(wall_ms, now_ns) })
+    }
 }
 
 impl Timeline {
@@ -177,12 +208,55 @@ impl ForwardClock {
     pub fn new(clock: Arc<dyn Clock>, stored: StoredTime) -> Self {
         let (wall_ms, now_ns) = (clock.wall_ms(), clock.monotonic_ns());
         let ms = if stored.latest_ms == 0 { wall_ms } else { stored.latest_ms };
-        let since_ms = wall_ms.saturating_sub(stored.jump_ms);
-        // It may have been corrected meanwhile.
-        let goes_on = stored.jump_ms != 0 && stored.jump_ms <= wall_ms && since_ms <= JUMP_MS_MIN;
-        let jump = goes_on.then(|| Jump { first_ms: stored.jump_ms, ..Jump::new(wall_ms, now_ns) });
+        let jump = Jump::stored(stored.jump_ms, wall_ms, now_ns);
         let timeline = Timeline { settled: Mark { ms, at_ns: now_ns }, jump };
-        Self { clock, latest_ms: AtomicU64::new(0), timeline: Mutex::new(timeline) }
+        Self {
+            clock,
+            latest_ms: AtomicU64::new(0),
+            timeline: Mutex::new(timeline),
+            known_ms: AtomicU64::new(stored.latest_ms),
+            noting_io: Mutex::new(()),
+            log: OnceLock::new(),
+        }
+    }
+
+    /// Goes on from the time of another process, where that is later: what it has seen expired,
+    /// this one does not show.
+    pub fn go_on_from(&self, stored: StoredTime) {
+        self.wall_ms();
+        let (wall_ms, now_ns) = (self.clock.wall_ms(), self.clock.monotonic_ns());
+        let mut timeline = lock(&self.timeline);
+        if stored.latest_ms <= timeline.settled.ms {
+            return;
+        }
+        timeline.settled = Mark { ms: stored.latest_ms, at_ns: now_ns };
+        timeline.jump = timeline.jump.or_else(|| Jump::stored(stored.jump_ms, wall_ms, now_ns));
+        // Relaxed: as in `wall_ms`, which reads the timeline next.
+        self.latest_ms.store(0, Ordering::Relaxed);
+    }
+
+    /// Keeps in `log` by what time entries are seen expired. Without one, a later process may see
+    /// them again.
+    pub fn note_in(&self, log: Box<dyn TimeLog>) {
+        // A second log is dropped: the first one keeps the time.
+        let _ = self.log.set(log);
+    }
+
+    /// Takes note that the next process will know `time`.
+    pub fn note_known(&self, time: StoredTime) {
+        // Relaxed: a time carries no other data with it.
+        self.known_ms.fetch_max(time.latest_ms, Ordering::Relaxed);
+    }
+
+    #[cold]
+    fn note(&self, expiry_ms: u64) {
+        let Some(log) = self.log.get() else { return };
+        let _noting = lock(&self.noting_io);
+        let (time, known_ms) = (self.stored(), self.known_ms.load(Ordering::Relaxed));
+        // It may have been noted meanwhile. What only a jump shows as expired may come back.
+        if expiry_ms > known_ms && time.latest_ms > known_ms && log.note(time) {
+            self.note_known(time);
+        }
     }
 
     /// What the next process is to know.
@@ -213,6 +287,14 @@ impl Clock for ForwardClock {
     fn settled_ms(&self) -> u64 {
         self.wall_ms();
         lock(&self.timeline).settled.ms
+    }
+
+    #[inline]
+    fn saw_expired(&self, expiry_ms: u64) {
+        // Relaxed: as in `note_known`.
+        if expiry_ms > self.known_ms.load(Ordering::Relaxed) {
+            self.note(expiry_ms);
+        }
     }
 
     fn monotonic_ns(&self) -> u64 {

@@ -17,7 +17,9 @@ use crate::{
     catalog::family::FamilyData,
     database::Database,
     locks::{Writer, admit_batch, admit_one, write_of, writes_of},
-    log::sequencer::{CommitSize, Counts, GenerationPlace, NotReady, Reservation},
+    log::sequencer::{
+        CommitSize, Counts, GenerationLimits, GenerationPlace, NotReady, Reservation,
+    },
     log_sync::{sync_to, sync_wal, sync_within},
     options::Durability,
     separation::{Separated, separate_batch, separate_one, stored_batch},
@@ -342,6 +344,24 @@ pub(crate) fn commit_skip(database: &Database, count: u32) -> Result<()> {
     commit_parts_if(database, (RecordKind::Skip, &[]), counts, |_| Ok(()), |_| ()).map(|_| ())
 }
 
+/// Commits one sequence number that no operation has, with `payload` in its void record. It does
+/// not wait for room, because it takes none: readers may call it.
+pub(crate) fn commit_note(database: &Database, payload: &[u8]) -> Result<()> {
+    let (kind, count) = (RecordKind::Void, 1);
+    let size = CommitSize {
+        record_bytes: record_bytes(kind, count, payload.len()),
+        payload_bytes: 0,
+        counts: Counts { all: count, range_deletes: 0 },
+        generation: GenerationPlace::Any,
+    };
+    let limits = database.backpressure.generation_limits();
+    let reservation = reserve_within(database, &size, &limits.without_wait())?;
+    let filled = fill(&reservation, kind, count, &[payload]);
+    let filled = filled.map_err(|error| database.health.poison(error));
+    database.log.publisher.complete(reservation.ticket, reservation.first);
+    filled
+}
+
 /// The kind of record that fills the place of a refused commit.
 #[cold]
 fn void(kind: RecordKind) -> RecordKind {
@@ -355,7 +375,21 @@ fn void(kind: RecordKind) -> RecordKind {
 #[inline]
 fn reserve(database: &Database, size: &CommitSize) -> Result<Reservation> {
     loop {
-        match try_reserve(database, size) {
+        match try_reserve(database, size, &database.backpressure.generation_limits()) {
+            Ok(reservation) => return Ok(reservation),
+            Err(not_ready) => make_ready(database, not_ready)?,
+        }
+    }
+}
+
+/// As [`reserve`], within `limits`.
+fn reserve_within(
+    database: &Database,
+    size: &CommitSize,
+    limits: &GenerationLimits,
+) -> Result<Reservation> {
+    loop {
+        match try_reserve(database, size, limits) {
             Ok(reservation) => return Ok(reservation),
             Err(not_ready) => make_ready(database, not_ready)?,
         }
@@ -363,12 +397,15 @@ fn reserve(database: &Database, size: &CommitSize) -> Result<Reservation> {
 }
 
 /// Reserves a place, or returns what must be done first.
-fn try_reserve(database: &Database, size: &CommitSize) -> result::Result<Reservation, NotReady> {
+fn try_reserve(
+    database: &Database,
+    size: &CommitSize,
+    limits: &GenerationLimits,
+) -> result::Result<Reservation, NotReady> {
     let mut sequencer = lock(&database.log.sequencer);
     database.health.check().map_err(NotReady::Failed)?;
-    let limits = database.backpressure.generation_limits();
     let mut reservation =
-        sequencer.reserve(size, &limits, &database.log.wal, &database.log.publisher)?;
+        sequencer.reserve(size, limits, &database.log.wal, &database.log.publisher)?;
     if let Some(rotation) = &mut reservation.rotation
         && let Some(frozen) = rotation.frozen.take()
     {

@@ -34,6 +34,7 @@ use crate::{
     read::{ReadRange, begin_snapshot},
     scrub,
     snapshots::LiveSnapshot,
+    time_notes::TimeNotes,
 };
 use siltdb_base::{
     cancel::CancelToken,
@@ -114,6 +115,9 @@ impl Engine {
             replayed::settle_replayed(&database)?;
         }
         let database = Arc::new(database);
+        if database.options.access != Access::ReadOnly {
+            database.time.note_in(Box::new(TimeNotes::new(process, &database)));
+        }
         let workers = Workers::start(&database, scrub::scrub_in_background)?;
         let closing = Closing { directory: Some(directory_lock), failure: None };
         let closing_io = Mutex::new(closing);

@@ -114,6 +114,7 @@ pub(crate) fn install_with(
     }
     append(database, &mut manifest, &edit)?;
     manifest.state.note(&edit);
+    database.time.note_known(manifest.state.time);
     database.log.wal.noted(&manifest.state.synced);
     prepared.dropped.iter().for_each(|family| family.keep_blobs(&database.blobs.set()));
     let gone = put_in_force(&target, &edit, prepared, flushed)?;

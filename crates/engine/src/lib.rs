@@ -36,6 +36,7 @@ pub mod family_options;
 pub mod separation;
 pub mod locks;
 pub mod commit;
+pub mod time_notes;
 pub mod family_commit;
 pub mod footprint;
 pub mod own_writes;

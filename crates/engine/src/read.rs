@@ -82,11 +82,17 @@ impl ReadRange {
 #[derive(Debug)]
 struct StillClock {
     now_ms: u64,
+    /// The clock that moves on, and takes the notes.
+    clock: Arc<dyn Clock>,
 }
 
 impl Clock for StillClock {
     fn wall_ms(&self) -> u64 {
         self.now_ms
+    }
+
+    fn saw_expired(&self, expiry_ms: u64) {
+        self.clock.saw_expired(expiry_ms);
     }
 
     fn monotonic_ns(&self) -> u64 {
@@ -161,7 +167,8 @@ impl PinnedReader {
         // What others remember holds for a later time.
         (self.reader.empty_ranges, self.reader.folds) = (None, None);
         self.reader.sequence_lock = None;
-        self.reader.clock = Arc::new(StillClock { now_ms });
+        let clock = Arc::clone(&self.reader.clock);
+        self.reader.clock = Arc::new(StillClock { now_ms, clock });
         self
     }
 
@@ -277,6 +284,7 @@ pub fn get<R>(
                 }),
                 // As in `PinnedReader::new`.
                 folds: options.compaction_filter.is_none().then(|| &**family.tree.folds()),
+                clock: Some(&*database.options.clock),
                 expiry_ms: None,
             }
         };

@@ -136,6 +136,7 @@ pub fn get_stream(
         operator: None,
         blobs: Some(&noted),
         folds: None,
+        clock: Some(&*database.options.clock),
         expiry_ms: None,
     };
     let found = pinned.view.get(key, pinned.snapshot, resolver, |value| value.pin());

@@ -3,6 +3,8 @@
 
 #[path = "expiry/kept.rs"]
 mod kept;
+#[path = "expiry/noted.rs"]
+mod noted;
 
 use siltdb::{
     Action, Create, Db, ErrorKind, Event, Family, FamilyOptions, Isolation, MergeOperator, Options,

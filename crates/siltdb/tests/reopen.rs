@@ -1,7 +1,9 @@
 //! The state, besides data, that a database keeps from one process to the next.
+#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
-    Db, Durability, ErrorKind, FamilyOptions, Options, Read, RecoveryMode, WriteBatch, WriteOptions,
+    Db, Durability, ErrorKind, FamilyOptions, Isolation, Options, Read, RecoveryMode, WriteBatch,
+    WriteOptions,
 };
 use siltdb_base::{
     clock::ManualClock,
@@ -50,6 +52,90 @@ fn what_was_seen_expired_stays_so_after_a_restart_with_the_clock_set_back() {
         assert!(!db.contains(b"short").unwrap());
         assert!(db.contains(b"long").unwrap());
     }
+}
+
+/// Reads in each way that finds a key absent because it has expired.
+type Look = fn(&Db) -> bool;
+
+const LOOKS: [(&str, Look); 8] = [
+    ("contains", |db| db.contains(b"short").unwrap()),
+    ("get", |db| db.get(b"short").unwrap().is_some()),
+    ("expires_at", |db| db.expires_at(b"short").unwrap().is_some()),
+    ("iterator", |db| db.iter().unwrap().any(|pair| pair.unwrap().0 == b"short")),
+    ("backward", |db| db.iter().unwrap().rev().any(|pair| pair.unwrap().0 == b"short")),
+    ("count", |db| db.count(..).unwrap() == 2),
+    ("snapshot", |db| db.snapshot().contains(b"short").unwrap()),
+    ("transaction", |db| db.begin(Isolation::Serializable).get(b"short").unwrap().is_some()),
+];
+
+#[test]
+fn what_was_seen_expired_stays_so_after_a_kill_without_a_flush() {
+    for (name, look) in LOOKS {
+        for (is_flushed, threshold) in [(false, 0), (true, 0), (true, 32)] {
+            let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+            let db = open(&fs, &clock).unwrap();
+            let family = db.default_family();
+            family.set_options(&family.options().value_threshold(threshold)).unwrap();
+            family.put_for(b"short", [1; 100], Duration::from_millis(1_000)).unwrap();
+            family.put_for(b"long", [2; 100], Duration::from_millis(8_000)).unwrap();
+            if is_flushed {
+                db.flush().unwrap();
+            }
+            assert!(look(&db), "{name}");
+            clock.set_wall_ms(3_000);
+            assert!(!look(&db), "{name}");
+            // Twice, because the second recovery must keep what the first one found.
+            let (mut fs, mut open_now) = (fs, db);
+            for _ in 0..2 {
+                fs = fs.crash_clone(Crash::Kill);
+                clock.set_wall_ms(1_500);
+                open_now = open(&fs, &clock).unwrap();
+                assert!(!look(&open_now), "{name}, flushed: {is_flushed}");
+                assert!(open_now.contains(b"long").unwrap());
+            }
+            drop(open_now);
+        }
+    }
+}
+
+#[test]
+fn what_a_process_that_only_read_saw_expired_stays_so() {
+    for (name, look) in LOOKS {
+        let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+        let db = open(&fs, &clock).unwrap();
+        db.put_for(b"short", b"1", Duration::from_millis(1_000)).unwrap();
+        db.put_for(b"long", b"2", Duration::from_millis(8_000)).unwrap();
+        db.close().unwrap();
+        let db = open(&fs, &clock).unwrap();
+        clock.set_wall_ms(3_000);
+        assert!(!look(&db), "{name}");
+        db.close().unwrap();
+        clock.set_wall_ms(1_500);
+        let db = open(&fs, &clock).unwrap();
+        assert!(!look(&db), "{name}");
+        assert!(db.contains(b"long").unwrap());
+    }
+}
+
+#[test]
+fn the_log_takes_one_note_of_what_has_expired_and_none_without_it() {
+    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+    let db = open(&fs, &clock).unwrap();
+    for (key, ms) in [("a", 1_000), ("b", 2_000), ("c", 90_000)] {
+        db.put_for(key, "value", Duration::from_millis(ms)).unwrap();
+    }
+    let sequence = || db.snapshot().sequence();
+    let before = sequence();
+    for key in ["a", "b", "c", "none"] {
+        db.get(key).unwrap();
+    }
+    assert_eq!((db.count(..).unwrap(), sequence()), (3, before));
+    clock.set_wall_ms(5_000);
+    for _ in 0..3 {
+        assert_eq!(db.count(..).unwrap(), 1);
+        assert_eq!(db.get("a").unwrap(), None);
+    }
+    assert_eq!(sequence(), before + 1);
 }
 
 /// The clock once reads decades ahead, then the right time again, in the same process and the next.

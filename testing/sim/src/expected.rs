@@ -56,6 +56,8 @@ pub struct Expectation {
     pub joined: Option<u64>,
     /// The times that may decide expiry, earliest first. One of them is the actual earliest time.
     pub floors_ms: Vec<u64>,
+    /// A kill takes the time back to no earlier one than this.
+    pub seen_ms: u64,
     /// The prepared transactions.
     pub waiting: Waiting,
     /// The possible retention floors.
@@ -78,6 +80,7 @@ impl Expectation {
             families: vec![families],
             joined: None,
             floors_ms: times.floors_ms().to_vec(),
+            seen_ms: times.seen_ms(),
             waiting: Waiting::new(),
             retained: vec![None],
         }
@@ -93,7 +96,14 @@ impl Expectation {
     /// The part of the expectation that remains after a crash of `kind`.
     #[must_use]
     pub fn after(&self, kind: CrashKind) -> Self {
-        Self { floors: self.floors.after(kind), ..self.clone() }
+        let seen_ms = match kind {
+            CrashKind::Kill => self.seen_ms,
+            // What was not synced is gone, and with it what it says of the time.
+            CrashKind::PowerLoss => 0,
+        };
+        let mut after = Self { floors: self.floors.after(kind), seen_ms, ..self.clone() };
+        after.floors_ms.retain(|floor_ms| *floor_ms >= seen_ms);
+        after
     }
 
     /// The commits to try for a database whose clock key says `clock`, latest first. They include

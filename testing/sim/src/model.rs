@@ -433,6 +433,21 @@ impl Model {
         self.fold(versions, at)
     }
 
+    /// The latest expiry of the values that have expired by a moment, and that nothing hides.
+    #[must_use]
+    pub fn last_expiry(&self, family: FamilyIndex, at: Moment) -> Option<u64> {
+        let expired = self.families[family.0].values().filter_map(|versions| {
+            let seen = versions.partition_point(|version| version.commit <= at.commit);
+            let mut seen = versions[..seen].iter().rev();
+            let newest = seen.find(|seen| !is_lost(&self.commits, seen.commit, at.flushed))?;
+            match newest.effect {
+                Effect::Put { expiry_ms, .. } => expiry_ms.filter(|ms| *ms <= at.wall_ms),
+                _ => None,
+            }
+        });
+        expired.max()
+    }
+
     /// When the value that a key has at a moment expires. One that operands were applied to does
     /// not.
     #[must_use]

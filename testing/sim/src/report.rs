@@ -163,6 +163,8 @@ pub struct Report {
     pub refusals: u64,
     /// Times that the clock was set back.
     pub turns_back: u64,
+    /// Comparisons of everything in which something had expired.
+    pub expiries_seen: u64,
     /// Checks that found nothing superfluous in the directory of a database at rest.
     pub directories: u64,
     /// Tables flushed and compactions finished.
@@ -383,6 +385,7 @@ impl Report {
         self.pauses += other.pauses;
         self.cancelled += other.cancelled;
         self.turns_back += other.turns_back;
+        self.expiries_seen += other.expiries_seen;
         self.fingerprint ^= other.fingerprint;
     }
 
@@ -434,6 +437,7 @@ impl Report {
             ("pauses", self.pauses),
             ("cancelled compactions", self.cancelled),
             ("a clock set back", self.turns_back),
+            ("values seen expired", self.expiries_seen),
         ];
         let (locks, buckets) = (self.locks.counts(), self.buckets.counts());
         let (single_keys, feeds) = (self.single_keys.counts(), self.feeds.counts());
@@ -523,7 +527,8 @@ impl fmt::Display for Report {
             "upkeep       {:>9}  scrubs, {} pauses, {} cancelled compactions",
             self.scrubs, self.pauses, self.cancelled
         )?;
-        writeln!(f, "clock        {:>9}  times set back", self.turns_back)?;
+        let (back, seen) = (self.turns_back, self.expiries_seen);
+        writeln!(f, "clock        {back:>9}  times set back; something had expired {seen} times")?;
         writeln!(
             f,
             "ground       {:>9}  times renamed; at most {} tiny steps in a row",

@@ -331,6 +331,7 @@ impl Run {
             families,
             joined: self.joined,
             floors_ms: self.times.floors_ms().to_vec(),
+            seen_ms: self.times.seen_ms(),
             waiting: self.waiting.clone(),
             retained: self.retained.clone(),
         }

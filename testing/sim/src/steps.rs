@@ -13,7 +13,7 @@ use crate::{
     run::{Excuse, Held, Outcome, Run, Trace},
     settings::{FamilySettings, Retained, Weather},
     violation::{Checked, Violation, must},
-    watch::Activity,
+    watch::{Activity, CrashKind},
 };
 use siltdb::{Durability, ErrorKind, Read};
 use siltdb_base::{clock::Clock, fs::mem::Crash};
@@ -215,6 +215,13 @@ impl Run {
                 compared = compare_family(family, truth, &mut self.draw, 100);
             }
             self.report.reads += compared?;
+        }
+        // Where a call may fail or the disk be full, so may the note of what has expired.
+        if self.settings.weather == Weather::Crashes && !self.poisoned {
+            let families = self.database.families.keys();
+            let seen = families.filter_map(|index| self.model.last_expiry(*index, at)).max();
+            self.times.saw_expired(seen.unwrap_or(0));
+            self.report.expiries_seen += u64::from(seen.is_some());
         }
         self.read_guests()?;
         self.database.check_cache()
@@ -522,6 +529,8 @@ impl Run {
             let (waiting, retained) = (self.waiting.clone(), self.retained.clone());
             expectation = Expectation::exactly(commit, flushed, names, &self.times);
             expectation = Expectation { waiting, retained, ..expectation };
+            // What was seen expired is noted in the log, which a close keeps.
+            expectation = expectation.after(CrashKind::Kill);
         }
         self.reopen(&expectation)
     }

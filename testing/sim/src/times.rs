@@ -13,6 +13,8 @@ pub struct Times {
     at_ns: u64,
     /// The times to which a crash may set it back: the last durable one, and those used since.
     floors_ms: Vec<u64>,
+    /// The latest expiry of what was seen expired: a kill sets the time back to no earlier one.
+    seen_ms: u64,
 }
 
 impl Times {
@@ -21,7 +23,7 @@ impl Times {
     #[must_use]
     pub fn new(latest_ms: u64, floors_ms: &[u64], clock: &ManualClock) -> Self {
         let (at_ns, floors_ms) = (clock.monotonic_ns(), floors_ms.to_vec());
-        let mut times = Self { latest_ms, at_ns, floors_ms };
+        let mut times = Self { latest_ms, at_ns, floors_ms, seen_ms: 0 };
         times.note_floor();
         times
     }
@@ -54,6 +56,17 @@ impl Times {
     #[must_use]
     pub fn floors_ms(&self) -> &[u64] {
         &self.floors_ms
+    }
+
+    /// The time to which a kill may set it back at most.
+    #[must_use]
+    pub fn seen_ms(&self) -> u64 {
+        self.seen_ms
+    }
+
+    /// Notes that what expires at `expiry_ms` was seen expired.
+    pub fn saw_expired(&mut self, expiry_ms: u64) {
+        self.seen_ms = self.seen_ms.max(expiry_ms);
     }
 
     /// Follows a reading of `clock` by the database.

@@ -97,3 +97,81 @@ fn short_openings_settle_a_jump_that_lasts_and_forget_one_that_does_not() {
         assert_eq!((clock.wall_ms(), clock.settled_ms()), (wall_ms.max(NOW_MS), settled_ms));
     }
 }
+
+/// Keeps what it is told, unless it is full.
+#[derive(Debug, Default)]
+struct Notes {
+    told: Mutex<Vec<u64>>,
+    is_full: std::sync::atomic::AtomicBool,
+}
+
+impl TimeLog for Arc<Notes> {
+    fn note(&self, time: StoredTime) -> bool {
+        let is_kept = !self.is_full.load(Ordering::Relaxed);
+        if is_kept {
+            lock(&self.told).push(time.latest_ms);
+        }
+        is_kept
+    }
+}
+
+#[test]
+fn a_time_is_noted_before_more_is_seen_expired_than_is_known() {
+    let (clock, notes) = (Arc::new(ManualClock::new(1000)), Arc::new(Notes::default()));
+    let forward =
+        ForwardClock::new(clock.clone(), StoredTime { latest_ms: 1000, ..StoredTime::default() });
+    // Nothing is there to note it.
+    forward.saw_expired(1500);
+    forward.note_in(Box::new(notes.clone()));
+    clock.set_wall_ms(2000);
+    for expiry_ms in [900, 1000, 1500, 1600, 2000] {
+        forward.saw_expired(expiry_ms);
+    }
+    assert_eq!(*lock(&notes.told), [2000]);
+    // What could not be kept is tried again.
+    notes.is_full.store(true, Ordering::Relaxed);
+    clock.set_wall_ms(3000);
+    forward.saw_expired(2500);
+    notes.is_full.store(false, Ordering::Relaxed);
+    forward.saw_expired(2400);
+    assert_eq!(*lock(&notes.told), [2000, 3000]);
+    // The manifest has a later time.
+    clock.set_wall_ms(4000);
+    forward.note_known(forward.stored());
+    forward.saw_expired(3500);
+    // A jump shows what it does not settle.
+    clock.set_wall_ms(4000 + 2 * JUMP_MS_MIN);
+    forward.saw_expired(5000);
+    assert_eq!(*lock(&notes.told), [2000, 3000]);
+}
+
+#[test]
+fn a_clock_goes_on_from_the_later_time_of_another_process() {
+    let manual = Arc::new(ManualClock::new(1000));
+    let forward = ForwardClock::new(manual.clone(), StoredTime::default());
+    assert_eq!(forward.wall_ms(), 1000);
+    let at = |latest_ms| StoredTime { latest_ms, jump_ms: 0 };
+    forward.go_on_from(at(900));
+    assert_eq!(forward.wall_ms(), 1000);
+    forward.go_on_from(at(90_000));
+    assert_eq!((forward.wall_ms(), forward.settled_ms()), (90_000, 90_000));
+    // It is as far ahead of the wall as that process was, and runs on.
+    manual.advance(Duration::from_secs(5));
+    assert_eq!(forward.wall_ms(), 95_000);
+    forward.go_on_from(at(92_000));
+    assert_eq!(forward.wall_ms(), 95_000);
+    // Time that has passed while the wall was set back is not known yet.
+    manual.set_wall_ms(96_000);
+    assert_eq!(forward.wall_ms(), 96_000);
+    manual.advance(Duration::from_millis(700));
+    manual.set_wall_ms(96_100);
+    forward.go_on_from(at(96_300));
+    assert_eq!(forward.wall_ms(), 96_300);
+    // A year that is far ahead and that the other one has not settled decides nothing for good.
+    let far = 95_000 + 2 * JUMP_MS_MIN;
+    manual.set_wall_ms(far);
+    forward.go_on_from(StoredTime { latest_ms: 97_000, jump_ms: far });
+    assert_eq!((forward.wall_ms(), forward.settled_ms()), (far, 97_000));
+    manual.set_wall_ms(97_500);
+    assert_eq!(forward.wall_ms(), 97_500);
+}

@@ -38,6 +38,7 @@ pub mod segment;
 pub mod fill;
 mod window;
 pub mod read;
+pub mod time_note;
 mod scan;
 pub mod recover;
 pub mod salvage;

@@ -101,7 +101,8 @@ struct Core {
     tail: LogTail,
     log: LogMemory,
     base: Base,
-    time: Arc<ForwardClock>,
+    /// The time of expiry, from the first state on.
+    time: Option<Arc<ForwardClock>>,
     /// The families of the last state.
     families: FamilyMap,
     /// The last sequence number of the last state.
@@ -245,7 +246,6 @@ impl Core {
         let cache = Arc::clone(&memory.cache);
         let files = OpenFiles::following(Arc::clone(&directory), options.read_io, cache);
         let base = Base::default();
-        let time = Arc::new(ForwardClock::new(Arc::clone(&options.clock), base.log.time));
         Self {
             dir: dir.to_owned(),
             operators: options.operators(),
@@ -257,7 +257,7 @@ impl Core {
             memory,
             options,
             base,
-            time,
+            time: None,
             families: FamilyMap::default(),
             last: SequenceNumber::ZERO,
             records: 0,
@@ -377,8 +377,6 @@ impl Core {
         let known = (&*self.files, &*base.families);
         let stored = base.log.cold.as_ref();
         attach_to_read(&self.dir, &self.options, stored, known, ColdLocking::Follows)?;
-        let clock = Arc::clone(&self.options.clock);
-        self.time = Arc::new(ForwardClock::new(clock, base.log.time));
         self.log.retire(base.log.first);
         (self.base, self.is_rebuilt, self.is_held) = (base, true, false);
         Ok(true)
@@ -433,7 +431,19 @@ impl Core {
         !self.asked.is_empty()
     }
 
-    fn state(&self) -> Database {
+    /// The clock of the next state, which goes on from the time that manifest and log have. What
+    /// one state showed as expired stays so in the next.
+    fn clock(&mut self) -> Arc<ForwardClock> {
+        let stored = self.base.log.time.later(self.log.time());
+        let clock = &self.options.clock;
+        let time =
+            self.time.get_or_insert_with(|| Arc::new(ForwardClock::new(Arc::clone(clock), stored)));
+        time.go_on_from(stored);
+        Arc::clone(time)
+    }
+
+    fn state(&mut self) -> Database {
+        let time = self.clock();
         let mut last = self.last;
         if cfg!(seeded_fault = "follower_shows_half_a_batch") {
             last = SequenceNumber(last.0.saturating_sub(1));
@@ -441,7 +451,7 @@ impl Core {
         StateParts {
             dir: &self.dir,
             options: &self.options,
-            time: &self.time,
+            time: &time,
             memory: &self.memory,
             given: Given { files: &self.files, blobs: &self.blobs, operators: &self.operators },
             base: &self.base,

@@ -3,6 +3,7 @@
 //! It does not know which families exist: the manifest may be read later than the log.
 
 use siltdb_base::{
+    clock::StoredTime,
     error::{Error, Result},
     id::{FamilyId, SegmentId, SequenceNumber},
     key::Entry,
@@ -14,6 +15,7 @@ use siltdb_disk::{
     log::{
         read::Record,
         record::{LogPosition, RecordKind},
+        time_note::time_after,
     },
     prepared::{DecisionRecord, PreparedBatch, split_decision},
 };
@@ -43,14 +45,22 @@ pub struct LogMemory {
     prepared: Vec<(SegmentId, SequenceNumber, Option<Arc<PreparedBatch>>)>,
     /// The families with entries since [`LogMemory::take_written`].
     written: BTreeSet<FamilyId>,
+    /// The latest time of expiry that a record notes.
+    time: StoredTime,
 }
 
 impl LogMemory {
     /// No records yet; memtables will come from `arenas`.
     #[must_use]
     pub fn new(arenas: Arc<ArenaPool>) -> Self {
-        let (segments, written) = (BTreeMap::new(), BTreeSet::new());
-        Self { arenas, segments, changes: Vec::new(), prepared: Vec::new(), written }
+        Self {
+            arenas,
+            segments: BTreeMap::new(),
+            changes: Vec::new(),
+            prepared: Vec::new(),
+            written: BTreeSet::new(),
+            time: StoredTime::default(),
+        }
     }
 
     /// Applies a record. Returns whether it changes families.
@@ -87,11 +97,21 @@ impl LogMemory {
                 self.prepared.push((record.at.segment, first, Some(transaction)));
                 Ok(false)
             }
-            RecordKind::Skip | RecordKind::Void => Ok(false),
+            RecordKind::Void => {
+                self.time = time_after(self.time, record);
+                Ok(false)
+            }
+            RecordKind::Skip => Ok(false),
             RecordKind::Edit | RecordKind::End => {
                 Err(Error::corruption("the log has a record of a manifest"))
             }
         }
+    }
+
+    /// The latest time of expiry that was read, also from segments that are retired.
+    #[must_use]
+    pub fn time(&self) -> StoredTime {
+        self.time
     }
 
     /// Frees what was read of segments before `first`.

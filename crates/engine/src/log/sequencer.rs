@@ -141,6 +141,14 @@ pub struct GenerationLimits {
     pub room: Room,
 }
 
+impl GenerationLimits {
+    /// The same for what needs no room: it begins a generation also where others would wait.
+    #[must_use]
+    pub fn without_wait(self) -> Self {
+        Self { room: Room::Free, ..self }
+    }
+}
+
 /// Whether one more generation may be frozen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {

@@ -289,8 +289,6 @@ fn load(
     let found = known.note_files(&*directory, cold.as_ref())?;
     let cold_directory = cold.as_ref().map(|cold| &*cold.found.directory);
     found.check_unnamed((&files, cold_directory), &known.log)?;
-    let time = Arc::new(forward_clock(&options, known.log.time));
-    options.clock = Arc::clone(&time) as Arc<dyn Clock>;
     let known_ids = (known.next_family, known.log.families);
     let mut replay = Replay::new(target, &memory.arenas, known_ids, options.generation_bytes())
         .with_prepared(known.log.prepared.clone());
@@ -300,8 +298,10 @@ fn load(
     let recovered = recover_log(&*directory, &found.logs, &known.log, &options, replayed)?;
     let unsynced_blobs = loss.unsynced(recovered.synced);
     blobs.note_segments(recovered.highest_segment);
-    let Replayed { frozen, last, records, owed, next_family, prepared } =
+    let Replayed { frozen, last, records, owed, next_family, prepared, time: noted } =
         replay.finish(&recovered, &found.logs);
+    let time = Arc::new(forward_clock(&options, known.log.time.later(noted)));
+    options.clock = Arc::clone(&time) as Arc<dyn Clock>;
     let (last, start) = (last.max(known.log.last_sequence), log_start(&recovered, &found));
     let wal = new_wal(&directory, &options, &start, random.next_u64());
     note_segments(&wal, (&*directory, &options), &found.logs, (&recovered, last))?;
@@ -332,7 +332,7 @@ fn load(
     Ok(loaded)
 }
 
-/// The clock of expiry, which goes on from the time that the manifest has.
+/// The clock of expiry, which goes on from the time that manifest and log have.
 fn forward_clock(options: &EngineOptions, stored: StoredTime) -> ForwardClock {
     let stored = match cfg!(seeded_fault = "undo_time") {
         true => StoredTime::default(),

@@ -10,6 +10,7 @@ use crate::{
     log::sequencer::{Counts, memtable_bytes},
 };
 use siltdb_base::{
+    clock::StoredTime,
     error::{Error, Result},
     id::{FamilyId, SegmentId, SequenceNumber},
     key::{Entry, EntryKind},
@@ -22,6 +23,7 @@ use siltdb_disk::{
         read::Record,
         record::{LogPosition, RecordKind},
         recover::Recovered,
+        time_note::time_after,
     },
     prepared::{DecisionRecord, PreparedBatch, split_decision},
 };
@@ -52,6 +54,7 @@ pub struct Replay<'a> {
     prepared: BTreeMap<SequenceNumber, Arc<PreparedBatch>>,
     last: SequenceNumber,
     records: u64,
+    time: StoredTime,
 }
 
 struct ReplayedGeneration {
@@ -75,6 +78,8 @@ pub struct Replayed {
     pub next_family: FamilyId,
     /// Prepared transactions without a decision, by their numbers.
     pub prepared: BTreeMap<SequenceNumber, Arc<PreparedBatch>>,
+    /// The latest time that the log notes.
+    pub time: StoredTime,
 }
 
 impl<'a> Replay<'a> {
@@ -98,6 +103,7 @@ impl<'a> Replay<'a> {
             memtables: HashMap::new(),
             generations: Vec::new(),
             prepared: BTreeMap::new(),
+            time: StoredTime::default(),
             last: SequenceNumber::ZERO,
             records: 0,
         }
@@ -142,7 +148,10 @@ impl<'a> Replay<'a> {
                 counts.range_deletes = self.batch(generation, first.next(), count, operations)?;
                 self.prepared.remove(&number);
             }
-            RecordKind::Skip | RecordKind::Void => {}
+            RecordKind::Void => {
+                self.time = time_after(self.time, record);
+            }
+            RecordKind::Skip => {}
             RecordKind::Edit | RecordKind::End => {
                 return Err(Error::corruption("the log has a record of a manifest"));
             }
@@ -277,7 +286,8 @@ impl<'a> Replay<'a> {
         let next = recovered.next_sequence.unwrap_or_default();
         let last = self.last.max(SequenceNumber(next.0.saturating_sub(1)));
         let (owed, next_family, prepared) = (self.owed, self.next_family, self.prepared);
-        Replayed { frozen, last, records: self.records, owed, next_family, prepared }
+        let (records, time) = (self.records, self.time);
+        Replayed { frozen, last, records, owed, next_family, prepared, time }
     }
 }
 

@@ -23,6 +23,7 @@ use siltdb_disk::{
         record::{LogPosition, RecordHeader, RecordKind},
         salvage::{SegmentSalvage, segment_of_records},
         segment::SegmentHeader,
+        time_note::time_after,
     },
     prepared::{PreparedBatch, split_decision},
 };
@@ -326,6 +327,10 @@ impl<'a> LogSalvage<'a> {
             RecordKind::Skip => {
                 self.read
                     .lacks(SequenceNumber((first_sequence.0 + u64::from(count)).saturating_sub(1)));
+                return Ok(());
+            }
+            RecordKind::Void => {
+                self.found.log.time = time_after(self.found.log.time, record);
                 return Ok(());
             }
             _ => return Ok(()),

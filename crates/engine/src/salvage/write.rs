@@ -104,6 +104,8 @@ impl NewDatabase {
     /// # Errors
     /// As [`Engine::create_family`].
     pub fn families(&self, found: &mut Salvageable) -> Result<Vec<(Salvaged, Arc<FamilyData>)>> {
+        // What the old database has shown as expired is not shown again.
+        self.engine.time.go_on_from(found.log.time);
         found.settle_branches();
         found.name_families();
         let of_branches = self.branches(found)?;

@@ -302,13 +302,14 @@ impl World {
         self.db = options(&self.fs, &self.clock).open("db").unwrap();
         let last = self.sequence();
         self.lost += u64::from(!self.states.split_off(&(last + 1)).is_empty());
-        assert!(self.states.contains_key(&last), "{last} ends no commit");
+        // A note of the time takes a number, too: the state is that of the commit before it.
+        let (&state, _) = self.states.range(..=last).next_back().expect("the first state stays");
         assert_eq!(self.db.retention_floor(), self.floor);
         assert!(self.floor.is_none_or(|floor| floor <= last), "{last} is below the floor");
         assert_eq!(self.db.families().len(), self.families.len());
         for index in 0..self.families.len() {
             let id = self.families[index].id;
-            let map = self.map_at(id, last);
+            let map = self.map_at(id, state);
             self.present.insert(id, map);
             self.families[index].handle = self.db.family(&self.families[index].name).unwrap();
         }

@@ -21,6 +21,15 @@ fn the_time_goes_on_and_a_crash_takes_it_back_to_a_durable_one_at_most() {
 }
 
 #[test]
+fn what_was_seen_expired_bounds_what_a_kill_takes_back() {
+    let clock = ManualClock::new(1000);
+    let mut times = Times::new(1000, &[900], &clock);
+    times.saw_expired(950);
+    times.saw_expired(940);
+    assert_eq!((times.seen_ms(), times.floors_ms()), (950, &[900, 1000][..]));
+}
+
+#[test]
 fn the_time_runs_on_while_the_clock_is_far_behind() {
     let clock = ManualClock::new(5 * LAG_MS_MAX);
     let mut times = Times::new(5 * LAG_MS_MAX, &[], &clock);

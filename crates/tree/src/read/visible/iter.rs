@@ -583,7 +583,7 @@ impl<C: EntryCursor> VisibleIter<C> {
 #[inline]
 fn verdict<'a>(entry: &Entry<'a>, cover: Option<Cover>, reader: &Reader) -> Result<Verdict<'a>> {
     let covering = cover.map(|cover| cover.sequence);
-    let now_ms = if depends_on_time(entry.kind) { reader.clock.wall_ms() } else { 0 };
+    let now_ms = if depends_on_time(entry.kind) { reader.time_for(entry)? } else { 0 };
     judge(entry.kind, entry.value, entry.sequence, covering, now_ms)
 }
 

@@ -6,7 +6,7 @@ use crate::{
     read::operands::Added,
     read::visible::{
         folding::Folding,
-        resolve::{Resolver, Verdict, depends_on_time, expiry_of, judge},
+        resolve::{Resolver, Verdict, depends_on_time, expiry_of, judge, note_expiry},
     },
 };
 use siltdb_base::{
@@ -105,9 +105,10 @@ where
     /// The time for a version that depends on it, whose expiry is noted: a value that operands are
     /// applied to does not expire.
     fn look_at_time(&self, kind: EntryKind, payload: &[u8]) -> Result<u64> {
-        let Resolver { now_ms, expiry_ms, .. } = (self.resolver)();
-        if let (Some(noted), None) = (expiry_ms, &self.merged) {
-            noted.set(expiry_of(kind, payload)?);
+        let Resolver { now_ms, expiry_ms: noted, clock, .. } = (self.resolver)();
+        let expiry_ms = note_expiry((kind, payload), now_ms, clock)?;
+        if let (Some(noted), None) = (noted, &self.merged) {
+            noted.set(expiry_ms);
         }
         Ok(now_ms)
     }

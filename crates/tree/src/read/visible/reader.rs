@@ -6,9 +6,9 @@ use crate::{
     merge_operator::MergeOperator,
     read::empty_ranges::{EmptyRanges, SequenceLock},
     read::folds::Folds,
-    read::visible::resolve::{BlobSource, Resolver},
+    read::visible::resolve::{BlobSource, Resolver, note_expiry},
 };
-use siltdb_base::{clock::Clock, cursor::Fetch, id::SequenceNumber};
+use siltdb_base::{clock::Clock, cursor::Fetch, error::Result, id::SequenceNumber, key::Entry};
 use siltdb_memtable::memtable::Memtable;
 use std::{fmt, sync::Arc};
 
@@ -82,6 +82,13 @@ impl Reader {
         Sight { snapshot: self.snapshot, newest: self.newest() }
     }
 
+    /// The time for an entry that depends on it; the clock takes note if the entry has expired.
+    pub(super) fn time_for(&self, entry: &Entry<'_>) -> Result<u64> {
+        let now_ms = self.clock.wall_ms();
+        note_expiry((entry.kind, entry.value), now_ms, Some(&*self.clock))?;
+        Ok(now_ms)
+    }
+
     /// The reader's means to turn versions into values, now.
     #[must_use]
     pub fn resolver(&self) -> Resolver<'_> {
@@ -90,6 +97,7 @@ impl Reader {
             operator: self.operator.as_deref(),
             blobs: self.blobs.as_deref(),
             folds: self.folds.as_deref(),
+            clock: Some(&*self.clock),
             expiry_ms: None,
         }
     }

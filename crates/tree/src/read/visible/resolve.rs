@@ -16,6 +16,7 @@ use crate::{
     read::folds::Folds,
 };
 use siltdb_base::{
+    clock::Clock,
     error::{Error, ErrorKind, Result},
     id::SequenceNumber,
     key::{BlobPointer, EntryKind, split_expiring},
@@ -86,6 +87,25 @@ pub fn expiry_of(kind: EntryKind, payload: &[u8]) -> Result<Option<u64>> {
     }
 }
 
+/// Has `clock` take note of a version that is judged at `now_ms` and has expired. Returns its
+/// expiry, if it has one.
+///
+/// # Errors
+/// Corruption, if the payload is not one of its kind.
+pub fn note_expiry(
+    (kind, payload): (EntryKind, &[u8]),
+    now_ms: u64,
+    clock: Option<&dyn Clock>,
+) -> Result<Option<u64>> {
+    let expiry_ms = expiry_of(kind, payload)?;
+    if let (Some(expiry_ms), Some(clock)) = (expiry_ms, clock)
+        && is_expired(expiry_ms, now_ms)
+    {
+        clock.saw_expired(expiry_ms);
+    }
+    Ok(expiry_ms)
+}
+
 /// Whether [`judge`] looks at the time for a version of this kind.
 #[inline]
 #[must_use]
@@ -129,6 +149,8 @@ pub struct Resolver<'a> {
     pub blobs: Option<&'a dyn BlobSource>,
     /// What earlier readers of the family folded, and where to keep more.
     pub folds: Option<&'a Folds>,
+    /// The clock that takes note of what has expired.
+    pub clock: Option<&'a dyn Clock>,
     /// Where a lookup of one key notes when the value that it finds expires.
     pub expiry_ms: Option<&'a Cell<Option<u64>>>,
 }
