@@ -21,6 +21,8 @@ pub struct Counters {
     pub moved_tables: AtomicU64,
     /// Bytes of these tables.
     pub moved_bytes: AtomicU64,
+    /// The number of notes in the log of the time at which something was seen expired.
+    pub expiry_notes: AtomicU64,
 }
 
 impl Counters {

@@ -18,8 +18,8 @@ use std::{
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// The last published sequence number, which is the number of operations since the database was
-    /// created.
+    /// The last published sequence number: the number of operations since the database was created,
+    /// and of notes of expiry.
     pub sequence: u64,
     /// The number of families.
     pub families: u64,
@@ -83,6 +83,9 @@ pub struct Stats {
     pub prefix_filter_skips: u64,
     /// The memory of the whole database by part.
     pub memory: MemoryStats,
+    /// How often a reader noted in the log, since the database was opened, that something had
+    /// expired. Each note takes a sequence number.
+    pub expiry_notes: u64,
     /// The number of syncs of the log.
     pub log_syncs: u64,
     /// The number of flushes since the database was opened.
@@ -169,6 +172,7 @@ impl Database {
             filter_failures: filtered.failed,
             moved_tables: count(&counters.moved_tables),
             moved_bytes: count(&counters.moved_bytes),
+            expiry_notes: count(&counters.expiry_notes),
             delayed_ms: count(&waits.delayed_ns) / 1_000_000,
             stalls: count(&waits.stalls),
             stalled_ms: count(&waits.stalled_ns) / 1_000_000,
@@ -282,6 +286,7 @@ impl Stats {
             ("prefix_filter_skips", self.prefix_filter_skips),
             ("memory_budget", self.memory.budget),
             ("memory_bytes", self.memory.total()),
+            ("expiry_notes", self.expiry_notes),
             ("log_syncs", self.log_syncs),
             ("flushes", self.flushes),
             ("flushed_bytes", self.flushed_bytes),
