@@ -4,7 +4,7 @@
 
 use crate::{
     catalog::family::FamilyData,
-    lock_table::{LockMode, LockRequest, LockTarget, shown},
+    lock_table::{LockMode, LockRequest, LockTarget, RangeSet, shown},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -23,6 +23,9 @@ use std::{
 
 /// The size of keys from which on repeated ones are removed, in bytes.
 const DEDUPLICATED_BYTES_MIN: usize = 4 << 10;
+
+/// The number of ranges from which on those whose readers are gone are joined.
+const JOINED_MIN: usize = 32;
 
 /// Keys, one after the other in one buffer.
 #[derive(Clone, Debug, Default)]
@@ -130,7 +133,48 @@ fn key_bytes(bounds: Option<&Bounds>) -> usize {
 struct FamilyFootprint {
     family: Arc<FamilyData>,
     keys: Keys,
+    /// What readers cover that may still move, and what was not joined yet.
     ranges: Vec<CoveredRange>,
+    /// What readers covered that are gone: ranges that touch are one.
+    joined: RangeSet,
+    /// Ranges are joined at this number.
+    join_at: usize,
+}
+
+impl FamilyFootprint {
+    fn new(family: &Arc<FamilyData>) -> Self {
+        Self {
+            family: Arc::clone(family),
+            keys: Keys::default(),
+            ranges: Vec::new(),
+            joined: RangeSet::default(),
+            join_at: JOINED_MIN,
+        }
+    }
+
+    /// Joins the ranges whose readers are gone.
+    #[cold]
+    fn join(&mut self) {
+        let joined = &mut self.joined;
+        self.ranges.retain(|range| {
+            // Only a reader and the footprint have it, and only the footprint could share it.
+            let is_over = Arc::strong_count(&range.bounds) == 1;
+            if is_over {
+                range
+                    .change(|bounds| bounds.take().iter().for_each(|bounds| joined.insert(bounds)));
+            }
+            !is_over
+        });
+        self.join_at = JOINED_MIN.max(2 * self.ranges.len());
+    }
+
+    /// All that readers have covered so far.
+    fn covered(&self) -> RangeSet {
+        let mut covered = self.joined.clone();
+        let ranges = self.ranges.iter().filter_map(CoveredRange::bounds);
+        ranges.for_each(|bounds| covered.insert(&bounds));
+        covered
+    }
 }
 
 /// The keys and ranges that a transaction has read.
@@ -145,9 +189,7 @@ impl Footprint {
         let index = match self.families.iter().position(|known| known.family.id == family.id) {
             Some(index) => index,
             None => {
-                let family = Arc::clone(family);
-                let (keys, ranges) = (Keys::default(), Vec::new());
-                self.families.push(FamilyFootprint { family, keys, ranges });
+                self.families.push(FamilyFootprint::new(family));
                 self.families.len() - 1
             }
         };
@@ -163,7 +205,11 @@ impl Footprint {
     pub fn add_range(&mut self, family: &Arc<FamilyData>) -> CoveredRange {
         let range =
             CoveredRange { bounds: Arc::default(), bytes: Arc::clone(&self.range_key_bytes) };
-        self.of(family).ranges.push(range.clone());
+        let footprint = self.of(family);
+        if footprint.ranges.len() >= footprint.join_at {
+            footprint.join();
+        }
+        footprint.ranges.push(range.clone());
         range
     }
 
@@ -171,7 +217,8 @@ impl Footprint {
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         let of = |family: &FamilyFootprint| {
-            family.keys.memory_bytes() + family.ranges.len() * size_of::<(CoveredRange, Bounds)>()
+            let ranges = family.ranges.len() * size_of::<(CoveredRange, Bounds)>();
+            family.keys.memory_bytes() + ranges + family.joined.memory_bytes()
         };
         let range_key_bytes = self.range_key_bytes.load(Ordering::Relaxed);
         self.families.iter().map(of).sum::<usize>() + range_key_bytes
@@ -181,19 +228,13 @@ impl Footprint {
     #[must_use]
     pub fn lock_requests(&self) -> Vec<LockRequest> {
         let mut requests = Vec::new();
-        for FamilyFootprint { family, keys, ranges } in &self.families {
+        for footprint in &self.families {
             let mut add = |target| {
-                let flag = Arc::clone(&family.lock_flag);
+                let flag = Arc::clone(&footprint.family.lock_flag);
                 requests.push(LockRequest { flag, target, mode: LockMode::Shared });
             };
-            keys.iter().for_each(|key| add(LockTarget::Key(Slice::copy_from(key))));
-            // A range without keys holds nothing that could change.
-            let is_empty = |bounds: &Bounds| {
-                let lower = bounds.lower.as_deref().unwrap_or_default();
-                bounds.upper.as_deref().is_some_and(|upper| lower >= upper)
-            };
-            let ranges = ranges.iter().filter_map(|range| lock(&range.bounds).clone());
-            ranges.filter(|range| !is_empty(range)).for_each(|range| add(LockTarget::Range(range)));
+            footprint.keys.iter().for_each(|key| add(LockTarget::Key(Slice::copy_from(key))));
+            footprint.covered().iter().for_each(|range| add(LockTarget::Range(range)));
         }
         requests
     }
@@ -204,16 +245,14 @@ impl Footprint {
     /// # Errors
     /// `Conflict`, with family and key or range; failures of reading a table.
     pub fn check(&self, since: Since) -> Result<()> {
-        for FamilyFootprint { family, keys, ranges } in &self.families {
+        for footprint in &self.families {
+            let family = &footprint.family;
             let view = family.tree.view();
-            for key in keys.iter() {
+            for key in footprint.keys.iter() {
                 check_key(&view, family, key, since)?;
             }
-            for range in ranges {
-                let bounds = lock(&range.bounds).clone();
-                if let Some(bounds) = bounds {
-                    check_range(&view, family, &bounds, since)?;
-                }
+            for bounds in footprint.covered().iter() {
+                check_range(&view, family, &bounds, since)?;
             }
         }
         Ok(())

@@ -79,9 +79,10 @@ impl LockHolder {
         requests: Vec<LockRequest>,
         timeout: Duration,
     ) -> Result<()> {
-        let bytes = requests.iter().map(request_bytes).sum();
-        self.table.acquire(self.owner, requests, (timeout, &*database.options.clock))?;
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let bytes =
+            self.table.acquire(self.owner, requests, (timeout, &*database.options.clock))?;
+        // Relaxed: an approximate size, which carries no data with it.
+        self.bytes.fetch_max(bytes, Ordering::Relaxed);
         Ok(())
     }
 }

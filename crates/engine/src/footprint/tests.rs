@@ -50,13 +50,40 @@ fn the_locks_of_a_footprint_cover_its_keys_and_ranges_and_nothing_where_there_is
     footprint.add_key(&family, b"k");
     footprint.add_range(&family).set(bounds("b", "d"));
     footprint.add_range(&family).set(bounds("e", "e"));
-    footprint.add_range(&family).set(Bounds { lower: None, upper: None });
+    footprint.add_range(&family).set(bounds("d", "f"));
+    footprint.add_range(&family).set(Bounds { lower: Some(Slice::copy_from(b"x")), upper: None });
     let _never_placed = footprint.add_range(&family);
     let requests = footprint.lock_requests();
     assert!(requests.iter().all(|request| request.mode == LockMode::Shared));
     let targets: Vec<_> = requests.iter().map(|request| request.target.to_string()).collect();
     let key = LockTarget::Key(Slice::copy_from(b"k")).to_string();
-    let ranges = [bounds("b", "d"), Bounds { lower: None, upper: None }];
+    // Ranges that touch are one.
+    let ranges = [bounds("b", "f"), Bounds { lower: Some(Slice::copy_from(b"x")), upper: None }];
     let ranges = ranges.map(|range| LockTarget::Range(range).to_string());
     assert_eq!(targets, [&[key][..], &ranges].concat());
+}
+
+#[test]
+fn ranges_of_readers_that_are_gone_are_joined_and_still_guard_their_keys() {
+    let engine = open(&MemFs::new());
+    let family = engine.catalog.families.named("default").unwrap();
+    let mut footprint = Footprint::default();
+    let live = footprint.add_range(&family);
+    live.set(bounds("x", "y"));
+    let apart = |number: u32| (format!("k{:06}", 2 * number), format!("k{:06}", 2 * number + 1));
+    for number in 0..10_000 {
+        let (lower, upper) = apart(number);
+        // The same range, and one that ends where it begins.
+        for _ in 0..2 {
+            footprint.add_range(&family).set(bounds(&lower, &upper));
+        }
+        footprint.add_range(&family).set(bounds("k", "k"));
+    }
+    let once = 10_000 * (size_of::<(Slice, Option<Slice>)>() + 2 * 7);
+    let bytes = footprint.memory_bytes();
+    assert!(bytes < once + once / 10, "{bytes} bytes, {once} for each range once");
+    live.extend_up(None);
+    let requests = footprint.lock_requests();
+    assert_eq!(requests.len(), 10_001);
+    assert_eq!(requests[10_000].target.to_string(), "the keys from \"x\" to ..");
 }

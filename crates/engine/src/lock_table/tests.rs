@@ -5,9 +5,11 @@ use super::*;
 use crate::random::Random;
 #[cfg(not(loom))]
 use siltdb_base::clock::ManualClock;
-use siltdb_base::clock::SystemClock;
 #[cfg(loom)]
 use siltdb_base::sync::thread;
+use siltdb_base::{clock::SystemClock, id::FamilyId, slice::Slice};
+#[cfg(not(loom))]
+use siltdb_tree::read::visible::bounds::Bounds;
 
 const NOW: Duration = Duration::ZERO;
 
@@ -78,8 +80,8 @@ fn what_is_granted_and_refused_is_what_a_list_of_locks_says() {
     }
     assert!(granted > 1_000 && refused > 1_000, "{granted} {refused}");
     owners.iter().for_each(|&owner| table.release(owner));
-    let table = table.lock();
-    assert!(table.families.is_empty() && table.held.is_empty() && table.waiting.is_empty());
+    assert!(!flag.is_set() && owners.iter().all(|&owner| table.held(owner).is_empty()));
+    assert!(table.lock().queue.is_empty());
 }
 
 #[cfg(not(loom))]
@@ -97,7 +99,7 @@ fn a_queue_moves_in_order_and_an_owner_with_locks_passes_it() {
         let waiting = scope.spawn(|| {
             table.acquire(waiter, k(LockMode::Exclusive), (LONG, &SystemClock::default()))
         });
-        while table.lock().waiting.is_empty() {
+        while table.lock().queue.is_empty() {
             std::thread::yield_now();
         }
         // It conflicts not with the holder, but with the earlier request that waits for the holder.
@@ -170,6 +172,135 @@ fn locks_that_are_handed_over_are_those_of_the_new_owner_alone() {
     table.acquire(to, vec![lock.clone()], (NOW, &clock)).unwrap();
     let (_, text) = busy(from);
     assert!(text.contains(&format!("by transaction {}", to.0)), "{text}");
+}
+
+/// Threads lock several keys or a range at once, and now and then more while they hold some. What
+/// is held is never shared against its mode, and each waits until it is its turn.
+#[cfg(not(loom))]
+#[test]
+fn many_threads_that_wait_for_each_other_all_come_to_their_locks() {
+    const KEYS: usize = 12;
+    const LONG: Duration = Duration::from_secs(60);
+    let (table, flag) = (LockTable::default(), Arc::new(LockFlag::new(FamilyId(0))));
+    // How many hold a key shared; `WRITER` for one that holds it alone.
+    const WRITER: usize = 1000;
+    let held: Vec<_> = (0..KEYS).map(|_| std::sync::atomic::AtomicUsize::new(0)).collect();
+    let run = |seed: u64| {
+        let mut random = Random::new(Some(seed));
+        let mut below = |end: usize| (random.next_u64() >> 32) as usize % end;
+        let (mut granted, mut gave_way) = (0, 0);
+        for _ in 0..2_000 {
+            let owner = table.new_owner();
+            let mut mine: Vec<(usize, usize)> = Vec::new();
+            for _ in 0..=usize::from(below(4) == 0) {
+                let mode = if below(2) == 0 { LockMode::Shared } else { LockMode::Exclusive };
+                let lower = below(KEYS);
+                let (keys, requests) = match below(4) {
+                    0 => {
+                        let upper = lower + 1 + below(KEYS - lower);
+                        let target = range(lower as u8, upper as u8);
+                        ((lower..upper).collect(), vec![request(&flag, target, mode)])
+                    }
+                    _ => {
+                        let keys: Vec<_> = (0..=below(3)).map(|_| below(KEYS)).collect();
+                        let requests = keys.iter().map(|&k| request(&flag, key(&[k as u8]), mode));
+                        let requests = requests.collect();
+                        (keys, requests)
+                    }
+                };
+                let wanted = (LONG, &SystemClock::default() as &dyn Clock);
+                if let Err(error) = table.acquire(owner, requests, wanted) {
+                    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+                    gave_way += 1;
+                    break;
+                }
+                granted += 1;
+                let weight = if mode == LockMode::Shared { 1 } else { WRITER };
+                for key in std::collections::BTreeSet::from_iter(keys) {
+                    let own: usize = mine.iter().filter(|of| of.0 == key).map(|of| of.1).sum();
+                    let others = held[key].fetch_add(weight, Ordering::SeqCst) - own;
+                    let is_alone = others == 0 || others < WRITER && mode == LockMode::Shared;
+                    assert!(is_alone, "{others} beside {mode:?}");
+                    mine.push((key, weight));
+                }
+            }
+            mine.iter().for_each(|&(key, weight)| {
+                held[key].fetch_sub(weight, Ordering::SeqCst);
+            });
+            table.release(owner);
+        }
+        (granted, gave_way)
+    };
+    let counts: Vec<(u64, u64)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8).map(|seed| scope.spawn(move || run(seed))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let (granted, gave_way) = counts.iter().fold((0, 0), |sum, c| (sum.0 + c.0, sum.1 + c.1));
+    assert!(granted > 15_000 && gave_way > 0, "{granted} granted, {gave_way} gave way");
+    assert!(table.lock().queue.is_empty() && !flag.is_set());
+}
+
+/// Two batches wait for the same keys, and a third owner for one of them. A pairwise comparison of
+/// their keys would take minutes here.
+#[cfg(not(loom))]
+#[test]
+fn batches_that_wait_cost_a_search_for_each_key() {
+    const KEYS: u32 = 32_000;
+    const LONG: Duration = Duration::from_secs(60);
+    let (table, flag) = (LockTable::default(), Arc::new(LockFlag::new(FamilyId(0))));
+    let exclusive = |k: u32| request(&flag, key(&k.to_be_bytes()), LockMode::Exclusive);
+    let wait = |requests: Vec<LockRequest>| {
+        let owner = table.new_owner();
+        table.acquire(owner, requests, (LONG, &SystemClock::default())).unwrap();
+        table.release(owner);
+    };
+    let holder = table.new_owner();
+    let now = (NOW, &SystemClock::default() as &dyn Clock);
+    table.acquire(holder, vec![exclusive(KEYS / 2)], now).unwrap();
+    let start = std::time::Instant::now();
+    std::thread::scope(|scope| {
+        for batch in 1..=2_u64 {
+            scope.spawn(|| wait((0..KEYS).map(exclusive).collect()));
+            while table.lock().queue.next().0 < batch {
+                std::thread::yield_now();
+            }
+        }
+        scope.spawn(|| wait(vec![exclusive(7)]));
+        while table.lock().queue.next().0 < 3 {
+            std::thread::yield_now();
+        }
+        // A key that nobody waits for.
+        wait(vec![exclusive(KEYS)]);
+        table.release(holder);
+    });
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+}
+
+/// Ranges of one owner, as those of a serializable transaction that is prepared.
+#[cfg(not(loom))]
+#[test]
+fn many_ranges_of_one_owner_cost_a_search_each() {
+    const RANGES: u32 = 20_000;
+    let (table, flag) = (LockTable::default(), Arc::new(LockFlag::new(FamilyId(0))));
+    let bound = |k: u32| Some(Slice::copy_from(&k.to_be_bytes()));
+    let from = |k: u32| LockTarget::Range(Bounds { lower: bound(3 * k), upper: bound(3 * k + 2) });
+    let ranges = (0..RANGES).map(|k| request(&flag, from(k), LockMode::Shared)).collect();
+    let [owner, other] = [(); 2].map(|()| table.new_owner());
+    let start = std::time::Instant::now();
+    table.acquire(owner, ranges, (NOW, &SystemClock::default())).unwrap();
+    assert_eq!(table.held(owner).len(), RANGES as usize);
+    for k in 0..3 * RANGES {
+        let write = request(&flag, key(&k.to_be_bytes()), LockMode::Exclusive);
+        assert_eq!(table.check(Some(other), std::iter::once(write)).is_ok(), k % 3 == 2);
+    }
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    // Those between them make one of all.
+    let between = (0..RANGES).map(|k| {
+        let bounds = Bounds { lower: bound(3 * k + 1), upper: bound(3 * k + 3) };
+        request(&flag, LockTarget::Range(bounds), LockMode::Shared)
+    });
+    table.acquire(owner, between.collect(), (NOW, &SystemClock::default())).unwrap();
+    assert_eq!(table.held(owner).len(), 1);
 }
 
 /// A locker and a writer of the same key in the protocol of `locks`. One mutex stands for the
