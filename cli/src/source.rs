@@ -84,11 +84,9 @@ impl Source {
     /// Opens the file at `path`, which holds records or operations, as [`Source::open`] does.
     ///
     /// # Errors
-    /// `Unsupported`, if it is a database of another engine; as [`Source::open`].
+    /// As [`check_records`] and [`Source::open`].
     pub fn open_records(path: &Path) -> Result<Self> {
-        if path != Path::new("-") {
-            refuse_foreign(path)?;
-        }
+        check_records(path)?;
         Self::open(path)
     }
 
@@ -106,6 +104,14 @@ impl Source {
         }
         Ok(self)
     }
+}
+
+/// Checks that the file at `path` may hold records or operations.
+///
+/// # Errors
+/// `Unsupported`, if it is a database of another engine.
+pub fn check_records(path: &Path) -> Result<()> {
+    if path == Path::new("-") { Ok(()) } else { Ok(refuse_foreign(path)?) }
 }
 
 /// The failure of reading the input `name`, or of the wait for it that Ctrl-C ended.

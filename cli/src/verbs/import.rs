@@ -24,7 +24,7 @@ use crate::output::{Settings, Style, message};
 use crate::progress::Progress;
 use crate::scope::FamilyName;
 use crate::session::{MAIN, Session};
-use crate::source::{BytesRead, Source, read_failure};
+use crate::source::{BytesRead, Source, check_records, read_failure};
 use crate::text::{Form, counted, shortened_bytes};
 use chunk::{Chunk, Placed, Presence};
 use clap::{Args, ValueEnum};
@@ -238,9 +238,10 @@ impl InputArguments {
     }
 
     fn open(&self, settings: Settings, verb: &'static str) -> Result<Job> {
-        // First: the extension of such a file is that of no format.
-        let mut source = Source::open_records(&self.file)?;
+        // Before the format: the extension of such a file is that of none.
+        check_records(&self.file)?;
         let options = self.reader_options(settings)?;
+        let mut source = Source::open(&self.file)?;
         let is_gzip = self.file.extension().is_some_and(|extension| extension == "gz");
         if options.format != Format::Lines || is_gzip {
             source = source.uncompressed()?;
