@@ -5,7 +5,7 @@
 use crate::argument::{OpeningArguments, Reach, SettingsArguments};
 use crate::failure::Result;
 use crate::interrupt;
-use crate::output::{Output, Settings, Style};
+use crate::output::{Output, Settings, Style, message};
 use crate::session::{Opening, Session, Start};
 use crate::verbs::archive::ArchiveVerb;
 use crate::verbs::backup::BackupVerb;
@@ -530,6 +530,14 @@ fn open(
 ) -> Result<()> {
     let mut session = Session::open(db, opening, start)?;
     let outcome = verb(&mut session);
+    // A verb that fails leaves no database that it made for nothing.
+    let made = outcome.as_ref().err().and_then(|_| session.made_nothing().cloned());
+    let style = session.output.settings().style;
     let closed = session.close();
+    if let Some(options) = made.filter(|_| closed.is_ok())
+        && options.destroy(db).is_ok()
+    {
+        message(style, &format!("removed the database {} again", db.display()));
+    }
     outcome.and(closed)
 }

@@ -11,8 +11,8 @@ use crate::text::counted;
 use crate::transactions::Transactions;
 use siltdb::{
     Checkpoint, CheckpointOptions, CopyProgress, Create, Db, Durability, Error, ErrorKind, Family,
-    Follower, KeptFiles, Options, ReadOptions, RecoveryMode, Slice, SubscribeOptions, Subscription,
-    WriteBatch, WriteOptions,
+    Follower, KeptFiles, Options, Read as _, ReadOptions, RecoveryMode, Slice, SubscribeOptions,
+    Subscription, WriteBatch, WriteOptions,
     backup::{Backup, CopyOptions},
 };
 use std::ops::ControlFlow;
@@ -73,6 +73,8 @@ pub struct Session {
     /// The branch in use.
     branch: String,
     family: String,
+    /// The options, if this session has made the database and its directory.
+    made: Option<Options>,
     entries_shown: Option<u64>,
     /// The open transactions.
     pub transactions: Transactions,
@@ -124,6 +126,7 @@ impl Session {
         let is_new =
             opening == Opening::Create && matches!(path.join(CURRENT).try_exists(), Ok(false));
         let options = options_for(options, &output).create(create);
+        let made = (is_new && !exists(path)?).then(|| options.clone());
         let open = |is_read_only| match is_read_only {
             true => options.clone().read_only(true).open(path),
             false => options.clone().open(path),
@@ -164,7 +167,19 @@ impl Session {
         let family = DEFAULT_FAMILY.to_owned();
         let transactions = Transactions::default();
         let (path, branch, entries_shown) = (path.to_owned(), db.checked_out(), None);
-        Ok(Self { db, follower, path, branch, family, entries_shown, transactions, output })
+        Ok(Self { db, follower, path, branch, family, made, entries_shown, transactions, output })
+    }
+
+    /// Lets a database that this session has made stay, whatever happens.
+    pub fn keep(&mut self) {
+        self.made = None;
+    }
+
+    /// The options for removing the database, if this session has made it and it holds nothing.
+    pub fn made_nothing(&self) -> Option<&Options> {
+        let has_families = self.db.families() != [DEFAULT_FAMILY];
+        let has_entries = || self.db.iter().map_or(true, |mut entries| entries.next().is_some());
+        self.made.as_ref().filter(|_| !has_families && !has_entries())
     }
 
     /// Returns the directory of the database, as it was given.

@@ -239,6 +239,7 @@ enum Next {
 /// # Errors
 /// The failure of a verb, unless commands come from a terminal; failures of stdin and stdout.
 pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
+    session.keep();
     let outcome = run_all(session, arguments);
     if let Some(text) = session.transactions.roll_back_all() {
         message(session.output.settings().style, &text);

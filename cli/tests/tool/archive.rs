@@ -124,8 +124,43 @@ fn damage_ends_with_exit_code_3_and_creates_nothing() {
     place.run(&["archive", "import", "new", "c.siltar"], 3).says(&["cut short"]);
     assert!(!place.path("new").exists());
     place.run(&["archive", "import", "db2", "b.siltar"], 3).says(&["another copy"]);
-    assert_eq!(place.ok(&["families", "db2"]), "default\n");
-    assert_eq!(place.ok(&["count", "db2"]), "0\n");
+    assert!(!place.path("db2").exists());
+}
+
+#[test]
+fn a_verb_that_fails_leaves_no_database_that_it_made_for_nothing() {
+    let place = filled();
+    place.ok(&["archive", "create", "db", "a.siltar"]);
+    let mut bytes = std::fs::read(place.path("a.siltar")).unwrap();
+    bytes[40] ^= 1;
+    place.write("damaged.siltar", &bytes);
+    place.write("bad.table", "no table");
+    let ascending: String = (0..60_000).map(|n| format!("{n:07}\t{}\n", "v".repeat(40))).collect();
+    place.write("late.lines", ascending.clone() + "0\tout of order\n");
+    place.write("bad.lines", ascending + "no tab\n");
+    for (verb, exit_code) in [
+        ("archive import new a.siltar --family absent=x", 1),
+        ("archive import new damaged.siltar", 3),
+        ("ingest new bad.table", 3),
+        ("ingest new bad.table --family f", 3),
+        ("import new late.lines --sorted", 2),
+        ("cas new k --expect a --new b", 6),
+    ] {
+        let arguments: Vec<_> = verb.split(' ').collect();
+        let run = place.command(&arguments).output().unwrap();
+        let said = String::from_utf8(run.stderr).unwrap();
+        assert_eq!(run.status.code(), Some(exit_code), "{verb}: {said}");
+        assert!(!place.path("new").exists(), "{verb}: {said}");
+        // One that was there stays, and has what it had.
+        place.run_with(&["import", "old", "-", "--format", "lines"], b"", 0);
+        let arguments: Vec<_> =
+            arguments.iter().map(|word| if *word == "new" { "old" } else { word }).collect();
+        place.run(&arguments, exit_code);
+        assert_eq!(place.ok(&["count", "old"]), "0\n", "{verb}");
+    }
+    // Chunks that were committed stay, as the message says.
+    place.run(&["import", "new", "bad.lines"], 2).says(&["60,000 records"]);
+    assert_eq!(place.ok(&["count", "new"]), "60000\n");
 }
 
 #[test]
