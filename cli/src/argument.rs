@@ -2,7 +2,7 @@
 //!
 //! It opens nothing.
 
-use crate::bounds::{KeyRange, key_range};
+use crate::bounds::{KeyRange, is_whole, key_range};
 use crate::failure::{Failure, Result};
 use crate::output::{Settings, Style};
 use crate::scope::FamilyName;
@@ -10,7 +10,7 @@ use crate::session::{DEFAULT_FAMILY, Opening};
 use crate::text::Form;
 use clap::{Args, ValueEnum};
 use siltdb::{Durability, Options, RecoveryMode};
-use std::{ffi::OsStr, ffi::OsString, path::PathBuf, time::Duration};
+use std::{ffi::OsStr, ffi::OsString, ops::Bound, path::PathBuf, time::Duration};
 
 #[cfg(test)]
 mod tests;
@@ -256,6 +256,39 @@ impl BoundsArguments {
     pub fn range(&self, form: Form) -> Result<Option<KeyRange>> {
         let parse = |text: &Option<OsString>| text.as_deref().map(|t| bytes(t, form)).transpose();
         Ok(key_range(parse(&self.prefix)?, parse(&self.from)?, parse(&self.to)?))
+    }
+}
+
+/// The range of keys that a verb deletes.
+#[derive(Args, Clone, Debug)]
+pub struct DeletedArguments {
+    #[command(flatten)]
+    pub bounds: BoundsArguments,
+    /// All keys of the family, or of the bucket.
+    #[arg(long, conflicts_with_all = ["prefix", "from", "to"])]
+    all: bool,
+}
+
+impl DeletedArguments {
+    /// Returns whether a range was given.
+    pub fn is_given(&self) -> bool {
+        self.all || self.bounds.is_given()
+    }
+
+    /// Returns the range to delete, where the bounds are those of `range`.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] for bounds that leave no key out: `--prefix ""` is more often an empty
+    /// variable than a wish.
+    pub fn checked(&self, range: Option<KeyRange>) -> Result<Option<KeyRange>> {
+        match range {
+            _ if self.all => Ok(Some((Bound::Unbounded, Bound::Unbounded))),
+            Some(range) if self.bounds.is_given() && is_whole(&range) => {
+                let reason = "these bounds are those of all keys; to delete all, give --all";
+                Err(Failure::Usage(reason.to_owned()))
+            }
+            range => Ok(range),
+        }
     }
 }
 

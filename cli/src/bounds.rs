@@ -30,6 +30,16 @@ pub fn key_range(
     Some((lower, upper))
 }
 
+/// Whether a range has no bound that leaves a key out.
+pub fn is_whole((lower, upper): &KeyRange) -> bool {
+    let begins_first = match lower {
+        Bound::Unbounded => true,
+        Bound::Included(key) => key.is_empty(),
+        Bound::Excluded(_) => false,
+    };
+    begins_first && *upper == Bound::Unbounded
+}
+
 /// Returns the first key after all that begin with `prefix`; `None` if there is none.
 fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte != 0xff)?;

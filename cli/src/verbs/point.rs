@@ -3,7 +3,7 @@
 //! They do not open the database.
 
 use crate::argument::{
-    self, AtArguments, BoundsArguments, BucketArguments, DurabilityArguments, FamilyArguments,
+    self, AtArguments, BucketArguments, DeletedArguments, DurabilityArguments, FamilyArguments,
     a_ttl,
 };
 use crate::failure::{Failure, Result};
@@ -12,11 +12,11 @@ use crate::limits::{check_entry, too_long};
 use crate::scope::{ReadScope, Scope};
 use crate::session::{Opening, Session};
 use crate::source::{Source, read_failure};
-use crate::text::{Form, shortened_bytes};
+use crate::text::{Form, counted, shortened_bytes};
 use crate::verbs::bucket::write_in;
 use clap::Args;
 use serde_json::json;
-use siltdb::{Durability, Expiry, VALUE_BYTES_MAX, WriteBatch, WriteOptions};
+use siltdb::{Durability, Expiry, Read as _, VALUE_BYTES_MAX, WriteBatch, WriteOptions};
 use std::io::Read;
 use std::ops::Bound;
 use std::{ffi::OsString, path::PathBuf, time::Duration};
@@ -43,7 +43,8 @@ Example:
 
 /// Text at the end of `silt delete --help`.
 pub const DELETE_HELP: &str = "\
-A missing key is no error. --prefix, --from and --to delete all keys of a range in one write.
+A missing key is no error. --prefix, --from and --to delete all keys of a range in one write, after
+they were counted; --all deletes every key of the family, or of the bucket.
 
 Example:
   silt delete demo.db user:1
@@ -284,11 +285,11 @@ pub fn put(session: &mut Session, arguments: &PutArguments, mut entry: Entry) ->
 pub struct DeleteArguments {
     /// The key to delete; it need not exist.
     #[arg(allow_negative_numbers = true)]
-    #[arg(required_unless_present_any = ["prefix", "from", "to"])]
-    #[arg(conflicts_with_all = ["prefix", "from", "to"])]
+    #[arg(required_unless_present_any = ["prefix", "from", "to", "all"])]
+    #[arg(conflicts_with_all = ["prefix", "from", "to", "all"])]
     key: Option<OsString>,
     #[command(flatten)]
-    bounds: BoundsArguments,
+    deleted: DeletedArguments,
     #[command(flatten)]
     bucket: BucketArguments,
     #[command(flatten)]
@@ -305,35 +306,55 @@ pub fn delete(session: &mut Session, arguments: &DeleteArguments) -> Result<()> 
     let form = session.output.settings().form;
     let keys = KeyForm::of(session, &arguments.family)?;
     let key = arguments.key.as_deref().map(|key| keys.parse(key)).transpose()?;
-    let range = keys.range(&arguments.bounds)?;
+    let range = arguments.deleted.checked(keys.range(&arguments.deleted.bounds)?)?;
+    let mut deleted = 0;
     if let Some(path) = arguments.bucket.path(form)? {
         let how = (&arguments.family, arguments.durability);
         write_in(session, &path, how, |bucket| match (&key, &range) {
             (Some(key), _) => bucket.delete(key),
-            (None, Some(range)) => bucket.delete_range(range),
+            (None, Some(range)) => {
+                deleted = bucket.count(range)?;
+                bucket.delete_range(range)
+            }
+            // An empty range holds no key.
             (None, None) => Ok(()),
         })?;
-        return session.output.result("", &json!({ "operations": 1 }));
+        return print_deleted(session, key.is_none().then_some(deleted));
     }
-    match (session.scope(arguments.family.name())?, key, range) {
-        (Scope::Transaction(transaction), key, range) => {
+    let scope = session.scope(arguments.family.name())?;
+    match &scope {
+        Scope::Transaction(transaction) => {
             arguments.durability.refuse_in_transaction()?;
-            match (key, range) {
+            match (&key, range) {
                 (Some(key), _) => transaction.delete(key)?,
-                (None, Some(range)) => transaction.delete_range(range)?,
-                // An empty range holds no key.
+                (None, Some(range)) => {
+                    deleted = transaction.count(&range)?;
+                    transaction.delete_range(range)?;
+                }
                 (None, None) => {}
             }
         }
-        (Scope::Committed(family), key, range) => {
+        Scope::Committed(family) => {
             let mut batch = WriteBatch::new();
-            match (key, range) {
-                (Some(key), _) => batch.delete(&family, key)?,
-                (None, Some(range)) => batch.delete_range(&family, range)?,
+            match (&key, range) {
+                (Some(key), _) => batch.delete(family, key)?,
+                (None, Some(range)) => {
+                    deleted = family.count(&range)?;
+                    batch.delete_range(family, range)?;
+                }
                 (None, None) => {}
             }
             session.write_once(batch, arguments.durability.or(Durability::Synced))?;
         }
     }
-    session.output.result("", &json!({ "operations": 1 }))
+    print_deleted(session, key.is_none().then_some(deleted))
+}
+
+/// Prints how many keys a range had; nothing for a key, which need not have been there.
+fn print_deleted(session: &mut Session, of_range: Option<u64>) -> Result<()> {
+    let Some(keys) = of_range else {
+        return session.output.result("", &json!({ "operations": 1 }));
+    };
+    let text = format!("{} deleted", counted(keys, "key"));
+    session.output.result(&text, &json!({ "operations": 1, "deleted": keys }))
 }

@@ -3,7 +3,7 @@
 //! The words of a line are those of the shell. The verb parses all lines before it runs the first.
 //! Each line sees the writes of those above it. The verb does not open the database.
 
-use crate::argument::{self, BoundsArguments, DurabilityArguments, FamilyArguments};
+use crate::argument::{self, DeletedArguments, DurabilityArguments, FamilyArguments};
 use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, LineReader};
 use crate::key_form::KeyForm;
@@ -121,7 +121,7 @@ struct DeleteArguments {
 #[derive(Args, Debug)]
 struct RangeArguments {
     #[command(flatten)]
-    bounds: BoundsArguments,
+    deleted: DeletedArguments,
     #[command(flatten)]
     family: FamilyArguments,
 }
@@ -268,9 +268,9 @@ fn parse(command: Command, form: Form) -> Result<Operation> {
             check_entry(&argument::bytes(key, form)?, &[])?;
         }
         Operation::DeleteRange(range) => {
-            range.bounds.range(form)?;
-            if !range.bounds.is_given() {
-                let reason = "delete-range takes --prefix, --from or --to";
+            range.deleted.checked(range.deleted.bounds.range(form)?)?;
+            if !range.deleted.is_given() {
+                let reason = "delete-range takes --prefix, --from, --to or --all";
                 return Err(Failure::Usage(reason.to_owned()));
             }
         }
@@ -376,7 +376,7 @@ impl Operation {
             Self::Delete(delete) => transaction.delete(keys.parse(&delete.key)?)?,
             Self::DeleteRange(delete) => {
                 // An empty range holds no key.
-                if let Some(range) = keys.range(&delete.bounds)? {
+                if let Some(range) = delete.deleted.checked(keys.range(&delete.deleted.bounds)?)? {
                     transaction.delete_range(range)?;
                 }
             }

@@ -89,14 +89,46 @@ fn the_neighbours_of_a_key_are_printed_with_their_keys() {
     assert_eq!(run.stdout, "b\tvalue of b\n");
 }
 
+/// A prefix in a variable that is empty would delete everything.
+#[test]
+fn all_keys_are_deleted_only_when_that_is_said() {
+    let place = filled();
+    place.ok(&["bucket", "create", "db", "inbox"]);
+    place.ok(&["put", "db", "m", "1", "--bucket", "inbox"]);
+    let count = place.ok(&["count", "db"]);
+    let empty: [&[&str]; 3] = [&["--prefix", ""], &["--from", ""], &["--prefix", "", "--from", ""]];
+    for bounds in empty {
+        for rest in [&[][..], &["--bucket", "inbox"]] {
+            let run = place.run(&[&["delete", "db"][..], bounds, rest].concat(), 2);
+            assert!(run.stderr.contains("give --all"), "{}", run.stderr);
+        }
+        let words: Vec<_> = bounds.iter().map(|word| format!("'{word}'")).collect();
+        let script = format!("delete-range {}\n", words.join(" "));
+        let run = place.run_with(&["txn", "db", "-"], script.as_bytes(), 2);
+        assert!(run.stderr.contains("give --all"), "{}", run.stderr);
+    }
+    assert_eq!(place.ok(&["count", "db"]), count);
+    place.run(&["delete", "db", "--all", "--prefix", "a"], 2);
+    place.run(&["delete", "db", "--all", "a"], 2);
+    assert_eq!(place.ok(&["delete", "db", "--all", "--bucket", "inbox"]), "1 key deleted\n");
+    let deleted = place.run(&["delete", "db", "--all", "--json"], 0).json();
+    assert!(deleted[0]["deleted"].as_u64().unwrap() > 1, "{deleted:?}");
+    assert_eq!(place.ok(&["count", "db"]), "0\n");
+    assert_eq!(place.ok(&["count", "db", "--family", "users"]), "1\n");
+    place.run_with(&["txn", "db", "-"], b"delete-range --all --family users\n", 0);
+    assert_eq!(place.ok(&["count", "db", "--family", "users"]), "0\n");
+}
+
 #[test]
 fn a_range_is_deleted_by_one_write() {
     let place = filled();
-    place.ok(&["delete", "db", "--from", "b"]);
+    let count: u64 = place.ok(&["count", "db", "--from", "b"]).trim().parse().unwrap();
+    let shown = place.ok(&["delete", "db", "--from", "b"]);
+    assert!(count > 1 && shown == format!("{count} keys deleted\n"), "{shown}");
     assert_eq!(place.ok(&["scan", "db", "--keys-only"]), "a\n");
     assert_eq!(place.ok(&["count", "db", "--family", "users"]), "1\n");
-    place.ok(&["delete", "db", "--prefix", "a"]);
-    place.ok(&["delete", "db", "--from", "z", "--to", "a"]);
+    assert_eq!(place.ok(&["delete", "db", "--prefix", "a"]), "1 key deleted\n");
+    assert_eq!(place.ok(&["delete", "db", "--from", "z", "--to", "a"]), "0 keys deleted\n");
     assert_eq!(place.ok(&["count", "db"]), "0\n");
     place.run(&["delete", "db"], 2);
     place.run(&["delete", "db", "k", "--prefix", "k"], 2);

@@ -265,7 +265,11 @@ fn a_bad_script_writes_nothing_and_names_its_line() {
         ("put a 1\n\n# x\nfrobnicate\n", 2, "stdin: line 4: "),
         ("put a 1\nput b 'x\ny\n", 2, "stdin: line 2: a quote ' is not closed"),
         ("put a 1\nput b 'x\ny'\nput c\n", 2, "stdin: line 4: "),
-        ("put a 1\ndelete-range\n", 2, "line 2: delete-range takes --prefix, --from or --to"),
+        (
+            "put a 1\ndelete-range\n",
+            2,
+            "line 2: delete-range takes --prefix, --from, --to or --all",
+        ),
         ("put a 1\nincr word\n", 2, "line 2: `word`: `x` is no decimal number"),
         ("put a 9223372036854775807\nincr a\n", 2, "line 2: `a` is 9223372036854775807, and 1"),
         ("put a 1\nput b 1 --family absent\n", 1, "no family `absent`; `silt families` lists"),
