@@ -462,6 +462,13 @@ impl Model {
         }
     }
 
+    /// The keys of a family whose values expire, and when.
+    #[must_use]
+    pub fn expiries(&self, family: FamilyIndex, at: Moment) -> BTreeMap<Shared, u64> {
+        let expiry = |key| Some((Arc::clone(key), self.expiry_ms(family, key, at)?));
+        self.keys(family).filter_map(expiry).collect()
+    }
+
     fn fold(&self, versions: &[Version], at: Moment) -> Option<Shared> {
         let seen = versions.partition_point(|version| version.commit <= at.commit);
         let mut operands = Vec::new();

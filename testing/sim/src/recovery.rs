@@ -12,7 +12,7 @@ use crate::{
     guests::GUESTS,
     history::check_floor,
     keys::CLOCK_KEY,
-    model::{DEFAULT, FamilyIndex, Model, Moment},
+    model::{DEFAULT, FamilyIndex, Model, Moment, Shared},
     prepared::{check_undecided, undecided, waiting_in},
     reads::{Pairs, Truth, collect, compare_family, compare_pairs},
     report::Report,
@@ -21,12 +21,12 @@ use crate::{
     violation::{Checked, Violation, must, show},
     watch::{Activity, CrashKind, CrashState, JobsDone, Watch},
 };
-use siltdb::{ErrorKind, Follower, salvage::salvage};
+use siltdb::{ErrorKind, Expiry, Family, Follower, Read, salvage::salvage};
 use siltdb_base::{
     clock::{Clock, ManualClock},
     fs::mem::{CallKind, Crash, Fault, FaultError, FaultSpan, MemFs},
 };
-use std::{collections::BTreeMap, ops::RangeInclusive, path::Path, sync::Arc};
+use std::{collections::BTreeMap, ops::RangeInclusive, path::Path, sync::Arc, time::UNIX_EPOCH};
 
 /// Largest depth of crashes inside recoveries from crashes.
 pub(crate) const DEPTH_MAX: u32 = 3;
@@ -64,6 +64,15 @@ struct Look {
     shown: BTreeMap<String, Pairs>,
     /// A follower, which has shown the same, and stays.
     follower: Follower,
+}
+
+/// What a database shows after a recovery.
+#[derive(Default)]
+struct Found {
+    /// The pairs of families and guests.
+    pairs: BTreeMap<FamilyIndex, Pairs>,
+    /// The expiries in ms of those of their keys whose values expire.
+    expiries: BTreeMap<FamilyIndex, BTreeMap<Shared, u64>>,
 }
 
 /// The commits that a database was found to hold.
@@ -366,7 +375,7 @@ impl Recovery<'_> {
         self.report.recoveries += 1;
         self.report.tiers.found += u64::from(database.db.stats().cold_tables > 0);
         database.read_clock();
-        let mut found = BTreeMap::new();
+        let mut found = Found::default();
         if GUESTS
             .iter()
             .any(|(_, guest)| self.model.has_family(*guest) && !database.guests.contains_key(guest))
@@ -374,9 +383,10 @@ impl Recovery<'_> {
             return Err(Violation::new("a guest is not there"));
         }
         for (index, family) in database.families.iter().chain(&database.guests) {
-            found.insert(*index, collect(family)?);
+            found.pairs.insert(*index, collect(family)?);
+            found.expiries.insert(*index, expiries_of(family)?);
         }
-        let clock = clock_of(&found[&DEFAULT])?;
+        let clock = clock_of(&found.pairs[&DEFAULT])?;
         if clock > expectation.ceiling {
             let message = format!("commit {clock} is there, the last was {}", expectation.ceiling);
             return Err(Violation::new(message));
@@ -421,7 +431,7 @@ impl Recovery<'_> {
     /// and the earliest times that fit.
     fn identify(
         &self,
-        found: &BTreeMap<FamilyIndex, Pairs>,
+        found: &Found,
         names: &Names,
         expectation: &Expectation,
         clock: u64,
@@ -431,11 +441,15 @@ impl Recovery<'_> {
             let at = Moment { commit, wall_ms: clock_ms.max(floor_ms), flushed };
             for (name, index) in names {
                 let expected = self.model.pairs(*index, at);
-                compare_pairs(&found[index], &expected)
+                compare_pairs(&found.pairs[index], &expected)
                     .map_err(|violation| violation.during(format!("family {name}")))?;
+                // A value that was touched differs by this alone.
+                if found.expiries[index] != self.model.expiries(*index, at) {
+                    return Err(Violation::new(format!("other expiries in family {name}")));
+                }
             }
             for (name, guest) in GUESTS {
-                let Some(found) = found.get(&guest) else { continue };
+                let Some(found) = found.pairs.get(&guest) else { continue };
                 let guest_with = (guest, self.settings.guests);
                 compare_guest_pairs(guest_with, found, &self.model.pairs(guest, at))
                     .map_err(|violation| violation.during(name))?;
@@ -499,6 +513,22 @@ pub fn turn_back(clock: &ManualClock, draw: &mut Draw, report: &mut Report) {
     let back_ms = draw.pick(&[1, 300, 3000, 3000, 1 << 33]);
     clock.set_wall_ms(clock.wall_ms().saturating_sub(back_ms));
     report.turns_back += 1;
+}
+
+/// The expiries in ms of the keys of a family whose values expire.
+fn expiries_of(family: &Family) -> Checked<BTreeMap<Shared, u64>> {
+    let mut expiries = BTreeMap::new();
+    let mut cursor = must(family.cursor(), "a cursor")?;
+    must(cursor.seek_to_first(), "seek_to_first")?;
+    while let Some(key) = cursor.key() {
+        let key = Shared::from(key);
+        if let Some(Expiry::At(time)) = must(cursor.expires_at(), "expires_at")? {
+            let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+            expiries.insert(key, since.as_millis() as u64);
+        }
+        must(cursor.next(), "next")?;
+    }
+    Ok(expiries)
 }
 
 fn clock_of(pairs: &Pairs) -> Checked<u64> {
