@@ -336,10 +336,15 @@ fn name_of(entry: &DirEntry) -> Option<BackupFileName> {
     BackupFileName::parse(&entry.name).filter(|_| is_file)
 }
 
-/// Opens `dir`, which must have a backup.
+/// Opens `dir`, which must have a backup. One without a list may be a database of another engine;
+/// no file of other directories is opened before they are locked.
 fn find_backups(dir: &Path, options: &EngineOptions) -> Result<Arc<dyn Fs>> {
     let fs = &*options.fs;
-    check_not_foreign(fs, dir)?;
+    find_lists(fs, dir).or_else(|error| check_not_foreign(fs, dir).and(Err(error)))
+}
+
+/// Opens `dir`, which must have a list.
+fn find_lists(fs: &dyn Fs, dir: &Path) -> Result<Arc<dyn Fs>> {
     let none = |message: &'static str| Error::new(ErrorKind::NotFound, message).with_file(dir);
     let directory = match look(fs, dir)? {
         None => return Err(none("no backup in the directory").with_hint("check the path")),
