@@ -1,7 +1,7 @@
 //! Floor 1 of SiltDB: every byte that lies on disk.
 //!
 //! It reads and writes formats; it does not decide what is written when.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod filter_keys;
 pub mod options;

@@ -407,9 +407,10 @@ impl FamilyOptions {
     /// Size of the dictionary that each table of [`Compression::Zstd`] is compressed with, in
     /// bytes: 1 KiB to 128 KiB, or 0 for none. Default: 0.
     ///
-    /// A table trains its own from its first blocks, and takes a hundred times as much memory for
-    /// that while it is written. Small rows that are alike gain most. Blocks of such tables are not
-    /// copied by compactions, but written anew. A dictionary larger than a hundredth of
+    /// A table trains its own from its first blocks. Until then it keeps a hundred times as much of
+    /// them in memory, but at most a 64th of the budget. A dictionary has at most a tenth of that.
+    /// Small rows that are alike gain most. Blocks of such tables are not copied by compactions,
+    /// but written anew. A dictionary larger than a hundredth of
     /// [`FamilyOptions::table_bytes`] is made that small, but not below 1 KiB.
     #[must_use]
     pub fn dictionary_bytes(mut self, bytes: u32) -> Self {

@@ -19,6 +19,8 @@ use std::{
 const MIB: u64 = 1 << 20;
 /// The budget may be exceeded by a tenth.
 const TOLERANCE: f64 = 1.1;
+/// What the allocator keeps of freed memory when all work is done, at most, as a factor.
+const KEPT_MAX: f64 = 0.5;
 /// What tells a process of this test what to run: a workload and a budget in MiB.
 const CASE: &str = "SILT_MEMORY_CASE";
 
@@ -28,7 +30,7 @@ const CHILD: &str = "writers_stay_within_64_mib";
 /// A workload on an empty database, given its budget in bytes.
 type Workload = fn(&Db, u64);
 
-const WORKLOADS: [(&str, Workload); 9] = [
+const WORKLOADS: &[(&str, Workload)] = &[
     ("puts", puts),
     ("large_values", large_values),
     ("gets", gets),
@@ -38,6 +40,14 @@ const WORKLOADS: [(&str, Workload); 9] = [
     ("compaction", compaction),
     ("bulk_load", bulk_load),
     ("families", families),
+    #[cfg(feature = "zstd")]
+    ("zstd", zstd),
+    #[cfg(feature = "zstd")]
+    ("zstd_high_level", zstd_high_level),
+    #[cfg(feature = "zstd")]
+    ("zstd_small_tables", zstd_small_tables),
+    #[cfg(feature = "zstd")]
+    ("zstd_bulk_load", zstd_bulk_load),
 ];
 
 fn resident(field: &str) -> u64 {
@@ -207,6 +217,82 @@ fn families(db: &Db, budget: u64) {
     assert_eq!(*families[9].get(key(3)).unwrap().unwrap(), value(3, 500)[..]);
 }
 
+/// A row of text that is like the others.
+#[cfg(feature = "zstd")]
+fn row(n: u64) -> Vec<u8> {
+    let town = ["Bern", "Lyon", "Turin", "Graz"][(mix(n) % 4) as usize];
+    let (score, mark) = (mix(n) >> 44, mix(n << 1));
+    let row = format!("{{\"id\":{n},\"town\":\"{town}\",\"score\":{score},\"mark\":{mark}}}");
+    row.into_bytes()
+}
+
+/// Puts, compacts and reads `count` rows under keys in random order.
+#[cfg(feature = "zstd")]
+fn rows(db: &Db, count: u64, options: FamilyOptions) {
+    let family = db.create_family("rows", options).unwrap();
+    let mut batch = WriteBatch::new();
+    for n in 0..count {
+        batch.put(&family, key(n), row(n)).unwrap();
+        if batch.bytes() > 64 << 10 {
+            db.write(&batch).unwrap();
+            batch.clear();
+        }
+    }
+    db.write(&batch).unwrap();
+    family.compact().unwrap();
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            let family = &family;
+            scope.spawn(move || {
+                for round in 0..20_000 {
+                    let n = mix(round << 2 | thread) % count;
+                    assert_eq!(*family.get(key(n)).unwrap().unwrap(), row(n)[..]);
+                }
+            });
+        }
+    });
+}
+
+#[cfg(feature = "zstd")]
+fn with_dictionary(level: i8, bytes: u32) -> FamilyOptions {
+    FamilyOptions::new().compression(Compression::Zstd(level)).dictionary_bytes(bytes)
+}
+
+#[cfg(feature = "zstd")]
+fn zstd(db: &Db, budget: u64) {
+    rows(db, budget * 2 / 100, with_dictionary(3, 16 << 10));
+}
+
+#[cfg(feature = "zstd")]
+fn zstd_high_level(db: &Db, budget: u64) {
+    rows(db, budget / 100, with_dictionary(15, 128 << 10));
+}
+
+/// Many open tables, each with a dictionary.
+#[cfg(feature = "zstd")]
+fn zstd_small_tables(db: &Db, budget: u64) {
+    let options = with_dictionary(3, 64 << 10).table_bytes(1 << 20);
+    rows(db, budget * 3 / 2 / 100, options);
+}
+
+#[cfg(feature = "zstd")]
+fn zstd_bulk_load(db: &Db, budget: u64) {
+    let family = db.create_family("rows", with_dictionary(3, 64 << 10)).unwrap();
+    thread::scope(|scope| {
+        for part in 0..2 {
+            let family =
+                db.create_family(&format!("part {part}"), with_dictionary(3, 64 << 10)).unwrap();
+            scope.spawn(move || {
+                let entries = (0..budget * 2 / 100).map(|n| (n.to_be_bytes(), row(n)));
+                family.ingest_sorted(entries).unwrap();
+            });
+        }
+    });
+    let entries = (0..budget * 2 / 100).map(|n| (n.to_be_bytes(), row(n)));
+    family.ingest_sorted(entries).unwrap();
+    assert_eq!(*family.get(5_u64.to_be_bytes()).unwrap().unwrap(), row(5)[..]);
+}
+
 /// Runs the workload that the environment names, and prints what the memory was.
 fn run_workload(case: &str) {
     let (name, mib) = case.split_once(' ').unwrap();
@@ -241,11 +327,21 @@ fn run_workload(case: &str) {
         ran.unwrap_or_else(|payload| panic::resume_unwind(payload));
     });
     let peak = resident("VmHWM:");
-    println!("MEMORY {before} {peak} {at_most}");
+    db.settle().unwrap();
+    let kept = resident("VmRSS:").saturating_sub(before + db.stats().memory.total());
+    println!("MEMORY {before} {peak} {kept} {at_most}");
 }
 
-/// The peak of the memory of a workload above that of an empty database, and what it consisted of.
-fn measure(name: &str, mib: u64) -> (u64, String) {
+/// The memory of a workload, in bytes above that of an empty database.
+struct Taken {
+    peak: u64,
+    /// What the process has beside what the database counts when all work is done.
+    kept: u64,
+    /// What the peak consisted of.
+    about: String,
+}
+
+fn measure(name: &str, mib: u64) -> Taken {
     let output = Command::new(env::current_exe().unwrap())
         .args(["--exact", CHILD, "--nocapture", "--test-threads", "1"])
         .env(CASE, format!("{name} {mib}"))
@@ -254,17 +350,21 @@ fn measure(name: &str, mib: u64) -> (u64, String) {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     let line = text.lines().find_map(|line| line.split_once("MEMORY ")).unwrap().1;
-    let mut words = line.splitn(3, ' ');
+    let mut words = line.splitn(4, ' ');
     let mut number = || words.next().unwrap().parse::<u64>().unwrap();
-    let (before, peak) = (number(), number());
-    (peak - before, format!("{name} at {mib} MiB: {} MiB. {line}", (peak - before) / MIB))
+    let (before, peak, kept) = (number(), number(), number());
+    let peak = peak - before;
+    let about = format!("{name} at {mib} MiB: {} MiB, kept {}", peak / MIB, kept / MIB);
+    Taken { peak, kept, about: format!("{about}. {line}") }
 }
 
 fn stays_within(mib: u64, names: &[&str]) {
     for name in names {
-        let (taken, about) = measure(name, mib);
-        println!("{about}");
-        assert!(taken as f64 <= TOLERANCE * (mib * MIB) as f64, "{about}");
+        let Taken { peak, kept, about } = measure(name, mib);
+        let factor = |bytes: u64| bytes as f64 / (mib * MIB) as f64;
+        println!("{:.2} {:.2} {about}", factor(peak), factor(kept));
+        assert!(factor(peak) <= TOLERANCE, "{about}");
+        assert!(factor(kept) <= KEPT_MAX, "{about}");
     }
 }
 
@@ -284,6 +384,18 @@ fn readers_stay_within_64_mib() {
 #[test]
 fn jobs_stay_within_64_mib() {
     stays_within(64, &["compaction", "bulk_load"]);
+}
+
+#[cfg(feature = "zstd")]
+#[test]
+fn zstd_with_a_dictionary_stays_within_64_mib() {
+    stays_within(64, &["zstd", "zstd_high_level", "zstd_small_tables", "zstd_bulk_load"]);
+}
+
+#[cfg(feature = "zstd")]
+#[test]
+fn zstd_with_a_dictionary_stays_within_256_mib() {
+    stays_within(256, &["zstd", "zstd_high_level"]);
 }
 
 #[test]

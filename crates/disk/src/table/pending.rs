@@ -3,17 +3,31 @@
 //! It writes nothing.
 
 use crate::table::format::block_stats::BlockStats;
-use crate::zstd::{Dictionary, train};
-use siltdb_base::{id::SequenceNumber, limits::BLOCK_BYTES, slice::Slice};
+use crate::{
+    options::DICTIONARY_BYTES,
+    zstd::{Dictionary, train},
+};
+use siltdb_base::{
+    id::SequenceNumber, limits::BLOCK_BYTES, memory::large_vec::LargeVec, slice::Slice,
+};
 
 /// Bytes of samples for each byte of the dictionary, about: more would improve it hardly.
 const SAMPLES_PER_BYTE: usize = 100;
 
+/// Samples take one part in this many of the memory budget, at most: several tables may be written
+/// at a time.
+const SAMPLES_SHARE: usize = 64;
+
+/// Bytes of samples for each byte of the dictionary, at least: from fewer, the dictionary would be
+/// a copy of them, and smaller tables would not pay for it.
+const SAMPLES_PER_BYTE_MIN: usize = 10;
+
 /// Longest block that is a sample, in bytes; a longer one is a single long value.
 pub(in crate::table) const SAMPLE_BYTES_MAX: usize = 2 * *BLOCK_BYTES.end();
 
-/// Bytes of memory that training takes beside the samples, about: what the trainer counts.
-const TRAINER_BYTES: usize = 10 << 20;
+/// Longest block, in bytes, that the memory for the samples has room for beside them: it grows for
+/// a longer one.
+const USUAL_BLOCK_BYTES_MAX: usize = 64 << 10;
 
 /// A block that is not written yet.
 pub(in crate::table) struct PendingBlock {
@@ -26,15 +40,35 @@ pub(in crate::table) struct PendingBlock {
 /// The first blocks of a table.
 pub(in crate::table) struct PendingBlocks {
     dictionary_bytes: usize,
-    /// Their raw bytes, one block after the other.
-    raw: Vec<u8>,
+    /// Bytes of samples that are enough.
+    samples_bytes: usize,
+    /// Their raw bytes, one block after the other. They go back to the system at once.
+    raw: LargeVec<u8>,
     blocks: Vec<PendingBlock>,
+    /// Bytes of their keys.
+    key_bytes: usize,
 }
 
 impl PendingBlocks {
     /// None, for a dictionary of at most `dictionary_bytes`.
     pub(in crate::table) fn new(dictionary_bytes: usize) -> Self {
-        Self { dictionary_bytes, raw: Vec::new(), blocks: Vec::new() }
+        let samples_bytes = SAMPLES_PER_BYTE * dictionary_bytes;
+        Self {
+            dictionary_bytes,
+            samples_bytes,
+            raw: LargeVec::default(),
+            blocks: Vec::new(),
+            key_bytes: 0,
+        }
+    }
+
+    /// Bounds the samples, and the dictionary, by a memory budget of `limit` bytes.
+    pub(in crate::table) fn bound(&mut self, limit: usize) {
+        let least = SAMPLES_PER_BYTE * *DICTIONARY_BYTES.start() as usize;
+        let most = (limit / SAMPLES_SHARE).max(least);
+        self.samples_bytes = self.samples_bytes.min(most);
+        let dictionary_bytes = self.samples_bytes / SAMPLES_PER_BYTE_MIN;
+        self.dictionary_bytes = self.dictionary_bytes.min(dictionary_bytes);
     }
 
     /// Adds the next block of `raw` bytes: its first key, its last entry and its stats.
@@ -45,7 +79,12 @@ impl PendingBlocks {
         last: (&[u8], SequenceNumber),
         stats: &BlockStats,
     ) {
+        if self.raw.is_empty() {
+            // Untouched memory is not taken from the system, so there is room for all at once.
+            self.raw = LargeVec::with_capacity(self.samples_bytes + USUAL_BLOCK_BYTES_MAX);
+        }
         self.raw.extend_from_slice(raw);
+        self.key_bytes += first_key.len() + last.0.len();
         self.blocks.push(PendingBlock {
             raw_bytes: raw.len(),
             first_key: Slice::copy_from(first_key),
@@ -56,22 +95,24 @@ impl PendingBlocks {
 
     /// Whether they are enough for the dictionary.
     pub(in crate::table) fn is_enough(&self) -> bool {
-        self.raw.len() >= SAMPLES_PER_BYTE * self.dictionary_bytes
+        self.raw.len() >= self.samples_bytes
     }
 
     pub(in crate::table) fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
 
-    /// Bytes of memory that they take, about, and that training is going to take.
+    /// Bytes of memory that they take, about.
     pub(in crate::table) fn memory_bytes(&self) -> usize {
-        self.raw.capacity() + self.blocks.capacity() * size_of::<PendingBlock>() + TRAINER_BYTES
+        self.raw.memory_bytes()
+            + self.key_bytes
+            + self.blocks.capacity() * size_of::<PendingBlock>()
     }
 
-    /// A dictionary for them, if one can be made.
-    pub(in crate::table) fn train(&self) -> Option<Vec<u8>> {
+    /// A dictionary for them, if one can be made. Calls `before` before training takes memory.
+    pub(in crate::table) fn train(&self, before: impl FnOnce()) -> Option<Vec<u8>> {
         let lengths: Vec<usize> = self.blocks.iter().map(|block| block.raw_bytes).collect();
-        let dictionary = train(&self.raw, &lengths, self.dictionary_bytes)?;
+        let dictionary = train(&self.raw, &lengths, self.dictionary_bytes, before)?;
         // What cannot be read is not written.
         Dictionary::read(&dictionary).ok().map(|_| dictionary)
     }

@@ -1,5 +1,6 @@
 //! Reading a table at random: lookups and cursors through the cache or a mapping.
 
+pub(super) mod dictionary;
 pub(super) mod source;
 pub(super) mod mapped;
 pub(super) mod tree;

@@ -12,8 +12,10 @@ use crate::table::format::sealed::SealedBlock;
 use crate::table::format::table_end::{encode_end, is_to_be_stated};
 use crate::table::format::tombstones;
 use crate::table::pending::{PendingBlocks, SAMPLE_BYTES_MAX};
+use crate::table::writer_charge::WriterCharge;
 use crate::{
     block::{BlockBuilder, BlockLayout},
+    cache::Cache,
     compress::{COMPRESSED_RAW_BYTES_MAX, Codec, Compressor},
     fields::UnknownFields,
     frame::{FrameKind, FramePlace, enclose, seal},
@@ -21,9 +23,9 @@ use crate::{
     key_sketch::SketchBuilder,
     options::{Compression, TableKind, TableOptions},
     table_meta::{KeySpan, RangeEnd, TableMeta},
+    zstd::TRAINER_BYTES,
 };
 use siltdb_base::{
-    budget::Charge,
     checksum::xxh3,
     error::{Error, Result},
     fs::WriteFile,
@@ -33,7 +35,7 @@ use siltdb_base::{
     slice::Slice,
     tombstone::{Fragments, RangeTombstone},
 };
-use std::cmp::Ordering;
+use std::{cmp::Ordering, sync::Arc};
 
 /// Longest value that is copied into a block, in bytes: none that may be compressed is longer. The
 /// tests of this floor have a shorter one, so that they reach it.
@@ -42,9 +44,6 @@ const COPIED_BYTES_MAX: usize = if cfg!(test) { 100 << 10 } else { COMPRESSED_RA
 /// Bytes that a key takes until the filter is written: its hash, and its bits, twice.
 const HASH_BYTES: usize = 12;
 
-/// The charge of a writer changes by multiples of this.
-const CHARGE_STEP_BYTES: usize = 64 << 10;
-
 /// Bytes an expiring value has in front.
 const EXPIRY_BYTES: usize = 8;
 
@@ -52,7 +51,7 @@ const EXPIRY_BYTES: usize = 8;
 ///
 /// After an error the file is worthless. Memory: one block, the index, and 8 bytes per key for the
 /// filter. Longer values than 32 MiB are not compressed, and written from where they lie. A table
-/// with a dictionary takes a hundred times its size as well, until it is trained.
+/// with a dictionary takes its samples as well until they are written, and the trainer meanwhile.
 pub struct TableWriter<'f> {
     file: Box<dyn WriteFile + 'f>,
     options: TableOptions,
@@ -86,7 +85,8 @@ pub struct TableWriter<'f> {
     created_ms: u64,
     raw: Vec<u8>,
     frame: Vec<u8>,
-    charge: Option<Charge>,
+    /// Dropped last: the allocator then gives back what the others had.
+    charge: Option<WriterCharge>,
 }
 
 impl<'f> TableWriter<'f> {
@@ -138,27 +138,28 @@ impl<'f> TableWriter<'f> {
         }
     }
 
-    /// Has `charge` follow the memory that the writer takes, in steps of 64 KiB.
+    /// Charges the memory that the writer takes to the budget of `cache`, which gives way. At a
+    /// small budget a dictionary is trained from fewer samples.
     #[must_use]
-    pub fn with_charge(mut self, charge: Charge) -> Self {
+    pub fn with_charge(mut self, cache: &Arc<Cache>) -> Self {
+        let charge = WriterCharge::new(cache);
+        if let Some(pending) = &mut self.pending {
+            pending.bound(charge.limit());
+        }
         self.charge = Some(charge);
-        self.recharge();
+        self.recharge(0);
         self
     }
 
-    /// Called once a block.
-    fn recharge(&mut self) {
+    /// Called once a block, with the bytes that are taken beside what the writer has.
+    fn recharge(&mut self, beside: usize) {
         let Some(charge) = &mut self.charge else { return };
         // What is encoded of the filter lies beside the hashes in the end.
         let filter = self.filter.count() as usize * HASH_BYTES;
         let buffers = self.raw.capacity() + self.frame.capacity() + self.options.block_bytes;
         let pending = self.pending.as_ref().map_or(0, PendingBlocks::memory_bytes);
-        let buffers = buffers + pending + self.compressor.memory_bytes();
-        let bytes = filter + self.index.raw_bytes() + buffers + WRITE_BUFFER_BYTES;
-        let charged = bytes.next_multiple_of(CHARGE_STEP_BYTES);
-        if charged != charge.bytes() {
-            charge.resize(charged);
-        }
+        let buffers = buffers + pending + self.compressor.memory_bytes() + beside;
+        charge.follow(filter + self.index.raw_bytes() + buffers + WRITE_BUFFER_BYTES);
     }
 
     /// Says in the table which family it is written for. The options that `origin` has name `usual`
@@ -299,7 +300,7 @@ impl<'f> TableWriter<'f> {
         self.total.merge(sealed.stats());
         self.first_key.get_or_insert(first_key);
         self.last = Some((last.0.to_vec(), last.1));
-        self.recharge();
+        self.recharge(0);
         Ok(())
     }
 
@@ -490,10 +491,10 @@ impl<'f> TableWriter<'f> {
                 self.write_pending()
             }
             Some(_) => {
-                self.recharge();
+                self.recharge(0);
                 Ok(())
             }
-            None => self.append_frame(),
+            None => self.append_frame(0),
         }
     }
 
@@ -501,7 +502,8 @@ impl<'f> TableWriter<'f> {
     /// the blocks that waited for it.
     fn write_pending(&mut self) -> Result<()> {
         let Some(pending) = self.pending.take() else { return Ok(()) };
-        self.dictionary = pending.train();
+        let waiting = pending.memory_bytes();
+        self.dictionary = pending.train(|| self.recharge(waiting + TRAINER_BYTES));
         let (compression, dictionary) = (self.options.compression, self.dictionary.as_deref());
         self.compressor = Compressor::with_dictionary(compression, dictionary);
         for (block, raw) in pending.iter() {
@@ -510,13 +512,13 @@ impl<'f> TableWriter<'f> {
             seal(FrameKind::Data, place, raw, &mut self.compressor, &mut self.frame);
             let last = (&block.last.0[..], block.last.1);
             self.index.add(&block.first_key, last, &block.stats, self.frame.len() as u64);
-            self.append_frame()?;
+            self.append_frame(waiting)?;
         }
         Ok(())
     }
 
-    fn append_frame(&mut self) -> Result<()> {
-        self.recharge();
+    fn append_frame(&mut self, beside: usize) -> Result<()> {
+        self.recharge(beside);
         self.file.append(&self.frame)?;
         self.written += self.frame.len() as u64;
         Ok(())
@@ -538,7 +540,7 @@ impl<'f> TableWriter<'f> {
             _ => &mut self.compressor,
         };
         seal(kind, place, raw, compressor, &mut self.frame);
-        self.append_frame()?;
+        self.append_frame(0)?;
         Ok(self.frame.len() as u64)
     }
 

@@ -26,6 +26,11 @@ impl AbsentEncoder {
 
 /// No dictionary.
 #[must_use]
-pub fn train(_samples: &[u8], _lengths: &[usize], _bytes_max: usize) -> Option<Vec<u8>> {
+pub fn train(
+    _samples: &[u8],
+    _lengths: &[usize],
+    _bytes_max: usize,
+    _before: impl FnOnce(),
+) -> Option<Vec<u8>> {
     None
 }

@@ -14,11 +14,15 @@ use std::{cell::Cell, fmt, io::Read, sync::Mutex};
 /// Longest frame after which its decoder is kept, in bytes when decoded: the window stays as long.
 const KEPT_RAW_BYTES_MAX: usize = 1 << 20;
 
+/// The same for a decoder with a dictionary, of which there may be two for each table.
+const KEPT_WITH_DICTIONARY_RAW_BYTES_MAX: usize = 12 << 10;
+
 /// Decoders that a dictionary keeps, at most: each has a copy of it.
 const IDLE_DECODERS_MAX: usize = 2;
 
-/// Bytes of memory of a decoder beside dictionary and window, about: its tables.
-const DECODER_BYTES: usize = 32 << 10;
+/// Bytes of memory of a kept decoder beside its dictionary, at most: twice 26 KiB of tables, those
+/// of the dictionary and those of the frame, and 48 KiB for the window, literals and sequences.
+const DECODER_BYTES: usize = 100 << 10;
 
 /// A dictionary, ready to decode with.
 ///
@@ -53,7 +57,7 @@ impl Dictionary {
         Ok(Self { id: dictionary.id, bytes: bytes.into(), idle: Mutex::default() })
     }
 
-    /// Bytes of memory that one of `bytes` takes, about, with the decoders that it keeps.
+    /// Bytes of memory that one of `bytes` takes at most, with the decoders that it keeps.
     #[must_use]
     pub fn memory_bytes(bytes: usize) -> usize {
         // A decoder has the dictionary, and a copy for the frame that it decodes.
@@ -100,9 +104,11 @@ pub fn decode(payload: &[u8], dictionary: Option<&Dictionary>, out: &mut [u8]) -
     // After a failure it is dropped, whatever state it is in.
     decode_with(&mut decoder, payload, out)?;
     match dictionary {
-        _ if out.len() > KEPT_RAW_BYTES_MAX => {}
-        Some(dictionary) => dictionary.keep(decoder),
-        None => IDLE.set(Some(decoder)),
+        Some(dictionary) if out.len() <= KEPT_WITH_DICTIONARY_RAW_BYTES_MAX => {
+            dictionary.keep(decoder);
+        }
+        None if out.len() <= KEPT_RAW_BYTES_MAX => IDLE.set(Some(decoder)),
+        Some(_) | None => {}
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
-//! The encoder of libzstd, and its trainer of dictionaries.
+//! The encoder of libzstd.
 
-use zstd_safe::{CCtx, CParameter, compress_bound, train_from_buffer};
+use zstd_safe::{CCtx, CParameter, compress_bound};
 
 /// Encodes one frame after the other, keeping its working memory.
 pub struct Encoder {
@@ -36,14 +36,4 @@ impl Encoder {
         }
         self.context.compress2(&mut out[..], raw).ok()
     }
-}
-
-/// A dictionary of at most `bytes_max` bytes for what is like the `samples`, which lie one after
-/// the other and have these `lengths`; `None`, if they are too few.
-#[must_use]
-pub fn train(samples: &[u8], lengths: &[usize], bytes_max: usize) -> Option<Vec<u8>> {
-    let mut dictionary = vec![0; bytes_max];
-    let length = train_from_buffer(&mut dictionary[..], samples, lengths).ok()?;
-    dictionary.truncate(length);
-    Some(dictionary)
 }

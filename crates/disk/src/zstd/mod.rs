@@ -9,12 +9,20 @@ mod decoder;
 mod absent_encoder;
 #[cfg(feature = "zstd")]
 mod encoder;
+#[cfg(feature = "zstd")]
+mod trainer;
 
 #[cfg(not(feature = "zstd"))]
 pub use absent_encoder::{AbsentEncoder as Encoder, train};
 pub use decoder::{Dictionary, decode};
 #[cfg(feature = "zstd")]
-pub use encoder::{Encoder, train};
+pub use encoder::Encoder;
+#[cfg(feature = "zstd")]
+pub use trainer::train;
+
+/// Bytes of memory that training takes beside the samples, about: 1.3 MiB of counters for what the
+/// samples share, and the encoders that try the dictionaries.
+pub const TRAINER_BYTES: usize = 6 << 20;
 
 #[cfg(test)]
 mod tests;

@@ -161,7 +161,7 @@ mod encoder {
     fn trained() -> Vec<u8> {
         let samples: Vec<Vec<u8>> = (0..2000).map(|number| rows(number * 3, 3)).collect();
         let lengths: Vec<usize> = samples.iter().map(Vec::len).collect();
-        train(&samples.concat(), &lengths, 2 << 10).unwrap()
+        train(&samples.concat(), &lengths, 2 << 10, || ()).unwrap()
     }
 
     /// `ZSTD=write` writes them again, for another version of the library.

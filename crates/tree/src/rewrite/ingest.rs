@@ -157,7 +157,7 @@ impl IngestWriter {
         let origin = origin_of(self.family, &self.options, context);
         let table = table.with_origin(origin, self.options.table.compression);
         let table = table.with_created_ms(context.clock.wall_ms());
-        let table = table.with_charge(context.charge(0));
+        let table = table.with_charge(context.files.cache());
         self.open = Some(OpenTable { table, file });
         Ok(written)
     }

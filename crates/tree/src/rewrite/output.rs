@@ -374,7 +374,7 @@ fn write_table<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries>(
     let options = destination.options;
     let table = TableWriter::new(writer, &options.table_at(destination.level), uid);
     let created_ms = destination.created_ms.unwrap_or_else(|| context.clock.wall_ms());
-    let table = table.with_created_ms(created_ms).with_charge(context.charge(0));
+    let table = table.with_created_ms(created_ms).with_charge(context.files.cache());
     let mut table = table.with_origin(destination.origin(context), options.table.compression);
     fill_table(stream, &mut table, destination, context)?;
     // What is ahead begins the next table: this one ends before it.

@@ -107,7 +107,7 @@ impl Mapped {
             }
             codec => {
                 let dictionary = source.dictionary_for(Some(codec))?;
-                Block::parse_into(frame.decode(dictionary, buffer)?, copy)
+                Block::parse_into(frame.decode(dictionary.as_deref(), buffer)?, copy)
             }
         }
     }
@@ -131,7 +131,7 @@ impl Mapped {
             Codec::Raw => look(&self.bytes[self.place_of(&frame, info)?]),
             codec => {
                 let dictionary = source.dictionary_for(Some(codec))?;
-                look(frame.decode_padded(dictionary, Block::BYTES_BEHIND, buffer)?)
+                look(frame.decode_padded(dictionary.as_deref(), Block::BYTES_BEHIND, buffer)?)
             }
         }
     }

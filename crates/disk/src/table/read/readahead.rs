@@ -116,7 +116,7 @@ impl Readahead {
                 codec => {
                     let dictionary = source.dictionary_for(Some(codec))?;
                     with_scratch(|scratch| {
-                        Block::parse(frame.decode(dictionary, &mut scratch.raw)?)
+                        Block::parse(frame.decode(dictionary.as_deref(), &mut scratch.raw)?)
                     })
                 }
             })

@@ -7,11 +7,10 @@ use crate::table::format::block_info::BlockInfo;
 use crate::table::format::index::Index;
 use crate::table::format::node::NodeView;
 use crate::table::read::contents::{IndexHold, TableContents, TableIndex};
+use crate::table::read::dictionary::TableDictionary;
 use crate::table::read::mapped::Mapped;
 use crate::table::read::readahead::Readahead;
-use crate::table::read::source::{
-    TableDictionary, TableLocation, TableSource, check_block, with_scratch,
-};
+use crate::table::read::source::{TableLocation, TableSource, check_block, with_scratch};
 use crate::table::read::table_filter::TableFilter;
 use crate::table::read::tree::{NodeHold, TreeIndex, TreeNode};
 use crate::{
@@ -121,7 +120,7 @@ impl Table {
     ) -> Result<Arc<Self>> {
         let mut source = TableSource::new(location, expected)?;
         let properties = source.read_properties(expected)?;
-        source.dictionary = TableDictionary::of(&properties, Some(cache.budget()));
+        source.dictionary = TableDictionary::of(&properties, Some(cache));
         let mapping = match read_io {
             ReadIo::Map if properties.data_frames > 0 => source.map(),
             _ => None,
@@ -360,7 +359,7 @@ impl Table {
                 let place = FramePlace { table: self.source.uid, offset: info.offset };
                 let frame = Frame::open(&scratch.frame, FrameKind::Data, place)?;
                 let dictionary = self.source.dictionary_for(Some(frame.codec))?;
-                let padding_bytes = Block::BYTES_BEHIND;
+                let (dictionary, padding_bytes) = (dictionary.as_deref(), Block::BYTES_BEHIND);
                 frame.decode_padded(dictionary, padding_bytes, &mut scratch.raw).and_then(look)
             }
         })
@@ -418,7 +417,7 @@ impl Table {
             Frame::open(frame, FrameKind::Data, place)
                 .and_then(|frame| {
                     let dictionary = self.source.dictionary_for(Some(frame.codec))?;
-                    frame.decode(dictionary, &mut scratch.raw)
+                    frame.decode(dictionary.as_deref(), &mut scratch.raw)
                 })
                 .and_then(|raw| hold(Block::parse_into(raw, copy)?, info))
                 .map_err(|error| self.source.locate(error, info.offset))

@@ -8,6 +8,7 @@ use crate::table::format::footer::{FOOTER_BYTES, Footer};
 use crate::table::format::properties::Properties;
 use crate::table::format::sealed::SealedBlock;
 use crate::table::format::tombstones;
+use crate::table::read::dictionary::{LentDictionary, TableDictionary};
 use crate::{
     block::Block,
     compress::Codec,
@@ -18,7 +19,6 @@ use crate::{
 };
 use bytes::Bytes;
 use siltdb_base::{
-    budget::{Budget, Charge, Part},
     codec::resize,
     error::{Error, Result},
     fs::File,
@@ -29,7 +29,7 @@ use std::{
     cell::Cell,
     ops::Range,
     path::{Path, PathBuf},
-    sync::{Arc, OnceLock},
+    sync::Arc,
 };
 
 /// Working memory that a thread keeps between reads, in bytes.
@@ -62,29 +62,6 @@ pub struct TableSource {
     pub uid: TableUid,
     /// The dictionary of its blocks, if it has one.
     pub dictionary: Option<Arc<TableDictionary>>,
-}
-
-/// The dictionary of a table, read when a block first needs it.
-#[derive(Debug)]
-pub struct TableDictionary {
-    offset: u64,
-    bytes: u64,
-    /// What its memory is charged to; nothing, for a pass over the table.
-    budget: Option<Arc<Budget>>,
-    loaded: OnceLock<(Dictionary, Option<Charge>)>,
-}
-
-impl TableDictionary {
-    /// The one at `offset`, whose frame takes `bytes`; none, if it takes 0.
-    pub fn at(offset: u64, bytes: u64, budget: Option<&Arc<Budget>>) -> Option<Arc<Self>> {
-        let (budget, loaded) = (budget.map(Arc::clone), OnceLock::new());
-        (bytes > 0).then(|| Arc::new(Self { offset, bytes, budget, loaded }))
-    }
-
-    /// The one that `properties` lead to.
-    pub fn of(properties: &Properties, budget: Option<&Arc<Budget>>) -> Option<Arc<Self>> {
-        Self::at(properties.dictionary_offset(), properties.dictionary_bytes, budget)
-    }
 }
 
 /// Where the filter of a table lies in it.
@@ -176,25 +153,19 @@ impl TableSource {
         self.file.map(self.offset, self.length).ok()
     }
 
-    /// The dictionary of the table, if a frame of data with `codec` may need it: read from the file
-    /// the first time, and kept. Threads that come at once may all read it; one is kept.
+    /// The dictionary of the table, if a frame of data with `codec` may need it.
     #[inline]
-    pub fn dictionary_for(&self, codec: Option<Codec>) -> Result<Option<&Dictionary>> {
+    pub fn dictionary_for(&self, codec: Option<Codec>) -> Result<Option<LentDictionary<'_>>> {
         match (&self.dictionary, codec) {
-            (Some(dictionary), Some(Codec::Zstd)) => self.load(dictionary).map(Some),
+            (Some(dictionary), Some(Codec::Zstd)) => {
+                let read = |place: Range<u64>| {
+                    let bytes = place.end - place.start;
+                    self.read_frame(FrameKind::Dictionary, place.start, bytes, Dictionary::read)
+                };
+                dictionary.lend(self.uid, read).map(Some)
+            }
             _ => Ok(None),
         }
-    }
-
-    fn load<'s>(&self, dictionary: &'s TableDictionary) -> Result<&'s Dictionary> {
-        if let Some((loaded, _)) = dictionary.loaded.get() {
-            return Ok(loaded);
-        }
-        let TableDictionary { offset, bytes, budget, loaded } = dictionary;
-        let read = self.read_frame(FrameKind::Dictionary, *offset, *bytes, Dictionary::read)?;
-        let memory_bytes = Dictionary::memory_bytes(*bytes as usize);
-        let charge = budget.as_ref().map(|budget| Charge::new(budget, Part::Tables, memory_bytes));
-        Ok(&loaded.get_or_init(|| (read, charge)).0)
     }
 
     /// Reads the frame of `kind` and calls `work` with its raw bytes.
@@ -221,7 +192,7 @@ impl TableSource {
                 _ => None,
             };
             frame
-                .decode(dictionary, &mut scratch.raw)
+                .decode(dictionary.as_deref(), &mut scratch.raw)
                 .and_then(work)
                 .map_err(|error| self.locate(error, offset))
         })
@@ -259,8 +230,9 @@ impl TableSource {
     fn open_sealed(&self, info: &BlockInfo<'_>, frame: Vec<u8>) -> Result<SealedBlock> {
         let place = FramePlace { table: self.uid, offset: info.offset };
         let dictionary = self.dictionary_for(Frame::codec_of(&frame))?;
-        let sealed =
-            with_scratch(|scratch| SealedBlock::open(frame, place, dictionary, &mut scratch.raw));
+        let sealed = with_scratch(|scratch| {
+            SealedBlock::open(frame, place, dictionary.as_deref(), &mut scratch.raw)
+        });
         let checked = sealed.and_then(|sealed| {
             check_stats(sealed.stats(), info)?;
             check_block(sealed.block(), info).map(|()| sealed)

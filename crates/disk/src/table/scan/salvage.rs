@@ -16,7 +16,8 @@ use crate::table::format::node::NodeView;
 use crate::table::format::properties::Properties;
 use crate::table::format::sealed::SealedBlock;
 use crate::table::format::tombstones;
-use crate::table::read::source::{TableDictionary, TableSource, with_scratch};
+use crate::table::read::dictionary::TableDictionary;
+use crate::table::read::source::{TableSource, with_scratch};
 use crate::{
     compress::Codec,
     frame::{CHECKSUM_BYTES, FRAME_BYTES_MIN, Frame, FrameKind, FramePlace},
@@ -351,6 +352,7 @@ impl TableSalvage {
         self.source.read(offset, bytes, &mut frame)?;
         let place = FramePlace { table: self.source.uid, offset };
         let dictionary = self.source.dictionary_for(Frame::codec_of(&frame))?;
+        let dictionary = dictionary.as_deref();
         with_scratch(|scratch| SealedBlock::open(frame, place, dictionary, &mut scratch.raw))
             .map_err(|error| self.source.locate(error, offset))
     }

@@ -3,7 +3,12 @@
 use super::salvage::read_salvage;
 use super::*;
 use crate::frame::{FRAME_BYTES_MIN, FrameKind, FramePlace};
-use siltdb_base::{budget::Charge, error::ErrorKind};
+use crate::zstd::TRAINER_BYTES;
+use siltdb_base::error::ErrorKind;
+use std::{
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering},
+    thread,
+};
 
 const DICTIONARY_BYTES: u32 = 1 << 10;
 
@@ -86,24 +91,78 @@ fn a_table_read_by_frames_decodes_with_the_dictionary_and_charges_it() {
     assert!(cache.budget().used(Part::Tables) > DICTIONARY_BYTES as usize);
 }
 
-#[test]
-fn a_writer_charges_the_blocks_that_wait_for_a_dictionary() {
-    let cache = new_cache(0);
-    let mut file = Bytes::default();
-    let mut writer = TableWriter::new(&mut file, &with_dictionary(), TableUid(7))
-        .with_charge(Charge::new(cache.budget(), Part::Jobs, 0));
+/// Writes `entries` with a charge to the budget of `cache`, and returns the most that was charged
+/// to jobs: while blocks were added, and at any time.
+fn most_charged(cache: &Arc<Cache>, options: &TableOptions, entries: &[Owned]) -> [usize; 2] {
     let charged = || cache.budget().used(Part::Jobs);
-    let mut most = 0;
-    for (key, sequence, kind, value) in rows(3000) {
-        let sequence = SequenceNumber(sequence);
-        writer.add(Entry { key: &key, sequence, kind, value: &value }).unwrap();
-        most = most.max(charged());
-    }
-    // The trainer takes 10 MiB, until there is a dictionary.
-    assert!(most > 10 << 20, "{most}");
-    assert!(charged() < 10 << 20, "{}", charged());
-    writer.finish().unwrap();
+    let (most, is_over, mut between) = (AtomicUsize::new(0), AtomicBool::new(false), 0);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                most.fetch_max(charged(), Ordering::Relaxed);
+            }
+        });
+        let mut file = Bytes::default();
+        let writer = TableWriter::new(&mut file, options, TableUid(7));
+        let mut writer = writer.with_charge(cache);
+        for (key, sequence, kind, value) in entries {
+            let sequence = SequenceNumber(*sequence);
+            writer.add(Entry { key, sequence, kind: *kind, value }).unwrap();
+            between = between.max(charged());
+        }
+        writer.finish().unwrap();
+        is_over.store(true, Ordering::Relaxed);
+    });
     assert_eq!(charged(), 0);
+    [between, most.into_inner()]
+}
+
+#[test]
+fn a_writer_charges_its_samples_and_its_trainer() {
+    let [between, most] = most_charged(&new_cache(0), &with_dictionary(), &rows(3000));
+    let samples = 100 * DICTIONARY_BYTES as usize;
+    assert!((samples..6 << 20).contains(&between), "{between}");
+    // The trainer takes memory only while it trains.
+    assert!(most > samples + TRAINER_BYTES, "{most}");
+}
+
+#[test]
+fn a_small_budget_bounds_the_samples() {
+    let options = TableOptions { dictionary_bytes: 128 << 10, ..with_dictionary() };
+    let entries = rows(60_000);
+    let of = |budget: usize| {
+        let cache = Cache::new(Arc::new(Budget::new(budget)), 0, TableMemory::Within);
+        most_charged(&cache, &options, &entries)[0]
+    };
+    let (small, large) = (of(64 << 20), of(1 << 30));
+    assert!(small < 5 << 20, "{small}");
+    assert!(large > 12 << 20, "{large}");
+}
+
+#[test]
+fn tables_beyond_their_share_of_the_budget_keep_no_dictionary() {
+    let entries = rows(3000);
+    let (file, meta) = written(&with_dictionary(), &entries);
+    let budget = Arc::new(Budget::new(4 << 20));
+    let cache = Cache::new(Arc::clone(&budget), 2 << 20, TableMemory::Within);
+    let tables: Vec<_> = (0..40)
+        .map(|_| {
+            let table = by_frames(|| open(&file.0, Some(&meta), &cache)).unwrap();
+            // Twice: with the dictionary that was read, and with the one that the thread has.
+            for _ in 0..2 {
+                let found = table.get(LookupKey::new(&entries[7].0), SequenceNumber(8), |found| {
+                    assert_eq!(found.value.bytes(), &entries[7].3[..]);
+                });
+                assert!(found.unwrap().is_some());
+            }
+            table
+        })
+        .collect();
+    let used = budget.used(Part::Tables);
+    assert!(used < 4 << 20, "{used} bytes of {} tables", tables.len());
+    assert!(!cache.has_room_for_tables());
+    drop(tables);
+    assert_eq!(budget.used(Part::Tables), 0);
 }
 
 #[test]
