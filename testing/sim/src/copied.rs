@@ -13,7 +13,7 @@ use crate::{
     settings::{COLD, DIRECTORY, Layout, Settings, Weather},
     twin::{Twin, TwinPlace, TwinState},
     violation::{Checked, Violation, must},
-    watch::{Activity, CrashState, JobsDone, Watch},
+    watch::{Activity, CrashKind, CrashState, JobsDone, Watch},
 };
 use siltdb::{ColdAdoption, Create, Durability, ErrorKind, Options};
 use siltdb_base::{
@@ -119,7 +119,8 @@ impl Run {
         let copied = self.make_copy(&state, &expectation, (means, claim)).map_err(during)?;
         if uses == Use::Copy {
             let crashes = self.use_copy_alone(&copied).map_err(during)?;
-            return self.go_on_with_original(&copied.fs, crashes, &expectation).map_err(during);
+            let went_on = self.go_on_with_original((&copied.fs, kind), crashes, &expectation);
+            return went_on.map_err(during);
         }
         let settings = self.settings_without_volatile();
         self.use_original(&copied, uses, &settings).map_err(during)
@@ -313,10 +314,10 @@ impl Run {
     }
 
     /// Recovers the original from the crash states, and from a last one, with which the run may go
-    /// on.
+    /// on. `kind` is how the database was killed at first: nothing has recovered it since.
     fn go_on_with_original(
         &mut self,
-        fs: &MemFs,
+        (fs, kind): (&MemFs, CrashKind),
         crashes: Vec<CrashState>,
         expectation: &Expectation,
     ) -> Checked<()> {
@@ -326,7 +327,11 @@ impl Run {
             self.report.copies.crashed += 1;
         }
         fs.forget_strays();
-        let last = CrashState::take(fs, &mut self.draw);
+        let mut last = CrashState::take(fs, &mut self.draw);
+        if kind == CrashKind::PowerLoss {
+            // What it left behind a hole of the log is still there, and a salvage would show it.
+            last.kind = kind;
+        }
         self.recover_from(&last, expectation)
     }
 
