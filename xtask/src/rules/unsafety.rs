@@ -39,8 +39,8 @@ pub fn check(checkout: &Checkout, findings: &mut Vec<Finding>) {
     }
 }
 
-/// The root of a crate forbids `unsafe`; `base` denies it, so that some of its modules may allow
-/// it.
+/// The root of a crate forbids `unsafe`; `base` and `disk` deny it, so that some of their modules
+/// may allow it.
 fn check_root(source: &Source, findings: &mut Vec<Finding>) {
     let root = source.path.ends_with("src/lib.rs") || source.path.ends_with("src/main.rs");
     let crate_folder = source.path.split_inclusive("src/").next().unwrap_or("");
