@@ -120,6 +120,12 @@ fn oldest_first(version: &Version) -> Vec<(usize, &Arc<OpenReference>)> {
     }
     // Stable: of one rank, what lies deeper leaves first.
     tables.sort_by_key(|(rank, ..)| *rank);
+    // Of one ingest, the first keys leave first. File numbers do not tell: a rewrite changes them.
+    for ingested in tables.chunk_by_mut(|(_, level, table), (_, other_level, other)| {
+        level == other_level && are_of_one_ingest(table, other)
+    }) {
+        ingested.sort_by(|(.., table), (.., other)| table.range().first.cmp(&other.range().first));
+    }
     tables.into_iter().map(|(_, number, table)| (number, table)).collect()
 }
 
@@ -147,6 +153,11 @@ fn cuts(tables: &[(usize, &Arc<OpenReference>)]) -> Vec<usize> {
     }
     cuts.reverse();
     cuts
+}
+
+fn are_of_one_ingest(table: &OpenReference, other: &OpenReference) -> bool {
+    let sequence = table.reference().global_sequence;
+    sequence.is_some() && sequence == other.reference().global_sequence
 }
 
 /// Tables of level 0 that leave together.

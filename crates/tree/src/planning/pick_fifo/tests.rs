@@ -126,7 +126,8 @@ fn an_ingested_table_leaves_by_its_sequence_number_whatever_its_level() {
     let (first, second) = (ingested(22, (b"k", b"l"), 20), ingested(21, (b"m", b"n"), 20));
     let version = shape(&[(0, first), (0, flushed(11)), (0, second)]);
     assert_eq!(leaving(&version, &fifo(2000, None), &moment(None, 0)), [11]);
-    assert_eq!(leaving(&version, &fifo(1000, None), &moment(None, 0)).len(), 2);
+    // Also where a rewrite has given the first keys the higher file number.
+    assert_eq!(leaving(&version, &fifo(1000, None), &moment(None, 0)), [11, 22]);
 }
 
 #[test]
