@@ -119,11 +119,14 @@ fn most_charged(cache: &Arc<Cache>, options: &TableOptions, entries: &[Owned]) -
 
 #[test]
 fn a_writer_charges_its_samples_and_its_trainer() {
-    let [between, most] = most_charged(&new_cache(0), &with_dictionary(), &rows(3000));
-    let samples = 100 * DICTIONARY_BYTES as usize;
-    assert!((samples..6 << 20).contains(&between), "{between}");
-    // The trainer takes memory only while it trains.
-    assert!(most > samples + TRAINER_BYTES, "{most}");
+    let (samples, entries) = (100 * DICTIONARY_BYTES as usize, rows(3000));
+    // The trainer takes memory only while it trains, when the thread that looks may not run.
+    let is_seen = (0..200).any(|_| {
+        let [between, most] = most_charged(&new_cache(0), &with_dictionary(), &entries);
+        assert!((samples..6 << 20).contains(&between), "{between}");
+        most > samples + TRAINER_BYTES
+    });
+    assert!(is_seen, "the trainer was never charged");
 }
 
 #[test]
