@@ -66,7 +66,7 @@ impl Snapshot {
     }
 
     /// Returns the snapshot's sequence number: the number of operations before it since the
-    /// database was created.
+    /// database was created, and of [notes of expiry](crate::Stats::expiry_notes).
     #[must_use]
     pub fn sequence(&self) -> u64 {
         self.live.sequence().0
