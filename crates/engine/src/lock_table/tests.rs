@@ -215,6 +215,8 @@ fn many_threads_that_wait_for_each_other_all_come_to_their_locks() {
                     break;
                 }
                 granted += 1;
+                // Others come between two requests, also on one processor.
+                std::thread::yield_now();
                 let weight = if mode == LockMode::Shared { 1 } else { WRITER };
                 for key in std::collections::BTreeSet::from_iter(keys) {
                     let own: usize = mine.iter().filter(|of| of.0 == key).map(|of| of.1).sum();
@@ -236,7 +238,8 @@ fn many_threads_that_wait_for_each_other_all_come_to_their_locks() {
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     let (granted, gave_way) = counts.iter().fold((0, 0), |sum, c| (sum.0 + c.0, sum.1 + c.1));
-    assert!(granted > 15_000 && gave_way > 0, "{granted} granted, {gave_way} gave way");
+    println!("{granted} granted, {gave_way} gave way");
+    assert!(granted > 15_000 && gave_way > 0);
     assert!(table.lock().queue.is_empty() && !flag.is_set());
 }
 
