@@ -9,8 +9,8 @@
 //!    queue moves in order. An owner that holds locks passes the queue.
 //! 3. A waiting request looks for a cycle of owners that hold and wait. If it finds one, it fails,
 //!    because it closed the cycle: all others were there before it.
-//! 4. Whoever releases locks, or leaves the queue, looks at the requests that waited for this, and
-//!    grants what is free. Only those wake up.
+//! 4. A release, and a request that leaves the queue, look at the requests that waited for this,
+//!    and grant what is free. Only those wake up.
 //!
 //! By (2) an owner that waits in the queue holds nothing, so the queue never closes a cycle. If it
 //! gets locks by another request meanwhile, its waiting requests are looked at again.

@@ -272,7 +272,7 @@ fn batches_that_wait_cost_a_search_for_each_key() {
         while table.lock().queue.next().0 < 3 {
             std::thread::yield_now();
         }
-        // A key that nobody waits for.
+        // A key for which no request waits.
         wait(vec![exclusive(KEYS)]);
         table.release(holder);
     });
