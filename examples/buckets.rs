@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         if let Some(text) = inbox.take(3_u64.to_be_bytes())? {
             spam.put(spam.next_id()?.to_be_bytes(), text)?;
         }
-        Ok(())
+        Ok::<(), siltdb::Error>(())
     })?;
 
     // A whole tree moves to another path, at a cost that does not depend on its contents.

@@ -5,7 +5,7 @@
 use std::{borrow::Cow, fmt, io, path::Path};
 
 /// The result of everything that can fail here.
-pub type Result<T> = std::result::Result<T, Error>;
+pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// What the caller can do about an [`Error`].
 ///

@@ -8,14 +8,21 @@ use crate::{
     update::{UpdateOptions, update},
     write_options::WriteOptions,
 };
-use siltdb_base::{error::Result, slice::Slice};
+use siltdb_base::{
+    error::{Error, Result},
+    slice::Slice,
+};
 
 impl Db {
     /// Runs `run` in a serializable transaction and commits it. After a conflict, a deadlock
     /// included, `run` runs again, up to 1000 times.
     ///
-    /// An error of `run` rolls the transaction back and is returned. `run` may run many times, so
-    /// effects other than those on the transaction must bear repetition. Between attempts the
+    /// The error type `E` is [`Error`](crate::Error) or one of the program that `?` makes of it.
+    /// Where nothing else names it, the closure does: `|tx| -> Result<_, MyError> { .. }`.
+    ///
+    /// An error of `run` rolls the transaction back and is returned, unless the transaction met a
+    /// conflict: then `run` runs again, whatever it made of the conflict. `run` may run many times,
+    /// so effects other than those on the transaction must bear repetition. Between attempts the
     /// update pauses for up to 2 ms. After three conflicts it waits up to 50 ms for its turn, so
     /// that updates which conflict often run one after the other.
     ///
@@ -36,10 +43,45 @@ impl Db {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
+    /// With an error of the program:
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::Read;
+    ///
+    /// #[derive(Debug)]
+    /// enum BookingError {
+    ///     SoldOut,
+    ///     Storage(siltdb::Error),
+    /// }
+    /// impl From<siltdb::Error> for BookingError {
+    ///     fn from(error: siltdb::Error) -> Self {
+    ///         Self::Storage(error)
+    ///     }
+    /// }
+    ///
+    /// db.put("seats", [1])?;
+    /// let book = || {
+    ///     db.update(|tx| {
+    ///         let left = tx.get("seats")?.map_or(0, |value| value[0]);
+    ///         let left = left.checked_sub(1).ok_or(BookingError::SoldOut)?;
+    ///         tx.put("seats", [left])?;
+    ///         Ok::<u8, BookingError>(left)
+    ///     })
+    /// };
+    /// assert!(matches!(book(), Ok(0)));
+    /// assert!(matches!(book(), Err(BookingError::SoldOut)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// The error of `run`; `Conflict` after the last attempt, with the number of attempts; as
-    /// [`Transaction::commit`].
-    pub fn update<T>(&self, run: impl FnMut(&Transaction) -> Result<T>) -> Result<T> {
+    /// [`Transaction::commit`]. All but the first are made by `E::from`.
+    pub fn update<T, E: From<Error>>(
+        &self,
+        run: impl FnMut(&Transaction) -> Result<T, E>,
+    ) -> Result<T, E> {
         self.update_with(&UpdateOptions::new(), run)
     }
 
@@ -60,29 +102,28 @@ impl Db {
     ///
     /// # Errors
     /// As [`Db::update`].
-    pub fn update_with<T>(
+    pub fn update_with<T, E: From<Error>>(
         &self,
         options: &UpdateOptions,
-        run: impl FnMut(&Transaction) -> Result<T>,
-    ) -> Result<T> {
+        run: impl FnMut(&Transaction) -> Result<T, E>,
+    ) -> Result<T, E> {
         update(&self.default, options, run)
     }
 
-    /// Runs `look` on a snapshot of the present state. A snapshot cannot write.
+    /// Runs `look` on a snapshot of the present state and returns its result, which is of any type.
+    /// A snapshot cannot write. Costs no IO; the snapshot is released on return.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
     /// # let db = siltdb::Db::open(dir.path())?;
     /// use siltdb::Read;
     ///
-    /// let ends = db.view(|snapshot| Ok((snapshot.first()?, snapshot.last()?)))?;
-    /// assert_eq!(ends, (None, None));
+    /// assert_eq!(db.view(|snapshot| snapshot.first())?, None);
+    /// let ends = db.view(|snapshot| [snapshot.first(), snapshot.last()]);
+    /// assert!(ends.iter().all(Result::is_ok));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    ///
-    /// # Errors
-    /// The error of `look`.
-    pub fn view<T>(&self, look: impl FnOnce(&Snapshot) -> Result<T>) -> Result<T> {
+    pub fn view<R>(&self, look: impl FnOnce(&Snapshot) -> R) -> R {
         look(&self.snapshot())
     }
 

@@ -96,6 +96,8 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     phase: Phase,
+    /// Whether a commit or a lock of it failed with `Conflict`.
+    conflicted: bool,
     /// The state that all reads see, from [`Isolation::RepeatableRead`] on.
     snapshot: Option<LiveSnapshot>,
     writes: WriteBatch,
@@ -108,6 +110,15 @@ struct State {
     locks: Option<Arc<LockHolder>>,
     /// For writes and reads, once they take more than a little.
     charge: Option<Charge>,
+}
+
+/// What [`Transaction::abandon`] ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Abandoned {
+    /// A transaction that conflicted with another: it may succeed if it runs again.
+    Conflicted,
+    /// A transaction that met no conflict.
+    Unharmed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +141,7 @@ impl State {
     fn new(engine: &Engine, isolation: Isolation) -> Self {
         Self {
             phase: Phase::Active,
+            conflicted: false,
             snapshot: isolation.has_snapshot().then(|| engine.snapshot()),
             writes: WriteBatch::new(),
             indexed: IndexedWrites::default(),
@@ -166,6 +178,13 @@ impl State {
         if let Some(locks) = self.locks.take() {
             locks.release();
         }
+    }
+
+    /// Remembers that `result` is a conflict, and returns it.
+    fn note_conflict<T>(&mut self, result: Result<T>) -> Result<T> {
+        let is_conflict = |error: &Error| error.kind() == ErrorKind::Conflict;
+        self.conflicted |= result.as_ref().is_err_and(is_conflict);
+        result
     }
 
     fn find_savepoint(&self, name: &str) -> Result<usize> {
@@ -225,7 +244,7 @@ impl Shared {
         // After an error nothing was written, and the reads may be outdated.
         let phase = if committed.is_ok() { Phase::Committed } else { Phase::RolledBack };
         state.end(phase);
-        Ok(CommitInfo { sequence: committed?.0 })
+        Ok(CommitInfo { sequence: state.note_conflict(committed)?.0 })
     }
 
     /// Calls `run` with what its level demands of a commit.
@@ -402,6 +421,18 @@ impl Transaction {
     pub fn rollback(&self) -> Result<()> {
         self.shared.active()?.end(Phase::RolledBack);
         Ok(())
+    }
+
+    /// Rolls back, unless the transaction has ended: a clone must not go on writing.
+    pub(crate) fn abandon(&self) -> Abandoned {
+        let mut state = lock(&self.shared.state);
+        if state.phase == Phase::Active {
+            state.end(Phase::RolledBack);
+        }
+        match state.conflicted {
+            true => Abandoned::Conflicted,
+            false => Abandoned::Unharmed,
+        }
     }
 
     /// Begins a new transaction with the same options on this handle. The previous one is rolled

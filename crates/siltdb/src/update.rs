@@ -13,7 +13,7 @@ use crate::{
     family::Family,
     isolation::{Isolation, TransactionOptions},
     options::Durability,
-    transaction::Transaction,
+    transaction::{Abandoned, Transaction},
 };
 use siltdb_base::error::{Error, ErrorKind, Result};
 use std::time::Duration;
@@ -89,21 +89,21 @@ impl UpdateOptions {
 }
 
 /// Runs `run` in a transaction until it commits or the attempts are used up.
-pub(crate) fn update<T>(
+pub(crate) fn update<T, E: From<Error>>(
     family: &Family,
     options: &UpdateOptions,
-    mut run: impl FnMut(&Transaction) -> Result<T>,
-) -> Result<T> {
+    mut run: impl FnMut(&Transaction) -> Result<T, E>,
+) -> Result<T, E> {
     let engine = &family.place.engine;
     engine.turns.make_way(TURN_WAIT_MAX);
     let (mut attempt, mut turn) = (1, None);
     loop {
-        let error = match try_once(family, options.transaction, &mut run) {
-            Err(error) if error.kind() == ErrorKind::Conflict => error,
-            ended => return ended,
+        let conflict = match try_once(family, options.transaction, &mut run) {
+            Attempt::Ended(result) => return result,
+            Attempt::Conflicted(conflict) => conflict,
         };
         if attempt >= options.attempts {
-            return Err(gave_up(attempt, error));
+            return Err(gave_up(attempt, conflict).into());
         }
         if turn.is_none() && attempt >= ATTEMPTS_BEFORE_TURN {
             turn = engine.turns.take(TURN_WAIT_MAX);
@@ -120,29 +120,41 @@ pub(crate) fn update<T>(
     }
 }
 
-fn try_once<T>(
+/// The outcome of one attempt.
+enum Attempt<T, E> {
+    /// The result of the update.
+    Ended(Result<T, E>),
+    /// The transaction conflicted. `None` if `run` returned an error that it made of the conflict.
+    Conflicted(Option<Error>),
+}
+
+fn try_once<T, E: From<Error>>(
     family: &Family,
     options: TransactionOptions,
-    run: &mut impl FnMut(&Transaction) -> Result<T>,
-) -> Result<T> {
+    run: &mut impl FnMut(&Transaction) -> Result<T, E>,
+) -> Attempt<T, E> {
     let transaction = Transaction::begin(family, options);
-    let done = run(&transaction);
-    match done {
-        Ok(value) => transaction.commit().map(|_| value),
-        Err(error) => {
-            // A clone may outlive `run`, and must not go on writing.
-            if transaction.is_active() {
-                transaction.rollback()?;
-            }
-            Err(error)
-        }
+    match run(&transaction) {
+        Ok(value) => match transaction.commit() {
+            Ok(_) => Attempt::Ended(Ok(value)),
+            Err(error) if error.kind() == ErrorKind::Conflict => Attempt::Conflicted(Some(error)),
+            Err(error) => Attempt::Ended(Err(error.into())),
+        },
+        // The error of `run` is of any type, so the transaction says whether it conflicted.
+        Err(error) => match transaction.abandon() {
+            Abandoned::Conflicted => Attempt::Conflicted(None),
+            Abandoned::Unharmed => Attempt::Ended(Err(error)),
+        },
     }
 }
 
 #[cold]
-fn gave_up(attempts: u32, error: Error) -> Error {
+fn gave_up(attempts: u32, conflict: Option<Error>) -> Error {
     let message = format!("the update conflicted in each of {attempts} attempts");
-    Error::new(ErrorKind::Conflict, message)
-        .with_source(error)
-        .with_hint("allow more `attempts`, or make the transaction smaller")
+    let error = Error::new(ErrorKind::Conflict, message)
+        .with_hint("allow more `attempts`, or make the transaction smaller");
+    match conflict {
+        Some(conflict) => error.with_source(conflict),
+        None => error,
+    }
 }

@@ -1,7 +1,7 @@
 //! Buckets compared with nested maps, at their bounds, and under concurrent use.
 
 use siltdb::{
-    BUCKET_DEPTH_MAX, BUCKET_NAME_BYTES_MAX, Bucket, BucketTarget, Db, ErrorKind, Family,
+    BUCKET_DEPTH_MAX, BUCKET_NAME_BYTES_MAX, Bucket, BucketTarget, Db, Error, ErrorKind, Family,
     FamilyOptions, Isolation, Read, Result, Transaction,
 };
 use std::{collections::BTreeMap, thread};
@@ -233,7 +233,7 @@ fn a_removed_tree_is_gone_at_once_and_its_keys_are_reclaimed_in_steps() {
             child.create_if_missing()?;
             child.put("k", "v")?;
         }
-        Ok(())
+        Ok::<(), Error>(())
     })
     .unwrap();
     let before = db.snapshot();

@@ -1,6 +1,8 @@
 //! Updates and atomic operations on single keys, alone and against seven other threads.
 
-use siltdb::{Db, Error, ErrorKind, FamilyOptions, Isolation, Options, Read, Swap, UpdateOptions};
+use siltdb::{
+    Db, Error, ErrorKind, FamilyOptions, Isolation, LockMode, Options, Read, Swap, UpdateOptions,
+};
 use std::{
     collections::BTreeSet,
     sync::{
@@ -54,7 +56,7 @@ fn an_update_runs_again_after_a_conflict() {
             db.put("k", &(10 * runs).to_string().repeat(8).as_bytes()[..8])?;
         }
         tx.put("k", b"from tx.")?;
-        Ok(value)
+        Ok::<_, Error>(value)
     });
     assert_eq!((runs, value.unwrap()), (6, u64::from_be_bytes(*b"50505050")));
     assert_eq!(db.get("k").unwrap().unwrap(), b"from tx.");
@@ -92,14 +94,116 @@ fn an_error_of_the_closure_rolls_back_and_is_returned_at_once() {
     assert!(db.is_empty().unwrap());
     // Only a conflict of the update itself runs it again.
     let mut kept = None;
-    db.update(|tx| {
+    let error = db.update(|tx| {
         runs += 1;
         kept = Some(tx.clone());
-        if runs < 4 { Err(Error::new(ErrorKind::Conflict, "again")) } else { tx.put("k", "v") }
-    })
-    .unwrap();
-    assert_eq!(runs, 4);
-    assert!(!kept.unwrap().is_active());
+        tx.put("k", "v")?;
+        Err::<(), _>(Error::new(ErrorKind::Conflict, "of something else"))
+    });
+    assert_eq!((runs, error.unwrap_err().kind()), (2, ErrorKind::Conflict));
+    assert!(!kept.unwrap().is_active() && db.is_empty().unwrap());
+}
+
+/// An error of a program, which tells nothing of the error that it was made of.
+#[derive(Debug, PartialEq)]
+enum Failure {
+    Storage,
+    NoStock,
+}
+
+impl From<Error> for Failure {
+    fn from(_: Error) -> Self {
+        Self::Storage
+    }
+}
+
+#[test]
+fn an_update_returns_the_error_of_the_program_in_its_own_type() {
+    let (_dir, db) = open();
+    let mut runs = 0;
+    let sold = db.update(|tx| {
+        runs += 1;
+        tx.put("sold", "1")?;
+        tx.get("stock")?.ok_or(Failure::NoStock)
+    });
+    assert_eq!((runs, sold), (1, Err(Failure::NoStock)));
+    assert!(db.is_empty().unwrap());
+    let ended = db.update(|tx| {
+        tx.rollback()?;
+        Ok::<(), Failure>(())
+    });
+    assert_eq!(ended, Err(Failure::Storage));
+    let seen = db.view(|snapshot| snapshot.get("stock")?.ok_or(Failure::NoStock));
+    assert_eq!(seen, Err(Failure::NoStock));
+}
+
+#[test]
+fn a_conflict_runs_an_update_again_also_if_the_closure_made_another_error_of_it() {
+    let (_dir, db) = open();
+    // At the commit.
+    let mut runs = 0;
+    let done = db.update(|tx| {
+        runs += 1;
+        tx.get("k")?;
+        if runs < 3 {
+            db.put("k", "other")?;
+        }
+        tx.put("k", "mine")?;
+        Ok::<_, Failure>(runs)
+    });
+    assert_eq!(done, Ok(3));
+    // At a commit within the closure.
+    let mut runs = 0;
+    let done = db.update(|tx| {
+        runs += 1;
+        tx.get("k")?;
+        if runs < 3 {
+            db.put("k", "other")?;
+            tx.put("k", "mine")?;
+            tx.commit()?;
+        }
+        Ok::<_, Failure>(runs)
+    });
+    assert_eq!(done, Ok(3));
+    // After its last attempt.
+    let mut runs = 0;
+    let done = db.update_with(&UpdateOptions::new().attempts(2), |tx| {
+        runs += 1;
+        tx.get("k")?;
+        db.put("k", "other")?;
+        tx.put("k", "mine")?;
+        Ok::<_, Failure>(())
+    });
+    assert_eq!((runs, done), (2, Err(Failure::Storage)));
+}
+
+#[test]
+fn a_deadlock_runs_an_update_again_also_if_the_closure_made_another_error_of_it() {
+    let (_dir, db) = open();
+    let (meet, runs) = (Barrier::new(2), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for (first, second) in [("a", "b"), ("b", "a")] {
+            let (db, meet, runs) = (&db, &meet, &runs);
+            scope.spawn(move || {
+                let mut met = false;
+                db.update(|tx| {
+                    runs.fetch_add(1, Ordering::Relaxed);
+                    tx.lock_key(first, LockMode::Exclusive)?;
+                    if !met {
+                        met = true;
+                        meet.wait();
+                    }
+                    tx.lock_key(second, LockMode::Exclusive)?;
+                    tx.put(first, "v")?;
+                    Ok::<(), Failure>(())
+                })
+                .unwrap();
+            });
+        }
+    });
+    // One of the two was in the other's way, and had another attempt.
+    assert!(runs.into_inner() > 2);
+    assert_eq!(db.count(..).unwrap(), 2);
 }
 
 #[test]
@@ -115,7 +219,7 @@ fn an_update_within_an_update_ends() {
                     db.put("inner", "other")?;
                 }
                 inner.put("inner", "v")?;
-                Ok(runs)
+                Ok::<_, Error>(runs)
             })?;
             // Conflicts until it holds the turn for which the next inner update waits.
             let old = number(outer.get("outer")?.as_deref());
@@ -123,7 +227,7 @@ fn an_update_within_an_update_ends() {
                 db.put("outer", (old + 1).to_be_bytes())?;
             }
             outer.put("done", "v")?;
-            Ok(inner)
+            Ok::<_, Error>(inner)
         })
         .unwrap();
     assert_eq!(value, 6);
@@ -137,7 +241,7 @@ fn a_view_reads_one_moment() {
         .view(|snapshot| {
             let before = snapshot.get("k")?;
             db.put("k", "2")?;
-            Ok((before, snapshot.get("k")?))
+            Ok::<_, Error>((before, snapshot.get("k")?))
         })
         .unwrap();
     assert_eq!(before, after);

@@ -101,8 +101,10 @@ impl Transaction {
         let holder = Arc::clone(state.locks.get_or_insert_with(new));
         // The state is unlocked while the call waits, so that another thread can roll back.
         drop(state);
-        engine.lock(&holder, family, (target, mode), self.shared.options.lock_timeout)?;
-        let state: &mut State = &mut *self.shared.active()?;
+        let locked = engine.lock(&holder, family, (target, mode), self.shared.options.lock_timeout);
+        let state: &mut State = &mut lock(&self.shared.state);
+        state.note_conflict(locked)?;
+        state.check_active()?;
         if !state.locks.as_ref().is_some_and(|locks| Arc::ptr_eq(locks, &holder)) {
             return Err(Error::invalid("the transaction was reset while it waited for a lock"));
         }

@@ -161,6 +161,7 @@ impl Transaction {
         let prepared = shared.validated(&state, |conditions| {
             shared.engine.prepare(id, &state.writes.bytes, conditions)
         });
+        let prepared = state.note_conflict(prepared);
         match prepared.as_ref().map_err(Error::kind) {
             Err(ErrorKind::InvalidArgument | ErrorKind::AlreadyExists) => {}
             Err(_) => state.end(Phase::RolledBack),
