@@ -448,7 +448,8 @@ impl MergeOperator for Last {
 #[test]
 fn a_family_with_a_merge_operator_needs_its_program() {
     let place = Place::new();
-    let db = siltdb::Db::open(place.path("db")).unwrap();
+    let options = siltdb::Options::new().merge_operator(Arc::new(Last));
+    let db = options.open(place.path("db")).unwrap();
     db.create_family("merged", FamilyOptions::new().merge_operator(Arc::new(Last))).unwrap();
     db.close().unwrap();
     for verb in [&["put", "db", "k", "v"][..], &["delete", "db", "k"], &["compact", "db"]] {

@@ -8,10 +8,12 @@ pub mod log_state;
 pub mod manifest;
 
 use crate::catalog::{family::Families, id_allocator::IdAllocator, manifest::Manifest};
-use siltdb_base::{id::FileNumber, sync::lock};
+use siltdb_base::{error::Result, id::FileNumber, sync::lock};
 use siltdb_tree::{
-    compaction_filter::CompactionFilters, files::open_files::OpenFiles,
-    merge_operator::MergeOperator,
+    compaction_filter::CompactionFilters,
+    files::open_files::OpenFiles,
+    merge_operator::{MergeOperator, not_registered},
+    options::TreeOptions,
 };
 use std::{
     collections::BTreeSet,
@@ -27,7 +29,7 @@ pub struct Catalog {
     pub families: Families,
     /// The table files.
     pub files: Arc<OpenFiles>,
-    /// The merge operators given at open. A family that is created brings its own.
+    /// The merge operators given at open.
     pub operators: Vec<Arc<dyn MergeOperator>>,
     /// The compaction filters given at open or with the options of a family.
     pub filters: CompactionFilters,
@@ -54,6 +56,19 @@ impl Catalog {
         let (manifest_io, changing_io) = (Mutex::new(manifest), Mutex::default());
         let obsolete = Mutex::default();
         Self { families, files, operators, filters, ids, manifest_io, changing_io, obsolete }
+    }
+
+    /// Checks that the merge operator of `options` was given at open. A family with one that came
+    /// with its options alone would work until the next opening, which would refuse it.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub fn check_operator(&self, options: &TreeOptions) -> Result<()> {
+        let Some(operator) = &options.merge_operator else { return Ok(()) };
+        match self.operators.iter().any(|given| given.name() == operator.name()) {
+            true => Ok(()),
+            false => Err(not_registered(operator.name())),
+        }
     }
 
     /// Notes that no version refers to `files` any more.

@@ -527,6 +527,7 @@ pub fn create_family(
     if database.catalog.families.named(name).is_ok() {
         return Err(Error::new(ErrorKind::AlreadyExists, format!("family {name:?} exists")));
     }
+    database.catalog.check_operator(&options)?;
     database.catalog.filters.learn(options.compaction_filter.as_ref())?;
     let creation = create_change(database.catalog.ids.family(), name, &options);
     let manifest = lock(&database.catalog.manifest_io);

@@ -260,8 +260,8 @@ impl Options {
         self
     }
 
-    /// A merge operator that families of the database may name. Every opening provides one for each
-    /// name. It does not give an operator to a family without one.
+    /// Registers a merge operator that families of the database may name. Every opening registers
+    /// one for each name. It does not give an operator to a family without one.
     #[must_use]
     pub fn merge_operator(mut self, operator: Arc<dyn MergeOperator>) -> Self {
         self.engine.merge_operators.push(operator);
@@ -552,7 +552,8 @@ impl FamilyOptions {
     }
 
     /// The operator that [`WriteBatch::merge`](crate::WriteBatch::merge) uses. Only its name is
-    /// stored, so give it again at each opening, with [`Options::merge_operator`].
+    /// stored: each opening, also the one that creates the family, registers the operator by
+    /// [`Options::merge_operator`]. One that is not registered is refused.
     ///
     /// A family without an operator refuses operands. It can get an operator later, and keeps it;
     /// see [`Family::set_options`](crate::Family::set_options) and, for the default family,

@@ -322,7 +322,7 @@ impl MergeOperator for Append {
 fn a_family_with_a_merge_operator_has_no_ttl() {
     let world = World::new();
     let merging = || FamilyOptions::new().merge_operator(Arc::new(Append));
-    let db = world.open();
+    let db = world.options().merge_operator(Arc::new(Append)).open(DIR).unwrap();
     let refused = db.create_family("f", merging().ttl(TTL)).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
     let family = db.create_family("f", merging()).unwrap();

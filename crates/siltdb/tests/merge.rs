@@ -56,6 +56,36 @@ fn kind<T>(result: Result<T>) -> Option<ErrorKind> {
 }
 
 #[test]
+fn an_operator_that_the_opening_did_not_register_is_refused_before_a_family_has_it() {
+    let fs = MemFs::new();
+    let db = options(&fs).open("db").unwrap();
+    let plain = db.create_family("plain", FamilyOptions::new()).unwrap();
+    let given = || appending("append");
+    let refused = [
+        db.create_family("merged", given()).err(),
+        db.family_or_create("merged", given()).err(),
+        db.prepare_family("merged", given()).err(),
+        plain.set_options(&given()).err(),
+        db.default_family().set_options(&given()).err(),
+    ];
+    for error in refused {
+        let error = error.expect("the next opening would fail");
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(error.to_string().contains("\"append\""), "{error}");
+        assert!(error.hint().unwrap().contains("Options::merge_operator"), "{error}");
+    }
+    // So the next opening, too, needs no operator.
+    drop((db, plain));
+    let db = options(&killed(&fs)).open("db").unwrap();
+    assert_eq!(db.families().len(), 2);
+    // One that is registered under this name will do.
+    let db = options(&fs).merge_operator(Arc::new(Append("append"))).open("db2").unwrap();
+    db.create_family("merged", given()).unwrap().merge("k", "v").unwrap();
+    assert_eq!(db.family("merged").unwrap().get("k").unwrap().unwrap(), b"v");
+    drop(db);
+}
+
+#[test]
 fn a_merge_without_an_operator_is_refused_and_leaves_no_trace() {
     let fs = MemFs::new();
     let db = options(&fs).default_family(appending("append")).open("db").unwrap();
@@ -156,7 +186,7 @@ fn a_database_is_checked_without_its_operators() {
 #[test]
 fn the_operator_of_a_dropped_family_need_not_be_given() {
     let fs = MemFs::new();
-    let db = options(&fs).open("db").unwrap();
+    let db = options(&fs).merge_operator(Arc::new(Append("append"))).open("db").unwrap();
     let counters = db.create_family("counters", appending("append")).unwrap();
     counters.merge("key", "1").unwrap();
     drop(counters);
@@ -186,7 +216,7 @@ impl MergeOperator for Marked {
 #[test]
 fn a_family_gets_the_operator_that_it_is_created_with_whatever_another_is_called() {
     let fs = MemFs::new();
-    let db = options(&fs).open("db").unwrap();
+    let db = options(&fs).merge_operator(Arc::new(Marked("?"))).open("db").unwrap();
     for mark in ["-", "+"] {
         let options = FamilyOptions::new().merge_operator(Arc::new(Marked(mark)));
         let family = db.create_family(mark, options).unwrap();

@@ -72,7 +72,7 @@ fn options_out_of_range_and_for_dropped_families_are_refused() {
 fn a_family_is_given_a_merge_operator_once_and_keeps_it() {
     let joined = || merge::associative("joined", |_, a, b| Ok([a, b].concat()));
     let fs = MemFs::new();
-    let db = options(&fs).open("db").unwrap();
+    let db = options(&fs).merge_operator(joined()).open("db").unwrap();
     let users = db.create_family("users", FamilyOptions::new()).unwrap();
     users.put("k", "1").unwrap();
     assert_eq!(users.merge("k", "2").unwrap_err().kind(), ErrorKind::InvalidArgument);

@@ -109,7 +109,7 @@ impl MergeOperator for Sum {
 #[test]
 fn the_operator_of_a_family_is_named_by_the_commit_that_creates_it() {
     let fs = MemFs::new();
-    let db = open(&fs);
+    let db = options(&fs).merge_operator(Arc::new(Sum)).open("db").unwrap();
     let sums = db.prepare_family("sums", FamilyOptions::new().merge_operator(Arc::new(Sum)));
     let sums = sums.unwrap();
     let mut batch = WriteBatch::new();

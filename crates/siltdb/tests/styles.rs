@@ -33,6 +33,7 @@ fn open(fs: &MemFs, clock: &Arc<ManualClock>) -> Db {
         .workers(0)
         .durability(Durability::Synced)
         .memtable_bytes(8 << 10)
+        .merge_operator(merge::full("sum", |_, _, _| Ok(Vec::new())))
         .memory_budget(4 << 20);
     options.open("db").unwrap()
 }

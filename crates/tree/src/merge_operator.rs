@@ -77,6 +77,16 @@ pub fn not_given(name: &str) -> Error {
         .with_hint("open the database with this operator")
 }
 
+/// The error for an operator that options of a family bring and the opening did not register.
+#[must_use]
+pub fn not_registered(name: &str) -> Error {
+    Error::invalid(format!("the merge operator {name:?} was not registered at the opening"))
+        .with_hint(
+            "a family stores the name alone: give the operator to `Options::merge_operator` at \
+             this opening and each later one",
+        )
+}
+
 /// Stands for an operator that was not given, where nothing is merged: it combines nothing.
 #[derive(Debug)]
 pub struct AbsentOperator {

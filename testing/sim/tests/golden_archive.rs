@@ -37,10 +37,10 @@ fn clock() -> Arc<ManualClock> {
 fn written() -> (Vec<u8>, Contents) {
     let fs = MemFs::new();
     let options = Options::new().workers(0).seed(1).fs(Arc::new(fs.clone())).clock(clock());
-    let db = options.open("golden").unwrap();
+    let sum = merge::associative("append", |_, older, newer| Ok([older, newer].concat()));
+    let db = options.merge_operator(sum.clone()).open("golden").unwrap();
     let small = FamilyOptions::new().table_bytes(2 << 10).block_bytes(1 << 10);
     let users = db.create_family("ünïcode", small.clone()).unwrap();
-    let sum = merge::associative("append", |_, older, newer| Ok([older, newer].concat()));
     let plain = small.compression(Compression::None).filter_bits_per_key(0);
     let sums = db.create_family("sums", plain.merge_operator(sum)).unwrap();
     db.create_family("nothing", FamilyOptions::new()).unwrap();

@@ -12,6 +12,7 @@ use crate::{
     },
     jobs::next::run_one,
     open::recovery,
+    options::EngineOptions,
 };
 use siltdb_base::{
     fs::{
@@ -326,7 +327,8 @@ impl MergeOperator for Last {
 #[test]
 fn the_merge_operator_of_a_dropped_family_is_let_go() {
     let fs = MemFs::new();
-    let engine = open(&fs);
+    let given = EngineOptions { merge_operators: vec![Arc::new(Last)], ..options(&fs) };
+    let engine = Engine::open(Path::new(DIR), given).unwrap();
     for flushed in [false, true] {
         let operator: Arc<dyn MergeOperator> = Arc::new(Last);
         let options = TreeOptions { merge_operator: Some(operator.clone()), ..tree_options() };

@@ -39,10 +39,16 @@ fn saved(fs: &MemFs) -> Result<SalvageReport> {
     salvage(Path::new(DIR), Path::new(NEW), options(fs), &mut |_| {})
 }
 
+fn joining(fs: &MemFs) -> EngineOptions {
+    EngineOptions { merge_operators: vec![Arc::new(Joined)], ..options(fs) }
+}
+
+fn open_joining(fs: &MemFs) -> Engine {
+    Engine::open(Path::new(DIR), joining(fs)).unwrap()
+}
+
 fn open_new(fs: &MemFs) -> Engine {
-    let mut options = options(fs);
-    options.merge_operators.push(Arc::new(Joined));
-    Engine::open(Path::new(NEW), options).unwrap()
+    Engine::open(Path::new(NEW), joining(fs)).unwrap()
 }
 
 fn bytes_of(fs: &MemFs) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -55,7 +61,7 @@ fn apply(engine: &Engine, family: &Arc<FamilyData>, kind: EntryKind, key: &[u8],
 
 /// Two levels of tables in two families, with deletions of both kinds, and a log.
 fn filled(fs: &MemFs) -> Engine {
-    let engine = open(fs);
+    let engine = open_joining(fs);
     let options = TreeOptions { merge_operator: Some(Arc::new(Joined)), ..tree_options() };
     let other = engine.create_family("other", options).unwrap();
     put_range(&engine, "a", 0..300, &[1; 50]);
@@ -390,14 +396,8 @@ fn a_salvage_that_is_killed_is_whole_or_replaced_by_the_next() {
         assert_same(&fs, &expected);
         assert_eq!(fs.metadata(Path::new("new.partial")).unwrap(), None);
         // The old database is unchanged.
-        drop(open_old(&fs));
+        drop(open_joining(&fs));
     }
-}
-
-fn open_old(fs: &MemFs) -> Engine {
-    let mut options = options(fs);
-    options.merge_operators.push(Arc::new(Joined));
-    Engine::open(Path::new(DIR), options).unwrap()
 }
 
 /// Tables of small memtables share one file, which stays while any of them counts. Values in the

@@ -71,6 +71,10 @@ impl NewDatabase {
         if let Some(default) = found.families.get(&DEFAULT_FAMILY_ID) {
             options.tree = default.options.clone().or_writable();
         }
+        // Substitutes, too: what is merged keeps its operands.
+        let families = found.families.values();
+        let operators = families.filter_map(|family| family.options.merge_operator.clone());
+        options.merge_operators.extend(operators);
         Ok(Self { engine: Engine::open(dir, options)?, keeps: Keeps::All, old_blobs: None })
     }
 
