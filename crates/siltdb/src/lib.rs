@@ -52,14 +52,14 @@
 //! | *transactions* `begin` `begin_with` `wait_durable`, of one [`Transaction`] | all | | | |
 //! | *in two phases* `prepared` `commit_prepared` `rollback_prepared`, `_with` | all | | | |
 //! | *options* `options` | all | ✓ | | |
-//! | *types* `typed` `key_order` | | ✓ | | |
+//! | *types* `typed`, of a family `key_order` | ✓ | ✓ | | |
 //! | *while in use* `set_options` | | ✓ | | |
 //! | *memory* `set_cache_bytes` | all | | | |
 //! | *bulk loading* `ingest` | all | ✓ | | |
 //! | *of sorted entries* `ingest_sorted`, of a file [`TableFileWriter`] | | ✓ | | |
 //! | *upkeep* `flush` `compact` `compact_with` `stats` `compression_stats` | all | ✓ | | |
 //! | *of a range* `compact_range`, `_with`, `size_of` | | ✓ | | |
-//! | *what was committed* `subscribe` | all | | | |
+//! | *what was committed* `subscribe` | all | ✓ | | |
 //! | *transactions* `begin` `update` `view` | all | | | |
 //! | *read and write a key* `compare_and_swap` `put_if_absent` `take`, `_with` | default | ✓ | | |
 //! | `fetch_and_update` `update_and_fetch` `pop_first` `pop_last`, `_with` | default | ✓ | | |
@@ -83,8 +83,9 @@
 //! `release` `family`. A [`PreparedTransaction`] has `commit` `rollback`.
 //! [`Isolation`] defines which effects of other transactions it may see.
 //!
-//! A [`TypedFamily`] has the verbs for keys and ranges with keys and values of types ([`Key`],
-//! [`Value`]): `in_snapshot` `in_transaction` `in_batch`.
+//! A [`TypedFamily`] has the verbs of a family with keys and values of types ([`Key`], [`Value`]),
+//! and `in_snapshot` `in_transaction` `in_batch`. Verbs that concern neither, such as `flush`, are
+//! those of its [`source`](TypedSource::source).
 //!
 //! *default*: of the default family. *all*: of the whole database. A range is anything that
 //! implements [`KeyRange`]. [`Options::set`] and [`FamilyOptions::set`] take options by name, and
@@ -119,7 +120,6 @@ mod isolation;
 mod transaction;
 mod update;
 mod single_key;
-mod typed;
 mod bucket;
 mod db;
 mod db_write;
@@ -130,6 +130,7 @@ mod touch;
 mod db_upkeep;
 mod ingestion;
 mod table_file;
+mod typed;
 mod db_prepared;
 mod follower;
 mod place;
@@ -225,7 +226,10 @@ pub use subscription::{
 };
 pub use table_file::{TableFileInfo, TableFileWriter};
 pub use transaction::{CommitInfo, Transaction, prepare::PreparedTransaction};
-pub use typed::{TypedBatch, TypedCursor, TypedFamily, TypedIter, TypedSource};
+pub use typed::{
+    TypedBatch, TypedChange, TypedCursor, TypedEvent, TypedFamily, TypedIngestion, TypedIter,
+    TypedSource, TypedSubscription,
+};
 pub use update::UpdateOptions;
 pub use upgrade::{DatabaseFormat, upgrade};
 pub use value::Value;

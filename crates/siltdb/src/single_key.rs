@@ -26,18 +26,18 @@ const BLOCK_IDS: u64 = 4096;
 /// The outcome of a `compare_and_swap`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use = "the result says whether the value was swapped"]
-pub enum Swap {
+pub enum Swap<V = Slice> {
     /// The key had the expected value and has the new one.
     Swapped,
     /// The key has this other value, and keeps it; `None` is no value.
-    Differs(Option<Slice>),
+    Differs(Option<V>),
 }
 
-impl Swap {
+impl<V> Swap<V> {
     /// Returns whether the key has the new value.
     #[must_use]
     pub fn is_swapped(&self) -> bool {
-        *self == Self::Swapped
+        matches!(self, Self::Swapped)
     }
 }
 

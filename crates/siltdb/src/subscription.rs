@@ -18,6 +18,7 @@ use siltdb_disk::{
     edit::Change as Edit,
 };
 use siltdb_engine::{
+    engine::Engine,
     feed::{Feed, FeedCommit, FeedItem},
     follow::log_feed::LogFeed,
     read::ReadRange,
@@ -276,7 +277,7 @@ pub struct Subscription {
 #[derive(Debug)]
 enum Source {
     /// The log of an open database, which is kept open.
-    Database { db: Db, feed: Box<Feed> },
+    Database { engine: Engine, feed: Box<Feed> },
     /// A log that another process writes.
     Log(Box<LogFeed>),
 }
@@ -284,7 +285,7 @@ enum Source {
 impl Source {
     fn next(&mut self, timeout: Duration) -> Result<Option<FeedItem>> {
         match self {
-            Self::Database { db, feed } => db.engine().feed_next(feed, timeout),
+            Self::Database { engine, feed } => engine.feed_next(feed, timeout),
             Self::Log(feed) => feed.next(timeout),
         }
     }
@@ -323,14 +324,40 @@ impl Db {
     /// `NotFound`, if the log no longer has the start; the error names the oldest sequence number
     /// that it has. `InvalidArgument`, if the start is beyond the next commit. `Closed`.
     pub fn subscribe(&self, options: &SubscribeOptions) -> Result<Subscription> {
-        let filter = Arc::new(options.filter.clone());
-        let feed = self.engine().feed(options.first(self.engine().published().next()))?;
-        let source = Source::Database { db: self.clone(), feed: Box::new(feed) };
-        Ok(Subscription { source, filter, is_over: false })
+        Subscription::to_engine(self.engine(), options)
+    }
+}
+
+impl Family {
+    /// Subscribes to commits of the family, as [`Db::subscribe`] with
+    /// [`SubscribeOptions::family`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::{Event, SubscribeOptions};
+    ///
+    /// let mut feed = db.default_family().subscribe(&SubscribeOptions::new())?;
+    /// db.put("k", "v")?;
+    /// assert!(matches!(feed.try_next()?, Some(Event::Commit(_))));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Db::subscribe`].
+    pub fn subscribe(&self, options: &SubscribeOptions) -> Result<Subscription> {
+        Subscription::to_engine(&self.place.engine, &options.clone().family(self))
     }
 }
 
 impl Subscription {
+    fn to_engine(engine: &Engine, options: &SubscribeOptions) -> Result<Self> {
+        let filter = Arc::new(options.filter.clone());
+        let feed = engine.feed(options.first(engine.published().next()))?;
+        let source = Source::Database { engine: engine.clone(), feed: Box::new(feed) };
+        Ok(Self { source, filter, is_over: false })
+    }
+
     /// A subscription to a log that another process writes.
     pub(crate) fn to_log(feed: LogFeed, options: &SubscribeOptions) -> Self {
         let filter = Arc::new(options.filter.clone());

@@ -7,18 +7,26 @@
 //! # Seeded faults
 //! `key_order_name_not_checked`: any key type opens any family.
 
+mod atomic;
+mod feed;
+mod load;
 mod walk;
 mod write;
 
+pub use feed::{TypedChange, TypedEvent, TypedSubscription};
+pub use load::TypedIngestion;
 pub use walk::{TypedCursor, TypedIter};
 pub use write::TypedBatch;
 
 use crate::{
     batch::WriteBatch,
+    db::Db,
     expiry::Expiry,
     family::Family,
     key::Key,
+    key_order::KeyOrder,
     key_types::{KeyForm, KeyPrefix},
+    options::FamilyOptions,
     read::Read,
     read_options::ReadOptions,
     snapshot::Snapshot,
@@ -26,7 +34,7 @@ use crate::{
     value::Value,
 };
 use siltdb_base::{
-    error::{Error, Result},
+    error::{Error, ErrorKind, Result},
     slice::Slice,
 };
 use std::{
@@ -119,6 +127,35 @@ impl Family {
     }
 }
 
+impl Db {
+    /// Returns the family `name` with keys of type `K` and values of type `V`. If it is missing, it
+    /// is created with the key order of `K` and otherwise the default options, durably on
+    /// return. Other options: [`Db::family_or_create`], then [`Family::typed`].
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// let ages = db.typed::<String, u8>("ages")?;
+    /// ages.put("Ada", &36)?;
+    /// assert_eq!(db.typed::<String, u8>("ages")?.get("Ada")?, Some(36));
+    /// // The type of keys is part of the family.
+    /// assert!(db.typed::<u64, u8>("ages").is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument`, if the family has another key order; as [`Db::family_or_create`].
+    pub fn typed<K: Key, V: Value>(&self, name: &str) -> Result<TypedFamily<K, V>> {
+        let family = match self.family(name) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.family_or_create(name, FamilyOptions::new().key_order(KeyOrder::of::<K>()))?
+            }
+            found => found?,
+        };
+        family.typed()
+    }
+}
+
 impl<K: Key, V: Value> TypedFamily<K, V> {
     /// Returns the state of the family in a snapshot.
     ///
@@ -189,6 +226,23 @@ impl<S: Read, K: Key, V: Value> TypedSource<S, K, V> {
     /// As [`Read::get`].
     pub fn expires_at(&self, key: &(impl KeyForm<K> + ?Sized)) -> Result<Option<Expiry>> {
         self.source.expires_at(key.form())
+    }
+
+    /// Returns the value of a key and its expiry, both of one state.
+    ///
+    /// # Errors
+    /// As [`TypedSource::get`].
+    pub fn get_expiring(&self, key: &(impl KeyForm<K> + ?Sized)) -> Result<Option<(V, Expiry)>> {
+        let found = self.source.get_expiring(key.form())?;
+        found.map(|(value, expiry)| Ok((V::from_value(&value)?, expiry))).transpose()
+    }
+
+    /// Returns whether there are no keys.
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    pub fn is_empty(&self) -> Result<bool> {
+        self.source.is_empty()
     }
 
     /// Returns the greatest key less than `key`, and its value.

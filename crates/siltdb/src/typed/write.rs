@@ -1,10 +1,11 @@
 //! Writes of typed keys and values: to a family, a transaction and a batch.
 //!
-//! They encode; the verbs on bytes write.
+//! They encode; the verbs on bytes write. Reads that write stand in `atomic`.
 
 use super::{TypedFamily, TypedSource, encoded};
 use crate::{
     batch::WriteBatch,
+    db_upkeep::CompactOptions,
     family::Family,
     key::Key,
     key_types::{KeyForm, KeyPrefix},
@@ -13,7 +14,14 @@ use crate::{
     write_options::WriteOptions,
 };
 use siltdb_base::error::Result;
-use std::{fmt, marker::PhantomData, ops::RangeBounds, time::Duration};
+use siltdb_engine::{jobs::request::CompactProgress, lock_table::LockMode};
+use siltdb_tree::read::range_size::RangeSize;
+use std::{
+    fmt,
+    marker::PhantomData,
+    ops::RangeBounds,
+    time::{Duration, SystemTime},
+};
 
 impl<K: Key, V: Value> TypedFamily<K, V> {
     /// Sets the value of a key.
@@ -64,31 +72,6 @@ impl<K: Key, V: Value> TypedFamily<K, V> {
         self.source.put_for_with(key.form(), value.to_value()?, time, options)
     }
 
-    /// Sets the value of a key unless it has one, atomically. Returns the value that it had, and
-    /// keeps.
-    ///
-    /// # Errors
-    /// As [`TypedFamily::put_if_absent_with`](Self::put_if_absent_with).
-    pub fn put_if_absent(&self, key: &(impl KeyForm<K> + ?Sized), value: &V) -> Result<Option<V>> {
-        self.put_if_absent_with(key, value, &WriteOptions::new())
-    }
-
-    /// Puts as [`put_if_absent`](Self::put_if_absent), with `options`; see
-    /// [`Family::put_if_absent_with`].
-    ///
-    /// # Errors
-    /// `Corruption`, if the value that the key had does not decode; as
-    /// [`Family::put_if_absent_with`].
-    pub fn put_if_absent_with(
-        &self,
-        key: &(impl KeyForm<K> + ?Sized),
-        value: &V,
-        options: &WriteOptions,
-    ) -> Result<Option<V>> {
-        let found = self.source.put_if_absent_with(key.form(), value.to_value()?, options)?;
-        found.as_deref().map(V::from_value).transpose()
-    }
-
     /// Deletes a key, with `options`.
     ///
     /// # Errors
@@ -125,91 +108,88 @@ impl<K: Key, V: Value> TypedFamily<K, V> {
         self.source.delete_prefix(prefix.prefix())
     }
 
-    /// Deletes a key and returns the value that it had, atomically.
+    /// Deletes every key of a range, with `options`.
     ///
     /// # Errors
-    /// `Corruption`, if the value does not decode: the key is deleted all the same; as
-    /// [`Family::take`].
-    pub fn take(&self, key: &(impl KeyForm<K> + ?Sized)) -> Result<Option<V>> {
-        self.take_with(key, &WriteOptions::new())
-    }
-
-    /// Deletes a key as [`take`](Self::take), with `options`.
-    ///
-    /// # Errors
-    /// As [`TypedFamily::take`](Self::take).
-    pub fn take_with(
+    /// As [`Family::put`].
+    pub fn delete_range_with(
         &self,
-        key: &(impl KeyForm<K> + ?Sized),
+        range: impl RangeBounds<K>,
         options: &WriteOptions,
-    ) -> Result<Option<V>> {
-        self.source.take_with(key.form(), options)?.as_deref().map(V::from_value).transpose()
+    ) -> Result<()> {
+        self.source.delete_range_with(encoded(&range), options)
     }
 
-    /// Replaces the value of a key by the result of `change`, atomically, and returns the new
-    /// value. `None` is no value. `change` runs again after a conflict. The new value keeps the
-    /// expiry of the old one.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir()?;
-    /// # let db = siltdb::Db::open(dir.path())?;
-    /// use siltdb::{FamilyOptions, KeyOrder};
-    ///
-    /// let options = FamilyOptions::new().key_order(KeyOrder::of::<String>());
-    /// let visits = db.create_family("visits", options)?.typed::<String, u64>()?;
-    /// for expected in [1, 2] {
-    ///     let count = visits.update_and_fetch("home", |count| Some(count.unwrap_or(0) + 1))?;
-    ///     assert_eq!(count, Some(expected));
-    /// }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Deletes every key that begins with `prefix`, with `options`.
     ///
     /// # Errors
-    /// `Corruption`, if the value does not decode: it stays; as [`Family::update_and_fetch`].
-    pub fn update_and_fetch(
+    /// As [`Family::put`].
+    pub fn delete_prefix_with(
         &self,
-        key: &(impl KeyForm<K> + ?Sized),
-        change: impl FnMut(Option<V>) -> Option<V>,
-    ) -> Result<Option<V>> {
-        self.update_and_fetch_with(key, change, &WriteOptions::new())
-    }
-
-    /// Replaces a value as [`update_and_fetch`](Self::update_and_fetch), with `options`. What they
-    /// leave unsaid of the expiry stays.
-    ///
-    /// # Errors
-    /// As [`TypedFamily::update_and_fetch`](Self::update_and_fetch).
-    pub fn update_and_fetch_with(
-        &self,
-        key: &(impl KeyForm<K> + ?Sized),
-        mut change: impl FnMut(Option<V>) -> Option<V>,
+        prefix: &(impl KeyPrefix<K> + ?Sized),
         options: &WriteOptions,
-    ) -> Result<Option<V>> {
-        let key = key.form();
-        self.source.step(options, |step| {
-            let old = step.current(&key)?;
-            let value = old.as_ref().map(|old| V::from_value(&old.value)).transpose()?;
-            let new = change(value);
-            let bytes = new.as_ref().map(Value::to_value).transpose()?;
-            step.replace(&key, old.as_ref(), bytes, options)?;
-            Ok(new)
-        })
+    ) -> Result<()> {
+        self.source.delete_prefix_with(prefix.prefix(), options)
     }
 
-    /// Has the value of a key expire after `time`; see [`Family::touch`].
+    /// Deletes every key of the family in one write; see [`Family::clear`].
     ///
     /// # Errors
-    /// As [`Family::touch`].
-    pub fn touch(&self, key: &(impl KeyForm<K> + ?Sized), time: Duration) -> Result<bool> {
-        self.source.touch(key.form(), time)
+    /// As [`Family::put`].
+    pub fn clear(&self) -> Result<()> {
+        self.source.clear()
     }
 
-    /// Removes the expiry of the value of a key; see [`Family::persist`].
+    /// Writes a merge operand for a key, which is a value of type `V`. The merge operator gets its
+    /// encoding; see [`Family::merge`].
     ///
     /// # Errors
-    /// As [`Family::touch`].
-    pub fn persist(&self, key: &(impl KeyForm<K> + ?Sized)) -> Result<bool> {
-        self.source.persist(key.form())
+    /// Those of [`Value::pack`]; as [`Family::merge`].
+    pub fn merge(&self, key: &(impl KeyForm<K> + ?Sized), operand: &V) -> Result<()> {
+        self.source.merge(key.form(), operand.to_value()?)
+    }
+
+    /// Writes a merge operand for a key, with `options`.
+    ///
+    /// # Errors
+    /// As [`merge`](Self::merge).
+    pub fn merge_with(
+        &self,
+        key: &(impl KeyForm<K> + ?Sized),
+        operand: &V,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        self.source.merge_with(key.form(), operand.to_value()?, options)
+    }
+
+    /// Estimates the size of a range of keys; see [`Family::size_of`].
+    ///
+    /// # Errors
+    /// As [`Family::size_of`].
+    pub fn size_of(&self, range: impl RangeBounds<K>) -> Result<RangeSize> {
+        self.source.size_of(encoded(&range))
+    }
+
+    /// Compacts the tables with keys of a range; see [`Family::compact_range`].
+    ///
+    /// # Errors
+    /// As [`Family::compact`].
+    pub fn compact_range(&self, range: impl RangeBounds<K>) -> Result<()> {
+        self.source.compact_range(encoded(&range))
+    }
+
+    /// Compacts the tables with keys of a range, with `options`; see
+    /// [`Family::compact_range_with`].
+    ///
+    /// # Errors
+    /// As [`Family::compact_range_with`].
+    pub fn compact_range_with(
+        &self,
+        range: impl RangeBounds<K>,
+        options: &CompactOptions,
+        on_progress: &mut dyn FnMut(CompactProgress),
+    ) -> Result<()> {
+        self.source.compact_range_with(encoded(&range), options, on_progress)
     }
 }
 
@@ -271,6 +251,38 @@ impl<K: Key, V: Value> TypedSource<Transaction, K, V> {
     pub fn delete_prefix(&self, prefix: &(impl KeyPrefix<K> + ?Sized)) -> Result<()> {
         self.source.delete_prefix(prefix.prefix())
     }
+
+    /// Writes a merge operand for a key, which is a value of type `V`.
+    ///
+    /// # Errors
+    /// Those of [`Value::pack`]; as [`Transaction::merge`].
+    pub fn merge(&self, key: &(impl KeyForm<K> + ?Sized), operand: &V) -> Result<()> {
+        self.source.merge(key.form(), operand.to_value()?)
+    }
+
+    /// Locks a key exclusively and returns its newest value; see [`Transaction::get_for_update`].
+    ///
+    /// # Errors
+    /// `Corruption`, if the value does not decode; as [`Transaction::get_for_update`].
+    pub fn get_for_update(&self, key: &(impl KeyForm<K> + ?Sized)) -> Result<Option<V>> {
+        self.source.get_for_update(key.form())?.as_deref().map(V::from_value).transpose()
+    }
+
+    /// Locks a key, present or absent; see [`Transaction::lock_key`].
+    ///
+    /// # Errors
+    /// As [`Transaction::lock_key`].
+    pub fn lock_key(&self, key: &(impl KeyForm<K> + ?Sized), mode: LockMode) -> Result<()> {
+        self.source.lock_key(key.form(), mode)
+    }
+
+    /// Locks every key of a range, present or absent; see [`Transaction::lock_range`].
+    ///
+    /// # Errors
+    /// As [`Transaction::lock_range`].
+    pub fn lock_range(&self, range: impl RangeBounds<K>, mode: LockMode) -> Result<()> {
+        self.source.lock_range(encoded(&range), mode)
+    }
 }
 
 /// A [`WriteBatch`] that gets operations on a typed family; made by
@@ -311,6 +323,48 @@ impl<'a, K: Key, V: Value> TypedBatch<'a, K, V> {
         time: Duration,
     ) -> Result<()> {
         self.batch.put_for(self.family, key.form(), value.to_value()?, time)
+    }
+
+    /// Sets the value of a key, with the expiry of `options`; see [`WriteBatch::put_with`].
+    ///
+    /// # Errors
+    /// As [`WriteBatch::put`].
+    pub fn put_with(
+        &mut self,
+        key: &(impl KeyForm<K> + ?Sized),
+        value: &V,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        self.batch.put_with(self.family, key.form(), value.to_value()?, options)
+    }
+
+    /// Sets the value of a key, which expires at `expiry`; see [`WriteBatch::put_until`].
+    ///
+    /// # Errors
+    /// As [`WriteBatch::put`].
+    pub fn put_until(
+        &mut self,
+        key: &(impl KeyForm<K> + ?Sized),
+        value: &V,
+        expiry: SystemTime,
+    ) -> Result<()> {
+        self.batch.put_until(self.family, key.form(), value.to_value()?, expiry)
+    }
+
+    /// Deletes a key that was put exactly once; see [`WriteBatch::single_delete`].
+    ///
+    /// # Errors
+    /// As [`WriteBatch::put`].
+    pub fn single_delete(&mut self, key: &(impl KeyForm<K> + ?Sized)) -> Result<()> {
+        self.batch.single_delete(self.family, key.form())
+    }
+
+    /// Writes a merge operand for a key, which is a value of type `V`.
+    ///
+    /// # Errors
+    /// Those of [`Value::pack`]; as [`WriteBatch::merge`].
+    pub fn merge(&mut self, key: &(impl KeyForm<K> + ?Sized), operand: &V) -> Result<()> {
+        self.batch.merge(self.family, key.form(), operand.to_value()?)
     }
 
     /// Deletes a key, whether it exists or not.
