@@ -24,7 +24,7 @@ use siltdb_base::{
 pub const HEAD_BYTES_MAX: usize = 1 + 5 + 3 + 5;
 
 // Each bound of the batch is one of a varint's, so that the sum above is right.
-const _: () = assert!(KEY_BYTES_MAX < 1 << 21 && VALUE_BYTES_MAX < 1 << 35);
+const _: () = assert!(KEY_BYTES_MAX < 1 << 21 && (VALUE_BYTES_MAX as u64) < 1 << 35);
 
 /// So one operation always fits into a record.
 const _: () = assert!(HEAD_BYTES_MAX + KEY_BYTES_MAX + VALUE_BYTES_MAX <= BATCH_BYTES_MAX);

@@ -136,6 +136,12 @@ impl BlobSource for BlobSet {
     fn read(&self, pointer: &BlobPointer) -> Result<Slice> {
         self.get(pointer.file).ok_or_else(|| unknown(pointer))?.read(pointer)
     }
+
+    fn will_read(&self, pointer: &BlobPointer) {
+        if let Some(file) = self.get(pointer.file) {
+            file.will_read(pointer);
+        }
+    }
 }
 
 /// A set is pinned with the tables that refer to it, so it has all their files.

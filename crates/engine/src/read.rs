@@ -34,6 +34,8 @@ use std::{
     time::Duration,
 };
 
+pub(crate) mod many;
+
 /// A range of keys as callers give it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadRange {

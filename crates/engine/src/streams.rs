@@ -6,7 +6,7 @@
 
 use crate::{
     blobs::blob_file::BlobFile, catalog::family::FamilyData, commit::commit_pointer,
-    database::Database, options::Durability, read, separation::write_stream,
+    database::Database, options::Durability, read, read::many::Noted, separation::write_stream,
 };
 use siltdb_base::{
     checksum::crc32c_append,
@@ -14,16 +14,15 @@ use siltdb_base::{
     id::SequenceNumber,
     key::BlobPointer,
     slice::Slice,
-    sync::lock,
 };
 use siltdb_disk::{
     blob::{check_stored, checksum_at},
     compress::Codec,
 };
-use siltdb_tree::read::visible::resolve::{BlobSource, Resolver};
+use siltdb_tree::read::visible::resolve::Resolver;
 use std::{
     io::{self, Read},
-    sync::{Arc, Mutex},
+    sync::Arc,
 };
 
 /// Puts a value of `bytes` bytes that `value` gives, with its expiry, if it has one.
@@ -104,19 +103,6 @@ impl Read for ValueStream {
     }
 }
 
-/// Notes the pointer that a lookup comes to, instead of reading it.
-#[derive(Debug, Default)]
-struct Noted {
-    pointer: Mutex<Option<BlobPointer>>,
-}
-
-impl BlobSource for Noted {
-    fn read(&self, pointer: &BlobPointer) -> Result<Slice> {
-        *lock(&self.pointer) = Some(*pointer);
-        Ok(Slice::copy_from(b""))
-    }
-}
-
 /// The value of `key` as a stream, if it has one.
 ///
 /// # Errors
@@ -140,7 +126,7 @@ pub fn get_stream(
         expiry_ms: None,
     };
     let found = pinned.view.get(key, pinned.snapshot, resolver, |value| value.pin());
-    let pointer = *lock(&noted.pointer);
+    let pointer = noted.take();
     let raw = pointer.filter(|pointer| pointer.codec == Codec::Raw as u8);
     let source = match (found, raw) {
         (Ok(None), _) => return Ok(None),

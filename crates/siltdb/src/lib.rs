@@ -27,7 +27,8 @@
 //!
 //! | verbs | [`Db`] | [`Family`] | [`Snapshot`] | [`WriteBatch`] |
 //! |---|:-:|:-:|:-:|:-:|
-//! | *read a key* `get` `read` `contains` `get_many` | default | ✓ | ✓ | |
+//! | *read a key* `get` `read` `get_into` `contains` `value_len` | default | ✓ | ✓ | |
+//! | *many keys* `get_many` | default | ✓ | ✓ | |
 //! | *its expiry* `expires_at` `get_expiring` | default | ✓ | ✓ | |
 //! | *its neighbours* `get_lt` `get_le` `get_gt` `get_ge` | default | ✓ | ✓ | |
 //! | *the ends* `first` `last` `is_empty` | default | ✓ | ✓ | |
@@ -80,7 +81,7 @@
 //!
 //! A [`Transaction`] reads like a [`Snapshot`] and writes like a [`WriteBatch`]: it has their verbs
 //! for keys and ranges. It adds `commit` `prepare` `rollback` `reset` `savepoint` `rollback_to`
-//! `release` `family`. A [`PreparedTransaction`] has `commit` `rollback`.
+//! `release` `family` `snapshot_reads`. A [`PreparedTransaction`] has `commit` `rollback`.
 //! [`Isolation`] defines which effects of other transactions it may see.
 //!
 //! A [`TypedFamily`] has the verbs of a family with keys and values of types ([`Key`], [`Value`]),
@@ -225,7 +226,9 @@ pub use subscription::{
     Commit, Event, FamilyChange, KeyChange, KeyChanges, SubscribeOptions, Subscription,
 };
 pub use table_file::{TableFileInfo, TableFileWriter};
-pub use transaction::{CommitInfo, Transaction, prepare::PreparedTransaction};
+pub use transaction::{
+    CommitInfo, Transaction, prepare::PreparedTransaction, snapshot_reads::SnapshotReads,
+};
 pub use typed::{
     TypedBatch, TypedChange, TypedCursor, TypedEvent, TypedFamily, TypedIngestion, TypedIter,
     TypedSource, TypedSubscription,

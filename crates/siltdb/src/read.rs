@@ -72,7 +72,13 @@ pub trait Read: ReadSource {
         self.look(key.as_ref(), |value| look(value.bytes()))
     }
 
-    /// Returns the values of many keys in the order of `keys`, all from one consistent state.
+    /// Returns the values of many keys in the order of `keys`, all from one consistent state. The
+    /// keys come in any order, also more than once.
+    ///
+    /// They are looked up in ascending order, so each block is read once, and the reads of a file go
+    /// forward. Values in blob files are read after that, in the order of the file, while the
+    /// system reads up to 4 MiB ahead. In a family with a merge operator values are read with their
+    /// keys. All values are in memory or pinned until they are dropped.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -87,8 +93,53 @@ pub trait Read: ReadSource {
     /// # Errors
     /// As [`Read::get`].
     fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
-        let reader = self.pin()?;
-        keys.iter().map(|key| reader.get(key.as_ref())).collect()
+        self.pin()?.get_many(keys)
+    }
+
+    /// Replaces the contents of `buffer` by the value of a key, and returns whether it has one.
+    /// Without one the buffer is empty.
+    ///
+    /// Costs as [`Read::read`] and a copy; it allocates only if the buffer is too small. So a loop
+    /// over many keys needs one buffer, and no value pins a block.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::Read;
+    /// db.put("a", "1")?;
+    /// let mut buffer = Vec::new();
+    /// assert!(db.get_into("a", &mut buffer)? && buffer == b"1");
+    /// assert!(!db.get_into("b", &mut buffer)? && buffer.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Read::get`]. The buffer is empty then.
+    fn get_into(&self, key: impl AsRef<[u8]>, buffer: &mut Vec<u8>) -> Result<bool> {
+        buffer.clear();
+        Ok(self.read(key, |value| buffer.extend_from_slice(value))?.is_some())
+    }
+
+    /// Returns the length of the value of a key, in bytes; `None` if the key has no value.
+    ///
+    /// Costs a lookup, and pins a view. A value in a [blob file](crate::FamilyOptions::value_threshold)
+    /// is not read, unless the family has a merge operator. Other values lie in the block that the
+    /// lookup reads.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::Read;
+    /// db.put("film", vec![0; 1 << 20])?;
+    /// assert_eq!(db.value_len("film")?, Some(1 << 20));
+    /// assert_eq!(db.value_len("gone")?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn value_len(&self, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
+        self.pin()?.value_len(key.as_ref())
     }
 
     /// Returns whether a key has a value. Costs as [`Read::read`].

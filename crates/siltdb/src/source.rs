@@ -48,6 +48,22 @@ impl Pinned {
         self.reader.get(key)
     }
 
+    /// Returns the values of keys in the order of `keys`.
+    pub(crate) fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
+        if let Some(reads) = &self.reads {
+            keys.iter().for_each(|key| reads.key(key.as_ref()));
+        }
+        self.reader.get_many(keys)
+    }
+
+    /// Returns the length of the value of a key.
+    pub(crate) fn value_len(&self, key: &[u8]) -> Result<Option<u64>> {
+        if let Some(reads) = &self.reads {
+            reads.key(key);
+        }
+        self.reader.value_len(key)
+    }
+
     /// Returns the value of a key and its expiry.
     pub(crate) fn get_expiring(&self, key: &[u8]) -> Result<Option<ExpiringValue>> {
         if let Some(reads) = &self.reads {

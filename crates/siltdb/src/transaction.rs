@@ -42,6 +42,7 @@ use std::{
 
 mod locks;
 pub(crate) mod prepare;
+pub(crate) mod snapshot_reads;
 
 /// The charge of a transaction changes by multiples of this, in bytes.
 const CHARGE_STEP_BYTES: usize = 64 << 10;
@@ -501,7 +502,7 @@ impl Transaction {
     }
 
     /// Returns what reads of its family see, and where they are recorded.
-    fn sight(&self) -> Result<(ReadPlace, Option<OwnWrites>, Option<Reads>)> {
+    fn sight(&self) -> Result<Sight> {
         let mut state = self.shared.active()?;
         let sequence = state.snapshot.as_ref().map(LiveSnapshot::sequence);
         let place = ReadPlace { sequence, ..self.place.place.clone() };
@@ -517,7 +518,40 @@ impl Transaction {
             let (footprint, family) = (Arc::clone(&state.reads), Arc::clone(&place.family));
             Reads { footprint, family, covered }
         });
-        Ok((place, own, reads))
+        Ok(Sight { place, own, reads })
+    }
+}
+
+/// What a read of a transaction sees.
+struct Sight {
+    place: ReadPlace,
+    own: Option<OwnWrites>,
+    /// Where it is recorded; `None` if the commit does not validate it.
+    reads: Option<Reads>,
+}
+
+impl Sight {
+    fn without_reads(self) -> Self {
+        Self { reads: None, ..self }
+    }
+
+    fn look<R>(self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>> {
+        if let Some(reads) = self.reads {
+            reads.key(key);
+        }
+        match self.own {
+            None => self.place.look(key, look),
+            Some(own) => self.place.pin()?.reader.with_own(own).look(key, look),
+        }
+    }
+
+    fn pin(self) -> Result<Pinned> {
+        let Pinned { reader, .. } = self.place.pin()?;
+        let reader = match self.own {
+            None => reader,
+            Some(own) => reader.with_own(own),
+        };
+        Ok(Pinned { reader, reads: self.reads })
     }
 }
 
@@ -535,24 +569,11 @@ impl fmt::Debug for Transaction {
 
 impl ReadSource for Transaction {
     fn look<R>(&self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>> {
-        let (place, own, reads) = self.sight()?;
-        if let Some(reads) = reads {
-            reads.key(key);
-        }
-        match own {
-            None => place.look(key, look),
-            Some(own) => place.pin()?.reader.with_own(own).look(key, look),
-        }
+        self.sight()?.look(key, look)
     }
 
     fn pin(&self) -> Result<Pinned> {
-        let (place, own, reads) = self.sight()?;
-        let Pinned { reader, .. } = place.pin()?;
-        let reader = match own {
-            None => reader,
-            Some(own) => reader.with_own(own),
-        };
-        Ok(Pinned { reader, reads })
+        self.sight()?.pin()
     }
 }
 

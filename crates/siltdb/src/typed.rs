@@ -237,6 +237,14 @@ impl<S: Read, K: Key, V: Value> TypedSource<S, K, V> {
         found.map(|(value, expiry)| Ok((V::from_value(&value)?, expiry))).transpose()
     }
 
+    /// Returns the length of the encoded value of a key, in bytes; see [`Read::value_len`].
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    pub fn value_len(&self, key: &(impl KeyForm<K> + ?Sized)) -> Result<Option<u64>> {
+        self.source.value_len(key.form())
+    }
+
     /// Returns whether there are no keys.
     ///
     /// # Errors

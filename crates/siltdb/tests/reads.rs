@@ -248,3 +248,20 @@ fn a_walk_over_keys_merges_no_operands() {
     assert_eq!(db.iter().unwrap().count(), 100);
     assert_eq!(operator.0.load(Ordering::Relaxed), 100);
 }
+
+#[test]
+fn a_buffer_gets_the_value_of_one_key_after_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = Db::open(dir.path()).unwrap();
+    db.put("long", vec![1; 10_000]).unwrap();
+    db.put("short", "abc").unwrap();
+    db.put("empty", "").unwrap();
+    let mut buffer = b"before".to_vec();
+    assert!(db.get_into("long", &mut buffer).unwrap() && buffer == vec![1; 10_000]);
+    let capacity = buffer.capacity();
+    assert!(db.get_into("short", &mut buffer).unwrap() && buffer == b"abc");
+    assert!(db.get_into("empty", &mut buffer).unwrap() && buffer.is_empty());
+    db.get_into("short", &mut buffer).unwrap();
+    assert!(!db.get_into("gone", &mut buffer).unwrap() && buffer.is_empty());
+    assert_eq!(buffer.capacity(), capacity);
+}

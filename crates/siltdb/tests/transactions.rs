@@ -391,3 +391,46 @@ fn what_a_walk_showed_before_a_panic_counts_as_read() {
         }
     }
 }
+
+#[test]
+fn snapshot_reads_see_what_the_transaction_sees_and_are_not_validated() {
+    for isolation in [Isolation::RepeatableRead, Isolation::Serializable] {
+        let (_dir, db) = open();
+        for key in ["a", "b", "c"] {
+            db.put(key, "old").unwrap();
+        }
+        let transaction = db.begin(isolation);
+        transaction.put("bb", "own").unwrap();
+        db.put("a", "new").unwrap();
+        let reads = transaction.snapshot_reads();
+        assert_eq!(reads.get("a").unwrap().unwrap(), b"old", "{isolation:?}");
+        assert_eq!(reads.get("bb").unwrap().unwrap(), b"own");
+        assert_eq!(keys(&reads), ["a", "b", "bb", "c"]);
+        assert_eq!(reads.get_many(&["a", "b"]).unwrap().len(), 2);
+        assert_eq!(reads.first().unwrap().unwrap().1, b"old");
+        assert_eq!(reads.value_len("a").unwrap(), Some(3));
+        assert!(reads.expires_at("a").unwrap().is_some());
+        let mut cursor = reads.cursor().unwrap();
+        cursor.seek("a").unwrap();
+        cursor.next().unwrap();
+        db.put("aa", "a phantom").unwrap();
+        assert!(!is_conflict(&transaction), "{isolation:?}");
+        assert_eq!(db.get("bb").unwrap().unwrap(), b"own");
+        assert_eq!(reads.get("a").unwrap_err().kind(), ErrorKind::InvalidArgument);
+
+        // One read of the transaction itself is validated, whatever the others are.
+        for read in ["get", "many", "length"] {
+            let transaction = db.begin(isolation);
+            transaction.snapshot_reads().get("b").unwrap();
+            match read {
+                "get" => drop(transaction.get("c").unwrap()),
+                "many" => drop(transaction.get_many(&["a", "c"]).unwrap()),
+                _ => drop(transaction.value_len("c").unwrap()),
+            }
+            transaction.put("d", "v").unwrap();
+            db.put("b", "newer").unwrap();
+            db.put("c", "newer").unwrap();
+            assert!(is_conflict(&transaction), "{isolation:?}, {read}");
+        }
+    }
+}

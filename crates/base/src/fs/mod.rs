@@ -197,6 +197,10 @@ pub trait File: Send + Sync + fmt::Debug {
     /// `Corruption` if the file ends before the buffer is full; the system's.
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()>;
 
+    /// Says that the `bytes` bytes from `offset` on will be read soon, so that the system can read
+    /// them meanwhile. It only saves time, and may do nothing.
+    fn will_read(&self, _offset: u64, _bytes: u64) {}
+
     /// The `bytes` bytes from `offset` on, where they lie. They stay valid while the slice is held,
     /// also after the file was closed and removed.
     ///

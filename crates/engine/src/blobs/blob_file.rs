@@ -289,6 +289,13 @@ impl BlobFile {
         read_value(&**self.open()?, self.uid, pointer).map_err(|error| error.or_file(&self.path()))
     }
 
+    /// Says that the value that `pointer` leads to will be read soon.
+    pub fn will_read(&self, pointer: &BlobPointer) {
+        if let (Ok(()), Ok(file)) = (self.check_place(pointer), self.open()) {
+            file.will_read(pointer.offset, pointer.stored_bytes.into());
+        }
+    }
+
     /// The stored bytes of the value that `pointer` leads to, verified.
     ///
     /// # Errors

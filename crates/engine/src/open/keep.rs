@@ -137,7 +137,7 @@ fn each_piece(
     file: &dyn File,
     on_piece: &mut dyn FnMut(&[u8], u64) -> Result<Piece>,
 ) -> Result<()> {
-    let mut bytes = vec![0; COPIED_BYTES.min(file.len() as usize)];
+    let mut bytes = vec![0; file.len().min(COPIED_BYTES as u64) as usize];
     let mut offset = 0;
     while offset < file.len() {
         let count = (file.len() - offset).min(bytes.len() as u64) as usize;

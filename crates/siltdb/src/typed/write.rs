@@ -9,7 +9,7 @@ use crate::{
     family::Family,
     key::Key,
     key_types::{KeyForm, KeyPrefix},
-    transaction::Transaction,
+    transaction::{Transaction, snapshot_reads::SnapshotReads},
     value::Value,
     write_options::WriteOptions,
 };
@@ -250,6 +250,13 @@ impl<K: Key, V: Value> TypedSource<Transaction, K, V> {
     /// As [`Transaction::put`].
     pub fn delete_prefix(&self, prefix: &(impl KeyPrefix<K> + ?Sized)) -> Result<()> {
         self.source.delete_prefix(prefix.prefix())
+    }
+
+    /// Returns a handle whose reads the commit does not validate; see
+    /// [`Transaction::snapshot_reads`].
+    #[must_use]
+    pub fn snapshot_reads(&self) -> TypedSource<SnapshotReads, K, V> {
+        TypedSource::new(self.source.snapshot_reads())
     }
 
     /// Writes a merge operand for a key, which is a value of type `V`.

@@ -6,7 +6,7 @@ use siltdb::{
     WriteBatch,
     testing::{CallKind, Fault, FaultError, FaultSpan, MemFs},
 };
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 /// Appends operands.
 #[derive(Debug)]
@@ -376,4 +376,82 @@ fn a_stream_that_is_shorter_or_longer_than_said_or_fails_writes_nothing() {
     fs.bytes_flip(&std::path::Path::new("db").join(&name), bytes - 10, 4).unwrap();
     let db = open(&fs.crash_clone(siltdb::testing::Crash::Kill));
     assert_eq!(db.get(b"k").unwrap(), None, "the damaged tail of the log was never synced");
+}
+
+#[test]
+fn many_values_come_in_the_order_of_their_keys_wherever_they_lie() {
+    let fs = MemFs::new();
+    let db = open(&fs);
+    fill(&db, 0..300, 1);
+    for number in (0..300).step_by(3) {
+        db.put(key(number), b"short").unwrap();
+    }
+    db.flush().unwrap();
+    fill(&db, 50..70, 2);
+    db.delete(key(60)).unwrap();
+    db.put_for(key(61), b"gone", Duration::ZERO).unwrap();
+    // Any order, absent ones, and some twice.
+    let asked: Vec<_> = (0..700_u32).map(|index| key(index * 367 % 350)).collect();
+    let single = |source: &dyn Fn(&[u8]) -> Option<Vec<u8>>| -> Vec<Option<Vec<u8>>> {
+        asked.iter().map(|key| source(key)).collect()
+    };
+    fn owned(values: Vec<Option<siltdb::Slice>>) -> Vec<Option<Vec<u8>>> {
+        values.into_iter().map(|value| value.map(|value| value.to_vec())).collect()
+    }
+    let get = |key: &[u8]| db.get(key).unwrap().map(|value| value.to_vec());
+    let expected = single(&get);
+    assert!(expected.iter().flatten().any(|value| value.len() == 1000));
+    assert!(expected.iter().flatten().any(|value| value == b"short"));
+    assert!(expected.iter().any(Option::is_none));
+    assert_eq!(owned(db.get_many(&asked).unwrap()), expected);
+    assert_eq!(owned(db.snapshot().get_many(&asked).unwrap()), expected);
+    // With own writes on top.
+    let transaction = db.begin(Isolation::Serializable);
+    transaction.put(key(7), value(7, 9, 500)).unwrap();
+    transaction.delete(key(8)).unwrap();
+    let get = |key: &[u8]| transaction.get(key).unwrap().map(|value| value.to_vec());
+    let changed = single(&get);
+    assert_ne!(changed, expected);
+    assert_eq!(owned(transaction.get_many(&asked).unwrap()), changed);
+    let none: [&[u8]; 0] = [];
+    assert_eq!(db.get_many(&none).unwrap(), []);
+}
+
+#[test]
+fn many_values_are_folded_onto_separated_ones() {
+    let fs = MemFs::new();
+    let family = crate::world::separating().merge_operator(Arc::new(Append));
+    let db = options(&fs).default_family(family).open("db").unwrap();
+    fill(&db, 0..20, 1);
+    db.merge(key(3), b"+").unwrap();
+    let values = db.get_many(&[key(4), key(3)]).unwrap();
+    assert_eq!(values[0].as_deref().unwrap(), value(4, 1, 1000));
+    assert_eq!(values[1].as_deref().unwrap(), [value(3, 1, 1000), b"+".to_vec()].concat());
+    assert_eq!(db.value_len(key(3)).unwrap(), Some(1001));
+}
+
+#[test]
+fn the_length_of_a_separated_value_is_told_without_reading_it() {
+    let fs = MemFs::new();
+    let db = open(&fs);
+    db.put("long", value(1, 1, 5000)).unwrap();
+    db.put("even", vec![7; 50_000]).unwrap();
+    db.put("short", "abc").unwrap();
+    db.put("empty", "").unwrap();
+    db.flush().unwrap();
+    // What a read of a blob file would meet.
+    for (path, _) in blob_files(&fs, "db") {
+        let path = Path::new("db").join(path);
+        let bytes = fs.read_all(&path).unwrap().len();
+        fs.write_all(&path, &vec![0; bytes]).unwrap();
+    }
+    let lengths = ["long", "even", "short", "empty", "gone"].map(|key| db.value_len(key).unwrap());
+    assert_eq!(lengths, [Some(5000), Some(50_000), Some(3), Some(0), None]);
+    assert!(db.get("long").is_err(), "the value is read and its damage is found");
+    let transaction = db.begin(Isolation::Serializable);
+    transaction.put("long", "own").unwrap();
+    assert_eq!(transaction.value_len("long").unwrap(), Some(3));
+    assert_eq!(transaction.value_len("even").unwrap(), Some(50_000));
+    db.put("even", "changed").unwrap();
+    assert_eq!(transaction.commit().unwrap_err().kind(), siltdb::ErrorKind::Conflict);
 }

@@ -5,6 +5,7 @@ use siltdb::Isolation::Snapshot;
 
 every_level_and_state! {
     dirty_write blind_write_write blind_merges range_delete_put put_range_delete
+    put_after_deletion_of_nothing range_after_deletion_of_nothing
 }
 
 /// G0: the writes of two transactions must not be mixed.
@@ -80,4 +81,24 @@ fn put_range_delete(world: &World) {
     assert_eq!(get(&world.db, "k/1"), (!committed).then_some(10));
     world.commit(&beside);
     assert_eq!(get(&world.db, "x"), None);
+}
+
+/// The first deletes a key that does not exist, the second puts it.
+fn put_after_deletion_of_nothing(world: &World) {
+    let (one, two) = (world.begin(), world.begin());
+    one.delete("nothing").unwrap();
+    put(&two, "nothing", 1);
+    world.commit(&one);
+    let committed = world.commit_unless(&[Snapshot], &two) == Outcome::Committed;
+    assert_eq!(get(&world.db, "nothing"), committed.then_some(1));
+}
+
+/// The first deletes a range without keys, the second puts a key of it.
+fn range_after_deletion_of_nothing(world: &World) {
+    let (one, two) = (world.begin(), world.begin());
+    one.delete_range("nothing".."nothinh").unwrap();
+    put(&two, "nothing/1", 1);
+    world.commit(&one);
+    let committed = world.commit_unless(&[Snapshot], &two) == Outcome::Committed;
+    assert_eq!(get(&world.db, "nothing/1"), committed.then_some(1));
 }

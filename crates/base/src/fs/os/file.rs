@@ -10,9 +10,11 @@ use crate::{
     limits::WRITE_BUFFER_BYTES,
 };
 use bytes::Bytes;
+use rustix::fs::{Advice, fadvise};
 use std::{
     fs,
     io::{self, Write},
+    num::NonZeroU64,
     os::{fd::AsFd, unix::fs::FileExt},
     path::{Path, PathBuf},
     sync::Arc,
@@ -47,6 +49,14 @@ impl File for OsFile {
             }
         }
         Ok(())
+    }
+
+    fn will_read(&self, offset: u64, bytes: u64) {
+        // An error says that the system does not read ahead; the read itself reports others.
+        let (Ok(file), Some(bytes)) = (self.file.descriptor(), NonZeroU64::new(bytes)) else {
+            return;
+        };
+        let _ = fadvise(&*file, offset, Some(bytes), Advice::WillNeed);
     }
 
     fn map(&self, offset: u64, bytes: u64) -> Result<Bytes> {

@@ -130,6 +130,9 @@ pub trait BlobSource: Send + Sync {
     /// # Errors
     /// What reading fails with; corruption, if the bytes there are not the value.
     fn read(&self, pointer: &BlobPointer) -> Result<Slice>;
+
+    /// Says that the value at `pointer` will be read soon. It only saves time.
+    fn will_read(&self, _pointer: &BlobPointer) {}
 }
 
 impl<F: Fn(&BlobPointer) -> Result<Slice> + Send + Sync> BlobSource for F {
