@@ -52,17 +52,17 @@ impl PinnedReader {
     /// # Errors
     /// As [`PinnedReader::get`].
     pub fn get_many<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<Option<Slice>>> {
-        let mut order: Vec<usize> = (0..keys.len()).collect();
-        order.sort_unstable_by(|a, b| keys[*a].as_ref().cmp(keys[*b].as_ref()));
         let mut values = vec![None; keys.len()];
-        let noted = Noted::default();
-        let mut deferred = Vec::new();
-        for &index in &order {
-            let key = keys[index].as_ref();
-            values[index] = match self.defers() {
-                true => self.look_with(key, || self.noting(&noted), |value| value.pin())?,
-                false => self.get(key)?,
-            };
+        if !self.defers() {
+            for Placed { index, .. } in sorted(keys) {
+                values[index] = self.get(keys[index].as_ref())?;
+            }
+            return Ok(values);
+        }
+        let (noted, mut deferred) = (Noted::default(), Vec::new());
+        for Placed { index, .. } in sorted(keys) {
+            let resolver = || self.noting(&noted);
+            values[index] = self.look_with(keys[index].as_ref(), resolver, |value| value.pin())?;
             if let Some(pointer) = noted.take() {
                 deferred.push(Deferred { pointer, index });
             }
@@ -97,6 +97,37 @@ impl PinnedReader {
     }
 }
 
+/// A key by its index, with the bytes that mostly decide its place in the order.
+#[derive(Clone, Copy, Debug)]
+struct Placed {
+    /// The first 8 bytes behind what all keys have in common, as a big-endian number.
+    head: u64,
+    index: usize,
+}
+
+/// The indices of `keys` in the order of the keys.
+fn sorted<K: AsRef<[u8]>>(keys: &[K]) -> Vec<Placed> {
+    let Some(first) = keys.first().map(AsRef::as_ref) else { return Vec::new() };
+    let common = keys.iter().fold(first.len(), |common, key| {
+        let same = first[..common].iter().zip(key.as_ref()).take_while(|(a, b)| a == b);
+        same.count()
+    });
+    let mut order: Vec<_> = keys
+        .iter()
+        .enumerate()
+        .map(|(index, key)| {
+            let rest = &key.as_ref()[common..];
+            let mut head = [0; 8];
+            let bytes = rest.len().min(head.len());
+            head[..bytes].copy_from_slice(&rest[..bytes]);
+            Placed { head: u64::from_be_bytes(head), index }
+        })
+        .collect();
+    let rest = |placed: &Placed| &keys[placed.index].as_ref()[common..];
+    order.sort_unstable_by(|a, b| a.head.cmp(&b.head).then_with(|| rest(a).cmp(rest(b))));
+    order
+}
+
 fn read_deferred(
     blobs: &dyn BlobSource,
     deferred: &mut [Deferred],
@@ -119,3 +150,6 @@ fn read_deferred(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;
