@@ -26,6 +26,9 @@ const HEAD: f64 = 66.0;
 const FOOT: f64 = 52.0;
 /// Height of a plot of curves.
 const PLOT: f64 = 260.0;
+/// Seconds of a row that make one point of a curve. Single seconds differ so much that their curves
+/// cover each other.
+const WINDOW: usize = 10;
 
 /// The colours of a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,12 +113,13 @@ fn comparable(group: &Group<'_>, engine: &str) -> Option<f64> {
     ours.entry(engine).map(|(_, figure)| figure.median)
 }
 
-/// A curve for each of `engines` with one: operations finished in each second of a row.
+/// A curve for each of `engines` with one: the median of the operations finished in each second,
+/// over [`WINDOW`] seconds, in a band from the slowest of them to the fastest.
 #[must_use]
 pub fn curves(results: &Results, group: &Group<'_>, engines: &[String], theme: Theme) -> String {
     let height = HEAD + PLOT + 20.0 + FOOT;
     let about = group.definition.map_or(group.row, |definition| &definition.about);
-    let mut text = head(height, &format!("Operations in each second: {about}"), engines, theme);
+    let mut text = head(height, &format!("Operations a second over time: {about}"), engines, theme);
     let sampled = |engine: &String| -> Option<&Row> {
         let row = group.entries.iter().find(|row| row.engine == *engine)?;
         (row.figure().is_some() && row.extra.samples.len() > 1).then_some(*row)
@@ -151,20 +155,54 @@ pub fn curves(results: &Results, group: &Group<'_>, engines: &[String], theme: T
     }
     for (index, row) in rows.iter().enumerate() {
         let Some(row) = row else { continue };
-        let point = |(second, &ops): (usize, &u64)| {
-            let x = left + width * second as f64 / (seconds - 1) as f64;
-            format!("{x:.1},{:.1}", up(ops as f64))
-        };
-        let points: Vec<String> = row.extra.samples.iter().enumerate().map(point).collect();
+        let windows = windows(&row.extra.samples);
+        let x = |window: &Window| left + width * window.middle / seconds as f64;
+        let place = |window: &Window, ops: u64| format!("{:.1},{:.1}", x(window), up(ops as f64));
+        let highest = windows.iter().map(|window| place(window, window.highest));
+        let lowest = windows.iter().rev().map(|window| place(window, window.lowest));
+        let medians = windows.iter().map(|window| place(window, window.median));
+        let band: Vec<String> = highest.chain(lowest).collect();
+        let medians: Vec<String> = medians.collect();
         writeln!(
             text,
-            "<polyline fill=\"none\" stroke=\"{}\" stroke-width=\"1.5\" points=\"{}\"/>",
-            theme.engine(index),
-            points.join(" ")
+            "<polygon fill=\"{colour}\" fill-opacity=\"0.18\" points=\"{}\"/>\
+             <polyline fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.8\" points=\"{}\"/>",
+            band.join(" "),
+            medians.join(" "),
+            colour = theme.engine(index),
         )
         .expect(WRITTEN);
     }
-    text + &foot(results, height, &format!("Operations in each second: {about}."), theme)
+    let says = format!(
+        "{about}. Lines join the medians of {WINDOW} seconds each; bands go from the slowest \
+         second to the fastest."
+    );
+    text + &foot(results, height, &says, theme)
+}
+
+/// Some seconds of a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Window {
+    /// Where its middle lies, in seconds from the start.
+    middle: f64,
+    lowest: u64,
+    median: u64,
+    highest: u64,
+}
+
+/// The windows of a row, the last one perhaps shorter.
+fn windows(samples: &[u64]) -> Vec<Window> {
+    let window = |(index, seconds): (usize, &[u64])| {
+        let mut sorted = seconds.to_vec();
+        sorted.sort_unstable();
+        Window {
+            middle: (index * WINDOW) as f64 + seconds.len() as f64 / 2.0,
+            lowest: sorted[0],
+            median: sorted[(sorted.len() - 1) / 2],
+            highest: sorted[sorted.len() - 1],
+        }
+    };
+    samples.chunks(WINDOW).enumerate().map(window).collect()
 }
 
 /// The background and the legend.

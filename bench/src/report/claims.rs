@@ -31,6 +31,8 @@ const SCALING: &str = "scaling/";
 const YARDSTICK: &str = "rocksdb";
 /// Prose of a page is wrapped at this length.
 const LINE_BYTES_MAX: usize = 150;
+/// What the mark of a row says.
+const CAPPED: &str = " ° was cut off by the time limit and did less.";
 
 /// The tables of a results file.
 pub struct Claims<'a> {
@@ -112,8 +114,14 @@ impl<'a> Claims<'a> {
             0 => "SiltDB is the fastest in all of them.".to_owned(),
             _ => format!("Another engine is faster in {count} of {all}: {}.", behind.join("; ")),
         };
+        let shown = contests.iter().flat_map(|(_, contest)| &contest.ranked);
+        let capped = match shown.into_iter().any(|(row, _)| row.status == Status::Capped) {
+            true => CAPPED,
+            false => "",
+        };
         let dashes = "A dash: the engine survives less than SiltDB there, or cannot do it.";
-        let prose = format!("{behind} {dashes} {}.{}", provenance(self.results), self.trial());
+        let prose =
+            format!("{behind} {dashes}{capped} {}.{}", provenance(self.results), self.trial());
         format!("{table}\n{}", wrapped(&prose))
     }
 
@@ -148,7 +156,7 @@ impl<'a> Claims<'a> {
         let Results { options, .. } = self.results;
         let capped = contests.iter().flat_map(|(_, contest)| &contest.ranked);
         let capped = match capped.into_iter().any(|(row, _)| row.status == Status::Capped) {
-            true => " ° was cut off by the time limit and did less.",
+            true => CAPPED,
             false => "",
         };
         let limit = "Medians of operations a second, with the smallest and the largest run in \

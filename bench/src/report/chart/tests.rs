@@ -70,17 +70,32 @@ fn the_foot_tells_commit_machine_and_day_and_themes_differ() {
     assert!(light.contains("fill=\"#ffffff\"") && !dark.contains("#ffffff"));
 }
 
+/// The heights of the points of the first shape of this kind.
+fn heights(svg: &str, shape: &str) -> Vec<f64> {
+    let shape = svg.split(shape).nth(1).unwrap();
+    let points = shape.split("points=\"").nth(1).unwrap().split('"').next().unwrap();
+    points.split(' ').map(|point| point.split_once(',').unwrap().1.parse().unwrap()).collect()
+}
+
 #[test]
-fn a_curve_has_a_point_for_each_second() {
-    let results = claimed();
+fn a_curve_joins_medians_of_ten_seconds_in_a_band_of_their_extremes() {
+    let mut results = claimed();
+    for row in results.rows.iter_mut().filter(|row| row.extra.samples.len() > 1) {
+        let ops = |second: u64| if second == 3 { 20 } else { 100 + second };
+        row.extra.samples = (0..25).map(ops).collect();
+    }
     let claims = Claims::of(&results).unwrap();
     let svg = curves(&results, claims.curve().unwrap(), &engines(), Theme::Dark);
     assert!(is_well_formed(&svg), "{svg}");
     assert_eq!(svg.matches("<polyline").count(), 1, "only siltdb has samples");
-    let points = svg.split("points=\"").nth(1).unwrap().split('"').next().unwrap();
-    let up: Vec<f64> =
-        points.split(' ').map(|point| point.split_once(',').unwrap().1.parse().unwrap()).collect();
-    assert_eq!(up.len(), 5);
-    // 1,100 of 1,100 is at the top, 400 is lowest.
-    assert!((up[3] - HEAD).abs() < 0.1 && up.iter().all(|y| *y <= up[2]), "{up:?}");
+    let height = |ops: f64| HEAD + PLOT * (1.0 - ops / 124.0);
+    let is_at = |found: Vec<f64>, expected: &[f64]| {
+        assert_eq!(found.len(), expected.len());
+        let pairs = found.iter().zip(expected);
+        assert!(pairs.clone().all(|(y, ops)| (y - height(*ops)).abs() < 0.1), "{found:?}");
+    };
+    is_at(heights(&svg, "<polyline"), &[104.0, 114.0, 122.0]);
+    // One slow second shows in the band and not in the line.
+    is_at(heights(&svg, "<polygon"), &[109.0, 119.0, 124.0, 120.0, 110.0, 20.0]);
+    assert!(svg.contains("medians of 10 seconds"));
 }
