@@ -152,6 +152,7 @@ pub struct Readme;
 
 /// Compiles the examples of the pages for users.
 #[cfg(doctest)]
+#[doc = include_str!("../../../docs/async.md")]
 #[doc = include_str!("../../../docs/tuning.md")]
 #[doc = include_str!("../../../docs/change-feed.md")]
 #[doc = include_str!("../../../docs/follower.md")]
