@@ -182,9 +182,13 @@ impl State {
     }
 
     /// Remembers that `result` is a conflict, and returns it.
+    ///
+    /// # Seeded faults
+    /// `conflict_not_remembered`: an update ends with the error that its closure made of it.
     fn note_conflict<T>(&mut self, result: Result<T>) -> Result<T> {
         let is_conflict = |error: &Error| error.kind() == ErrorKind::Conflict;
-        self.conflicted |= result.as_ref().is_err_and(is_conflict);
+        let is_remembered = !cfg!(seeded_fault = "conflict_not_remembered");
+        self.conflicted |= is_remembered && result.as_ref().is_err_and(is_conflict);
         result
     }
 
@@ -531,8 +535,13 @@ struct Sight {
 }
 
 impl Sight {
+    /// # Seeded faults
+    /// `snapshot_reads_validated`: the commit validates them like all others.
     fn without_reads(self) -> Self {
-        Self { reads: None, ..self }
+        match cfg!(seeded_fault = "snapshot_reads_validated") {
+            true => self,
+            false => Self { reads: None, ..self },
+        }
     }
 
     fn look<R>(self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>> {
