@@ -83,7 +83,7 @@ impl Queue {
     }
 
     /// Claims the next job. No other worker gets it, also after a crash.
-    fn claim(&self) -> std::result::Result<Option<(u64, Job)>, QueueError> {
+    fn claim(&self) -> Result<Option<(u64, Job)>, QueueError> {
         self.db.update(|tx| {
             let next = self.waiting.in_transaction(tx)?.pop_first()?;
             let Some(((_, id), job)) = next else { return Ok(None) };
@@ -93,13 +93,13 @@ impl Queue {
         })
     }
 
-    fn finish(&self, id: u64) -> std::result::Result<(), QueueError> {
+    fn finish(&self, id: u64) -> Result<(), QueueError> {
         self.claimed.take(&id)?.ok_or(QueueError::NotClaimed(id))?;
         Ok(())
     }
 
     /// Puts a job that failed back at the end, or gives it up.
-    fn fail(&self, id: u64) -> std::result::Result<(), QueueError> {
+    fn fail(&self, id: u64) -> Result<(), QueueError> {
         self.db.update(|tx| {
             let job = self.claimed.in_transaction(tx)?.take(&id)?;
             let job = job.ok_or(QueueError::NotClaimed(id))?;
@@ -113,7 +113,7 @@ impl Queue {
     }
 
     /// Makes claimed jobs wait again, at the start of a program whose workers are gone.
-    fn reclaim(&self) -> std::result::Result<u64, QueueError> {
+    fn reclaim(&self) -> Result<u64, QueueError> {
         self.db.update(|tx| {
             let (claimed, waiting) =
                 (self.claimed.in_transaction(tx)?, self.waiting.in_transaction(tx)?);
@@ -127,7 +127,7 @@ impl Queue {
     }
 }
 
-fn main() -> std::result::Result<(), Box<dyn Error>> {
+fn main() -> Result<(), Box<dyn Error>> {
     let dir = std::env::temp_dir().join(format!("siltdb-jobs-{}", std::process::id()));
     let queue = Queue::open(&Db::open(&dir)?)?;
     assert_eq!(queue.reclaim()?, 0);
@@ -141,7 +141,7 @@ fn main() -> std::result::Result<(), Box<dyn Error>> {
     assert_eq!(job, Job { task: "letter 2".to_owned(), attempts: 1 });
     assert_eq!(queue.reclaim()?, 1);
 
-    let work = |queue: &Queue| -> std::result::Result<Vec<String>, QueueError> {
+    let work = |queue: &Queue| -> Result<Vec<String>, QueueError> {
         let mut done = Vec::new();
         while let Some((id, job)) = queue.claim()? {
             match id == broken {
