@@ -12,6 +12,7 @@ mod json;
 mod formats;
 mod output;
 mod progress;
+mod gunzip;
 mod source;
 mod destination;
 mod bounds;

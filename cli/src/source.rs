@@ -1,16 +1,17 @@
 //! Input from a file or stdin, with progress, that Ctrl-C can interrupt.
 //!
-//! It uncompresses gzip, and interprets nothing else.
+//! It refuses other compressions by name, and interprets nothing else.
 
 use crate::failure::{Failure, Result};
 use crate::formats::input::peek;
+use crate::gunzip::Gunzip;
 use crate::interrupt;
-use flate2::read::MultiGzDecoder;
+use crate::output::Style;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use siltdb::inspect::refuse_foreign;
 use std::cell::Cell;
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::path::Path;
 use std::rc::Rc;
@@ -18,8 +19,16 @@ use std::rc::Rc;
 /// Start of a gzip file: its magic number and its only method. No text begins with these bytes.
 const GZIP_START: [u8; 3] = [0x1f, 0x8b, 8];
 
-/// Size of a read of compressed input, in bytes.
-const BUFFER_BYTES: usize = 64 << 10;
+/// Starts of files in other compressions, with their names.
+const OTHERS: [(&[u8], &str); 4] = [
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"\xfd7zXZ\0", "xz"),
+    (b"BZh91AY", "bzip2"),
+    (b"PK\x03\x04", "zip, as the workbooks of spreadsheets are"),
+];
+
+/// Length of the longest of these starts.
+const START_BYTES: u64 = 8;
 
 /// Interval at which a read that waits for input checks for Ctrl-C.
 const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
@@ -90,17 +99,23 @@ impl Source {
         Self::open(path)
     }
 
-    /// Returns the same input, uncompressed if it begins like a gzip file.
+    /// Returns the same input, uncompressed if it begins like a gzip file. Warnings are in `style`.
     ///
     /// # Errors
-    /// [`Failure::File`] if it cannot be read.
-    pub fn uncompressed(mut self) -> Result<Self> {
-        let peeked = peek(self.input, GZIP_START.len() as u64);
+    /// [`Failure::File`] if it cannot be read; [`Failure::Usage`] for another compression.
+    pub fn uncompressed(mut self, style: Style) -> Result<Self> {
+        let peeked = peek(self.input, START_BYTES);
         let (start, input) = peeked.map_err(|error| read_failure(&self.name, error))?;
         self.input = input;
-        if start == GZIP_START {
-            let compressed = BufReader::with_capacity(BUFFER_BYTES, self.input);
-            self.input = Box::new(MultiGzDecoder::new(compressed));
+        if start.starts_with(&GZIP_START) {
+            self.input = Box::new(Gunzip::new(self.input, style));
+        }
+        if let Some((_, compression)) = OTHERS.iter().find(|(other, _)| start.starts_with(other)) {
+            let name = &self.name;
+            return Err(Failure::Usage(format!(
+                "{name}: the input is compressed by {compression}; gzip is read, other inputs \
+                 can be uncompressed into `silt import DB -`"
+            )));
         }
         Ok(self)
     }

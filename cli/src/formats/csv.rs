@@ -1,19 +1,20 @@
-//! The formats *csv* and *tsv*: a header, then one record a line, with quotes as in RFC 4180.
+//! The formats *csv* and *tsv*: a header, then one record a line, with quotes as in RFC 4180 if
+//! the dialect has quotes.
 //!
 //! The reader converts a record to a JSON object of strings, in the order of its columns. The
 //! writer converts objects to columns; other values go to the two columns `key` and `value`. It
 //! does not guess types.
 
-use super::delimiter::Delimiter;
+use super::detection::{Layout, Preamble, is_unclear};
+use super::dialect::Dialect;
 use super::fields::{FieldReader, Fields};
-use super::input::BYTE_ORDER_MARK;
 use super::key::{KeyRule, of_line};
 use super::object::{self, Object};
 use super::record::{BadRecord, ReadError, Record, WriteError};
-use crate::text::shortened;
+use crate::text::{shortened, shortened_bytes};
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,10 @@ pub const COLUMNS_MAX: usize = 10_000;
 
 /// Most column names that a message lists.
 const NAMES_LISTED_MAX: usize = 20;
+
+/// The reason to refuse text of other encodings.
+const NOT_UTF_8: &str = "not valid UTF-8; a spreadsheet's file may be WINDOWS-1252, which \
+    `iconv -f WINDOWS-1252 -t UTF-8` converts";
 
 /// The treatment of a record with fewer fields than the header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,6 +42,7 @@ pub enum ShortRecord {
 /// Reads the formats *csv* and *tsv*.
 pub struct Reader {
     records: FieldReader,
+    preamble: Preamble,
     rule: KeyRule,
     short_record: ShortRecord,
     header: Option<Header>,
@@ -54,18 +60,23 @@ impl Reader {
     /// Reads records with keys by `rule`.
     pub fn new(
         input: Box<dyn Read>,
-        delimiter: Delimiter,
+        Layout { dialect, preamble }: Layout,
         rule: KeyRule,
         short_record: ShortRecord,
         record_bytes_max: u64,
     ) -> Self {
-        let records = FieldReader::new(input, delimiter.byte(), record_bytes_max);
-        Self { records, rule, short_record, header: None, fields: Fields::default() }
+        let records = FieldReader::new(input, dialect, record_bytes_max);
+        Self { records, preamble, rule, short_record, header: None, fields: Fields::default() }
     }
 
     /// Returns the line of the last record, from 1.
     pub fn line(&self) -> u64 {
         self.fields.line().max(1)
+    }
+
+    /// Returns the number of lines that the last record takes.
+    pub fn lines(&self) -> u64 {
+        self.fields.lines()
     }
 
     /// Reads the next record into `record`; false at the end of the input.
@@ -75,6 +86,10 @@ impl Reader {
     /// than the header, text after a closing quotation mark, or text that is not UTF-8.
     pub fn read(&mut self, record: &mut Record) -> Result<bool, ReadError> {
         if self.header.is_none() {
+            if self.preamble == Preamble::SeparatorLine {
+                self.records.read(&mut self.fields)?;
+                self.preamble = Preamble::None;
+            }
             if !self.records.read(&mut self.fields)? {
                 let reason = "no header: the input is empty".to_owned();
                 return Err(ReadError::Broken(BadRecord { line: 1, column: 1, reason }));
@@ -114,8 +129,10 @@ impl Reader {
         for index in 0..self.fields.len() {
             let name = self.field(index)?;
             if let Some(first) = columns.insert(name, index) {
-                let name = shortened(name);
-                let reason = format!("column {} has this name too: {name}", first + 1);
+                let reason = match name {
+                    "" => format!("columns {} and {} have no name", first + 1, index + 1),
+                    _ => format!("column {} has this name too: {}", first + 1, shortened(name)),
+                };
                 return Err(self.bad(index, reason));
             }
             let mut json = Vec::new();
@@ -170,7 +187,7 @@ impl Reader {
 
     fn field(&self, index: usize) -> Result<&str, BadRecord> {
         std::str::from_utf8(self.fields.get(index))
-            .map_err(|_| self.bad(index, "not valid UTF-8".to_owned()))
+            .map_err(|_| self.bad(index, NOT_UTF_8.to_owned()))
     }
 
     fn bad(&self, index: usize, reason: String) -> BadRecord {
@@ -265,7 +282,6 @@ impl Columns {
 /// Writes the formats *csv* and *tsv*.
 pub struct Writer<'w> {
     out: &'w mut dyn Write,
-    delimiter: Delimiter,
     columns: Columns,
     row: Row,
 }
@@ -274,10 +290,11 @@ impl<'w> Writer<'w> {
     /// Writes the header for `columns`.
     ///
     /// # Errors
-    /// [`WriteError::Unfit`] if an object has two fields of one name; errors of `out`.
+    /// [`WriteError::Unfit`] if an object has two fields of one name, or a name needs quotes that
+    /// `dialect` does not have; errors of `out`.
     pub fn new(
         out: &'w mut dyn Write,
-        delimiter: Delimiter,
+        dialect: Dialect,
         columns: Columns,
     ) -> Result<Self, WriteError> {
         let repeated = columns.repeated.as_deref();
@@ -296,28 +313,37 @@ impl<'w> Writer<'w> {
                 std::iter::once(key_name.as_str()).chain(names).collect()
             }
         };
-        let mut row = Row::default();
-        for name in header {
-            // The quotes keep a delimiter within a name from splitting it.
-            let quotes = if looks_delimited(name) { Quotes::Always } else { Quotes::IfNeeded };
-            row.push(delimiter, name, quotes);
+        let mut row = Row::new(dialect);
+        for name in &header {
+            let is_unclear = is_unclear(name, dialect, header.len());
+            let quotes = if is_unclear { Quotes::Always } else { Quotes::IfNeeded };
+            row.push(name, quotes).map_err(|NeedsQuotes| {
+                needs_quotes(&format!("the column name `{}`", shortened(name)))
+            })?;
         }
         row.write(out)?;
-        Ok(Self { out, delimiter, columns, row })
+        Ok(Self { out, columns, row })
     }
 
     /// Writes one of the records for which the columns were determined.
     ///
     /// # Errors
-    /// [`WriteError::Unfit`] for bytes that are not UTF-8.
+    /// [`WriteError::Unfit`] for bytes that are not UTF-8, and for a field that needs quotes that
+    /// the dialect does not have.
     pub fn write(&mut self, key: &[u8], value: &[u8]) -> Result<(), WriteError> {
-        let (delimiter, row) = (self.delimiter, &mut self.row);
+        let row = &mut self.row;
+        let mut push = |name: &str, text: &str| {
+            row.push(text, Quotes::IfNeeded).map_err(|NeedsQuotes| {
+                let (name, key) = (shortened(name), shortened_bytes(key));
+                needs_quotes(&format!("field `{name}` of the key `{key}`"))
+            })
+        };
         if self.columns.kind != ColumnsKind::Fields {
-            row.push(delimiter, utf8(key, "key")?, Quotes::IfNeeded);
+            push("key", utf8(key, "key")?)?;
         }
         let value = utf8(value, "value")?;
         if self.columns.kind == ColumnsKind::Pairs {
-            row.push(delimiter, value, Quotes::IfNeeded);
+            push("value", value)?;
         } else {
             let object = Object::parse(value)
                 .map_err(|bad| WriteError::Unfit(format!("a value changed: {}", bad.reason)))?;
@@ -329,10 +355,10 @@ impl<'w> Writer<'w> {
                         "a field `{name}` is not valid Unicode; jsonl holds such values"
                     ))
                 })?;
-                row.push(delimiter, &text, Quotes::IfNeeded);
+                push(name, &text)?;
             }
         }
-        Ok(row.write(self.out)?)
+        self.row.write(self.out)
     }
 }
 
@@ -343,47 +369,68 @@ enum Quotes {
     IfNeeded,
 }
 
+/// A field needs quotes, and the dialect has none.
+#[derive(Debug)]
+struct NeedsQuotes;
+
+fn needs_quotes(what: &str) -> WriteError {
+    WriteError::Unfit(format!(
+        "{what} can only be written in quotes, because of a delimiter or line end in it; \
+         --quote '\"' of export and import has quotes"
+    ))
+}
+
 /// One line of the file.
-#[derive(Default)]
 struct Row {
+    dialect: Dialect,
     text: Vec<u8>,
     fields: usize,
 }
 
 impl Row {
-    fn push(&mut self, delimiter: Delimiter, field: &str, quotes: Quotes) {
+    fn new(dialect: Dialect) -> Self {
+        Self { dialect, text: Vec::new(), fields: 0 }
+    }
+
+    fn push(&mut self, field: &str, quotes: Quotes) -> Result<(), NeedsQuotes> {
+        let Dialect { delimiter, quote } = self.dialect;
         if self.fields > 0 {
             self.text.push(delimiter.byte());
         }
         self.fields += 1;
-        let is_special =
-            |byte: &u8| matches!(byte, b'"' | b'\n' | b'\r') || *byte == delimiter.byte();
+        let is_special = |byte: &u8| {
+            matches!(byte, b'\n' | b'\r')
+                || *byte == delimiter.byte()
+                || Some(*byte) == quote.byte()
+        };
         if quotes == Quotes::IfNeeded && !field.as_bytes().iter().any(is_special) {
-            return self.text.extend_from_slice(field.as_bytes());
+            self.text.extend_from_slice(field.as_bytes());
+            return Ok(());
         }
-        self.text.push(b'"');
-        for (index, part) in field.split('"').enumerate() {
-            self.text.extend_from_slice(if index > 0 { b"\"\"" } else { b"" });
-            self.text.extend_from_slice(part.as_bytes());
+        let mark = quote.byte().ok_or(NeedsQuotes)?;
+        self.text.push(mark);
+        for part in field.as_bytes().split_inclusive(|byte| *byte == mark) {
+            self.text.extend_from_slice(part);
+            self.text.extend(part.last().filter(|last| **last == mark));
         }
-        self.text.push(b'"');
+        self.text.push(mark);
+        Ok(())
     }
 
     /// Writes the line and begins the next one.
-    fn write(&mut self, out: &mut dyn Write) -> io::Result<()> {
-        // An empty line would be skipped as blank, so it gets quotes.
-        self.text.extend_from_slice(if self.text.is_empty() { b"\"\"\n" } else { b"\n" });
-        let written = out.write_all(&self.text);
+    fn write(&mut self, out: &mut dyn Write) -> Result<(), WriteError> {
+        if self.text.is_empty() {
+            // An empty line would be skipped as blank, so it gets quotes.
+            let mark = self.dialect.quote.byte();
+            let mark = mark.ok_or_else(|| needs_quotes("a row of one empty field"))?;
+            self.text.extend([mark, mark]);
+        }
+        self.text.push(b'\n');
+        out.write_all(&self.text)?;
         self.text.clear();
         self.fields = 0;
-        written
+        Ok(())
     }
-}
-
-/// Returns whether `name` has a possible delimiter, or begins with a byte order mark.
-fn looks_delimited(name: &str) -> bool {
-    let delimiters = Delimiter::FOUND_OUT.map(|delimiter| char::from(delimiter.byte()));
-    name.contains(delimiters) || name.as_bytes().starts_with(BYTE_ORDER_MARK)
 }
 
 fn utf8<'a>(bytes: &'a [u8], what: &str) -> Result<&'a str, WriteError> {

@@ -1,9 +1,11 @@
 //! Records and their fields in a csv or tsv input, by the rules of RFC 4180.
 //!
 //! A quotation mark opens quotes only at the start of a field, and the closing one must end the
-//! field. Elsewhere in an unquoted field it is text. `\n`, `\r` and `\r\n` end a line, and blank
-//! lines are skipped. This module does not interpret fields.
+//! field. Elsewhere in an unquoted field it is text, and in a dialect without quotes it is text
+//! everywhere. `\n`, `\r` and `\r\n` end a line, and blank lines are skipped. This module does not
+//! interpret fields.
 
+use super::dialect::Dialect;
 use super::input::too_long;
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -20,6 +22,8 @@ pub struct Fields {
     /// For each field, the end of its bytes in `bytes`.
     ends: Vec<usize>,
     line: u64,
+    /// Number of line ends inside quotes.
+    line_ends: u64,
     fault: Option<Fault>,
 }
 
@@ -49,6 +53,11 @@ impl Fields {
         self.line
     }
 
+    /// Returns the number of lines that the record takes: more than 1, if a field holds line ends.
+    pub fn lines(&self) -> u64 {
+        self.line_ends + 1
+    }
+
     /// Returns the first fault of the record.
     pub fn fault(&self) -> Option<Fault> {
         self.fault
@@ -63,6 +72,7 @@ impl Fields {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
+        self.line_ends = 0;
         self.fault = None;
     }
 
@@ -79,11 +89,10 @@ pub struct FieldReader {
 }
 
 impl FieldReader {
-    /// Reads the records of `input`, with fields separated by `delimiter`, each of at most
-    /// `record_bytes_max` bytes.
-    pub fn new(input: Box<dyn Read>, delimiter: u8, record_bytes_max: u64) -> Self {
+    /// Reads the records of `input` in `dialect`, each of at most `record_bytes_max` bytes.
+    pub fn new(input: Box<dyn Read>, dialect: Dialect, record_bytes_max: u64) -> Self {
         let input = BufReader::with_capacity(BUFFER_BYTES, input);
-        Self { input, record_bytes_max, splitter: Splitter::new(delimiter) }
+        Self { input, record_bytes_max, splitter: Splitter::new(dialect) }
     }
 
     /// Reads the next record into `record`; false at the end of the input. It reads a record with a
@@ -129,6 +138,7 @@ enum Place {
 #[derive(Debug)]
 pub struct Splitter {
     delimiter: u8,
+    quote: Option<u8>,
     place: Place,
     /// Line of the next byte, from 1.
     line: u64,
@@ -136,9 +146,11 @@ pub struct Splitter {
 }
 
 impl Splitter {
-    /// Splits fields at `delimiter`.
-    pub fn new(delimiter: u8) -> Self {
-        Self { delimiter, place: Place::RecordStart, line: 1, after_return: false }
+    /// Splits fields by the rules of `dialect`.
+    pub fn new(dialect: Dialect) -> Self {
+        let Dialect { delimiter, quote } = dialect;
+        let (delimiter, quote) = (delimiter.byte(), quote.byte());
+        Self { delimiter, quote, place: Place::RecordStart, line: 1, after_return: false }
     }
 
     /// Appends the fields in `buffer` to `record`, up to the end of the record. Returns the number
@@ -149,10 +161,12 @@ impl Splitter {
             match self.place {
                 Place::Quoted => {
                     let rest = &buffer[index..];
-                    let length = rest.iter().position(|byte| *byte == b'"');
+                    let length = rest.iter().position(|byte| Some(*byte) == self.quote);
                     let text = &rest[..length.unwrap_or(rest.len())];
                     record.bytes.extend_from_slice(text);
+                    let before = self.line;
                     text.iter().for_each(|byte| self.count_line(*byte));
+                    record.line_ends += self.line - before;
                     index += text.len();
                     if length.is_some() {
                         self.place = Place::QuoteInQuotes;
@@ -187,7 +201,8 @@ impl Splitter {
     pub fn finish(&mut self, record: &mut Fields) -> bool {
         match self.place {
             Place::RecordStart => return false,
-            Place::Quoted => record.fail("the input ends inside quotes"),
+            Place::Quoted => record
+                .fail("the input ends inside quotes; --quote none takes a quotation mark as text"),
             Place::FieldStart | Place::Bare | Place::QuoteInQuotes => {}
         }
         record.ends.push(record.bytes.len());
@@ -213,8 +228,8 @@ impl Splitter {
             return ended;
         }
         self.place = match (self.place, byte) {
-            (Place::FieldStart, b'"') => Place::Quoted,
-            (Place::QuoteInQuotes, b'"') => {
+            (Place::FieldStart, byte) if Some(byte) == self.quote => Place::Quoted,
+            (Place::QuoteInQuotes, byte) if Some(byte) == self.quote => {
                 record.bytes.push(byte);
                 Place::Quoted
             }

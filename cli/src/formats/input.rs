@@ -10,6 +10,10 @@ pub const RECORD_BYTES_MAX: u64 = 256 << 20;
 /// The byte order mark that some programs write before UTF-8 text; it is not part of the text.
 pub const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
+/// The reason to refuse UTF-16.
+pub const UTF_16: &str =
+    "the text is UTF-16; convert it to UTF-8, as `iconv -f UTF-16 -t UTF-8` does";
+
 /// Size of a read of the input, in bytes.
 const BUFFER_BYTES: usize = 256 << 10;
 
@@ -82,8 +86,7 @@ pub fn without_mark(mut input: Box<dyn Read>) -> io::Result<Box<dyn Read>> {
         return Ok(input);
     }
     if first.starts_with(b"\xff\xfe") || first.starts_with(b"\xfe\xff") {
-        let message = "the text is UTF-16; convert it to UTF-8, as `iconv -f UTF-16 -t UTF-8` does";
-        return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, UTF_16));
     }
     Ok(Box::new(io::Cursor::new(first).chain(input)))
 }

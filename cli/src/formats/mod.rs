@@ -4,8 +4,9 @@
 
 pub mod record;
 pub mod input;
+pub mod dialect;
 pub mod fields;
-pub mod delimiter;
+pub mod detection;
 pub mod key;
 pub mod object;
 pub mod wrapper;
@@ -16,7 +17,8 @@ pub mod csv;
 
 use crate::text::Form;
 use clap::ValueEnum;
-use delimiter::Delimiter;
+use detection::Layout;
+use dialect::{Delimiter, Quote};
 use key::KeyRule;
 use record::{ReadError, Record};
 use std::{
@@ -45,6 +47,11 @@ impl Format {
         matches!(self, Self::Jsonl | Self::Json)
     }
 
+    /// Returns the quotes of csv and tsv by default: none in tsv, where a quotation mark is text.
+    pub fn quote(self) -> Quote {
+        if self == Self::Csv { Quote::DOUBLE } else { Quote::NONE }
+    }
+
     /// Returns the format for the extension of `path`; in `.gz` files, for the extension before it.
     pub fn of_path(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_str()?.to_ascii_lowercase();
@@ -69,9 +76,10 @@ pub struct ReaderOptions {
     pub rule: KeyRule,
     /// The form of keys and values in *lines*.
     pub form: Form,
-    /// The delimiter of csv and tsv. By default it is a tab in tsv, and that of [`Delimiter::find`]
-    /// in csv.
+    /// The delimiter of csv and tsv. By default it is a tab in tsv, and detected in csv.
     pub delimiter: Option<Delimiter>,
+    /// The quotes of csv and tsv. By default they are those of [`Format::quote`].
+    pub quote: Option<Quote>,
     /// The treatment of records with too few fields in csv and tsv.
     pub short_record: csv::ShortRecord,
 }
@@ -92,33 +100,36 @@ impl Reader {
     /// Opens a reader of `input`, and returns the delimiter if it was detected.
     ///
     /// # Errors
-    /// Errors of the input, whose first bytes are read.
+    /// Errors of the input, whose first bytes are read; `InvalidData` for another encoding, and for
+    /// a header with another delimiter than the records.
     pub fn new(
         input: Box<dyn Read>,
         options: ReaderOptions,
     ) -> io::Result<(Self, Option<Delimiter>)> {
         let limit = input::RECORD_BYTES_MAX;
-        let ReaderOptions { format, rule, form, delimiter, short_record } = options;
+        let ReaderOptions { format, rule, form, delimiter, quote, short_record } = options;
         if format == Format::Lines {
             // No byte order mark is removed, because a line may begin with any bytes.
             return Ok((Self::Lines(lines::Reader::new(input, form, rule, limit)), None));
         }
-        let mut input = input::without_mark(input)?;
+        let input = input::without_mark(input)?;
         let mut found = None;
         let reader = match format {
             Format::Jsonl | Format::Lines => Self::Jsonl(jsonl::Reader::new(input, rule, limit)),
             Format::Json => Self::Json(array::Reader::new(input, rule, limit)),
             Format::Csv | Format::Tsv => {
-                let delimiter = match (delimiter, format) {
-                    (Some(delimiter), _) => delimiter,
-                    (None, Format::Tsv) => Delimiter::TAB,
-                    (None, _) => {
-                        let (sample, whole) = input::peek(input, delimiter::SAMPLE_BYTES)?;
-                        input = whole;
-                        *found.insert(Delimiter::find(&sample))
-                    }
+                let (sample, whole) = input::peek(input, detection::SAMPLE_BYTES)?;
+                let quote = quote.unwrap_or(format.quote());
+                let layout = match format {
+                    Format::Tsv => Layout::of_tsv(&sample, delimiter, quote),
+                    _ => Layout::of_csv(&sample, delimiter, quote),
                 };
-                Self::Csv(csv::Reader::new(input, delimiter, rule, short_record, limit))
+                let layout =
+                    layout.map_err(|reason| io::Error::new(io::ErrorKind::InvalidData, reason))?;
+                if delimiter.is_none() && format == Format::Csv {
+                    found = Some(layout.dialect.delimiter);
+                }
+                Self::Csv(csv::Reader::new(whole, layout, rule, short_record, limit))
             }
         };
         Ok((reader, found))
@@ -145,6 +156,15 @@ impl Reader {
             Self::Json(reader) => reader.line(),
             Self::Csv(reader) => reader.line(),
             Self::Lines(reader) => reader.line(),
+        }
+    }
+
+    /// Returns the number of lines that the last record of csv and tsv takes, from 1; in other
+    /// formats 1.
+    pub fn lines(&self) -> u64 {
+        match self {
+            Self::Csv(reader) => reader.lines(),
+            Self::Jsonl(_) | Self::Json(_) | Self::Lines(_) => 1,
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::argument::{AtArguments, BoundsArguments, FamilyArguments};
 use crate::bounds::KeyRange;
 use crate::destination::{self, Destination};
 use crate::failure::{Failure, Result};
-use crate::formats::delimiter::Delimiter;
+use crate::formats::dialect::{Dialect, Quote};
 use crate::formats::key::{KeyFields, KeyRule};
 use crate::formats::record::{WriteError, Written};
 use crate::formats::{Format, array, csv, jsonl, lines};
@@ -30,7 +30,9 @@ pub const HELP: &str = "\
 Formats:
   csv, tsv  If all values are JSON objects, one column for each field. A key
             column precedes them, unless the first field of every value (or the
-            one --key names) is the key. Else the columns key and value.
+            one --key names) is the key. Else the columns key and value. Tsv
+            has no quotes, so a field with a tab or line end is refused, unless
+            --quote '\"' is given here and to the import.
   jsonl     A value that is a JSON object with the key in its first field (or in
             the one --key names) is written unchanged. Any other record is
             {\"key\": …, \"value\": …}, with {\"hex\": …} for bytes that are not UTF-8,
@@ -64,6 +66,10 @@ pub struct Arguments {
     /// The field of the values that holds the key [default: the first]
     #[arg(long, value_name = "NAME")]
     key: Option<String>,
+    /// csv, tsv: the character around fields with delimiters or line ends, or `none`
+    /// [default: " in csv, none in tsv]
+    #[arg(long, value_name = "CHARACTER", value_parser = Quote::parse)]
+    quote: Option<Quote>,
     /// Leave out keys that cannot be read, and list them; the exit code is then 3.
     #[arg(long)]
     skip_damaged: bool,
@@ -98,6 +104,7 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
         ranges,
         format,
         key: arguments.key.clone(),
+        quote: arguments.quote.unwrap_or(format.quote()),
         form: settings.form,
         keys,
         exported: 0,
@@ -223,6 +230,16 @@ fn format(session: &Session, arguments: &Arguments) -> Result<Format> {
         let message = "--escape and --hex are for lines; the other formats hold text";
         return Err(Failure::Usage(message.to_owned()));
     }
+    let is_table = matches!(format, Format::Csv | Format::Tsv);
+    if arguments.quote.is_some() && !is_table {
+        return Err(Failure::Usage("--quote is for csv and tsv".to_owned()));
+    }
+    let quote = arguments.quote.and_then(Quote::byte);
+    let delimiter =
+        if format == Format::Csv { Dialect::CSV.delimiter } else { Dialect::TSV.delimiter };
+    if is_table && quote == Some(delimiter.byte()) {
+        return Err(Failure::Usage("--quote is the delimiter of fields".to_owned()));
+    }
     if format == Format::Lines && arguments.key.is_some() {
         let message = "--key is for csv, tsv and jsonl; lines hold the key itself";
         return Err(Failure::Usage(message.to_owned()));
@@ -239,6 +256,7 @@ struct Exporter {
     ranges: Vec<KeyRange>,
     format: Format,
     key: Option<String>,
+    quote: Quote,
     form: Form,
     keys: KeyForm,
     exported: u64,
@@ -248,9 +266,9 @@ struct Exporter {
 
 impl Exporter {
     fn export(&mut self, out: &mut dyn Write, fail: &dyn Fn(WriteError) -> Failure) -> Result<()> {
-        let delimiter = match self.format {
-            Format::Csv => Delimiter::COMMA,
-            Format::Tsv => Delimiter::TAB,
+        let dialect = match self.format {
+            Format::Csv => Dialect { quote: self.quote, ..Dialect::CSV },
+            Format::Tsv => Dialect { quote: self.quote, ..Dialect::TSV },
             Format::Jsonl | Format::Json | Format::Lines => return self.stream(out, fail),
         };
         // Two passes, because the header needs the columns of all values. Nothing is written
@@ -260,7 +278,7 @@ impl Exporter {
         self.pass("reading", &mut |Written { key, value, .. }| {
             columns.observe(key_field.as_deref(), key, value).map_err(fail)
         })?;
-        let mut writer = csv::Writer::new(out, delimiter, columns).map_err(fail)?;
+        let mut writer = csv::Writer::new(out, dialect, columns).map_err(fail)?;
         self.pass("exporting", &mut |Written { key, value, .. }| {
             writer.write(key, value).map_err(fail)
         })

@@ -8,12 +8,12 @@ mod tally;
 mod known;
 mod chunk;
 mod load;
+mod acknowledge;
 
 use crate::argument::{FamilyArguments, parse_durability};
-use crate::destination;
 use crate::failure::{Failure, Result};
 use crate::formats::csv::ShortRecord;
-use crate::formats::delimiter::Delimiter;
+use crate::formats::dialect::{Delimiter, Quote};
 use crate::formats::key::{KeyFields, KeyRule};
 use crate::formats::record::{BadRecord, ReadError};
 use crate::formats::{Format, Reader, ReaderOptions};
@@ -26,25 +26,26 @@ use crate::scope::FamilyName;
 use crate::session::{MAIN, Session};
 use crate::source::{BytesRead, Source, check_records, read_failure};
 use crate::text::{Form, counted, shortened_bytes};
+use acknowledge::Acknowledge;
 use chunk::{Chunk, Placed, Presence};
 use clap::{Args, ValueEnum};
 use known::Known;
 use load::{Loader, OnRecord};
 use siltdb::inspect::refuse_foreign;
 use siltdb::{Durability, Family, FamilyOptions, Ingested, WriteBatch};
-use std::fs::File;
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use tally::Tally;
+use tally::{Span, Tally};
 
 /// Text at the end of `silt import --help`.
 pub const HELP: &str = "\
-Formats (also compressed by gzip; lines only if the name of the file ends in .gz):
-  csv, tsv  A header, then records, with quotes as in RFC 4180. The key is a
-            column, the value the whole record as a JSON object of strings.
-            The delimiter of csv is detected: the one of comma, tab, semicolon
-            and | that splits the first ten records into the most fields, and
-            into the same number each.
+Formats (also in gzip, read as by gunzip; lines only if the name of the file ends in .gz):
+  csv, tsv  A header, then records. The key is a column, the value the whole
+            record as a JSON object of strings. Csv has quotes as in RFC 4180.
+            In tsv a quotation mark is text, unless --quote '\"' is given. The
+            delimiter of csv is that of a first line as `sep=;`, or detected:
+            the one of comma, tab, semicolon and | that splits the first ten
+            records into the most fields, and into the same number each.
   jsonl     One JSON object a line. The value is its text. The key is the text
             of a field that is a string or a number. A record as the export writes
             it, {\"key\": …, \"value\": …} with or without \"expires_at\" (ms since
@@ -120,6 +121,10 @@ pub struct InputArguments {
     /// csv: the delimiter of fields, a character or `tab` [default: detected in the first records]
     #[arg(long, value_name = "CHARACTER", value_parser = Delimiter::parse)]
     delimiter: Option<Delimiter>,
+    /// csv, tsv: the character around fields that hold any text, or `none` [default: " in csv,
+    /// none in tsv]
+    #[arg(long, value_name = "CHARACTER", value_parser = Quote::parse)]
+    quote: Option<Quote>,
     /// csv, tsv: accept records with fewer fields than the header, without the missing ones.
     #[arg(long)]
     allow_short: bool,
@@ -244,7 +249,7 @@ impl InputArguments {
         let mut source = Source::open(&self.file)?;
         let is_gzip = self.file.extension().is_some_and(|extension| extension == "gz");
         if options.format != Format::Lines || is_gzip {
-            source = source.uncompressed()?;
+            source = source.uncompressed(settings.style)?;
         }
         let reader = Reader::new(source.input, options);
         let (reader, found) = reader.map_err(|error| match error.kind() {
@@ -265,7 +270,7 @@ impl InputArguments {
             has_ended: false,
             taken: 0,
             tally: Tally::default(),
-            acknowledge: Acknowledge(None),
+            acknowledge: Acknowledge::NONE,
             order: Order::Any,
             progress: Progress::bytes(verb, source.bytes_total),
             bytes_read: source.bytes_read,
@@ -295,6 +300,13 @@ impl InputArguments {
         if !is_table && self.delimiter.is_some() {
             return usage("--delimiter is for csv and tsv");
         }
+        if !is_table && self.quote.is_some() {
+            return usage("--quote is for csv and tsv");
+        }
+        let quote = self.quote.and_then(Quote::byte);
+        if quote.is_some() && quote == self.delimiter.map(Delimiter::byte) {
+            return usage("--quote and --delimiter are the same character");
+        }
         if !is_table && self.allow_short {
             return usage("--allow-short is for csv and tsv");
         }
@@ -304,6 +316,7 @@ impl InputArguments {
             rule: self.rule()?,
             form: settings.form,
             delimiter: self.delimiter,
+            quote: self.quote,
             short_record,
         })
     }
@@ -342,7 +355,7 @@ pub fn run(session: &mut Session, mut job: Job) -> Result<()> {
     let Job { tally, progress, .. } = job;
     drop(progress);
     let settings = session.output.settings();
-    tally.tell_bad(settings.style);
+    tally.tell(settings.style);
     match (outcome, synced) {
         (Ok(()), synced) => synced?,
         (outcome @ Err(_), Ok(())) => return outcome,
@@ -366,7 +379,7 @@ fn run_sorted(
     })?;
     job.tally.new = ingestion.entries();
     let ingested = ingestion.finish()?;
-    job.tell_bad(session.output.settings().style);
+    job.tell(session.output.settings().style);
     let Ingested { sequence, entries, tables, bytes, .. } = ingested;
     let (records, in_tables) = (counted(entries, "record"), counted(tables, "table"));
     let text = format!("imported {records} in {in_tables} ({bytes} bytes)");
@@ -421,7 +434,13 @@ impl Job {
             self.taken += 1;
             match bad {
                 _ if self.taken <= self.skip => {}
-                None => self.chunk.accept(),
+                None => {
+                    self.chunk.accept();
+                    let span = Span { line: self.reader.line(), lines: self.reader.lines() };
+                    if span.lines > 1 {
+                        self.tally.span(span);
+                    }
+                }
                 Some(bad) if self.bad == OnBad::LeaveOut => self.tally.leave_out(&bad),
                 Some(bad) => return Err(self.bad_record(&bad)),
             }
@@ -526,9 +545,9 @@ impl Job {
         }
     }
 
-    /// Reports the bad records that were left out.
-    pub fn tell_bad(&self, style: Style) {
-        self.tally.tell_bad(style);
+    /// Reports the bad records that were left out, and fields that span lines.
+    pub fn tell(&self, style: Style) {
+        self.tally.tell(style);
     }
 
     fn unreadable(&self, error: std::io::Error) -> Failure {
@@ -565,28 +584,5 @@ impl Job {
             0 => note,
             _ => format!("{note}, `--skip {done}` goes on after them"),
         })
-    }
-}
-
-/// The file to which acknowledgements are appended.
-struct Acknowledge(Option<(File, String)>);
-
-impl Acknowledge {
-    fn open(path: Option<&Path>, db: &Path) -> Result<Self> {
-        let Some(path) = path else { return Ok(Self(None)) };
-        destination::refuse_inside(path, db)?;
-        let name = path.display().to_string();
-        let file = File::options().create(true).append(true).open(path);
-        let file = file.map_err(|error| Failure::file("open", &name, error))?;
-        Ok(Self(Some((file, name))))
-    }
-
-    /// Appends one write for each commit, unbuffered: a kill leaves no partial line.
-    fn append(&mut self, done: u64) -> Result<()> {
-        let Some((file, name)) = &mut self.0 else { return Ok(()) };
-        let line = format!("{done}\n");
-        file.write_all(line.as_bytes())
-            .and_then(|()| file.flush())
-            .map_err(|error| Failure::file("write", name.clone(), error))
     }
 }

@@ -61,6 +61,6 @@ fn write(mut job: Job, output: &Output, arguments: &Arguments) -> Result<TableFi
     job.each_sorted(&keys, &mut |record| {
         table.put_with(&record.key, &record.value, &record.write_options())
     })?;
-    job.tell_bad(output.settings().style);
+    job.tell(output.settings().style);
     Ok(table.finish()?)
 }

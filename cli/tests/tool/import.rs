@@ -33,7 +33,8 @@ fn an_import_that_overwrites_says_so() {
     place.ok(&["flush", "db"]);
     let run = import(&place, &["--json", "--key", "n", "--family", "f", "--chunk", "7"], &rows, 0);
     let counts = json!({
-        "imported": 5000, "new": 0, "overwritten": 5000, "kept": 0, "bad": 0, "done": 5000
+        "imported": 5000, "new": 0, "overwritten": 5000, "kept": 0, "bad": 0, "multiline": 0,
+        "done": 5000
     });
     assert_eq!(run.json(), [counts]);
     run.says(&["{\"warning\":\"5,000 of 5,000 records replaced a value that was there already"]);
@@ -84,7 +85,7 @@ fn bad_records_are_left_out_and_told_if_asked_for() {
     run.says(&[
         "left out: line 3, column 2: expected 2 fields, found 1; --allow-short takes it\n",
         "left out: line 4, column 2: text after the closing quotation mark",
-        "left out: line 7, column 2: the input ends inside quotes\n",
+        "left out: line 7, column 2: the input ends inside quotes; --quote none",
     ]);
     assert_eq!(place.ok(&["scan", "db", "--keys-only"]), "a\nd\ne\n");
     let key = "k".repeat((64 << 10) + 1);

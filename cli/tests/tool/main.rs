@@ -15,6 +15,7 @@ mod history;
 mod branch;
 mod transfer;
 mod import;
+mod dialects;
 mod bulk;
 mod upkeep;
 mod backup;

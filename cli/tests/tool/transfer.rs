@@ -138,7 +138,7 @@ fn a_bad_record_ends_the_import_and_says_what_is_in() {
         assert_eq!(place.read(&db[2..]), "2\n");
     }
     let run = place.run_with(&["import", "db", "-", "--format", "csv"], b"id\n\xff\n", 2);
-    run.says(&["line 2, column 1: not valid UTF-8; 0 records"]);
+    run.says(&["line 2, column 1: not valid UTF-8; a spreadsheet"]);
     let run =
         place.run_with(&["import", "db", "-", "--format", "csv", "--key", "x"], b"id\n1\n", 2);
     run.says(&["no column `x`; there are: id"]);
@@ -173,7 +173,8 @@ fn every_durability_is_accepted() {
     for class in ["volatile", "buffered", "interval:5", "synced"] {
         let run = place.run(&["import", class, AIRPORTS, "--durability", class, "--json"], 0);
         let counts = json!({
-            "imported": 3376, "new": 3376, "overwritten": 0, "kept": 0, "bad": 0, "done": 3376
+            "imported": 3376, "new": 3376, "overwritten": 0, "kept": 0, "bad": 0, "multiline": 0,
+            "done": 3376
         });
         assert_eq!(run.json(), [counts]);
         assert_eq!(place.ok(&["count", class]), "3376\n");

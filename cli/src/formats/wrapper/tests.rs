@@ -79,6 +79,7 @@ fn read(format: Format, form: Form, text: &[u8]) -> Vec<Record> {
         rule: KeyRule::First,
         form,
         delimiter: None,
+        quote: None,
         short_record: ShortRecord::Refuse,
     };
     let (mut reader, _) = Reader::new(Box::new(io::Cursor::new(text.to_vec())), options).unwrap();

@@ -26,6 +26,15 @@ pub enum Before {
     Keys,
 }
 
+/// The lines of a record.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    /// The first, from 1.
+    pub line: u64,
+    /// Their number.
+    pub lines: u64,
+}
+
 /// Counts of records by outcome.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
@@ -41,6 +50,12 @@ pub struct Tally {
     bad: u64,
     /// The first of them, with position and reason.
     told: Vec<String>,
+    /// Records with a line end in a field.
+    multiline: u64,
+    /// The lines of these records.
+    lines: u64,
+    /// The first of these lines, from 1.
+    first_line: u64,
 }
 
 impl Tally {
@@ -52,8 +67,33 @@ impl Tally {
         }
     }
 
-    /// Reports the bad records that were left out.
-    pub fn tell_bad(&self, style: Style) {
+    /// Counts a record that takes more than one line.
+    pub fn span(&mut self, span: Span) {
+        if self.multiline == 0 {
+            self.first_line = span.line;
+        }
+        self.multiline += 1;
+        self.lines += span.lines;
+    }
+
+    /// Reports the bad records that were left out, and fields that span lines.
+    pub fn tell(&self, style: Style) {
+        self.tell_bad(style);
+        if self.multiline > 0 {
+            let records = counted(self.multiline, "record");
+            let span = if self.multiline == 1 { "spans" } else { "span" };
+            let (lines, first) = (grouped(self.lines), self.first_line);
+            message(
+                style,
+                &format!(
+                    "a field of {records} {span} lines: {lines} lines in all, the first at line \
+                     {first}; --quote none takes quotes as text"
+                ),
+            );
+        }
+    }
+
+    fn tell_bad(&self, style: Style) {
         for bad in &self.told {
             message(style, &format!("left out: {bad}"));
         }
@@ -92,6 +132,7 @@ impl Tally {
             "overwritten": self.overwritten,
             "kept": self.kept,
             "bad": self.bad,
+            "multiline": self.multiline,
             "done": self.done,
         })
     }
@@ -105,6 +146,7 @@ impl fmt::Display for Tally {
             (self.overwritten, "overwritten"),
             (self.kept, "there already and kept"),
             (self.bad, "bad and left out"),
+            (self.multiline, "over several lines"),
         ] {
             if count > 0 {
                 write!(f, ", {} {what}", grouped(count))?;
