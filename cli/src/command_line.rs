@@ -13,7 +13,7 @@ use crate::verbs::branch::BranchVerb;
 use crate::verbs::{
     adopt, archive, backup, batch, branch, bucket, checkpoint, clone_family, completions, destroy,
     export, families, follow, import, ingest, inspect, point, prepared, recover, retain, scan,
-    scrub, shell, step, table, tier, ttl, txn, upkeep, watch,
+    scrub, shell, step, table, take, tier, ttl, txn, upkeep, watch,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -85,7 +85,7 @@ enum Verb {
     /// Work on a database line by line, with history and completion
     #[command(after_help = shell::HELP)]
     Shell(On<shell::Arguments>),
-    /// Print the value of a key
+    /// Print the value of a key, or the entries of several
     #[command(after_help = point::GET_HELP)]
     Get(On<point::GetArguments>),
     /// Write a key and its value; creates the database
@@ -142,6 +142,15 @@ enum Verb {
     /// Add to a counter and print its new value; creates the database
     #[command(after_help = step::INCR_HELP)]
     Incr(On<step::IncrArguments>),
+    /// Delete a key and print the value that it had
+    #[command(after_help = take::TAKE_HELP)]
+    Take(On<take::TakeArguments>),
+    /// Delete the first or the last key of a family and print it with its value
+    #[command(after_help = take::POP_HELP)]
+    Pop(On<take::PopArguments>),
+    /// Print the next id of a key: 1, 2, 3, …; creates the database
+    #[command(after_help = take::NEXT_ID_HELP)]
+    NextId(On<take::NextIdArguments>),
     /// Print when the value of a key expires, or change that
     #[command(after_help = ttl::HELP)]
     Ttl(On<ttl::Arguments>),
@@ -304,11 +313,7 @@ impl CommandLine {
             }
             Verb::Txn(on) => run_txn(&on, start),
             Verb::Prepared(arguments) => run_prepared(arguments, start),
-            Verb::Import(on) => {
-                let _watched = interrupt::watch()?;
-                let job = on.arguments.job(&on.db, settings)?;
-                open(&on.db, Opening::Create, start, |session| import::run(session, job))
-            }
+            Verb::Import(on) => run_import(&on, start),
             Verb::Export(on) => watched(|| reading(&on, start, export::run)),
             Verb::Table(arguments) => run_table(&arguments, start),
             Verb::Ingest(on) => run_ingest(&on, start),
@@ -319,6 +324,9 @@ impl CommandLine {
             Verb::Bucket(verb) => run_bucket(verb, start),
             Verb::Cas(on) => writing(&on, on.arguments.opening(), start, step::cas),
             Verb::Incr(on) => writing(&on, on.arguments.opening(), start, step::incr),
+            Verb::Take(on) => existing(&on, start, take::take),
+            Verb::Pop(on) => existing(&on, start, take::pop),
+            Verb::NextId(on) => writing(&on, on.arguments.opening(), start, take::next_id),
             Verb::Ttl(on) => writing(&on, on.arguments.opening(), start, ttl::run),
             Verb::Stats(on) => reading(&on, start, upkeep::stats),
             Verb::Check(on) => run_check(&on.db, start),
@@ -372,6 +380,12 @@ impl Verb {
 fn run_txn(on: &On<txn::Arguments>, start: Start) -> Result<()> {
     let script = on.arguments.script(start.output.settings())?;
     existing(on, start, |session, arguments| txn::run(session, arguments, script))
+}
+
+fn run_import(on: &On<import::Arguments>, start: Start) -> Result<()> {
+    let _watched = interrupt::watch()?;
+    let job = on.arguments.job(&on.db, start.output.settings())?;
+    open(&on.db, Opening::Create, start, |session| import::run(session, job))
 }
 
 fn run_table(arguments: &table::Arguments, mut start: Start) -> Result<()> {

@@ -79,6 +79,18 @@ impl ReadScope {
         }
     }
 
+    /// Returns the values of `keys`, at one moment.
+    ///
+    /// # Errors
+    /// Errors of the database.
+    pub fn get_many(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<Slice>>> {
+        match self {
+            Self::Committed(family) => family.get_many(keys),
+            Self::Transaction(transaction) => transaction.get_many(keys),
+            Self::Snapshot(snapshot) => snapshot.get_many(keys),
+        }
+    }
+
     /// Returns when the value of a key expires.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 //! It knows no format.
 
 use siltdb::{Expiry, WriteOptions};
-use std::{fmt, io};
+use std::{fmt, io, time::Duration};
 
 /// A key and its value. Readers refill it to reuse its memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -17,11 +17,13 @@ pub struct Record {
 }
 
 impl Record {
-    /// Returns the options of its put: with its expiry, if it has one.
-    pub fn write_options(&self) -> WriteOptions {
-        match self.expires_at {
-            None => WriteOptions::new(),
-            Some(ms) => WriteOptions::new().expiry(Expiry::at_ms(ms)),
+    /// Returns the options of its put: with its own expiry, or else after `ttl`, if that is given.
+    pub fn write_options(&self, ttl: Option<Duration>) -> WriteOptions {
+        let options = WriteOptions::new();
+        match (self.expires_at, ttl) {
+            (Some(ms), _) => options.expiry(Expiry::at_ms(ms)),
+            (None, Some(ttl)) => options.ttl(ttl),
+            (None, None) => options,
         }
     }
 }

@@ -10,7 +10,7 @@ mod chunk;
 mod load;
 mod acknowledge;
 
-use crate::argument::{FamilyArguments, parse_durability};
+use crate::argument::{FamilyArguments, a_ttl, parse_durability};
 use crate::failure::{Failure, Result};
 use crate::formats::csv::ShortRecord;
 use crate::formats::dialect::{Delimiter, Quote};
@@ -35,6 +35,7 @@ use siltdb::inspect::refuse_foreign;
 use siltdb::{Durability, Family, FamilyOptions, Ingested, WriteBatch};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 use tally::{Span, Tally};
 
 /// Text at the end of `silt import --help`.
@@ -153,6 +154,9 @@ pub struct Arguments {
     /// After each commit, append to this file how many records of the input are done.
     #[arg(long, value_name = "FILE")]
     ack: Option<PathBuf>,
+    /// The values expire after this time, except for those of records with `expires_at`.
+    #[arg(long, value_name = "TIME", value_parser = a_ttl)]
+    ttl: Option<Duration>,
     #[command(flatten)]
     family: FamilyArguments,
     /// What each commit survives: `volatile`, `buffered` (a crash of the process), `interval:MS` or
@@ -186,6 +190,7 @@ pub struct Job {
     bad: OnBad,
     on_duplicate: OnDuplicate,
     chunk_records: usize,
+    ttl: Option<Duration>,
     family: FamilyArguments,
     durability: Durability,
 }
@@ -223,6 +228,7 @@ impl Arguments {
         job.order = if self.sorted { Order::Sorted } else { Order::Any };
         job.on_duplicate = self.on_duplicate;
         job.chunk_records = self.chunk;
+        job.ttl = self.ttl;
         job.family = self.family.clone();
         job.durability = self.durability.unwrap_or(Durability::Buffered);
         job.fill()?;
@@ -278,6 +284,7 @@ impl InputArguments {
             bad: if self.skip_bad { OnBad::LeaveOut } else { OnBad::Stop },
             on_duplicate: OnDuplicate::Replace,
             chunk_records: CHUNK_RECORDS,
+            ttl: None,
             family: FamilyArguments::default(),
             durability: Durability::Buffered,
         })
@@ -373,9 +380,9 @@ fn run_sorted(
     mut job: Job,
     (family, keys): (&Family, &KeyForm),
 ) -> Result<()> {
-    let mut ingestion = family.ingest()?;
+    let (mut ingestion, ttl) = (family.ingest()?, job.ttl);
     job.each_sorted(keys, &mut |record| {
-        ingestion.put_with(&record.key, &record.value, &record.write_options())
+        ingestion.put_with(&record.key, &record.value, &record.write_options(ttl))
     })?;
     job.tally.new = ingestion.entries();
     let ingested = ingestion.finish()?;
@@ -490,7 +497,7 @@ impl Job {
                     (Presence::Present, _) => committed.overwritten += 1,
                 }
                 // A record that is too long was refused when it was read.
-                let options = record.write_options();
+                let options = record.write_options(self.ttl);
                 let put = batch.put_with(family, &record.key, &record.value, &options);
                 put.map_err(|error| self.stopped(error.into()))?;
             }

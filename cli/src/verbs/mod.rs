@@ -4,6 +4,7 @@
 
 pub mod bucket;
 pub mod step;
+pub mod take;
 pub mod point;
 pub mod scan;
 pub mod batch;

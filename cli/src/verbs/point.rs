@@ -63,6 +63,9 @@ pub struct GetArguments {
     /// The key to look up.
     #[arg(allow_negative_numbers = true)]
     key: OsString,
+    /// More keys: all are looked up at one moment, and printed as key, tab, value.
+    #[arg(allow_negative_numbers = true, conflicts_with_all = ["raw", "next", "prev", "bucket"])]
+    more: Vec<OsString>,
     /// Print the bytes of the value exactly as they are, without a line end.
     #[arg(long, conflicts_with = "json")]
     raw: bool,
@@ -80,11 +83,14 @@ pub struct GetArguments {
     moment: AtArguments,
 }
 
-/// Prints the value of a key.
+/// Prints the value of a key, or the entries of several.
 ///
 /// # Errors
-/// [`Failure::Missing`] if there is none.
+/// [`Failure::Missing`] if a key has no value; the entries of the others are printed before.
 pub fn get(session: &mut Session, arguments: &GetArguments) -> Result<()> {
+    if !arguments.more.is_empty() {
+        return get_many(session, arguments);
+    }
     let keys = KeyForm::of(session, &arguments.family)?;
     let key = keys.parse(&arguments.key)?;
     let scope = session.read_scope(arguments.family.name(), arguments.moment.at)?;
@@ -128,6 +134,25 @@ pub fn get(session: &mut Session, arguments: &GetArguments) -> Result<()> {
         return session.output.raw(&value);
     }
     session.output.value(&key_shown, &value, expiry)
+}
+
+fn get_many(session: &mut Session, arguments: &GetArguments) -> Result<()> {
+    let form = KeyForm::of(session, &arguments.family)?;
+    let texts = std::iter::once(&arguments.key).chain(&arguments.more);
+    let keys: Vec<_> = texts.map(|text| form.parse(text)).collect::<Result<_>>()?;
+    let scope = session.read_scope(arguments.family.name(), arguments.moment.at)?;
+    let mut missing = Vec::new();
+    for (key, value) in keys.iter().zip(scope.get_many(&keys)?) {
+        let shown = form.shown(key)?;
+        match value {
+            Some(value) => session.output.entry(&shown, &value)?,
+            None => missing.push(format!("`{}`", shortened_bytes(&shown))),
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::Missing(format!("no key {}", missing.join(", "))))
 }
 
 /// Arguments of `put`.

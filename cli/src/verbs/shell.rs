@@ -8,7 +8,9 @@ mod completion;
 
 use super::{archive, ingest, ttl};
 use super::{backup, batch, branch, bucket, checkpoint, clone_family, export, families, import};
-use super::{point, prepared, retain, scan, scrub, step, tier, transactions, txn, upkeep, watch};
+use super::{
+    point, prepared, retain, scan, scrub, step, take, tier, transactions, txn, upkeep, watch,
+};
 use crate::argument::SettingsArguments;
 use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, read_line};
@@ -97,7 +99,7 @@ struct Line {
 /// The verbs of the shell.
 #[derive(Subcommand)]
 enum Verb {
-    /// Print the value of a key
+    /// Print the value of a key, or the entries of several
     Get(point::GetArguments),
     /// Write a key and its value
     Put(point::PutArguments),
@@ -161,6 +163,12 @@ enum Verb {
     Cas(step::CasArguments),
     /// Add to a counter and print its new value
     Incr(step::IncrArguments),
+    /// Delete a key and print the value that it had
+    Take(take::TakeArguments),
+    /// Delete the first or the last key of a family and print it
+    Pop(take::PopArguments),
+    /// Print the next id of a key
+    NextId(take::NextIdArguments),
     /// Print when the value of a key expires, or change that
     Ttl(ttl::Arguments),
     /// Use a family in later commands
@@ -535,6 +543,9 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         },
         Verb::Cas(arguments) => step::cas(session, &arguments),
         Verb::Incr(arguments) => step::incr(session, &arguments),
+        Verb::Take(arguments) => take::take(session, &arguments),
+        Verb::Pop(arguments) => take::pop(session, &arguments),
+        Verb::NextId(arguments) => take::next_id(session, &arguments),
         Verb::Ttl(arguments) => ttl::run(session, &arguments),
         Verb::Use(arguments) => session
             .use_family(&arguments.name)

@@ -59,7 +59,7 @@ fn write(mut job: Job, output: &Output, arguments: &Arguments) -> Result<TableFi
     let keys = KeyForm::new(output.settings().form, order);
     let mut table = TableFileWriter::create(&arguments.table, &options)?;
     job.each_sorted(&keys, &mut |record| {
-        table.put_with(&record.key, &record.value, &record.write_options())
+        table.put_with(&record.key, &record.value, &record.write_options(None))
     })?;
     job.tell(output.settings().style);
     Ok(table.finish()?)

@@ -9,6 +9,7 @@ mod follow;
 mod options;
 mod orders;
 mod point;
+mod take;
 mod bucket;
 mod range;
 mod history;
