@@ -143,6 +143,36 @@ fn texts_that_are_no_key_are_refused() {
 }
 
 #[test]
+fn numbers_that_do_not_fit_their_float_are_refused() {
+    for (name, text) in [
+        ("f32", "1e300"),
+        ("f32", "-1e39"),
+        ("f64", "1e400"),
+        ("f32", "1e-60"),
+        ("f64", "-0.5e-400"),
+        ("f32", "16777217"),
+        ("f64", "9007199254740993"),
+        ("(f32,u8)", "(16777217,1)"),
+    ] {
+        let error = KeyOrder::named(name).unwrap().key_of(text).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{name} {text}");
+    }
+    for (name, text, shown) in [
+        ("f32", "16777216", "16777216.0"),
+        ("f64", "-9007199254740992", "-9007199254740992.0"),
+        ("f64", "+007", "7.0"),
+        ("f32", "0.1", "0.1"),
+        ("f64", "000", "0.0"),
+        ("f64", "-0e9", "-0.0"),
+        ("f64", "-inf", "-inf"),
+        ("f32", "16777217.0", "16777216.0"),
+    ] {
+        let order = KeyOrder::named(name).unwrap();
+        assert_eq!(order.text_of(&order.key_of(text).unwrap()).unwrap(), shown, "{name} {text}");
+    }
+}
+
+#[test]
 fn bytes_that_are_no_key_have_no_text() {
     for (name, key) in [
         ("u16", &b"a"[..]),

@@ -265,8 +265,25 @@ where
             Into::<f64>::into(float).is_nan().then_some(float)
         }
         None if word == "NaN" => Some(F::USUAL_NAN),
-        None => word.parse().ok(),
+        None => word.parse().ok().filter(|float: &F| fits(word, (*float).into())),
     }
+}
+
+/// Returns whether `word`, which was parsed as `float`, is no other number: a number out of the
+/// range is not infinite or zero, and an integer is exact. Fractions are rounded.
+fn fits(word: &str, float: f64) -> bool {
+    let number = word.trim_start_matches(['+', '-']);
+    if !number.starts_with(|first: char| first.is_ascii_digit() || first == '.') {
+        // The words for infinity and NaN.
+        return true;
+    }
+    let mantissa = number.split(['e', 'E']).next().unwrap_or(number);
+    let is_zero = mantissa.bytes().all(|byte| matches!(byte, b'0' | b'.'));
+    if float.is_infinite() || is_zero != (float == 0.0) {
+        return false;
+    }
+    let is_integer = number.bytes().all(|byte| byte.is_ascii_digit());
+    is_zero || !is_integer || number.trim_start_matches('0') == format!("{:.0}", float.abs())
 }
 
 /// Takes the text up to a comma, a parenthesis or the end.
