@@ -1,9 +1,9 @@
 //! The verb batch: applies the operations of a file atomically.
 //!
-//! A line has one operation, `put KEY VALUE` or `delete KEY`, with key and value in escape form
-//! (hex with `--hex`). After a tab behind the word, tabs separate the fields. After a space, the
-//! key ends at the next space, and the value is the rest of the line. Blank lines and lines that
-//! begin with `#` are skipped. The verb does not open the database.
+//! A line has one operation, `put KEY VALUE`, `delete KEY` or `delete-range FROM TO`, with keys and
+//! value in escape form (hex with `--hex`). After a tab behind the word, tabs separate the fields.
+//! After a space, the first key ends at the next space, and the value is the rest of the line.
+//! Blank lines and lines that begin with `#` are skipped. The verb does not open the database.
 
 use crate::argument::{DurabilityArguments, FamilyArguments};
 use crate::failure::{Failure, Result};
@@ -32,7 +32,8 @@ const OPERATIONS_BYTES_MAX: usize = u32::MAX as usize;
 
 /// Text at the end of `silt batch --help`.
 pub const HELP: &str = "\
-One operation a line: `put KEY VALUE` or `delete KEY`. Keys and values are in escape form (\\\\, \
+One operation a line: `put KEY VALUE`, `delete KEY`, or `delete-range FROM TO` for the keys from \
+FROM up to TO, without TO. Keys and values are in escape form (\\\\, \
 \\n, \\r, \\t, \\0, \\xNN), or hexadecimal with --hex. After the word and a space, the key ends \
 at the next space, and the value is the rest of the line. After the word and a tab, tabs separate \
 the fields, which may be empty. In a family with a key order keys are text of that order, and \
@@ -94,9 +95,15 @@ impl Operations {
     /// [`Failure::Usage`] with the line of a text that is no key.
     fn encode(&mut self, keys: &KeyForm) -> Result<()> {
         for Placed { line, operation } in &mut self.placed {
-            let (Operation::Put { key, .. } | Operation::Delete { key }) = operation;
-            let encoded = keys.encoded(key).map_err(|bad| bad_line(&self.name, *line, 0, &bad))?;
-            *key = encoded.into_owned();
+            let (key, to) = match operation {
+                Operation::Put { key, .. } | Operation::Delete { key } => (key, None),
+                Operation::DeleteRange { from, to } => (from, Some(to)),
+            };
+            for key in std::iter::once(key).chain(to) {
+                let encoded = keys.encoded(key);
+                let encoded = encoded.map_err(|bad| bad_line(&self.name, *line, 0, &bad))?;
+                *key = encoded.into_owned();
+            }
         }
         Ok(())
     }
@@ -163,6 +170,7 @@ pub fn run(session: &mut Session, arguments: &Arguments, mut operations: Operati
         let added = match operation {
             Operation::Put { key, value } => batch.put(&family, &key, &value),
             Operation::Delete { key } => batch.delete(&family, &key),
+            Operation::DeleteRange { from, to } => batch.delete_range(&family, from..to),
         };
         added.map_err(|error| bad_line(&operations.name, line, 0, &error))?;
     }
@@ -176,6 +184,7 @@ fn add(transaction: &Transaction, operations: Operations) -> Result<()> {
         let added = match operation {
             Operation::Put { key, value } => transaction.put(&key, &value),
             Operation::Delete { key } => transaction.delete(&key),
+            Operation::DeleteRange { from, to } => transaction.delete_range(from..to),
         };
         added.map_err(|error| bad_line(&operations.name, line, 0, &error))?;
     }
@@ -192,14 +201,16 @@ fn applied(session: &mut Session, count: usize) -> Result<()> {
 enum Operation {
     Put { key: Vec<u8>, value: Vec<u8> },
     Delete { key: Vec<u8> },
+    DeleteRange { from: Vec<u8>, to: Vec<u8> },
 }
 
 impl Operation {
-    /// Returns key and value; the value of a deletion is empty.
+    /// Returns key and value, or both bounds; the value of a deletion is empty.
     fn entry(&self) -> (&[u8], &[u8]) {
         match self {
             Self::Put { key, value } => (key.as_slice(), value.as_slice()),
             Self::Delete { key } => (key.as_slice(), &[]),
+            Self::DeleteRange { from, to } => (from.as_slice(), to.as_slice()),
         }
     }
 }
@@ -219,8 +230,9 @@ fn parse(line: &[u8], form: Form) -> std::result::Result<Option<Operation>, BadL
     let bad = |index, reason| BadLine { index, reason };
     let word_end = line.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(line.len());
     let word = &line[..word_end];
-    if !matches!(word, b"put" | b"delete") {
-        return Err(bad(0, "expected `put KEY VALUE` or `delete KEY`"));
+    if !matches!(word, b"put" | b"delete" | b"delete-range") {
+        let expected = "expected `put KEY VALUE`, `delete KEY` or `delete-range FROM TO`";
+        return Err(bad(0, expected));
     }
     let Some(separator) = line.get(word_end).copied() else {
         return Err(bad(word_end, "no key"));
@@ -235,7 +247,7 @@ fn parse(line: &[u8], form: Form) -> std::result::Result<Option<Operation>, BadL
     let text = |text: &[u8], start| form.parse(text).map_err(|e| bad(start + e.index, e.reason));
     let key = text(key, key_start)?;
     match (word, key_length) {
-        (b"put", Some(length)) => {
+        (b"put" | b"delete-range", Some(length)) => {
             let value_start = key_start + length + 1;
             let value = &line[value_start..];
             if let Some(tab) = value.iter().position(|byte| *byte == b'\t')
@@ -243,9 +255,19 @@ fn parse(line: &[u8], form: Form) -> std::result::Result<Option<Operation>, BadL
             {
                 return Err(bad(value_start + tab, "a tab in the value; write it as `\\t`"));
             }
-            Ok(Some(Operation::Put { key, value: text(value, value_start)? }))
+            if word == b"put" {
+                return Ok(Some(Operation::Put { key, value: text(value, value_start)? }));
+            }
+            if let Some(space) = value.iter().position(|byte| *byte == b' ')
+                && separator == b' '
+            {
+                let reason = "more than two keys; write a space in one as `\\x20`";
+                return Err(bad(value_start + space, reason));
+            }
+            Ok(Some(Operation::DeleteRange { from: key, to: text(value, value_start)? }))
         }
         (b"put", None) => Err(bad(line.len(), "no value")),
+        (b"delete-range", None) => Err(bad(line.len(), "no end of the range")),
         (_, Some(length)) => {
             Err(bad(key_start + length, "more than a key; write a space in it as `\\x20`"))
         }

@@ -1,4 +1,5 @@
-//! Verbs that return what they change, lookups of several keys, and the expiry of an import.
+//! Verbs that return what they change, lookups of several keys, the expiry of an import, and ranges
+//! in a batch.
 
 use crate::place::Place;
 use serde_json::json;
@@ -72,4 +73,32 @@ fn an_import_gives_values_an_expiry() {
     place.run_with(&["import", "db", "-", "--format", "lines", "--ttl", "1ms"], b"k\tv\n", 0);
     std::thread::sleep(std::time::Duration::from_millis(20));
     place.run(&["get", "db", "k"], 1);
+}
+
+#[test]
+fn a_batch_deletes_ranges_in_the_order_of_its_lines() {
+    let place = Place::new();
+    let lines = b"put a 1\nput b 2\nput c 3\ndelete-range a c\nput b 4\n";
+    assert_eq!(place.run_with(&["batch", "db", "-"], lines, 0).stdout, "applied 5 operations\n");
+    assert_eq!(place.ok(&["scan", "db"]), "b\t4\nc\t3\n");
+    place.run_with(&["batch", "db", "-"], b"delete-range\tc\td\n", 0);
+    assert_eq!(place.ok(&["scan", "db"]), "b\t4\n");
+    for (line, reason) in [
+        ("delete-range a", "line 1, column 15: no end of the range"),
+        ("delete-range a b c", "line 1, column 17: more than two keys"),
+        ("delete-range", "line 1, column 13: no key"),
+    ] {
+        place.run_with(&["batch", "db", "-"], line.as_bytes(), 2).says(&[reason]);
+    }
+    place.ok(&["families", "create", "db", "n", "key_order=u16"]);
+    let lines = b"put 9 a\nput 10 b\nput 11 c\ndelete-range 9 11\n";
+    place.run_with(&["batch", "db", "-", "--family", "n"], lines, 0);
+    assert_eq!(place.ok(&["scan", "db", "--family", "n"]), "11\tc\n");
+    place.run_with(&["batch", "db", "-", "--family", "n"], b"delete-range 9 70000\n", 2);
+    // In a transaction of the shell, too.
+    place.write("ranges", "delete-range a z\n");
+    place.run_with(&["shell", "db"], b"begin t\nbatch ranges\nrollback\n", 0);
+    assert_eq!(place.ok(&["count", "db"]), "1\n");
+    place.run_with(&["shell", "db"], b"begin t\nbatch ranges\ncommit\n", 0);
+    assert_eq!(place.ok(&["count", "db"]), "0\n");
 }
