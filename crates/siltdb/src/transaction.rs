@@ -43,6 +43,7 @@ use std::{
 mod locks;
 pub(crate) mod prepare;
 pub(crate) mod snapshot_reads;
+mod write_kinds;
 
 /// The charge of a transaction changes by multiples of this, in bytes.
 const CHARGE_STEP_BYTES: usize = 64 << 10;

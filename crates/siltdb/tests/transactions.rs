@@ -4,7 +4,10 @@
 use siltdb::{
     Db, ErrorKind, FamilyOptions, Isolation, Options, Read, Transaction, TransactionOptions,
 };
-use std::{ops::ControlFlow, time::Duration};
+use std::{
+    ops::ControlFlow,
+    time::{Duration, SystemTime},
+};
 
 fn open() -> (tempfile::TempDir, Db) {
     let dir = tempfile::tempdir().unwrap();
@@ -433,4 +436,27 @@ fn snapshot_reads_see_what_the_transaction_sees_and_are_not_validated() {
             assert!(is_conflict(&transaction), "{isolation:?}, {read}");
         }
     }
+}
+
+#[test]
+fn a_transaction_puts_until_a_time_and_deletes_singly() {
+    let (_dir, db) = open();
+    db.put("once", "v").unwrap();
+    let (past, later) = (SystemTime::UNIX_EPOCH, SystemTime::now() + Duration::from_secs(3600));
+    for &isolation in Isolation::ALL {
+        let transaction = db.begin(isolation);
+        transaction.put_until("over", "v", past).unwrap();
+        transaction.put_until("lasting", "v", later).unwrap();
+        transaction.single_delete("once").unwrap();
+        assert_eq!(keys(&transaction), ["lasting"], "{isolation:?}");
+        assert!(transaction.expires_at("lasting").unwrap().unwrap().time().is_some());
+        assert!(db.contains("once").unwrap(), "{isolation:?}");
+        transaction.rollback().unwrap();
+    }
+    let transaction = db.begin(Isolation::Serializable);
+    transaction.put_until("lasting", "v", later).unwrap();
+    transaction.single_delete("once").unwrap();
+    transaction.commit().unwrap();
+    db.compact().unwrap();
+    assert_eq!(keys(&db), ["lasting"]);
 }
