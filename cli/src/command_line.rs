@@ -13,7 +13,7 @@ use crate::verbs::branch::BranchVerb;
 use crate::verbs::{
     adopt, archive, backup, batch, branch, bucket, checkpoint, clone_family, completions, destroy,
     export, families, follow, import, ingest, inspect, point, prepared, recover, retain, scan,
-    scrub, shell, step, table, take, tier, ttl, txn, upkeep, watch,
+    scrub, shell, stats, step, table, take, tier, ttl, txn, upkeep, watch,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::path::{Path, PathBuf};
@@ -155,8 +155,8 @@ enum Verb {
     #[command(after_help = ttl::HELP)]
     Ttl(On<ttl::Arguments>),
     /// Print counts and sizes of the database: levels, cache, stalls
-    #[command(after_help = upkeep::STATS_HELP)]
-    Stats(On<upkeep::StatsArguments>),
+    #[command(after_help = stats::HELP)]
+    Stats(On<stats::Arguments>),
     /// Read and verify everything
     #[command(after_help = upkeep::CHECK_HELP)]
     Check(On<Nothing>),
@@ -328,7 +328,7 @@ impl CommandLine {
             Verb::Pop(on) => existing(&on, start, take::pop),
             Verb::NextId(on) => writing(&on, on.arguments.opening(), start, take::next_id),
             Verb::Ttl(on) => writing(&on, on.arguments.opening(), start, ttl::run),
-            Verb::Stats(on) => reading(&on, start, upkeep::stats),
+            Verb::Stats(on) => reading(&on, start, stats::run),
             Verb::Check(on) => run_check(&on.db, start),
             Verb::Recover(arguments) => run_recover(&arguments, start),
             Verb::Destroy(arguments) => {

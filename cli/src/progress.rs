@@ -2,7 +2,7 @@
 //!
 //! It prints nothing unless stderr is a terminal. It starts no thread: reports of the verb move it.
 
-use crate::text::grouped;
+use crate::text::{grouped, size};
 use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -122,22 +122,6 @@ impl Line {
             (Unit::Nothing, _) => format!("{verb}  {}", clock(elapsed)),
         }
     }
-}
-
-/// Formats a number of bytes for people.
-fn size(bytes: f64) -> String {
-    let mut value = bytes;
-    for unit in ["B", "KiB", "MiB", "GiB"] {
-        if value < 1000.0 {
-            return if unit == "B" {
-                format!("{value:.0} B")
-            } else {
-                format!("{value:.1} {unit}")
-            };
-        }
-        value /= 1024.0;
-    }
-    format!("{value:.1} TiB")
 }
 
 /// Formats a time for people.

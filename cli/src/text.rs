@@ -149,10 +149,34 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// Formats a count with its noun in singular or plural.
+/// Formats a count with its noun, which is given in the singular.
 pub fn counted(count: u64, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", grouped(count))
+    format!("{} {}", grouped(count), plural(count, noun))
+}
+
+/// Returns `noun`, given in the singular, in the number that `count` asks for.
+pub fn plural(count: u64, noun: &str) -> String {
+    match noun.strip_suffix('y') {
+        _ if count == 1 => noun.to_owned(),
+        Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{stem}ies"),
+        _ if noun.ends_with("ch") => format!("{noun}es"),
+        _ => format!("{noun}s"),
+    }
+}
+
+/// Formats a number of bytes in the unit that leaves it at most three digits before the point.
+pub fn size(bytes: f64) -> String {
+    if bytes < 1000.0 {
+        return format!("{bytes:.0} B");
+    }
+    let mut value = bytes / 1024.0;
+    for unit in ["KiB", "MiB", "GiB"] {
+        if value < 1000.0 {
+            return format!("{value:.1} {unit}");
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.1} TiB")
 }
 
 /// Returns whether a terminal shows `character` and keeps its state.

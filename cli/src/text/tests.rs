@@ -98,4 +98,13 @@ fn numbers_are_grouped_and_things_counted() {
     let grouped_numbers = [0, 999, 1000, 123_456, 1_234_567].map(grouped);
     assert_eq!(grouped_numbers, ["0", "999", "1,000", "123,456", "1,234,567"]);
     assert_eq!([1, 2].map(|count| counted(count, "key")), ["1 key", "2 keys"]);
+    let two = ["entry", "family", "log record", "branch"].map(|noun| counted(2, noun));
+    assert_eq!(two, ["2 entries", "2 families", "2 log records", "2 branches"]);
+    assert_eq!([0, 1].map(|count| counted(count, "entry")), ["0 entries", "1 entry"]);
+}
+
+#[test]
+fn sizes_have_three_digits_and_a_unit() {
+    let bytes = [0.0, 999.0, 1000.0, 1536.0, 5e8, 2e13];
+    assert_eq!(bytes.map(size), ["0 B", "999 B", "1.0 KiB", "1.5 KiB", "476.8 MiB", "18.2 TiB"]);
 }

@@ -227,9 +227,9 @@ pub fn create(session: &mut Session, arguments: &CreateArguments) -> Result<()> 
     let made = made.map_err(copy_failure)?;
     let text = format!(
         "archived {} in {}: {}, {} bytes, sequence {}",
-        entries_of(made.entries()),
+        counted(made.entries(), "entry"),
         arguments.file.display(),
-        families_of(made.families.len()),
+        counted(made.families.len() as u64, "family"),
         grouped(made.bytes),
         made.sequence,
     );
@@ -261,14 +261,14 @@ pub fn import(session: &mut Session, arguments: &ArchiveImportArguments) -> Resu
     drop(progress);
     let made = made.map_err(copy_failure)?;
     let line = |family: &ImportedFamily| match family.from == family.name {
-        true => format!("{}\t{}", family.name, entries_of(family.entries)),
+        true => format!("{}\t{}", family.name, counted(family.entries, "entry")),
         false => {
             let ImportedFamily { from, name, entries, .. } = family;
-            format!("{name}\t{}\tfrom {from}", entries_of(*entries))
+            format!("{name}\t{}\tfrom {from}", counted(*entries, "entry"))
         }
     };
-    let families = families_of(made.families.len());
-    let mut lines = vec![format!("imported {}: {families}", entries_of(made.entries()))];
+    let families = counted(made.families.len() as u64, "family");
+    let mut lines = vec![format!("imported {}: {families}", counted(made.entries(), "entry"))];
     lines.extend(made.families.iter().map(line));
     let families = made.families.iter().map(
         |family| json!({ "from": family.from, "name": family.name, "entries": family.entries }),
@@ -332,8 +332,8 @@ fn info_line(info: &ArchiveInfo) -> String {
         info.path.display(),
         utc(info.created_ms),
         info.sequence,
-        families_of(info.families.len()),
-        entries_of(info.entries()),
+        counted(info.families.len() as u64, "family"),
+        counted(info.entries(), "entry"),
         grouped(info.bytes),
         printable_name(&info.source),
     )
@@ -344,7 +344,7 @@ fn family_line(family: &ArchiveFamilyInfo) -> String {
     let mut line = format!(
         "{}\t{}\t{} bytes of keys and values",
         printable_name(name),
-        entries_of(*entries),
+        counted(*entries, "entry"),
         grouped(*bytes)
     );
     if let Some(expiry_ms) = family.expiry_min_ms {
@@ -393,7 +393,7 @@ fn verify(output: &mut Output, files: &[PathBuf]) -> Result<()> {
         let name = file.display().to_string();
         match verified {
             Ok(info) => {
-                let entries = entries_of(info.entries());
+                let entries = counted(info.entries(), "entry");
                 let text = format!("ok: {name}, {entries}, {} bytes", grouped(info.bytes));
                 let object = json!({ "file": name, "ok": true, "bytes": info.bytes });
                 output.result(&text, &object)?;
@@ -485,14 +485,6 @@ fn gc(output: &mut Output, arguments: &GcArguments) -> Result<()> {
     });
     output.result(&lines.join("\n"), &object)?;
     unread(errors)
-}
-
-fn entries_of(count: u64) -> String {
-    if count == 1 { "1 entry".to_owned() } else { format!("{} entries", grouped(count)) }
-}
-
-fn families_of(count: usize) -> String {
-    if count == 1 { "1 family".to_owned() } else { format!("{} families", grouped(count as u64)) }
 }
 
 fn opening(output: &Output) -> Options {

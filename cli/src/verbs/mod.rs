@@ -16,6 +16,7 @@ pub mod recover;
 pub mod export;
 pub mod families;
 pub mod destroy;
+pub mod stats;
 pub mod upkeep;
 pub mod retain;
 pub mod scrub;

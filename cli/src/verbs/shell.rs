@@ -9,7 +9,7 @@ mod completion;
 use super::{archive, ingest, ttl};
 use super::{backup, batch, branch, bucket, checkpoint, clone_family, export, families, import};
 use super::{
-    point, prepared, retain, scan, scrub, step, take, tier, transactions, txn, upkeep, watch,
+    point, prepared, retain, scan, scrub, stats, step, take, tier, transactions, txn, upkeep, watch,
 };
 use crate::argument::SettingsArguments;
 use crate::failure::{Failure, Result};
@@ -174,7 +174,7 @@ enum Verb {
     /// Use a family in later commands
     Use(UseArguments),
     /// Print counts and sizes of the database
-    Stats(upkeep::StatsArguments),
+    Stats(stats::Arguments),
     /// Read and verify everything
     Check,
     /// Read and verify everything at a limited rate, beside writers
@@ -550,7 +550,7 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         Verb::Use(arguments) => session
             .use_family(&arguments.name)
             .and_then(|()| session.output.result("", &json!({ "family": arguments.name }))),
-        Verb::Stats(arguments) => upkeep::stats(session, &arguments),
+        Verb::Stats(arguments) => stats::run(session, &arguments),
         Verb::Check => upkeep::check(session),
         Verb::Scrub(arguments) => scrub::run(session, &arguments),
         Verb::Checkpoint(arguments) => checkpoint::run(session, &arguments),

@@ -1,8 +1,8 @@
-//! The verbs that maintain a database: stats, check, compact, flush, upgrade.
+//! The verbs that maintain a database: check, compact, flush, upgrade.
 //!
 //! `check` also takes a database that does not open; the others do not open it.
 
-use crate::argument::{BoundsArguments, FamilyArguments};
+use crate::argument::BoundsArguments;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::key_form::KeyForm;
@@ -14,8 +14,8 @@ use crate::verbs::recover::lost_object;
 use clap::Args;
 use serde_json::{Value, json};
 use siltdb::{
-    CancelToken, CheckProgress, CheckReport, CompactOptions, CompactProgress, CompressionStats,
-    Error, ErrorKind, LostFiles, Options,
+    CancelToken, CheckProgress, CheckReport, CompactOptions, CompactProgress, Error, ErrorKind,
+    LostFiles, Options,
     salvage::{Lost, LostPart},
 };
 use std::path::Path;
@@ -24,12 +24,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
-
-/// Text at the end of `silt stats --help`.
-pub const STATS_HELP: &str = "\
-Example:
-  silt stats demo.db
-  silt stats demo.db --family users --json";
 
 /// Text at the end of `silt upgrade --help`.
 pub const UPGRADE_HELP: &str = "\
@@ -70,51 +64,6 @@ Ends with exit code 3 if anything is damaged; `silt recover` saves the rest.
 
 Example:
   silt check demo.db";
-
-/// Arguments of `stats`.
-#[derive(Args, Debug)]
-pub struct StatsArguments {
-    #[command(flatten)]
-    family: FamilyArguments,
-}
-
-/// The numbers of the tables of one codec, by name.
-fn codec_entries(stats: &CompressionStats) -> [(String, u64); 4] {
-    let named = |what: &str, number| (format!("{}_{what}", stats.codec), number);
-    [
-        named("tables", stats.tables),
-        named("raw_bytes", stats.raw_bytes),
-        named("stored_bytes", stats.stored_bytes),
-        named("dictionaries", stats.dictionaries),
-    ]
-}
-
-/// Prints counts and sizes of the whole database or of one family.
-///
-/// # Errors
-/// [`Failure::Missing`] if there is no such family.
-pub fn stats(session: &mut Session, arguments: &StatsArguments) -> Result<()> {
-    let name = arguments.family.name();
-    let (stats, codecs) = match name.is_given() {
-        false => (session.db().stats(), session.db().compression_stats()),
-        true => {
-            let family = session.family_of(name)?;
-            (family.stats(), family.compression_stats())
-        }
-    };
-    let codecs = codecs.iter().flat_map(codec_entries);
-    let entries: Vec<(String, u64)> = stats.entries().into_iter().chain(codecs).collect();
-    let identity = match name.is_given() {
-        false => session.db().identity().map(|id| id.to_string()),
-        true => None,
-    };
-    let first = identity.iter().map(|id| format!("identity {id:>28}"));
-    let numbers = entries.iter().map(|(name, number)| format!("{name:20} {number:>16}"));
-    let lines: Vec<_> = first.chain(numbers).collect();
-    let object = entries.into_iter().map(|(name, value)| (name, Value::from(value)));
-    let object = object.chain(identity.map(|id| ("identity".to_owned(), Value::from(id))));
-    session.output.result(&lines.join("\n"), &Value::Object(object.collect()))
-}
 
 /// Arguments of `flush`.
 #[derive(Args, Debug)]

@@ -20,6 +20,33 @@ fn stats_are_a_table_and_an_object() {
 }
 
 #[test]
+fn stats_are_twelve_lines_with_units_and_the_rest_on_request() {
+    let place = filled();
+    place.ok(&["flush", "db"]);
+    let text = place.ok(&["stats", "db"]);
+    assert_eq!(text.lines().count(), 12, "{text}");
+    for line in
+        ["entries        3", "tables         1", "levels         L0: 1", "errors         none"]
+    {
+        assert!(text.lines().any(|found| found == line), "no `{line}` in {text}");
+    }
+    assert!(text.lines().any(|line| line.starts_with("on disk ") && line.ends_with('B')), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 38), "{text}");
+    assert_eq!(place.ok(&["shell", "db", "-c", "stats"]), text);
+    let all = place.ok(&["stats", "db", "--all"]);
+    let object = place.run(&["stats", "db", "--json"], 0).json().remove(0);
+    let names: Vec<_> = all.lines().filter_map(|line| line.split(' ').next()).collect();
+    let (mut shown, mut keys) = (names.clone(), Vec::from_iter(object.as_object().unwrap().keys()));
+    shown.sort_unstable();
+    keys.sort_unstable();
+    assert_eq!(shown, keys, "the text has every number of the object");
+    assert!(names.len() > 60, "{all}");
+    let family = place.ok(&["stats", "db", "--family", "default"]);
+    assert!(family.starts_with("entries        3\n") && !family.contains("cache"), "{family}");
+    assert!(place.ok(&["stats", "db", "--family", "default", "--all"]).contains("table_entries"));
+}
+
+#[test]
 fn a_sound_database_checks_as_ok() {
     let place = filled();
     place.ok(&["flush", "db"]);
@@ -176,7 +203,8 @@ fn a_blob_file_is_shown_and_its_damage_named() {
     assert_eq!(place.ok(&["inspect", text, "--operations"]), lines);
     place.run(&["inspect", "blob", "db"], 2).says(&["give the file of blobs"]);
     place.run(&["inspect", "blob", "db/absent.blob"], 1).says(&["no blob file"]);
-    let stats = place.ok(&["stats", "db"]);
+    assert!(place.ok(&["stats", "db"]).contains("\nblobs          "));
+    let stats = place.ok(&["stats", "db", "--all"]);
     assert!(stats.contains("blob_files") && stats.contains("blob_garbage_bytes"), "{stats}");
     place.ok(&["flush", "db"]);
     let mut bytes = std::fs::read(&blob).unwrap();
