@@ -2,7 +2,7 @@
 //!
 //! It does not store which codec was used or how long the raw bytes were: the frame does.
 
-use crate::options::Compression;
+use crate::options::{Compression, ZSTD_LEVEL};
 use crate::zstd::{self, Dictionary};
 use lz4_flex::block::{
     CompressTable, compress_into_with_table, decompress_into, get_maximum_output_size,
@@ -40,6 +40,14 @@ const RATIO_MAX: u64 = 255;
 
 /// Raw bytes beyond the ratio that a short payload can hold.
 const SLACK_BYTES: u64 = 64;
+
+/// Working memory of the encoder of LZ4, in bytes: 4,096 numbers of 4 bytes, or for short inputs of
+/// 2, and the first table is kept until the second is made.
+const LZ4_TABLE_BYTES: usize = 32 << 10;
+
+/// Working memory of the encoder of Snappy, in bytes: 16,384 numbers of 2 bytes, and as many on the
+/// stack for short inputs.
+const SNAPPY_TABLE_BYTES: usize = 36 << 10;
 
 impl Codec {
     /// The codec with this number.
@@ -135,6 +143,42 @@ enum Encoder {
     Snappy(Box<snap::raw::Encoder>),
 }
 
+impl Compression {
+    /// Bytes of memory that a new [`Compressor`] without a dictionary takes for an input of
+    /// `raw_bytes`, at most: its encoder and the output.
+    #[must_use]
+    pub fn working_bytes(self, raw_bytes: usize) -> usize {
+        if raw_bytes > COMPRESSED_RAW_BYTES_MAX {
+            return 0;
+        }
+        match self {
+            Self::None => 0,
+            Self::Lz4 => LZ4_TABLE_BYTES + get_maximum_output_size(raw_bytes),
+            Self::Snappy => SNAPPY_TABLE_BYTES + snap::raw::max_compress_len(raw_bytes),
+            // What it compresses too well goes through LZ4, whose output may be the longer one.
+            Self::Zstd(level) => {
+                let lz4 = Self::Lz4.working_bytes(raw_bytes);
+                zstd::Encoder::working_bytes(level, raw_bytes) + lz4
+            }
+        }
+    }
+
+    /// The same with the highest level up to its own with which an input of `raw_bytes` takes at
+    /// most `bytes_max`, or the lowest level.
+    #[must_use]
+    pub fn within(self, raw_bytes: usize, bytes_max: usize) -> Self {
+        let fits = |it: &Self| it.working_bytes(raw_bytes) <= bytes_max;
+        let Self::Zstd(level) = self else { return self };
+        if fits(&self) {
+            return self;
+        }
+        let lowest = *ZSTD_LEVEL.start();
+        // 0 is no level of its own.
+        let mut lower = (lowest..level).rev().filter(|&level| level != 0).map(Self::Zstd);
+        lower.find(fits).unwrap_or(Self::Zstd(lowest))
+    }
+}
+
 impl Compressor {
     /// A compressor that does what `compression` says, without a dictionary.
     ///
@@ -162,13 +206,14 @@ impl Compressor {
         Self { encoder, output: Vec::new() }
     }
 
-    /// Bytes of memory that the encoder of Zstandard takes now. The others are small.
+    /// Bytes of memory that the output and the encoder of Zstandard take now. The others are small.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        match &self.encoder {
-            Encoder::Zstd(encoder, _) => encoder.memory_bytes() + self.output.capacity(),
+        let encoder = match &self.encoder {
+            Encoder::Zstd(encoder, _) => encoder.memory_bytes(),
             Encoder::None | Encoder::Lz4(_) | Encoder::Snappy(_) => 0,
-        }
+        };
+        encoder + self.output.capacity()
     }
 
     /// The payload for `raw` and how it is encoded: compressed where that saves an eighth.

@@ -14,6 +14,7 @@ pub mod turns;
 pub mod id_blocks;
 pub mod open_id;
 pub mod copying;
+pub mod compression_turns;
 pub mod memory;
 pub mod blobs;
 pub mod log;

@@ -1,6 +1,6 @@
 //! The memory of a database: its budget, and what is charged to it.
 
-use crate::options::EngineOptions;
+use crate::{compression_turns::CompressionTurns, options::EngineOptions};
 use siltdb_base::{
     budget::{Budget, Charge, Part},
     memory::chunk::Pages,
@@ -24,6 +24,8 @@ pub struct Memory {
     pub arenas: Arc<ArenaPool>,
     /// The memory of uncommitted writes that transactions read again.
     pub transaction_arenas: Arc<ArenaPool>,
+    /// The memory of values that are compressed before they are separated.
+    pub compression_turns: Arc<CompressionTurns>,
 }
 
 impl Memory {
@@ -39,7 +41,8 @@ impl Memory {
         arenas.chunk_bytes_max = chunk_bytes_max(options.generation_bytes());
         let arenas = ArenaPool::new(Arc::clone(&budget), arenas);
         let transaction_arenas = transaction_arenas(&budget);
-        Self { budget, cache, arenas, transaction_arenas }
+        let compression_turns = Arc::new(CompressionTurns::new(&budget, &cache));
+        Self { budget, cache, arenas, transaction_arenas, compression_turns }
     }
 
     /// Charges the buffers of a copy or a scrub, before they are taken.

@@ -27,7 +27,7 @@ use siltdb_base::{
 use siltdb_disk::{
     batch::{BatchBytes, BatchOperation},
     blob::{BLOB_HEADER_BYTES, BlobHeader, checksum_at},
-    compress::{Codec, Compressor},
+    compress::Codec,
     edit::Change,
     file_name::FileName,
 };
@@ -183,8 +183,9 @@ fn write(
     (value, expiry_ms): (&[u8], Option<u64>),
     separated: &mut Separated,
 ) -> Result<BlobPointer> {
-    let mut compressor = Compressor::new(options.table.compression);
-    let (codec, stored) = compressor.compress(value);
+    let turns = &database.memory.compression_turns;
+    let mut turn = turns.begin(options.table.compression, value.len());
+    let (codec, stored) = turn.compress(value);
     let lengths = (value.len() as u32, stored.len() as u32);
     let place = reserve(database, lengths.1, options.blob_file_bytes)?;
     let (uid, number) = (place.file().uid(), place.file().number());

@@ -48,6 +48,8 @@ const WORKLOADS: &[(&str, Workload)] = &[
     ("zstd_small_tables", zstd_small_tables),
     #[cfg(feature = "zstd")]
     ("zstd_bulk_load", zstd_bulk_load),
+    #[cfg(feature = "zstd")]
+    ("zstd_separated", zstd_separated),
 ];
 
 fn resident(field: &str) -> u64 {
@@ -293,6 +295,29 @@ fn zstd_bulk_load(db: &Db, budget: u64) {
     assert_eq!(*family.get(5_u64.to_be_bytes()).unwrap().unwrap(), row(5)[..]);
 }
 
+/// Long values that eight threads compress at a high level and separate, and that they read again.
+#[cfg(feature = "zstd")]
+fn zstd_separated(db: &Db, budget: u64) {
+    let options = FamilyOptions::new().compression(Compression::Zstd(19)).value_threshold(4 << 10);
+    let family = db.create_family("texts", options).unwrap();
+    let bytes = budget as usize / 256;
+    let text = |n: u64| {
+        let rows: Vec<u8> = (n << 20..).flat_map(row).take(bytes).collect();
+        rows
+    };
+    thread::scope(|scope| {
+        for thread in 0..8 {
+            let (family, text) = (&family, &text);
+            scope.spawn(move || {
+                for n in (0..8).map(|round| round << 3 | thread) {
+                    family.put(key(n), text(n)).unwrap();
+                    assert_eq!(*family.get(key(n)).unwrap().unwrap(), text(n)[..]);
+                }
+            });
+        }
+    });
+}
+
 /// Runs the workload that the environment names, and prints what the memory was.
 fn run_workload(case: &str) {
     let (name, mib) = case.split_once(' ').unwrap();
@@ -390,6 +415,7 @@ fn jobs_stay_within_64_mib() {
 #[test]
 fn zstd_with_a_dictionary_stays_within_64_mib() {
     stays_within(64, &["zstd", "zstd_high_level", "zstd_small_tables", "zstd_bulk_load"]);
+    stays_within(64, &["zstd_separated"]);
 }
 
 #[cfg(feature = "zstd")]

@@ -14,6 +14,12 @@ impl AbsentEncoder {
 
     /// No memory.
     #[must_use]
+    pub fn working_bytes(_level: i8, _raw_bytes: usize) -> usize {
+        0
+    }
+
+    /// No memory.
+    #[must_use]
     pub fn memory_bytes(&self) -> usize {
         0
     }

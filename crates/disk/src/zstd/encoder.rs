@@ -1,5 +1,6 @@
 //! The encoder of libzstd.
 
+use super::sizes::encoder_bytes;
 use zstd_safe::{CCtx, CParameter, compress_bound};
 
 /// Encodes one frame after the other, keeping its working memory.
@@ -19,6 +20,13 @@ impl Encoder {
             let _ = context.load_dictionary(dictionary);
         }
         Self { context }
+    }
+
+    /// Bytes of memory that one without a dictionary takes for an input of `raw_bytes`, at most,
+    /// beside the output, as the library says.
+    #[must_use]
+    pub fn working_bytes(level: i8, raw_bytes: usize) -> usize {
+        encoder_bytes(level, raw_bytes)
     }
 
     /// Bytes of memory it takes now.

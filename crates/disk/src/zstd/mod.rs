@@ -8,6 +8,8 @@ mod decoder;
 #[cfg(not(feature = "zstd"))]
 mod absent_encoder;
 #[cfg(feature = "zstd")]
+mod sizes;
+#[cfg(feature = "zstd")]
 mod encoder;
 #[cfg(feature = "zstd")]
 mod trainer;

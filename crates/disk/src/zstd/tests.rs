@@ -217,3 +217,29 @@ mod encoder {
         }
     }
 }
+
+/// Bytes that no encoder finds much in, so that it uses all of its tables.
+#[cfg(feature = "zstd")]
+fn noise(bytes: usize) -> Vec<u8> {
+    let mut state = 1_u64;
+    let next = |_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 59) as u8
+    };
+    (0..bytes).map(next).collect()
+}
+
+#[cfg(feature = "zstd")]
+#[test]
+fn an_encoder_takes_no_more_than_is_said_before() {
+    let raw = noise(600 << 10);
+    for level in crate::options::ZSTD_LEVEL {
+        for raw_bytes in [1, 1 << 10, 16 << 10, 17 << 10, 130 << 10, 300 << 10, 600 << 10] {
+            let mut encoder = Encoder::new(level, None);
+            encoder.encode(&raw[..raw_bytes], &mut Vec::new()).unwrap();
+            let (said, taken) = (Encoder::working_bytes(level, raw_bytes), encoder.memory_bytes());
+            assert!(taken <= said, "level {level}, {raw_bytes} bytes: {taken} of {said}");
+            assert!(said <= 2 * taken, "level {level}, {raw_bytes} bytes: {taken} of {said}");
+        }
+    }
+}
