@@ -92,6 +92,32 @@ fn what_is_lost_is_named_and_the_rest_recovered() {
     assert!(text.contains("\nlost: family default, keys \"key000\"..=\"key"), "{text}");
 }
 
+/// A database that keeps its flushed log, and has lost its table or the first block of it.
+fn without_a_table(lose: fn(&Path)) -> Place {
+    let place = Place::new();
+    let lines: Vec<_> = (0..500).map(|n| format!("key{n:03}\tvalue of {n} {}\n", n * n)).collect();
+    let keeping = ["--option", "retain_log_bytes=100000000"];
+    let import = [&["import", "db", "-", "--format", "lines"], &keeping[..]].concat();
+    place.run_with(&import, lines.concat().as_bytes(), 0);
+    place.ok(&[&["flush", "db"], &keeping[..]].concat());
+    place.ok(&[&["put", "db", "key007", "newer"], &keeping[..]].concat());
+    lose(&file(&place, "table"));
+    place
+}
+
+#[test]
+fn a_lost_table_is_recovered_from_the_log_that_was_kept() {
+    let remove = |path: &Path| fs::remove_file(path).expect("the table is there");
+    for lose in [remove, |path: &Path| flip(path, 30)] {
+        let place = without_a_table(lose);
+        place.run(&["recover", "db", "new"], 3);
+        assert_eq!(place.ok(&["count", "new"]), "500\n");
+        assert_eq!(place.ok(&["get", "new", "key007"]), "newer\n");
+        assert_eq!(place.ok(&["get", "new", "key499"]), "value of 499 249001\n");
+        place.ok(&["check", "new"]);
+    }
+}
+
 #[test]
 fn a_dry_run_says_the_same_and_writes_nothing() {
     for place in [filled(), damaged()] {
