@@ -226,6 +226,9 @@ fn parse_escape(text: &[u8]) -> Result<Vec<u8>, BadText> {
 }
 
 fn parse_hex(text: &[u8]) -> Result<Vec<u8>, BadText> {
+    if let Some(index) = text.iter().position(|byte| !byte.is_ascii_hexdigit()) {
+        return Err(BadText { index, reason: "not a hexadecimal digit" });
+    }
     if !text.len().is_multiple_of(2) {
         let reason = "an odd number of hexadecimal digits";
         return Err(BadText { index: text.len(), reason });

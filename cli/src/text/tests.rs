@@ -61,6 +61,14 @@ fn plain_accepts_anything_as_it_is() {
     assert_eq!(Form::Plain.parse(b"\\x4\xff").unwrap(), b"\\x4\xff");
 }
 
+#[test]
+fn what_is_no_hexadecimal_digit_is_said_before_their_number() {
+    let bad = |text: &str| Form::Hex.parse(text.as_bytes()).unwrap_err();
+    assert_eq!((bad("SFO").index, bad("SFO").reason), (0, "not a hexadecimal digit"));
+    assert_eq!((bad("0g").index, bad("0g").reason), (1, "not a hexadecimal digit"));
+    assert_eq!((bad("abc").index, bad("abc").reason), (3, "an odd number of hexadecimal digits"));
+}
+
 proptest! {
     #[test]
     fn escape_and_hex_are_reversible(bytes in prop::collection::vec(any::<u8>(), 0..200)) {

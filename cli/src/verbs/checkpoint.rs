@@ -3,6 +3,7 @@
 use crate::failure::Result;
 use crate::progress::Progress;
 use crate::session::Session;
+use crate::text::counted;
 use crate::verbs::backup::{RateArguments, copy_failure, shown};
 use clap::Args;
 use serde_json::json;
@@ -66,9 +67,10 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     let made = made.map_err(copy_failure)?;
     let Checkpoint { sequence, linked_files, copied_files, copied_bytes, .. } = made;
     let text = format!(
-        "checkpoint in {}: {linked_files} files linked, \
-         {copied_files} copied ({copied_bytes} bytes)",
-        arguments.dir.display()
+        "checkpoint in {}: {} linked, {copied_files} copied ({})",
+        arguments.dir.display(),
+        counted(linked_files, "file"),
+        counted(copied_bytes, "byte")
     );
     let object = json!({
         "sequence": sequence,

@@ -5,6 +5,7 @@
 use crate::failure::{Failure, Result};
 use crate::output::Output;
 use crate::session::exists;
+use crate::text::counted;
 use clap::Args;
 use serde_json::json;
 use siltdb::Options;
@@ -46,7 +47,7 @@ pub fn run(output: &mut Output, options: Options, arguments: &Arguments) -> Resu
     // The question comes only after the check that this is a database.
     let families = options.list_families(path)?;
     let outside = options.outside(path)?;
-    let mut what = format!("{} with {} families", path.display(), families.len());
+    let mut what = format!("{} with {}", path.display(), counted(families.len() as u64, "family"));
     if let Some(cold) = &outside {
         what.push_str(&format!(", and its tables in the cold directory {}", cold.display()));
     }

@@ -99,9 +99,10 @@ pub fn run(output: &mut Output, options: Options, arguments: &Arguments) -> Resu
 fn text_of(report: &SalvageReport, done: &str) -> String {
     let SalvageReport { entries, families, log_records, .. } = report;
     let mut text = format!(
-        "{entries} entries of {} {} {done}; {log_records} log records read",
-        families.len(),
-        if families.len() == 1 { "family" } else { "families" }
+        "{} of {} {done}; {} read",
+        counted(*entries, "entry"),
+        counted(families.len() as u64, "family"),
+        counted(*log_records, "log record")
     );
     if report.retired_operations > 0 {
         let operations = counted(report.retired_operations, "operation");

@@ -8,6 +8,7 @@ use crate::key_form::KeyForm;
 use crate::output::message;
 use crate::progress::Progress;
 use crate::session::{Direction, OnEntry, Session, Wanted, visit, visit_bucket};
+use crate::text::counted;
 use clap::Args;
 use serde_json::json;
 use std::ops::ControlFlow;
@@ -90,7 +91,8 @@ pub fn scan(session: &mut Session, arguments: &ScanArguments) -> Result<()> {
     if let Some(shown) = shown.filter(|_| has_more) {
         // A terminal shows stdout and stderr, and the message must follow the entries.
         output.flush()?;
-        let text = format!("the first {shown} entries; `--limit all` shows the others too");
+        let text =
+            format!("the first {}; `--limit all` shows the others too", counted(shown, "entry"));
         message(output.settings().style, &text);
     }
     Ok(())

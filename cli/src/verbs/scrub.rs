@@ -3,6 +3,7 @@
 use crate::failure::{Failure, Result};
 use crate::progress::Progress;
 use crate::session::Session;
+use crate::text::counted;
 use crate::verbs::upkeep::{cancellable, report_object, report_text};
 use clap::Args;
 use serde_json::Value;
@@ -77,9 +78,9 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
 fn print(session: &mut Session, report: &ScrubReport) -> Result<()> {
     let mut text = report_text(&report.found);
     let seconds = report.duration.as_secs_f64();
-    text.push_str(&format!("\n{} bytes read in {seconds:.1} s", report.bytes));
+    text.push_str(&format!("\n{} read in {seconds:.1} s", counted(report.bytes, "byte")));
     if report.tables_skipped > 0 {
-        text.push_str(&format!("; {} tables were removed meanwhile", report.tables_skipped));
+        text.push_str(&format!("; removed meanwhile: {}", counted(report.tables_skipped, "table")));
     }
     let mut object = report_object(&report.found, session.output.settings().form);
     object["complete"] = Value::from(report.is_complete);

@@ -335,8 +335,11 @@ pub fn report_text(report: &CheckReport) -> String {
     let CheckReport { tables, blocks, entries, log_records, errors, not_verified, .. } = report;
     let (verdict, sound) = if errors.is_empty() { ("ok", "") } else { ("damaged", " verified") };
     let mut text = format!(
-        "{verdict}: {tables} tables, {blocks} blocks, {entries} entries, {log_records} log \
-         records{}{sound}",
+        "{verdict}: {}, {}, {}, {}{}{sound}",
+        counted(*tables, "table"),
+        counted(*blocks, "block"),
+        counted(*entries, "entry"),
+        counted(*log_records, "log record"),
         values_text(report)
     );
     if report.prepared > 0 {

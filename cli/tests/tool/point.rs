@@ -78,7 +78,7 @@ fn bytes_print_as_they_are_or_as_escapes() {
 #[test]
 fn text_that_is_not_in_its_form_is_refused_before_anything_is_made() {
     let place = Place::new();
-    place.run(&["put", "db", "--hex", "0g", "00"], 2).says(&["`0g`", "byte 1: "]);
+    place.run(&["put", "db", "--hex", "0g", "00"], 2).says(&["`0g`", "byte 2: "]);
     place.run(&["put", "db", "--escape", "k", r"\q"], 2).says(&["unknown escape"]);
     place.run(&["put", "db", "--escape", "--hex", "k", "v"], 2);
     assert!(!place.path("db").exists());
