@@ -114,7 +114,7 @@ fn comparable(group: &Group<'_>, engine: &str) -> Option<f64> {
 }
 
 /// A curve for each of `engines` with one: the median of the operations finished in each second,
-/// over [`WINDOW`] seconds, in a band from the slowest of them to the fastest.
+/// over `WINDOW` seconds, in a band from the slowest of them to the fastest.
 #[must_use]
 pub fn curves(results: &Results, group: &Group<'_>, engines: &[String], theme: Theme) -> String {
     let height = HEAD + PLOT + 20.0 + FOOT;

@@ -1,9 +1,7 @@
-//! What locks cost those that wait, and those that do not. The numbers mean something in an
-//! optimised build that has the machine for itself:
-//!
-//! `cargo test --release -p siltdb --test lock_costs -- --ignored --nocapture --test-threads 1`
+//! What locks cost those that wait, and those that do not: `cargo bench -p siltdb --bench
+//! lock_costs`. The numbers mean something where nothing else runs.
 
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
+#![expect(clippy::unwrap_used, reason = "a measurement that fails names the line")]
 
 use siltdb::{
     Db, Isolation, LockMode, Options, Read, Result, Transaction, TransactionOptions, WriteBatch,
@@ -38,9 +36,7 @@ fn put_time(db: &Db, n: u64) -> Duration {
 }
 
 /// Two batches wait for the same key, which is the last of each, and then for each other.
-#[test]
-#[ignore = "a measurement"]
-fn a_put_waits_little_beside_two_waiting_batches() {
+fn puts_beside_two_waiting_batches() {
     let (_dir, db) = open();
     let key = |n: u32| [b"batch/", &n.to_be_bytes()[..]].concat();
     for round in 0..ROUNDS as u64 {
@@ -73,9 +69,7 @@ fn a_put_waits_little_beside_two_waiting_batches() {
     }
 }
 
-#[test]
-#[ignore = "a measurement"]
-fn a_put_beside_ten_thousand_locked_ranges_costs_at_most_twice() {
+fn puts_beside_ten_thousand_locked_ranges() {
     let (_dir, db) = open();
     let mut n = 0;
     let mut median_of_puts = || {
@@ -128,9 +122,7 @@ fn number(value: &[u8]) -> u64 {
     u64::from_be_bytes(value.try_into().unwrap())
 }
 
-#[test]
-#[ignore = "a measurement"]
-fn locks_on_one_hot_key_beside_update() {
+fn locks_beside_update_on_one_key() {
     for _ in 0..ROUNDS {
         let locks = rate(|db| {
             let transaction = begin(db);
@@ -147,4 +139,10 @@ fn locks_on_one_hot_key_beside_update() {
         });
         println!("locks {locks:.0}/s, update {update:.0}/s: {:.2}", locks / update);
     }
+}
+
+fn main() {
+    puts_beside_two_waiting_batches();
+    puts_beside_ten_thousand_locked_ranges();
+    locks_beside_update_on_one_key();
 }
