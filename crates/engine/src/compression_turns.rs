@@ -7,7 +7,6 @@
 //!   more is lowered to the highest one that fits. It does not change how values are read.
 //! - What all values take is charged before it is allocated. Beyond the share callers wait for each
 //!   other; one that takes more by itself, as for the output of a long value, goes alone.
-//!
 //! - Compressors are kept for the next values, charged and within the share. Allocated for each
 //!   value they would leave the allocator with as much freed memory for each thread.
 //!
@@ -46,7 +45,7 @@ pub struct CompressionTurns {
 struct State {
     /// Bytes of those that have a turn.
     taken: usize,
-    /// The compressors that nobody uses, the last used one last.
+    /// The idle compressors, the last used one last.
     idle: Vec<(Compression, Compressor)>,
     /// The bytes of the idle ones.
     idle_charge: Charge,
