@@ -54,9 +54,11 @@ pub struct Expectation {
     pub families: Vec<Names>,
     /// The commit that is present exactly if the families are the second possibility.
     pub joined: Option<u64>,
-    /// The times that may decide expiry, earliest first. One of them is the actual earliest time.
+    /// The times to which a power loss may take the database back, earliest first. One of them is
+    /// the last durable one.
     pub floors_ms: Vec<u64>,
-    /// A kill takes the time back to no earlier one than this.
+    /// A kill takes the time back to no earlier one than this. What says so lies in the log and
+    /// is not synced, so a power loss may take it until the recovery is complete.
     pub seen_ms: u64,
     /// The prepared transactions.
     pub waiting: Waiting,
@@ -101,9 +103,14 @@ impl Expectation {
             // What was not synced is gone, and with it what it says of the time.
             CrashKind::PowerLoss => 0,
         };
-        let mut after = Self { floors: self.floors.after(kind), seen_ms, ..self.clone() };
-        after.floors_ms.retain(|floor_ms| *floor_ms >= seen_ms);
-        after
+        Self { floors: self.floors.after(kind), seen_ms, ..self.clone() }
+    }
+
+    /// The times that may decide expiry, earliest first.
+    #[must_use]
+    pub fn times_ms(&self) -> Vec<u64> {
+        let is_noted = |floor_ms: &u64| *floor_ms >= self.seen_ms;
+        self.floors_ms.iter().copied().filter(is_noted).collect()
     }
 
     /// The commits to try for a database whose clock key says `clock`, latest first. They include

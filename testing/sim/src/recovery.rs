@@ -458,7 +458,7 @@ impl Recovery<'_> {
         };
         let floors_with = |commit: u64, flushed: u64| -> Vec<u64> {
             let fits = |floor_ms: &u64| compare(commit, flushed, *floor_ms).is_ok();
-            let mut floors_ms = expectation.floors_ms.clone();
+            let mut floors_ms = expectation.times_ms();
             if self.settings.expiring > 0 {
                 floors_ms.retain(fits);
             } else if !floors_ms.first().is_some_and(fits) {
@@ -481,14 +481,14 @@ impl Recovery<'_> {
             }
         }
         // The clock key names `clock`, so the difference to that state explains most.
-        let latest_ms = expectation.floors_ms.last().map_or(clock_ms, |floor_ms| *floor_ms);
+        let times_ms = expectation.times_ms();
+        let latest_ms = times_ms.last().map_or(clock_ms, |time_ms| *time_ms);
         let difference = compare(clock, *expectation.flushed.end(), latest_ms).err();
         let difference = difference.map_or_else(String::new, |difference| difference.to_string());
         Err(Violation::new(format!(
             "no prefix of the commits: not the state after any of {candidates:?}; \
              against {clock}: {difference}; the clock shows {clock_ms}, the time went back to one \
-             of {:?} at most",
-            expectation.floors_ms,
+             of {times_ms:?} at most",
         )))
     }
 }

@@ -55,3 +55,16 @@ fn volatile_commits_may_be_missing_from_some_number_on() {
     assert_eq!(expectation(0..=3).flushed_candidates(&model, 2), [1, 0]);
     assert_eq!(expectation(2..=2).flushed_candidates(&model, 3), [2]);
 }
+
+#[test]
+fn a_power_loss_within_a_recovery_takes_what_a_kill_had_left_in_the_log() {
+    let clock = siltdb_base::clock::ManualClock::new(1000);
+    let mut times = Times::new(1000, &[700, 800], &clock);
+    times.saw_expired(900);
+    let before = Expectation::exactly(0, 0..=0, Names::new(), &times);
+    let killed = before.after(CrashKind::Kill);
+    assert_eq!(killed.times_ms(), [1000]);
+    assert_eq!(killed.after(CrashKind::Kill).times_ms(), [1000]);
+    assert_eq!(killed.after(CrashKind::PowerLoss).times_ms(), [700, 800, 1000]);
+    assert_eq!(before.after(CrashKind::PowerLoss).times_ms(), [700, 800, 1000]);
+}
