@@ -8,6 +8,7 @@ use crate::output::{Settings, Style};
 use crate::scope::FamilyName;
 use crate::session::{DEFAULT_FAMILY, Opening};
 use crate::text::Form;
+use crate::whole_number::{any_number, expected, positive_number};
 use clap::{Args, ValueEnum};
 use siltdb::{Durability, Options, RecoveryMode};
 use std::{ffi::OsStr, ffi::OsString, ops::Bound, path::PathBuf, time::Duration};
@@ -220,7 +221,7 @@ impl BucketArguments {
 pub struct AtArguments {
     /// Read the state after the operation with this sequence number; `silt retain` prints from
     /// which one on there are states [default: the newest]
-    #[arg(long, value_name = "SEQ")]
+    #[arg(long, value_name = "SEQ", value_parser = any_number)]
     pub at: Option<u64>,
 }
 
@@ -326,10 +327,11 @@ pub fn parse_durability(text: &str) -> std::result::Result<Durability, String> {
         None if text == "volatile" => Ok(Durability::Volatile),
         None if text == "buffered" => Ok(Durability::Buffered),
         None if text == "synced" => Ok(Durability::Synced),
-        Some(("interval", ms)) => match ms.parse() {
-            Ok(ms @ 1..) => Ok(Durability::Interval(Duration::from_millis(ms))),
-            _ => Err(format!("`{ms}` is not a number of milliseconds from 1")),
-        },
+        Some(("interval", ms)) => {
+            let ms = positive_number(ms);
+            let ms = ms.map_err(|_| expected("interval:MS with milliseconds", &(1..=u64::MAX)))?;
+            Ok(Durability::Interval(Duration::from_millis(ms)))
+        }
         _ => Err("expected volatile, buffered, interval:MS or synced".to_owned()),
     }
 }

@@ -555,3 +555,6 @@ fn open(
     }
     outcome.and(closed)
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,7 +4,7 @@
 
 use clap::error::{ContextKind, ContextValue};
 use siltdb::{Error, ErrorKind};
-use std::{fmt, io, path::Path};
+use std::{ffi::OsString, fmt, io, path::Path};
 
 /// The result of a verb.
 pub type Result<T> = std::result::Result<T, Failure>;
@@ -75,7 +75,7 @@ impl Failure {
             }
             clap::error::ErrorKind::UnknownArgument => {
                 if let Some(ContextValue::String(found)) = error.get(ContextKind::InvalidArg) {
-                    message = with_dash_tip(&message, found, words);
+                    message = with_dash_tip(&message, found, (command, words));
                 }
             }
             _ => {}
@@ -158,24 +158,59 @@ fn verbs_of<'a>(mut command: &'a clap::Command, words: &[String]) -> Vec<&'a str
     command.get_subcommands().map(clap::Command::get_name).collect()
 }
 
+/// Returns the command that `words` run: the deepest along them.
+fn verb_of<'a>(mut command: &'a clap::Command, words: &[String]) -> &'a clap::Command {
+    for word in words {
+        match command.find_subcommand(word) {
+            Some(verb) => command = verb,
+            None if command.has_subcommands() => {}
+            None => break,
+        }
+    }
+    command
+}
+
+/// Returns whether `verb` takes a key or a value by its place, where a dash may be meant.
+fn takes_text(verb: &clap::Command) -> bool {
+    let text = std::any::TypeId::of::<OsString>();
+    verb.get_positionals().any(|argument| argument.get_value_parser().type_id() == text)
+}
+
+/// Returns whether `word` is an option of `verb` with a value, given without one.
+fn needs_value(verb: &clap::Command, word: &str) -> bool {
+    let Some(name) = word.strip_prefix("--") else { return false };
+    let option = verb.get_arguments().find(|argument| argument.get_long() == Some(name));
+    option.is_some_and(|option| option.get_action().takes_values())
+}
+
 /// Adds a tip to `message` about the word `found`, which is no option. The tip of clap does not
 /// work, because clap takes one letter of `-key` for an option. It also ignores that an option
-/// before the word needs a value.
-fn with_dash_tip(message: &str, found: &str, words: &[String]) -> String {
+/// before the word needs a value, and that the verb may take no text.
+fn with_dash_tip(
+    message: &str,
+    found: &str,
+    (command, words): (&clap::Command, &[String]),
+) -> String {
     let is_found = |word: &&String| word.starts_with(found);
     let Some(index) = words.iter().position(|word| is_found(&word)) else {
         return message.to_owned();
     };
     let word = &words[index];
     let option = index.checked_sub(1).map(|before| &words[before]);
-    let tip = match option.filter(|option| option.starts_with("--")) {
+    let mut command = command.clone();
+    // Without this, verbs do not know the options that all have.
+    command.build();
+    let verb = verb_of(&command, words);
+    let message = message.replacen(&format!("'{found}' found"), &format!("'{word}' found"), 1);
+    let old = format!("to pass '{found}' as a value, use '-- {found}'");
+    let tip = match option.filter(|option| needs_value(verb, option)) {
         Some(option) => format!("to pass '{word}' as a value, use '{option}={word}'"),
-        None => {
+        None if takes_text(verb) => {
             format!("keys and values that begin with a dash come last, after '--': '-- {word}'")
         }
+        None => return message.replace(&format!("  tip: {old}\n\n"), ""),
     };
-    let old = format!("to pass '{found}' as a value, use '-- {found}'");
-    message.replacen(&format!("'{found}' found"), &format!("'{word}' found"), 1).replace(&old, &tip)
+    message.replace(&old, &tip)
 }
 
 /// Returns whether an error reports damage without a hint.

@@ -6,6 +6,7 @@
 mod failure;
 mod interrupt;
 mod text;
+mod whole_number;
 mod limits;
 mod words;
 mod json;

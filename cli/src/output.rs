@@ -6,7 +6,7 @@
 
 use crate::failure::{Failure, Result};
 use crate::json;
-use crate::text::{Form, printable, printable_columns};
+use crate::text::{Form, pieces, printable, printable_columns};
 use serde_json::{Value, json};
 use siltdb::{Expiry, RecoveryMode, ValueStream};
 use std::io::{self, BufWriter, Read, Stdout, Write};
@@ -34,6 +34,9 @@ pub struct Settings {
     /// How long the opening waits for another process to close the database.
     pub wait: Duration,
 }
+
+/// Bytes whose text is in memory at a time.
+const RENDERED_BYTES: usize = 64 << 10;
 
 /// Length from which on a value is printed before all of it is verified, in bytes.
 const VERIFIED_BYTES_MAX: u64 = 32 << 20;
@@ -78,16 +81,13 @@ impl Output {
     /// # Errors
     /// [`Failure::Stdout`], as for all methods here.
     pub fn entry(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
-        let form = self.settings.form;
         if self.settings.style == Style::Json {
-            let (key, value) = (json::of_bytes(key, form), json::of_bytes(value, form));
-            return self.json(&json!({ "key": key, "value": value }));
+            self.json_entry(key, value)?;
+            return self.raw(b"}\n");
         }
-        self.line.clear();
-        form.render(key, &mut self.line);
-        self.line.push('\t');
-        form.render(value, &mut self.line);
-        self.print_line()
+        self.rendered(key)?;
+        self.raw(b"\t")?;
+        self.bytes(value)
     }
 
     /// Prints a value, or an object with key and value, and the time of an expiry.
@@ -95,13 +95,12 @@ impl Output {
     /// # Errors
     /// [`Failure::Stdout`].
     pub fn value(&mut self, key: &[u8], value: &[u8], expiry: Expiry) -> Result<()> {
-        let form = self.settings.form;
         match (self.settings.style, expiry.ms()) {
             (Style::Text, _) => self.bytes(value),
             (Style::Json, None) => self.entry(key, value),
             (Style::Json, Some(ms)) => {
-                let (key, value) = (json::of_bytes(key, form), json::of_bytes(value, form));
-                self.json(&json!({ "key": key, "value": value, "expires_at": ms }))
+                self.json_entry(key, value)?;
+                self.raw(format!(",\"expires_at\":{ms}}}\n").as_bytes())
             }
         }
     }
@@ -123,9 +122,19 @@ impl Output {
     /// # Errors
     /// [`Failure::Stdout`].
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
-        self.line.clear();
-        self.settings.form.render(bytes, &mut self.line);
-        self.print_line()
+        self.rendered(bytes)?;
+        self.raw(b"\n")
+    }
+
+    /// Prints bytes in the form of the settings, piece by piece: the text of a long value is up to
+    /// four times as long as the value.
+    fn rendered(&mut self, bytes: &[u8]) -> Result<()> {
+        for piece in pieces(bytes, RENDERED_BYTES) {
+            self.line.clear();
+            self.settings.form.render(piece, &mut self.line);
+            self.stdout.write_all(self.line.as_bytes()).map_err(Failure::Stdout)?;
+        }
+        Ok(())
     }
 
     /// Prints bytes unchanged.
@@ -158,6 +167,34 @@ impl Output {
         }
     }
 
+    /// Prints an object with key and value, up to its closing brace.
+    fn json_entry(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+        self.raw(b"{\"key\":")?;
+        self.json_bytes(key)?;
+        self.raw(b",\"value\":")?;
+        self.json_bytes(value)
+    }
+
+    /// Prints what [`json::of_bytes`] makes of `bytes`, piece by piece.
+    fn json_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        if bytes.len() <= RENDERED_BYTES {
+            let value = json::of_bytes(bytes, self.settings.form);
+            return self.raw(json::line(&value).as_bytes());
+        }
+        let is_text = str::from_utf8(bytes).is_ok();
+        let (form, before, after) = match self.settings.form {
+            Form::Plain if !is_text => (Form::Hex, "{\"hex\":\"", "\"}"),
+            form => (form, "\"", "\""),
+        };
+        self.raw(before.as_bytes())?;
+        for piece in pieces(bytes, RENDERED_BYTES) {
+            let line = json::line(&json::of_bytes(piece, form));
+            let inner = &line[1..line.len() - 1];
+            self.raw(inner.as_bytes())?;
+        }
+        self.raw(after.as_bytes())
+    }
+
     /// Prints `text` and a line end. What a terminal would obey is escaped, but for tabs and line
     /// ends, because names and labels come from files.
     ///
@@ -186,11 +223,6 @@ impl Output {
     /// [`Failure::Stdout`].
     pub fn json(&mut self, value: &Value) -> Result<()> {
         writeln!(self.stdout, "{}", json::line(value)).map_err(Failure::Stdout)
-    }
-
-    fn print_line(&mut self) -> Result<()> {
-        self.line.push('\n');
-        self.stdout.write_all(self.line.as_bytes()).map_err(Failure::Stdout)
     }
 
     /// Writes the buffered output to the operating system.

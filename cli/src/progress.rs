@@ -1,9 +1,12 @@
 //! A progress bar on stderr for long verbs: bytes or entries, rate, and time left.
 //!
-//! It prints nothing unless stderr is a terminal. It starts no thread: reports of the verb move it.
+//! It prints nothing unless stderr is a terminal that moves its cursor (`TERM=dumb` does not). The
+//! line fits the width of the terminal. It starts no thread: reports of the verb move it.
 
-use crate::text::{grouped, size};
+use crate::text::{counted, grouped, size};
+use rustix::termios::tcgetwinsize;
 use std::cell::Cell;
+use std::ffi::OsStr;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -13,8 +16,15 @@ mod tests;
 /// Shortest time between two updates of the bar.
 const INTERVAL: Duration = Duration::from_millis(120);
 
-/// Characters of a full bar. With the numbers beside it, it fits a terminal of 80 columns.
+/// Characters of a full bar. With the numbers beside it, it fits a terminal of 80 columns; on a
+/// narrower one the bar is shorter.
 const BAR_CHARACTERS: usize = 20;
+
+/// Shortest bar that tells something, in characters.
+const BAR_CHARACTERS_MIN: usize = 4;
+
+/// Columns of a terminal that does not tell them.
+const COLUMNS: usize = 80;
 
 /// A progress bar; it disappears when dropped.
 pub struct Progress {
@@ -55,7 +65,8 @@ impl Progress {
     }
 
     fn start(verb: &'static str, unit: Unit, total: Option<u64>) -> Self {
-        let line = io::stderr().is_terminal().then(|| Line {
+        let moves_cursor = moves_cursor(std::env::var_os("TERM").as_deref());
+        let line = (moves_cursor && io::stderr().is_terminal()).then(|| Line {
             verb,
             unit,
             total: Cell::new(total),
@@ -74,7 +85,8 @@ impl Progress {
             return;
         }
         line.shown.set(Some(now));
-        let text = line.text(done, now.duration_since(line.started));
+        // Each time: the user may change the width.
+        let text = line.text(done, now.duration_since(line.started), columns());
         // A failure to show the bar must not fail the verb.
         let _ = write!(io::stderr().lock(), "\r\x1b[K{text}");
     }
@@ -87,39 +99,85 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
-    fn drop(&mut self) {
-        if self.line.as_ref().is_some_and(|line| line.shown.get().is_some()) {
+impl Progress {
+    /// Removes the bar, before something else is printed.
+    pub fn end(&mut self) {
+        if self.line.take().is_some_and(|line| line.shown.get().is_some()) {
             // A failure to clear the bar must not fail the verb, either.
             let _ = write!(io::stderr().lock(), "\r\x1b[K");
         }
     }
 }
 
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Returns whether a terminal of this name obeys the characters that replace a line.
+fn moves_cursor(term: Option<&OsStr>) -> bool {
+    term.is_none_or(|term| term != "dumb")
+}
+
+/// Returns the width of the terminal at stderr.
+fn columns() -> usize {
+    let size = tcgetwinsize(io::stderr()).ok();
+    size.map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0).unwrap_or(COLUMNS)
+}
+
 impl Line {
-    fn text(&self, done: u64, elapsed: Duration) -> String {
-        let verb = self.verb;
+    /// Returns the line, shorter than `columns`: a terminal would begin another line after its last
+    /// column, and the next update would leave this one there.
+    ///
+    /// What tells least is left out first: part of the bar, all of it, then from the right.
+    fn text(&self, done: u64, elapsed: Duration, columns: usize) -> String {
+        let room = columns.saturating_sub(1);
+        let parts = self.parts(done, elapsed);
+        let length = |count: usize| {
+            let parts = parts.iter().take(count).map(|part| part.chars().count() + 2);
+            (self.verb.chars().count() + parts.sum::<usize>(), count)
+        };
+        let fitting = (0..=parts.len()).rev().map(length).find(|(length, _)| *length <= room);
+        let (taken, count) = fitting.unwrap_or((0, 0));
+        let bar = match self.total.get().filter(|total| *total > 0 && self.unit == Unit::Bytes) {
+            // Two characters for brackets; the space is one of the two before the numbers.
+            Some(total) if count == parts.len() => {
+                let length = (room - taken).saturating_sub(2).min(BAR_CHARACTERS);
+                let full = done.min(total) as f64 / total as f64 * length as f64;
+                let filled = "=".repeat(full as usize);
+                let bar = format!(" [{filled:<length$}]");
+                if length < BAR_CHARACTERS_MIN { String::new() } else { bar }
+            }
+            _ => String::new(),
+        };
+        let mut text = format!("{}{bar}", self.verb);
+        for (index, part) in parts.iter().take(count).enumerate() {
+            text.push_str(if index == 0 && !bar.is_empty() { " " } else { "  " });
+            text.push_str(part);
+        }
+        text.chars().take(room).collect()
+    }
+
+    /// Returns the parts of the line behind verb and bar, the most important first.
+    fn parts(&self, done: u64, elapsed: Duration) -> Vec<String> {
         let seconds = elapsed.as_secs_f64().max(0.001);
         let rate = done as f64 / seconds;
         match (self.unit, self.total.get()) {
             (Unit::Bytes, Some(total)) if total > 0 => {
                 let done = done.min(total);
-                let full = (done as f64 / total as f64 * BAR_CHARACTERS as f64) as usize;
-                let bar = format!("{:<BAR_CHARACTERS$}", "=".repeat(full));
                 let left = Duration::try_from_secs_f64((total - done) as f64 / rate);
                 let left = left.map_or_else(|_| "?".to_owned(), clock);
-                let (done, total, rate) = (size(done as f64), size(total as f64), size(rate));
-                format!("{verb} [{bar}] {done}/{total}  {rate}/s  {left} left")
+                let (done, total) = (size(done as f64), size(total as f64));
+                vec![format!("{done}/{total}"), format!("{}/s", size(rate)), format!("{left} left")]
             }
             (Unit::Bytes, _) => {
-                let (done, rate) = (size(done as f64), size(rate));
-                format!("{verb}  {done}  {rate}/s  {}", clock(elapsed))
+                vec![size(done as f64), format!("{}/s", size(rate)), clock(elapsed)]
             }
             (Unit::Entries, _) => {
-                let (done, rate) = (grouped(done), grouped(rate as u64));
-                format!("{verb}  {done} entries  {rate}/s  {}", clock(elapsed))
+                vec![counted(done, "entry"), format!("{}/s", grouped(rate as u64)), clock(elapsed)]
             }
-            (Unit::Nothing, _) => format!("{verb}  {}", clock(elapsed)),
+            (Unit::Nothing, _) => vec![clock(elapsed)],
         }
     }
 }

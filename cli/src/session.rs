@@ -433,7 +433,10 @@ fn kept_text(kept: KeptFiles, path: &Path) -> Option<String> {
     let mut parts = Vec::new();
     if kept.log_files > 0 {
         let records = counted(kept.log_records, "record");
-        parts.push(format!("the log was cut: {records} behind, of {} bytes", kept.log_bytes));
+        parts.push(format!(
+            "the log was cut: {records} behind, of {}",
+            counted(kept.log_bytes, "byte")
+        ));
     }
     if kept.tables > 0 {
         let tables = counted(kept.tables, "table");

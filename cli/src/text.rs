@@ -90,6 +90,20 @@ impl Form {
     }
 }
 
+/// Splits `bytes` into pieces of about `piece_bytes`, at least 4, none of which ends inside a
+/// character. The texts of the pieces in a row are the text of all bytes.
+pub fn pieces(mut bytes: &[u8], piece_bytes: usize) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let is_inside = |end: usize| bytes.get(end).is_some_and(|byte| byte & 0xc0 == 0x80);
+        // A character has at most three bytes behind its first. More in a row are none.
+        let ends = (0..4).map(|back| piece_bytes.saturating_sub(back));
+        let end = ends.clone().find(|end| !is_inside(*end)).unwrap_or(piece_bytes);
+        let piece;
+        (piece, bytes) = bytes.split_at(end.min(bytes.len()));
+        (!piece.is_empty()).then_some(piece)
+    })
+}
+
 /// Makes `text` safe for a terminal, and keeps its line ends: parts of a message may come from a
 /// file.
 pub fn printable(text: &str) -> String {

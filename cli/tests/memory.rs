@@ -37,6 +37,23 @@ fn peak_bytes(dir: &tempfile::TempDir, arguments: &[&str]) -> usize {
     peak_kib << 10
 }
 
+/// The text of these bytes is four times as long. A scan has two copies of a value, and no more.
+#[test]
+fn the_text_of_a_large_value_is_printed_piece_by_piece() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("value"), vec![0; VALUE_BYTES / 2]).unwrap();
+    peak_bytes(&dir, &["put", "db", "key", "--file", "value"]);
+    for arguments in [
+        &["get", "db", "key"][..],
+        &["get", "db", "key", "--json"],
+        &["scan", "db"],
+        &["scan", "db", "--hex", "--json"],
+    ] {
+        let peak = peak_bytes(&dir, arguments);
+        assert!(peak <= VALUE_BYTES + BASE_BYTES, "{arguments:?}: {} MiB", peak >> 20);
+    }
+}
+
 #[test]
 fn put_of_a_large_file_takes_no_memory_for_its_value() {
     let dir = tempfile::tempdir().unwrap();

@@ -10,6 +10,26 @@ fn render(form: Form, bytes: &[u8]) -> String {
 }
 
 #[test]
+fn the_texts_of_pieces_are_the_text_of_all() {
+    let text = "aä€😀\\\n\u{202e}".repeat(20);
+    let broken = [b"\xf0\x9f\x98a\xe2\x82\xff\x80\x80".repeat(9), b"\xf0\x9f".to_vec()].concat();
+    for bytes in [text.into_bytes(), vec![0x80; 50], Vec::new(), b"abc".to_vec(), broken] {
+        for form in [Form::Plain, Form::Escape, Form::Hex] {
+            let mut whole = String::new();
+            form.render(&bytes, &mut whole);
+            for piece_bytes in 4..20 {
+                let mut parts = String::new();
+                for piece in pieces(&bytes, piece_bytes) {
+                    assert!(piece.len() <= piece_bytes);
+                    form.render(piece, &mut parts);
+                }
+                assert_eq!(parts, whole, "{bytes:x?} in pieces of {piece_bytes}");
+            }
+        }
+    }
+}
+
+#[test]
 fn printable_text_stays_as_it_is() {
     for text in ["", "user:1", "Zürich 東京 🛫", r"C:\data", "a b"] {
         assert_eq!(render(Form::Plain, text.as_bytes()), text);

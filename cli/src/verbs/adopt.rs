@@ -4,7 +4,7 @@ use crate::failure::{Failure, Result};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::session::exists;
-use crate::text::{counted, grouped};
+use crate::text::counted;
 use crate::verbs::backup::{copy_failure, shown};
 use clap::Args;
 use serde_json::json;
@@ -55,7 +55,7 @@ pub fn run(output: &mut Output, options: Options, arguments: &Arguments) -> Resu
         (ColdAdoption::TakesOver, _) => "the cold directory belongs to this database".to_owned(),
         (ColdAdoption::Copies, 0) => "no table lies in the cold directory of another".to_owned(),
         (ColdAdoption::Copies, tables) => {
-            format!("copied {}, {} bytes", counted(tables, "table"), grouped(adopted.bytes))
+            format!("copied {}, {}", counted(tables, "table"), counted(adopted.bytes, "byte"))
         }
     };
     output.result(&text, &json!({ "tables": adopted.tables, "bytes": adopted.bytes }))

@@ -9,8 +9,9 @@ use crate::key_form::KeyForm;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::session::{DEFAULT_FAMILY, Session};
-use crate::text::{counted, grouped, printable_name};
+use crate::text::{counted, printable_name};
 use crate::verbs::backup::{RateArguments, copy_failure, shown, utc};
+use crate::whole_number::any_number;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use siltdb::{
@@ -131,7 +132,7 @@ pub struct ArchiveScan {
     #[command(flatten)]
     bounds: BoundsArguments,
     /// Stop after this many entries [default: all]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = any_number)]
     limit: Option<u64>,
     /// Print only keys.
     #[arg(long)]
@@ -172,7 +173,7 @@ pub struct GcArguments {
     /// The directory of the archives.
     dir: PathBuf,
     /// How many of the newest archives stay
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = any_number)]
     keep: Option<u64>,
     /// Remove archives that are at least this old: `90m`, `12h` or `30d`
     #[arg(long, value_name = "AGE", value_parser = parse_age)]
@@ -226,11 +227,11 @@ pub fn create(session: &mut Session, arguments: &CreateArguments) -> Result<()> 
     drop(progress);
     let made = made.map_err(copy_failure)?;
     let text = format!(
-        "archived {} in {}: {}, {} bytes, sequence {}",
+        "archived {} in {}: {}, {}, sequence {}",
         counted(made.entries(), "entry"),
         arguments.file.display(),
         counted(made.families.len() as u64, "family"),
-        grouped(made.bytes),
+        counted(made.bytes, "byte"),
         made.sequence,
     );
     session.output.result(&text, &info_object(&made))
@@ -328,13 +329,13 @@ fn show(output: &mut Output, file: &Path) -> Result<()> {
 
 fn info_line(info: &ArchiveInfo) -> String {
     format!(
-        "{}\t{}\tsequence {}\t{}\t{}\t{} bytes\t{}",
+        "{}\t{}\tsequence {}\t{}\t{}\t{}\t{}",
         info.path.display(),
         utc(info.created_ms),
         info.sequence,
         counted(info.families.len() as u64, "family"),
         counted(info.entries(), "entry"),
-        grouped(info.bytes),
+        counted(info.bytes, "byte"),
         printable_name(&info.source),
     )
 }
@@ -342,10 +343,10 @@ fn info_line(info: &ArchiveInfo) -> String {
 fn family_line(family: &ArchiveFamilyInfo) -> String {
     let ArchiveFamilyInfo { name, entries, bytes, .. } = family;
     let mut line = format!(
-        "{}\t{}\t{} bytes of keys and values",
+        "{}\t{}\t{} of keys and values",
         printable_name(name),
         counted(*entries, "entry"),
-        grouped(*bytes)
+        counted(*bytes, "byte")
     );
     if let Some(expiry_ms) = family.expiry_min_ms {
         line.push_str(&format!("\texpires from {}", utc(expiry_ms)));
@@ -394,7 +395,7 @@ fn verify(output: &mut Output, files: &[PathBuf]) -> Result<()> {
         match verified {
             Ok(info) => {
                 let entries = counted(info.entries(), "entry");
-                let text = format!("ok: {name}, {entries}, {} bytes", grouped(info.bytes));
+                let text = format!("ok: {name}, {entries}, {}", counted(info.bytes, "byte"));
                 let object = json!({ "file": name, "ok": true, "bytes": info.bytes });
                 output.result(&text, &object)?;
             }
@@ -445,7 +446,7 @@ fn scan(output: &mut Output, arguments: &ArchiveScan) -> Result<()> {
 fn drop_archives(output: &mut Output, files: &[PathBuf]) -> Result<()> {
     for file in files {
         let bytes = archive::remove(file, &opening(output))?;
-        let text = format!("removed {}: {} bytes", file.display(), grouped(bytes));
+        let text = format!("removed {}: {}", file.display(), counted(bytes, "byte"));
         output.result(&text, &json!({ "file": file.display().to_string(), "bytes": bytes }))?;
     }
     Ok(())
@@ -472,10 +473,10 @@ fn gc(output: &mut Output, arguments: &GcArguments) -> Result<()> {
     let mut lines = names(archives);
     lines.extend(names(unfinished));
     lines.push(format!(
-        "{verb} {} and {}, {} bytes",
+        "{verb} {} and {}, {}",
         counted(archives.len() as u64, "archive"),
         counted(unfinished.len() as u64, "unfinished file"),
-        grouped(*bytes)
+        counted(*bytes, "byte")
     ));
     let object = json!({
         "archives": names(archives),

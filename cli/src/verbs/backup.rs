@@ -7,7 +7,8 @@ use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::session::Session;
-use crate::text::{counted, grouped, printable_name};
+use crate::text::{counted, printable_name};
+use crate::whole_number::{any_number, positive_number};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use siltdb::{
@@ -58,7 +59,7 @@ Example:
 #[derive(Args, Debug)]
 pub struct RateArguments {
     /// Copy at most so many bytes a second [default: no limit]
-    #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "BYTES", value_parser = positive_number)]
     rate: Option<u64>,
 }
 
@@ -125,7 +126,7 @@ pub struct VerifyArguments {
     /// The directory of the backups.
     dir: PathBuf,
     /// Only the backup with this number [default: all]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = any_number)]
     at: Option<u64>,
 }
 
@@ -135,7 +136,7 @@ pub struct PruneArguments {
     /// The directory of the backups.
     dir: PathBuf,
     /// How many of the newest backups stay
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = positive_number)]
     keep: u64,
 }
 
@@ -147,7 +148,7 @@ pub struct RestoreArguments {
     /// The directory of the new database, which must not exist or be empty.
     newdir: PathBuf,
     /// The number of the backup [default: the newest]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = any_number)]
     at: Option<u64>,
     #[command(flatten)]
     rate: RateArguments,
@@ -184,13 +185,13 @@ pub fn create(session: &mut Session, arguments: &CreateArguments) -> Result<()> 
     drop(progress);
     let made = made.map_err(copy_failure)?;
     let text = format!(
-        "backup {} in {}: {}, {} bytes; copied {}, {} bytes",
+        "backup {} in {}: {}, {}; copied {}, {}",
         made.number,
         arguments.dir.display(),
         counted(made.files, "file"),
-        grouped(made.bytes),
+        counted(made.bytes, "byte"),
         counted(made.copied_files, "file"),
-        grouped(made.copied_bytes)
+        counted(made.copied_bytes, "byte")
     );
     let object = json!({
         "number": made.number,
@@ -224,10 +225,10 @@ fn list(output: &mut Output, arguments: &ListArguments) -> Result<()> {
     let BackupListing { backups, errors, .. } = opened(output, &arguments.dir).list()?;
     for BackupInfo { number, sequence, created_ms, files, bytes, source, .. } in &backups {
         let text = format!(
-            "{number}\t{}\tsequence {sequence}\t{}\t{} bytes\t{}",
+            "{number}\t{}\tsequence {sequence}\t{}\t{}\t{}",
             utc(*created_ms),
             counted(*files, "file"),
-            grouped(*bytes),
+            counted(*bytes, "byte"),
             printable_name(source),
         );
         let object = json!({
@@ -263,7 +264,7 @@ fn verify(output: &mut Output, arguments: &VerifyArguments) -> Result<()> {
     let mut lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
     if report.is_clean() {
         let (backups, files) = (counted(report.backups, "backup"), counted(report.files, "file"));
-        lines.push(format!("ok: {backups}, {files}, {} bytes", grouped(report.bytes)));
+        lines.push(format!("ok: {backups}, {files}, {}", counted(report.bytes, "byte")));
     }
     let object = json!({
         "ok": report.is_clean(),
@@ -292,10 +293,10 @@ fn error_object(error: &Error) -> Value {
 fn prune(output: &mut Output, arguments: &PruneArguments) -> Result<()> {
     let pruned = opened(output, &arguments.dir).prune(arguments.keep)?;
     let text = format!(
-        "removed {} and {}, {} bytes",
+        "removed {} and {}, {}",
         counted(pruned.backups.len() as u64, "backup"),
         counted(pruned.files, "file"),
-        grouped(pruned.bytes)
+        counted(pruned.bytes, "byte")
     );
     let object = json!({
         "removed": pruned.backups,
@@ -318,12 +319,12 @@ pub fn restore(output: &mut Output, options: Options, arguments: &RestoreArgumen
     drop(progress);
     let made = made.map_err(copy_failure)?;
     let text = format!(
-        "backup {} restored in {}: sequence {}, {}, {} bytes",
+        "backup {} restored in {}: sequence {}, {}, {}",
         made.number,
         newdir.display(),
         made.sequence,
         counted(made.files, "file"),
-        grouped(made.bytes)
+        counted(made.bytes, "byte")
     );
     let object = json!({
         "number": made.number,

@@ -12,6 +12,7 @@ use crate::session::{Opening, Session};
 use crate::text::counted;
 use crate::verbs::backup::utc;
 use crate::verbs::upkeep::aside;
+use crate::whole_number::any_number;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Map, Value, json};
 use siltdb::{
@@ -129,7 +130,7 @@ pub struct CreateArguments {
     family: Vec<String>,
     /// Begin with the state after the operation with this sequence number; `silt retain` prints
     /// from which one on there are states [default: the newest]
-    #[arg(long, value_name = "SEQ")]
+    #[arg(long, value_name = "SEQ", value_parser = any_number)]
     at: Option<u64>,
 }
 

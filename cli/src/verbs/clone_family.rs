@@ -5,6 +5,7 @@
 use crate::argument::AtArguments;
 use crate::failure::Result;
 use crate::session::Session;
+use crate::text::counted;
 use crate::verbs::upkeep::aside;
 use clap::Args;
 use serde_json::json;
@@ -49,8 +50,8 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     let stats = clone.stats();
     let (tables, bytes): (u64, u64) = (stats.tables.iter().sum(), stats.table_bytes.iter().sum());
     let Arguments { source, new, .. } = arguments;
-    let noun = if tables == 1 { "table" } else { "tables" };
-    let text = format!("cloned {source} as {new}: {tables} {noun} shared ({bytes} bytes)");
+    let shared = format!("{} shared ({})", counted(tables, "table"), counted(bytes, "byte"));
+    let text = format!("cloned {source} as {new}: {shared}");
     let object = json!({
         "cloned": { "from": source, "to": new },
         "shared_tables": tables,

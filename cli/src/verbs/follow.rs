@@ -7,6 +7,7 @@ use crate::interrupt;
 use crate::output::{Output, Style};
 use crate::session::{Start, exists, family_on};
 use crate::verbs::watch::{object, prefix_of, print};
+use crate::whole_number::any_number;
 use clap::Args;
 use siltdb::{Event, Follower, Options, SubscribeOptions};
 use std::ffi::OsString;
@@ -39,7 +40,7 @@ pub struct Arguments {
     #[arg(long, value_name = "KEY")]
     prefix: Option<OsString>,
     /// From this sequence number on [default: the oldest that the log has]
-    #[arg(long, value_name = "N", conflicts_with = "from_now")]
+    #[arg(long, value_name = "N", conflicts_with = "from_now", value_parser = any_number)]
     from: Option<u64>,
     /// Only what is committed from now on.
     #[arg(long)]

@@ -4,6 +4,7 @@
 //! the input. The verb reads the first chunk before a database is created, so that bad input
 //! creates none. It does not open the database.
 
+pub mod input;
 mod tally;
 mod known;
 mod chunk;
@@ -12,11 +13,9 @@ mod acknowledge;
 
 use crate::argument::{FamilyArguments, a_ttl, parse_durability};
 use crate::failure::{Failure, Result};
-use crate::formats::csv::ShortRecord;
-use crate::formats::dialect::{Delimiter, Quote};
-use crate::formats::key::{KeyFields, KeyRule};
+use crate::formats::dialect::Delimiter;
 use crate::formats::record::{BadRecord, ReadError};
-use crate::formats::{Format, Reader, ReaderOptions};
+use crate::formats::{Format, Reader};
 use crate::interrupt;
 use crate::key_form::KeyForm;
 use crate::limits::check_entry;
@@ -25,10 +24,12 @@ use crate::progress::Progress;
 use crate::scope::FamilyName;
 use crate::session::{MAIN, Session};
 use crate::source::{BytesRead, Source, check_records, read_failure};
-use crate::text::{Form, counted, shortened_bytes};
+use crate::text::{counted, grouped, shortened_bytes};
+use crate::whole_number::number_in;
 use acknowledge::Acknowledge;
 use chunk::{Chunk, Placed, Presence};
 use clap::{Args, ValueEnum};
+use input::InputArguments;
 use known::Known;
 use load::{Loader, OnRecord};
 use siltdb::inspect::refuse_foreign;
@@ -36,7 +37,7 @@ use siltdb::{Durability, Family, FamilyOptions, Ingested, WriteBatch};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use tally::{Span, Tally};
+use tally::{BadPlaced, Span, Tally};
 
 /// Text at the end of `silt import --help`.
 pub const HELP: &str = "\
@@ -85,9 +86,6 @@ const SORTED_BYTES_MAX: usize = 1 << 20;
 /// Default number of records of a chunk.
 const CHUNK_RECORDS: usize = 1000;
 
-/// Default separator between the parts of a key.
-const KEY_SEPARATOR: &str = "/";
-
 /// The treatment of a record whose key exists already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum OnDuplicate {
@@ -98,43 +96,6 @@ pub enum OnDuplicate {
     Keep,
     /// It ends the import.
     Fail,
-}
-
-/// Arguments of a verb that reads records.
-#[derive(Args, Debug)]
-pub struct InputArguments {
-    /// The file to read, also compressed by gzip; `-` is stdin.
-    file: PathBuf,
-    /// The format of the file [default: by its extension]
-    #[arg(long)]
-    format: Option<Format>,
-    /// The column (csv, tsv) or field (jsonl, json) that holds the key, or several between commas
-    /// [default: the first]
-    #[arg(long, value_name = "NAMES")]
-    key: Option<String>,
-    /// The separator between the parts of a key of several columns, in escape form [default: /]
-    #[arg(long, value_name = "TEXT", requires = "key")]
-    key_separator: Option<String>,
-    /// Take the number of a record's first line as its key, in ten digits; in json the number of
-    /// the record.
-    #[arg(long, conflicts_with = "key")]
-    key_line: bool,
-    /// csv: the delimiter of fields, a character or `tab` [default: detected in the first records]
-    #[arg(long, value_name = "CHARACTER", value_parser = Delimiter::parse)]
-    delimiter: Option<Delimiter>,
-    /// csv, tsv: the character around fields that hold any text, or `none` [default: " in csv,
-    /// none in tsv]
-    #[arg(long, value_name = "CHARACTER", value_parser = Quote::parse)]
-    quote: Option<Quote>,
-    /// csv, tsv: accept records with fewer fields than the header, without the missing ones.
-    #[arg(long)]
-    allow_short: bool,
-    /// Leave bad records out and count them, instead of ending at the first.
-    #[arg(long)]
-    skip_bad: bool,
-    /// Leave out the first N records of the file; an import that stops reports this number.
-    #[arg(long, value_name = "N", default_value = "0", hide_default_value = true)]
-    skip: u64,
 }
 
 /// Arguments of `import`.
@@ -166,10 +127,7 @@ pub struct Arguments {
 }
 
 fn parse_chunk(text: &str) -> std::result::Result<usize, String> {
-    match text.parse() {
-        Ok(records @ 1..) => Ok(records),
-        _ => Err(format!("expected a number of records from 1 to {}", usize::MAX)),
-    }
+    number_in(text, 1..=usize::MAX)
 }
 
 /// An import with open files and its first chunk read, before the database is created.
@@ -289,55 +247,6 @@ impl InputArguments {
             durability: Durability::Buffered,
         })
     }
-
-    fn reader_options(&self, settings: Settings) -> Result<ReaderOptions> {
-        let usage = |message: &str| Err(Failure::Usage(message.to_owned()));
-        let Some(format) = self.format.or_else(|| Format::of_path(&self.file)) else {
-            let name = self.file.display();
-            let hint = "give --format jsonl, json, csv, tsv or lines";
-            return usage(&format!("the format of {name} is not known; {hint}"));
-        };
-        let is_table = matches!(format, Format::Csv | Format::Tsv);
-        if format == Format::Lines && self.key.is_some() {
-            return usage("--key is for csv, tsv, jsonl and json; in lines the key comes first");
-        }
-        if format != Format::Lines && settings.form != Form::Plain {
-            return usage("--escape and --hex are for lines; the other formats hold text");
-        }
-        if !is_table && self.delimiter.is_some() {
-            return usage("--delimiter is for csv and tsv");
-        }
-        if !is_table && self.quote.is_some() {
-            return usage("--quote is for csv and tsv");
-        }
-        let quote = self.quote.and_then(Quote::byte);
-        if quote.is_some() && quote == self.delimiter.map(Delimiter::byte) {
-            return usage("--quote and --delimiter are the same character");
-        }
-        if !is_table && self.allow_short {
-            return usage("--allow-short is for csv and tsv");
-        }
-        let short_record = if self.allow_short { ShortRecord::Take } else { ShortRecord::Refuse };
-        Ok(ReaderOptions {
-            format,
-            rule: self.rule()?,
-            form: settings.form,
-            delimiter: self.delimiter,
-            quote: self.quote,
-            short_record,
-        })
-    }
-
-    fn rule(&self) -> Result<KeyRule> {
-        let Some(list) = &self.key else {
-            return Ok(if self.key_line { KeyRule::Line } else { KeyRule::First });
-        };
-        let separator = self.key_separator.as_deref().unwrap_or(KEY_SEPARATOR);
-        let separator = Form::Escape.parse(separator.as_bytes()).map_err(|bad| {
-            Failure::Usage(format!("--key-separator, byte {}: {}", bad.index + 1, bad.reason))
-        })?;
-        KeyFields::parse(list, separator).map(KeyRule::Named).map_err(Failure::Usage)
-    }
 }
 
 /// Runs `job`.
@@ -359,10 +268,10 @@ pub fn run(session: &mut Session, mut job: Job) -> Result<()> {
         Durability::Volatile => session.db().flush(),
         _ => session.db().sync_wal(),
     };
-    let Job { tally, progress, .. } = job;
-    drop(progress);
     let settings = session.output.settings();
-    tally.tell(settings.style);
+    job.progress.end();
+    job.tell(settings.style);
+    let Job { tally, .. } = job;
     match (outcome, synced) {
         (Ok(()), synced) => synced?,
         (outcome @ Err(_), Ok(())) => return outcome,
@@ -389,7 +298,7 @@ fn run_sorted(
     job.tell(session.output.settings().style);
     let Ingested { sequence, entries, tables, bytes, .. } = ingested;
     let (records, in_tables) = (counted(entries, "record"), counted(tables, "table"));
-    let text = format!("imported {records} in {in_tables} ({bytes} bytes)");
+    let text = format!("imported {records} in {in_tables} ({})", counted(bytes, "byte"));
     let mut object = job.tally.json();
     object["sequence"] = sequence.into();
     object["tables"] = tables.into();
@@ -435,10 +344,11 @@ impl Job {
                     BadRecord { line: slot.line, column: 1, reason: error.to_string() }
                 }),
                 Err(ReadError::Bad(bad)) => Some(bad),
-                Err(ReadError::Broken(bad)) => return Err(self.bad_record(&bad)),
+                Err(ReadError::Broken(bad)) => return Err(self.broken(bad)),
                 Err(ReadError::Io(error)) => return Err(self.unreadable(error)),
             };
             self.taken += 1;
+            slot.number = self.taken;
             match bad {
                 _ if self.taken <= self.skip => {}
                 None => {
@@ -448,8 +358,12 @@ impl Job {
                         self.tally.span(span);
                     }
                 }
-                Some(bad) if self.bad == OnBad::LeaveOut => self.tally.leave_out(&bad),
-                Some(bad) => return Err(self.bad_record(&bad)),
+                Some(bad) if self.bad == OnBad::LeaveOut => {
+                    self.tally.leave_out(&BadPlaced { number: self.taken, bad });
+                }
+                Some(bad) => {
+                    return Err(self.refused(&BadPlaced { number: self.taken, bad }));
+                }
             }
         }
         Ok(())
@@ -463,7 +377,7 @@ impl Job {
         for bad in self.chunk.encode(keys) {
             match self.bad {
                 OnBad::LeaveOut => self.tally.leave_out(&bad),
-                OnBad::Stop => return Err(self.bad_record(&bad)),
+                OnBad::Stop => return Err(self.refused(&bad)),
             }
         }
         Ok(())
@@ -555,26 +469,42 @@ impl Job {
     /// Reports the bad records that were left out, and fields that span lines.
     pub fn tell(&self, style: Style) {
         self.tally.tell(style);
+        if self.has_ended && self.taken < self.skip {
+            let (skip, records) = (self.skip, counted(self.taken, "record"));
+            message(
+                style,
+                &format!("the input has {records}; --skip {skip} leaves all of them out"),
+            );
+        }
     }
 
     fn unreadable(&self, error: std::io::Error) -> Failure {
         if error.kind() == ErrorKind::InvalidData && interrupt::check().is_ok() {
             let line = self.reader.line() + 1;
             let bad = BadRecord { line, column: 1, reason: error.to_string() };
-            return self.bad_record(&bad);
+            return self.broken(bad);
         }
         self.stopped(read_failure(&self.name, error))
     }
 
-    fn bad_record(&self, bad: &BadRecord) -> Failure {
-        self.stopped(Failure::Usage(format!("{}: {bad}", self.name)))
+    /// The failure of an input that cannot be read on from a bad record.
+    fn broken(&self, bad: BadRecord) -> Failure {
+        let placed = BadPlaced { number: self.taken + 1, bad };
+        self.stopped(Failure::Usage(format!("{}: {placed}", self.name)))
+    }
+
+    /// The failure of a bad record. Without `--skip-bad`, `--skip` alone would meet it again.
+    fn refused(&self, bad: &BadPlaced) -> Failure {
+        let failure = self.stopped(Failure::Usage(format!("{}: {bad}", self.name)));
+        failure.with_note("`--skip-bad` leaves bad records out".to_owned())
     }
 
     /// The failure for a key that exists, if that is not permitted.
     fn duplicate(&self, placed: &Placed) -> Failure {
-        let (name, line) = (&self.name, placed.line);
-        let key = shortened_bytes(&placed.record.key);
-        let reason = format!("{name}: line {line}: the key `{key}` is there already");
+        let Placed { number, line, record, .. } = placed;
+        let (name, number, key) = (&self.name, grouped(*number), shortened_bytes(&record.key));
+        let reason =
+            format!("{name}: record {number}, line {line}: the key `{key}` is there already");
         self.stopped(Failure::Usage(reason))
     }
 

@@ -67,7 +67,7 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     })?;
     let Ingested { sequence, entries, tables, bytes, .. } = ingested;
     let (records, in_tables) = (counted(entries, "record"), counted(tables, "table"));
-    let text = format!("ingested {records} in {in_tables} ({bytes} bytes)");
+    let text = format!("ingested {records} in {in_tables} ({})", counted(bytes, "byte"));
     let object = json!({
         "ingested": entries,
         "sequence": sequence,

@@ -4,6 +4,7 @@
 
 use crate::failure::Result;
 use crate::session::{Opening, Session};
+use crate::whole_number::{any_number, expected};
 use clap::Args;
 use serde_json::json;
 use siltdb::RetentionFloor;
@@ -49,10 +50,10 @@ impl Arguments {
 /// # Errors
 /// A message that says what was expected.
 fn parse_floor(text: &str) -> std::result::Result<RetentionFloor, String> {
-    match text.parse() {
+    match any_number(text) {
         Ok(sequence) => Ok(RetentionFloor::Sequence(sequence)),
         Err(_) if text.eq_ignore_ascii_case("now") => Ok(RetentionFloor::Now),
-        Err(_) => Err("expected a sequence number or `now`".to_owned()),
+        Err(_) => Err(expected("`now`, or a sequence number", &(0..=u64::MAX))),
     }
 }
 

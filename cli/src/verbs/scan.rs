@@ -9,6 +9,7 @@ use crate::output::message;
 use crate::progress::Progress;
 use crate::session::{Direction, OnEntry, Session, Wanted, visit, visit_bucket};
 use crate::text::counted;
+use crate::whole_number::any_number;
 use clap::Args;
 use serde_json::json;
 use std::ops::ControlFlow;
@@ -103,10 +104,9 @@ pub fn scan(session: &mut Session, arguments: &ScanArguments) -> Result<()> {
 /// # Errors
 /// A message that says what was expected.
 fn parse_limit(text: &str) -> std::result::Result<u64, String> {
-    match text.parse() {
-        Ok(limit) => Ok(limit),
+    match any_number(text) {
         Err(_) if text.eq_ignore_ascii_case("all") => Ok(u64::MAX),
-        Err(_) => Err("expected a number of entries or `all`".to_owned()),
+        limit => limit.map_err(|expected| format!("{expected}, or `all`")),
     }
 }
 

@@ -5,6 +5,7 @@ use crate::progress::Progress;
 use crate::session::Session;
 use crate::text::counted;
 use crate::verbs::upkeep::{cancellable, report_object, report_text};
+use crate::whole_number::any_number;
 use clap::Args;
 use serde_json::Value;
 use siltdb::{CancelToken, Options, ScrubOptions, ScrubReport};
@@ -34,7 +35,7 @@ pub struct Arguments {
     #[arg(long, value_name = "BYTES", value_parser = a_rate)]
     rate: Option<u64>,
     /// Continue after the table with this uid, without log and manifest
-    #[arg(long, value_name = "UID")]
+    #[arg(long, value_name = "UID", value_parser = any_number)]
     after: Option<u64>,
 }
 

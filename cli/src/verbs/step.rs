@@ -8,6 +8,7 @@ use crate::key_form::KeyForm;
 use crate::session::{Opening, Session};
 use crate::text::shortened_bytes;
 use crate::verbs::bucket::write;
+use crate::whole_number::signed_number;
 use clap::Args;
 use serde_json::json;
 use siltdb::{Error, Read, Swap, WriteOptions};
@@ -100,7 +101,7 @@ pub struct IncrArguments {
     #[arg(allow_negative_numbers = true)]
     key: OsString,
     /// The number to add; it may be negative.
-    #[arg(default_value_t = 1, allow_negative_numbers = true)]
+    #[arg(default_value_t = 1, allow_negative_numbers = true, value_parser = signed_number)]
     by: i64,
     /// The counter expires after this time from now [default: it keeps its expiry]
     #[arg(long, value_name = "TIME", value_parser = a_ttl)]

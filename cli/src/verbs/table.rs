@@ -8,7 +8,7 @@ use crate::key_form::KeyForm;
 use crate::output::Output;
 use crate::text::counted;
 use crate::verbs::families::change;
-use crate::verbs::import::{InputArguments, Job};
+use crate::verbs::import::{Job, input::InputArguments};
 use clap::Args;
 use serde_json::json;
 use siltdb::{FamilyOptions, KeyOrder, TableFileInfo, TableFileWriter};
@@ -47,8 +47,8 @@ pub struct Arguments {
 pub fn run(output: &mut Output, arguments: &Arguments) -> Result<()> {
     let job = arguments.input.job(output.settings(), "writing the table")?;
     let TableFileInfo { entries, bytes, .. } = write(job, output, arguments)?;
-    let records = counted(entries, "record");
-    let text = format!("wrote {records} to {} ({bytes} bytes)", arguments.table.display());
+    let (records, size) = (counted(entries, "record"), counted(bytes, "byte"));
+    let text = format!("wrote {records} to {} ({size})", arguments.table.display());
     output.result(&text, &json!({ "records": entries, "bytes": bytes }))
 }
 

@@ -67,12 +67,12 @@ fn print(session: &mut Session, done: &str, family: &Family) -> Result<()> {
     let stats = family.stats();
     let hot = stats.tables.iter().sum::<u64>().saturating_sub(stats.cold_tables);
     let text = format!(
-        "{done} {}: {} in the cold tier ({} bytes), {} in the hot tier ({} bytes)",
+        "{done} {}: {} in the cold tier ({}), {} in the hot tier ({})",
         family.name(),
         counted(stats.cold_tables, "table"),
-        stats.cold_bytes,
+        counted(stats.cold_bytes, "byte"),
         counted(hot, "table"),
-        stats.hot_bytes,
+        counted(stats.hot_bytes, "byte"),
     );
     let object = json!({
         done: family.name(),

@@ -14,6 +14,7 @@ use crate::session::Session;
 use crate::source::{Source, read_failure};
 use crate::text::{Form, counted, shortened_bytes};
 use crate::transactions::parse_isolation;
+use crate::whole_number::signed_number;
 use crate::words::{Command, Splitter};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use serde_json::json;
@@ -130,7 +131,7 @@ struct RangeArguments {
 struct IncrArguments {
     #[arg(allow_negative_numbers = true)]
     key: OsString,
-    #[arg(allow_negative_numbers = true, default_value_t = 1)]
+    #[arg(allow_negative_numbers = true, default_value_t = 1, value_parser = signed_number)]
     by: i64,
     #[command(flatten)]
     family: FamilyArguments,

@@ -27,8 +27,9 @@ use std::time::Duration;
 
 /// Text at the end of `silt upgrade --help`.
 pub const UPGRADE_HELP: &str = "\
-A database keeps the format version of its creation until it is upgraded. There is one version so \
-far, so this changes nothing, and refuses any other version. The database must not be open.
+A database keeps the format version of its creation until it is upgraded. This build writes the \
+newest version and opens no older one, so a database that it opens has nothing to upgrade; one of \
+a later version is refused by name. The database must not be open.
 
 Example:
   silt upgrade demo.db";
@@ -267,7 +268,9 @@ pub fn upgrade(path: &Path, output: &mut Output) -> Result<()> {
     }
     let format = siltdb::upgrade(path)?;
     let (version, features) = (format.version, format.features);
-    let text = format!("format version {version}, features {features:#x}: nothing to do");
+    let text = format!(
+        "format version {version}, features {features:#x}: the newest that this build knows"
+    );
     let object = json!({ "version": version, "features": features, "changed": false });
     output.result(&text, &object)
 }
@@ -292,14 +295,15 @@ fn range_of(lost: &Lost) -> String {
     let key = |key: &Option<Vec<u8>>| key.as_deref().unwrap_or_default().escape_ascii().to_string();
     let (first, last) = (key(&lost.first), key(&lost.last));
     let family = lost.family.as_deref().unwrap_or("?");
-    let things = match lost.part {
-        LostPart::Entries => "entries",
-        LostPart::Values => "separated values",
+    let thing = match lost.part {
+        LostPart::Entries => "entry",
+        LostPart::Values => "separated value",
     };
     match lost.entries_max {
         Some(0) => format!("range \"{first}\"..=\"{last}\" of family {family}, no entries"),
         Some(most) => {
-            format!("range \"{first}\"..=\"{last}\" of family {family}, at most {most} {things}")
+            let most = counted(most, thing);
+            format!("range \"{first}\"..=\"{last}\" of family {family}, at most {most}")
         }
         None => format!("range \"{first}\"..=\"{last}\" of family {family}"),
     }
@@ -354,15 +358,16 @@ pub fn report_text(report: &CheckReport) -> String {
         let all = tables + report.tables_damaged;
         // A damage of the log or the manifest concerns no table.
         let (damaged, ranges) = (report.tables_damaged, ranges_of(report, LostPart::Entries));
-        text.push_str(&format!("\n{damaged} of {all} tables damaged: {ranges}"));
+        text.push_str(&format!("\n{damaged} of {} damaged: {ranges}", counted(all, "table")));
     }
     if report.values_damaged > 0 {
         let (damaged, ranges) = (report.blob_files_damaged, ranges_of(report, LostPart::Values));
         let (files, lost) = (report.blob_files, report.values_damaged);
         let all = report.values + lost;
         text.push_str(&format!(
-            "\n{damaged} of {files} blob files damaged, {lost} of {all} separated values lost: \
-             {ranges}"
+            "\n{damaged} of {} damaged, {lost} of {} lost: {ranges}",
+            counted(files, "blob file"),
+            counted(all, "separated value"),
         ));
     }
     for error in errors {
@@ -372,8 +377,8 @@ pub fn report_text(report: &CheckReport) -> String {
     if files > 0 {
         let files = counted(files, "file");
         text.push_str(&format!(
-            "\n{files} of {bytes} bytes in `lost`, not verified; `silt recover DB/lost NEW` reads \
-             them"
+            "\n{files} of {} in `lost`, not verified; `silt recover DB/lost NEW` reads them",
+            counted(bytes, "byte"),
         ));
     }
     text

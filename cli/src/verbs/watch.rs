@@ -12,6 +12,7 @@ use crate::scope::{FamilyName, label};
 use crate::session::Session;
 use crate::text::Form;
 use crate::verbs::backup::utc;
+use crate::whole_number::any_number;
 use clap::Args;
 use serde_json::{Map, Value, json};
 use siltdb::{
@@ -48,7 +49,7 @@ pub struct Arguments {
     #[arg(long, value_name = "KEY")]
     prefix: Option<OsString>,
     /// Start at this sequence number [default: the oldest in the log]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = any_number)]
     from: Option<u64>,
 }
 

@@ -46,7 +46,7 @@ fn a_check_names_the_damaged_table_its_keys_and_the_way_out() {
     let place = damaged();
     let run = place.run(&["check", "db"], 3);
     let report = &run.stdout;
-    assert!(report.contains("1 of 1 tables damaged: range \"key000\"..=\"key"), "{report}");
+    assert!(report.contains("1 of 1 table damaged: range \"key000\"..=\"key"), "{report}");
     assert!(report.contains("\" of family default, "), "{report}");
     run.says(&["`silt recover OLD NEW`"]);
     let report = place.run(&["check", "db", "--json"], 3).json().remove(0);
@@ -155,7 +155,7 @@ fn a_scrub_names_the_damage_and_fails() {
     let place = damaged();
     let run = place.run(&["scrub", "db"], 3);
     assert!(run.stdout.starts_with("damaged: 0 tables"), "{}", run.stdout);
-    assert!(run.stdout.contains("1 of 1 tables damaged: range \"key000\"..=\"key"));
+    assert!(run.stdout.contains("1 of 1 table damaged: range \"key000\"..=\"key"));
     run.says(&["`silt recover OLD NEW`"]);
     let report = place.run(&["scrub", "db", "--json"], 3).json().remove(0);
     let damage = &report["damage"][0];
@@ -327,8 +327,8 @@ fn a_lost_value_is_one_key_and_no_damaged_table() {
     assert_eq!((&lost["part"], &lost["entries_max"]), (&json!("values"), &json!(1)));
     for verb in ["check", "scrub"] {
         let text = place.run(&[verb, "db"], 3).stdout;
-        let named = "1 of 1 blob files damaged, 1 of 20 separated values lost: range \"key";
-        assert!(text.contains(named) && !text.contains("tables damaged"), "{text}");
+        let named = "1 of 1 blob file damaged, 1 of 20 separated values lost: range \"key";
+        assert!(text.contains(named) && !text.contains("table damaged"), "{text}");
     }
     place.run(&["export", "db", "some", "--format", "lines", "--skip-damaged"], 3);
     assert_eq!(place.read("some").lines().count(), 19);

@@ -51,7 +51,9 @@ fn numbers_that_are_not_kept_are_refused_with_the_floor() {
     place.run(&["scan", "db", "--at", "6"], 2).says(&["at most 5"]);
     place.run(&["retain", "db", "--from", "0"], 1).says(&["at least 1"]);
     place.run(&["retain", "db", "--from", "6"], 2).says(&["at most 5"]);
-    place.run(&["retain", "db", "--from", "then"], 2).says(&["a sequence number or `now`"]);
+    place
+        .run(&["retain", "db", "--from", "then"], 2)
+        .says(&["expected `now`, or a sequence number from 0 to"]);
     place.run(&["retain", "db", "--from", "now", "--off"], 2);
     place.run(&["retain", "absent"], 1).says(&["no database"]);
     let object = place.run(&["retain", "db", "--json"], 0).json().remove(0);

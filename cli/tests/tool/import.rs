@@ -70,10 +70,10 @@ fn a_duplicate_replaces_is_kept_out_or_ends_the_import() {
         "id,n\nx,1\ny,2\nz,3\na,4\n",
         2,
     );
-    run.says(&["line 5: the key `a` is there already; 2 records were imported before"]);
+    run.says(&["record 4, line 5: the key `a` is there already; 2 records were imported before"]);
     assert_eq!(place.ok(&["scan", "db", "--keys-only"]), "a\nb\nc\nx\ny\n");
     let run = import(&place, &["--on-duplicate", "fail"], "id,n\np,1\nq,2\np,3\n", 2);
-    run.says(&["line 4: the key `p` is there already; 0 records"]);
+    run.says(&["record 3, line 4: the key `p` is there already; 0 records"]);
 }
 
 #[test]
@@ -83,21 +83,21 @@ fn bad_records_are_left_out_and_told_if_asked_for() {
     let run = import(&place, &["--skip-bad", "--chunk", "1"], rows, 0);
     assert_eq!(run.stdout, "imported 3 records: 3 keys new, 3 bad and left out\n");
     run.says(&[
-        "left out: line 3, column 2: expected 2 fields, found 1; --allow-short takes it\n",
-        "left out: line 4, column 2: text after the closing quotation mark",
-        "left out: line 7, column 2: the input ends inside quotes; --quote none",
+        "left out: record 2, line 3, column 2: expected 2 fields, found 1; --allow-short takes it",
+        "left out: record 3, line 4, column 2: text after the closing quotation mark",
+        "left out: record 6, line 7, column 2: the input ends inside quotes; --quote none",
     ]);
     assert_eq!(place.ok(&["scan", "db", "--keys-only"]), "a\nd\ne\n");
     let key = "k".repeat((64 << 10) + 1);
     let run = import(&place, &["--skip-bad"], &format!("id\n{key}\nz\n"), 0);
-    run.says(&["left out: line 2, column 1: invalid argument: key is too long"]);
+    run.says(&["left out: record 1, line 2, column 1: invalid argument: key is too long"]);
     // A header is not a record.
     import(&place, &["--skip-bad", "--key", "x"], "id\n1\n", 2).says(&["no column `x`"]);
     let lines = "a\t1\nb\nc\t3\n";
     let arguments = ["import", "db", "-", "--format", "lines", "--skip-bad", "--json"];
     let run = place.run_with(&arguments, lines.as_bytes(), 0);
     assert_eq!(run.json()[0]["bad"], 1);
-    run.says(&["{\"message\":\"left out: line 2, column 2: no tab"]);
+    run.says(&["{\"message\":\"left out: record 2, line 2, column 2: no tab"]);
 }
 
 #[test]
@@ -108,7 +108,10 @@ fn an_import_that_stopped_goes_on_where_it_was() {
     rows[5] = "k4".to_owned();
     let more = ["--chunk", "3", "--on-duplicate", "fail", "--ack", "acks"];
     let run = import(&place, &more, &rows.join("\n"), 2);
-    run.says(&["line 6", "3 records were imported before, `--skip 3` goes on after them"]);
+    run.says(&[
+        "record 5, line 6",
+        "3 records were imported before, `--skip 3` goes on after them",
+    ]);
     rows[5] = "k4,4".to_owned();
     let run = import(&place, &[&more[..], &["--skip", "3"]].concat(), &rows.join("\n"), 0);
     assert_eq!(run.stdout, "imported 7 records: 7 keys new\n");
@@ -120,7 +123,7 @@ fn an_import_that_stopped_goes_on_where_it_was() {
         "id,n\n1,1\n2\n3,3\n4,\"",
         0,
     );
-    run.says(&["left out: line 3", "left out: line 5"]);
+    run.says(&["left out: record 2, line 3", "left out: record 4, line 5"]);
     let run = import(&place, &["--skip", "3", "--family", "f"], "id,n\n1,1\n2\n3,3\n4,4\n", 0);
     assert_eq!(run.stdout, "imported 1 record: 1 key new\n");
     let run = import(&place, &["--skip", "100", "--family", "f"], "id,n\n1,1\n", 0);

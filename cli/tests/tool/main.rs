@@ -27,4 +27,5 @@ mod damage;
 mod shell;
 mod transactions;
 mod terminal;
+mod texts;
 mod documents;

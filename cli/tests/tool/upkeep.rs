@@ -128,7 +128,7 @@ fn a_sound_database_is_scrubbed() {
 #[test]
 fn the_format_of_a_database_is_printed_and_the_newest_is_not_changed() {
     let place = filled();
-    let text = "format version 2, features 0x0: nothing to do\n";
+    let text = "format version 2, features 0x0: the newest that this build knows\n";
     assert_eq!(place.ok(&["upgrade", "db"]), text);
     let object = json!({ "version": 2, "features": 0, "changed": false });
     assert_eq!(place.run(&["upgrade", "db", "--json"], 0).json(), [object]);

@@ -6,6 +6,7 @@
 //! a key finds the key present; for the first, [`Known`] decides.
 
 use super::known::Known;
+use super::tally::BadPlaced;
 use crate::formats::record::{BadRecord, Record};
 use crate::key_form::KeyForm;
 use siltdb::{Family, Result};
@@ -31,6 +32,8 @@ pub enum Presence {
 /// A record with its line and the presence of its key.
 #[derive(Debug, Default)]
 pub struct Placed {
+    /// The number of the record in the input, from 1.
+    pub number: u64,
     /// The line on which the record begins.
     pub line: u64,
     /// The record.
@@ -86,18 +89,19 @@ impl Chunk {
 
     /// Replaces the text of each key by the key, and removes the records whose text is none.
     /// Returns these.
-    pub fn encode(&mut self, keys: &KeyForm) -> Vec<BadRecord> {
+    pub fn encode(&mut self, keys: &KeyForm) -> Vec<BadPlaced> {
         let mut bad = Vec::new();
         let mut index = 0;
         while index < self.len {
-            let Placed { line, record, .. } = &mut self.slots[index];
+            let Placed { number, line, record, .. } = &mut self.slots[index];
             match keys.encoded(&record.key).map(Cow::into_owned) {
                 Ok(key) => {
                     record.key = key;
                     index += 1;
                 }
                 Err(failure) => {
-                    bad.push(BadRecord { line: *line, column: 1, reason: failure.to_string() });
+                    let fault = BadRecord { line: *line, column: 1, reason: failure.to_string() };
+                    bad.push(BadPlaced { number: *number, bad: fault });
                     self.slots[index..self.len].rotate_left(1);
                     self.len -= 1;
                 }

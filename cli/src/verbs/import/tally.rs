@@ -35,6 +35,21 @@ pub struct Span {
     pub lines: u64,
 }
 
+/// A bad record and its number in the input.
+#[derive(Debug, PartialEq, Eq)]
+pub struct BadPlaced {
+    /// From 1; `--skip` counts the same way.
+    pub number: u64,
+    /// Position and reason.
+    pub bad: BadRecord,
+}
+
+impl fmt::Display for BadPlaced {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "record {}, {}", grouped(self.number), self.bad)
+    }
+}
+
 /// Counts of records by outcome.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
@@ -60,7 +75,7 @@ pub struct Tally {
 
 impl Tally {
     /// Counts a bad record that was left out.
-    pub fn leave_out(&mut self, bad: &BadRecord) {
+    pub fn leave_out(&mut self, bad: &BadPlaced) {
         self.bad += 1;
         if self.told.len() < BAD_TOLD_MAX {
             self.told.push(bad.to_string());

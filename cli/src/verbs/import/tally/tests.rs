@@ -19,8 +19,10 @@ fn counts_are_told_where_there_are_any() {
     );
     let mut bad = tally(1, 0, 0);
     for line in 1..=25 {
-        bad.leave_out(&BadRecord { line, column: 1, reason: "x".to_owned() });
+        let fault = BadRecord { line, column: 1, reason: "x".to_owned() };
+        bad.leave_out(&BadPlaced { number: 1233 + line, bad: fault });
     }
     assert_eq!(bad.to_string(), "imported 1 record: 1 key new, 25 bad and left out");
     assert_eq!(bad.told.len(), BAD_TOLD_MAX);
+    assert_eq!(bad.told[0], "record 1,234, line 1, column 1: x");
 }

@@ -1,0 +1,92 @@
+//! Messages of the tool: numbers, counts, tips and bars.
+//!
+//! What the verbs do is tested elsewhere.
+
+use crate::place::Place;
+
+#[test]
+fn a_number_that_is_none_is_answered_with_the_range() {
+    let place = Place::new();
+    place.ok(&["put", "db", "k", "v"]);
+    let all = "expected a whole number from 0 to 18446744073709551615";
+    let positive = "expected a whole number from 1 to 18446744073709551615";
+    let signed = "expected a whole number from -9223372036854775808 to 9223372036854775807";
+    for (arguments, option, expected) in [
+        (&["get", "db", "k", "--at", "x"][..], "--at <SEQ>", all),
+        (&["import", "db", "-", "--format", "csv", "--skip", "1.5"], "--skip <N>", all),
+        (&["scan", "db", "--limit", "many"], "--limit <N>", all),
+        (&["scan", "db", "--limit", "many"], "or `all`", all),
+        (&["retain", "db", "--from", "-"], "--from <SEQ>", "from 0 to 18446744073709551615"),
+        (&["backup", "prune", "b", "--keep", "0"], "--keep <N>", positive),
+        (&["put", "db", "k", "v", "--durability", "interval:x"], "interval:MS", "from 1 to"),
+        (&["incr", "db", "n", "9223372036854775808"], "[BY]", signed),
+    ] {
+        let run = place.run(arguments, 2);
+        run.says(&[option, expected]);
+        let value = arguments.last().expect("there are some");
+        run.says(&[&format!("'{value}'")]);
+    }
+}
+
+#[test]
+fn the_dash_tip_stands_only_where_the_verb_takes_a_key_by_its_place() {
+    let place = Place::new();
+    place.ok(&["put", "db", "k", "v"]);
+    let tip = "keys and values that begin with a dash come last";
+    for arguments in [&["get", "db", "-x"][..], &["put", "db", "-key", "v"]] {
+        place.run(arguments, 2).says(&[tip]);
+    }
+    for arguments in
+        [&["stats", "db", "-x"][..], &["scan", "db", "--all"], &["families", "list", "db", "-key"]]
+    {
+        let run = place.run(arguments, 2);
+        assert!(!run.stderr.contains("dash"), "{}", run.stderr);
+        assert!(!run.stderr.contains("as a value"), "{}", run.stderr);
+        run.says(&[&format!("unexpected argument '{}' found", arguments.last().expect("some"))]);
+    }
+    // An option that takes no value is followed by none.
+    let run = place.run(&["scan", "db", "--reverse", "-key"], 2);
+    assert!(!run.stderr.contains("--reverse="), "{}", run.stderr);
+    place.run(&["scan", "db", "--prefix", "-key"], 2).says(&["use '--prefix=-key'"]);
+}
+
+#[test]
+fn things_are_counted_in_their_number() {
+    let place = Place::new();
+    place.run_with(&["table", "-", "t.sst", "--format", "lines"], b"k\tv\n", 0);
+    place.ok(&["ingest", "db", "t.sst"]);
+    let text = place.ok(&["clone", "db", "default", "copy"]);
+    assert!(text.contains("1 table shared (") && text.contains(" bytes)"), "{text}");
+    place.ok(&["put", "a.db", "k", ""]);
+    place.ok(&["archive", "create", "a.db", "a.siltar"]);
+    let text = place.ok(&["archive", "show", "a.siltar"]);
+    assert!(text.contains("default\t1 entry\t1 byte of keys and values"), "{text}");
+}
+
+#[test]
+fn an_import_that_skips_all_records_says_so() {
+    let place = Place::new();
+    let arguments = ["import", "db", "-", "--format", "csv", "--skip", "5"];
+    let run = place.run_with(&arguments, b"id\na\nb\n", 0);
+    run.says(&["the input has 2 records; --skip 5 leaves all of them out"]);
+}
+
+#[test]
+fn a_long_value_is_printed_as_a_short_one() {
+    let place = Place::new();
+    // Longer than what is printed at once, with characters across the bounds.
+    let value = format!("a{}\"\\", "ä€\t".repeat(30_000));
+    place.write("value", &value);
+    place.ok(&["put", "db", "k", "--file", "value"]);
+    let shown = value.replace('\t', "\\x09");
+    assert_eq!(place.ok(&["get", "db", "k"]), format!("{shown}\n"));
+    assert_eq!(place.ok(&["scan", "db"]), format!("k\t{shown}\n"));
+    let found = place.run(&["scan", "db", "--json"], 0).json();
+    assert_eq!(found, [serde_json::json!({ "key": "k", "value": value })]);
+    let bytes = vec![0xff; 100_000];
+    place.write("value", &bytes);
+    place.ok(&["put", "db", "k", "--file", "value", "--ttl", "7d"]);
+    let found = place.run(&["get", "db", "k", "--json"], 0).json();
+    assert_eq!(found[0]["value"]["hex"], "ff".repeat(100_000));
+    assert!(found[0]["expires_at"].is_u64(), "{}", found[0]["expires_at"]);
+}
