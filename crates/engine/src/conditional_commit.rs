@@ -18,6 +18,7 @@ use crate::{
     },
     database::Database,
     footprint::{Footprint, check_key, check_range},
+    lock_table::LockRequest,
     locks::{Writer, admit_batch, writes_of},
     log::sequencer::Reservation,
     options::Durability,
@@ -50,6 +51,20 @@ pub enum Writes {
 }
 
 impl Conditions<'_> {
+    /// The locks on all that a commit of `batch` checks. While they are held, no other commit makes
+    /// it conflict: what was read is locked against writers, what is written against all.
+    ///
+    /// # Errors
+    /// `NotFound`, if a family was dropped; `Corruption`.
+    pub fn locks(&self, database: &Database, batch: &BatchBytes) -> Result<Vec<LockRequest>> {
+        let mut requests = self.reads.map(Footprint::lock_requests).unwrap_or_default();
+        if self.writes == Writes::Checked {
+            let (families, _) = check_families(database, batch, &[])?;
+            requests.extend(writes_of(batch, &families));
+        }
+        Ok(requests)
+    }
+
     fn check(&self, batch: &BatchBytes, families: &BatchFamilies, since: Since) -> Result<()> {
         if let Some(reads) = self.reads {
             reads.check(since)?;

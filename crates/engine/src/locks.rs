@@ -94,7 +94,8 @@ impl Drop for LockHolder {
 }
 
 /// Roughly the memory that a lock takes, in bytes.
-pub(crate) fn request_bytes(request: &LockRequest) -> usize {
+#[must_use]
+pub fn request_bytes(request: &LockRequest) -> usize {
     size_of::<LockRequest>() + bytes_of(&request.target)
 }
 
@@ -132,7 +133,7 @@ pub fn acquire(
 ///
 /// # Errors
 /// As [`acquire`].
-pub(crate) fn acquire_all(
+pub fn acquire_all(
     database: &Database,
     holder: &LockHolder,
     requests: Vec<LockRequest>,

@@ -1,4 +1,5 @@
-//! Turns: transactions that conflicted often run one after the other.
+//! Turns: transactions that conflicted often run one after the other, in the order in which they
+//! asked.
 //!
 //! If a transaction with the turn conflicts too, the turn becomes urgent: transactions that begin
 //! later wait until it is given back. Callers decide how many conflicts are enough.
@@ -6,8 +7,9 @@
 use crate::random::Random;
 use siltdb_base::sync::lock;
 use std::{
+    collections::VecDeque,
     sync::{
-        Condvar, Mutex,
+        Condvar, Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
@@ -16,11 +18,21 @@ use std::{
 /// The one turn of a database, and the randomness of pauses.
 #[derive(Debug)]
 pub struct Turns {
-    is_taken: Mutex<bool>,
+    queue: Mutex<Queue>,
     /// A hint, and so relaxed: a missed change delays the turn and breaks nothing.
     is_urgent: AtomicBool,
     given_back: Condvar,
     random: Mutex<Random>,
+}
+
+/// Who has the turn and who waits for it.
+#[derive(Debug, Default)]
+struct Queue {
+    is_taken: bool,
+    /// The numbers of those that wait, first come, first served.
+    waiting: VecDeque<u64>,
+    /// The number of the next one that asks.
+    next: u64,
 }
 
 /// The turn. Dropping it gives it back.
@@ -34,21 +46,29 @@ impl Turns {
     #[must_use]
     pub fn new(seed: Option<u64>) -> Self {
         let random = Mutex::new(Random::new(seed));
-        let (is_taken, is_urgent) = (Mutex::new(false), AtomicBool::new(false));
-        Self { is_taken, is_urgent, given_back: Condvar::new(), random }
+        let (queue, is_urgent) = (Mutex::default(), AtomicBool::new(false));
+        Self { queue, is_urgent, given_back: Condvar::new(), random }
     }
 
     /// Takes the turn; `None` after `timeout`. The timeout keeps an update within an update from
     /// waiting for itself, and one that waits for another thread, too.
     #[must_use]
     pub fn take(&self, timeout: Duration) -> Option<Turn<'_>> {
-        let is_taken = lock(&self.is_taken);
-        let waited = self.given_back.wait_timeout_while(is_taken, timeout, |is_taken| *is_taken);
-        let (mut is_taken, _) = waited.unwrap_or_else(std::sync::PoisonError::into_inner);
-        if *is_taken {
+        let mut queue = lock(&self.queue);
+        let number = queue.next;
+        queue.next += 1;
+        queue.waiting.push_back(number);
+        let waited = self.given_back.wait_timeout_while(queue, timeout, |queue| {
+            queue.is_taken || queue.waiting.front() != Some(&number)
+        });
+        let (mut queue, ended) = waited.unwrap_or_else(PoisonError::into_inner);
+        queue.waiting.retain(|waiting| *waiting != number);
+        if ended.timed_out() {
+            // It may have been the first, while the turn was given back.
+            self.given_back.notify_all();
             return None;
         }
-        *is_taken = true;
+        queue.is_taken = true;
         Some(Turn { turns: self })
     }
 
@@ -56,9 +76,9 @@ impl Turns {
     #[inline]
     pub fn make_way(&self, timeout: Duration) {
         if self.is_urgent.load(Ordering::Relaxed) {
-            let is_taken = lock(&self.is_taken);
-            drop(self.given_back.wait_timeout_while(is_taken, timeout, |is_taken| {
-                *is_taken && self.is_urgent.load(Ordering::Relaxed)
+            let queue = lock(&self.queue);
+            drop(self.given_back.wait_timeout_while(queue, timeout, |queue| {
+                queue.is_taken && self.is_urgent.load(Ordering::Relaxed)
             }));
         }
     }
@@ -80,9 +100,9 @@ impl Turn<'_> {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let mut is_taken = lock(&self.turns.is_taken);
+        let mut queue = lock(&self.turns.queue);
         self.turns.is_urgent.store(false, Ordering::Relaxed);
-        *is_taken = false;
+        queue.is_taken = false;
         self.turns.given_back.notify_all();
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     single_key::Swap,
     snapshot::Snapshot,
     transaction::Transaction,
-    update::{UpdateOptions, update},
+    update::{Running, UpdateOptions, update},
     write_options::WriteOptions,
 };
 use siltdb_base::{
@@ -25,6 +25,14 @@ impl Db {
     /// so effects other than those on the transaction must bear repetition. Between attempts the
     /// update pauses for up to 2 ms. After three conflicts it waits up to 50 ms for its turn, so
     /// that updates which conflict often run one after the other.
+    ///
+    /// An update of which an attempt takes 10 ms or more does not lose to shorter writes for ever:
+    /// from its second conflict on, it locks what that attempt made the commit depend on while
+    /// `run` runs again, and others that write there wait, as for
+    /// [`Transaction::lock_key`]. So `run` must write by its transaction: a plain write of these
+    /// keys would wait for itself, and fail with `Busy`. One of which an attempt takes more than
+    /// half of [`Options::lock_timeout`](crate::Options::lock_timeout) takes no locks, since the
+    /// others would fail.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -76,7 +84,8 @@ impl Db {
     /// ```
     ///
     /// # Errors
-    /// The error of `run`; `Conflict` after the last attempt, with the number of attempts; as
+    /// The error of `run`; `Conflict` after the last attempt, with the number of attempts;
+    /// `InvalidArgument` within an update of the same database in the same thread; as
     /// [`Transaction::commit`]. All but the first are made by `E::from`.
     pub fn update<T, E: From<Error>>(
         &self,
@@ -107,6 +116,7 @@ impl Db {
         options: &UpdateOptions,
         run: impl FnMut(&Transaction) -> Result<T, E>,
     ) -> Result<T, E> {
+        let _running = Running::begin(self.default.place.open_id)?;
         update(&self.default, options, run)
     }
 

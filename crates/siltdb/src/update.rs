@@ -6,8 +6,12 @@
 //!    (`siltdb_engine::turns`). So updates that conflict often run one after the other, and each
 //!    competes with new updates only.
 //! 3. After [`ATTEMPTS_BEFORE_URGENCY`] attempts new updates wait for it, too.
+//! 4. An update whose attempts take longer than [`LONG_ATTEMPT`] would lose to every short one, and
+//!    to plain writes, which take no turns. From its second conflict on it locks what that attempt
+//!    made its commit depend on, and runs again with these locks. Writers wait for them meanwhile.
 //!
-//! All waits are bounded, so an update may run within an update.
+//! An update waits for the turn, and others for its locks, for a bounded time. So it may wait for
+//! another thread that updates.
 
 use crate::{
     family::Family,
@@ -16,7 +20,13 @@ use crate::{
     transaction::{Abandoned, Transaction},
 };
 use siltdb_base::error::{Error, ErrorKind, Result};
-use std::time::Duration;
+use siltdb_engine::{
+    engine::Engine,
+    lock_table::LockRequest,
+    locks::{LockHolder, acquire_all},
+    open_id::OpenId,
+};
+use std::{cell::RefCell, time::Duration};
 
 /// Default bound of attempts. Turns share the progress under contention, so few updates need more
 /// than ten.
@@ -28,7 +38,14 @@ const ATTEMPTS_BEFORE_TURN: u32 = 3;
 /// Attempts after which new updates wait for the one that has the turn.
 const ATTEMPTS_BEFORE_URGENCY: u32 = 12;
 
-/// Longest wait for the turn before an attempt. Most long transactions end within this time.
+/// Attempts after which a long update waits for its turn, and locks.
+const LONG_ATTEMPTS_BEFORE_TURN: u32 = 2;
+
+/// The time from which on an attempt is long. Short ones get through by turns.
+const LONG_ATTEMPT: Duration = Duration::from_millis(10);
+
+/// Longest wait for the turn before an attempt. Most transactions end within this time. A long
+/// update waits as long as its attempts take.
 const TURN_WAIT_MAX: Duration = Duration::from_millis(50);
 
 /// Bound of the first pause. Each later bound is twice the previous one.
@@ -96,23 +113,27 @@ pub(crate) fn update<T, E: From<Error>>(
 ) -> Result<T, E> {
     let engine = &family.place.engine;
     engine.turns.make_way(TURN_WAIT_MAX);
-    let (mut attempt, mut turn) = (1, None);
+    let (mut attempt, mut turn, mut locks) = (1, None, None);
     loop {
-        let conflict = match try_once(family, options.transaction, &mut run) {
+        let transaction = Transaction::begin_holding(family, options.transaction, locks.take());
+        let Conflicted { error, long } = match try_once(engine, &transaction, attempt, &mut run) {
             Attempt::Ended(result) => return result,
-            Attempt::Conflicted(conflict) => conflict,
+            Attempt::Conflicted(conflicted) => conflicted,
         };
+        drop(transaction);
         if attempt >= options.attempts {
-            return Err(gave_up(attempt, conflict).into());
+            return Err(gave_up(attempt, error).into());
         }
-        if turn.is_none() && attempt >= ATTEMPTS_BEFORE_TURN {
-            turn = engine.turns.take(TURN_WAIT_MAX);
+        if turn.is_none() && (attempt >= ATTEMPTS_BEFORE_TURN || long.is_some()) {
+            let took = long.as_ref().map_or(Duration::ZERO, |long| long.took);
+            turn = engine.turns.take(TURN_WAIT_MAX.max(took));
         }
-        if let Some(turn) = &turn {
-            if attempt >= ATTEMPTS_BEFORE_URGENCY {
-                turn.make_urgent();
-            }
-        } else {
+        if let Some(turn) = turn.as_ref().filter(|_| attempt >= ATTEMPTS_BEFORE_URGENCY) {
+            turn.make_urgent();
+        }
+        // Without the turn, too: two that lock at once may end in a deadlock, which one survives.
+        locks = long.and_then(|long| long.lock(engine));
+        if turn.is_none() && locks.is_none() {
             let bound = FIRST_PAUSE.saturating_mul(1 << attempt.min(16)).min(PAUSE_MAX);
             engine.options.clock.sleep(engine.turns.pause(bound));
         }
@@ -124,27 +145,74 @@ pub(crate) fn update<T, E: From<Error>>(
 enum Attempt<T, E> {
     /// The result of the update.
     Ended(Result<T, E>),
-    /// The transaction conflicted. `None` if `run` returned an error that it made of the conflict.
-    Conflicted(Option<Error>),
+    /// The transaction conflicted.
+    Conflicted(Conflicted),
+}
+
+/// How an attempt conflicted.
+struct Conflicted {
+    /// `None` if the closure returned an error that it made of the conflict.
+    error: Option<Error>,
+    /// What would keep a long attempt from conflicting.
+    long: Option<LongAttempt>,
+}
+
+/// What is known of an attempt that took long.
+struct LongAttempt {
+    took: Duration,
+    /// The locks on all that its commit depended on.
+    requests: Vec<LockRequest>,
+}
+
+impl LongAttempt {
+    /// Locks what the attempt depended on. `None` if others would have to wait for too long, or
+    /// if the locks are not to be had: the next attempt then runs without them.
+    ///
+    /// # Seeded faults
+    /// `long_update_without_locks`: a long update only takes its turn.
+    fn lock(self, engine: &Engine) -> Option<LockHolder> {
+        // The next attempt may take twice as long, and a plain write must not fail meanwhile.
+        let patience = engine.options.lock_timeout;
+        if self.took > patience / 2 || cfg!(seeded_fault = "long_update_without_locks") {
+            return None;
+        }
+        let holder = engine.lock_holder();
+        let locked = acquire_all(engine, &holder, self.requests, patience);
+        locked.ok().map(|()| holder)
+    }
 }
 
 fn try_once<T, E: From<Error>>(
-    family: &Family,
-    options: TransactionOptions,
+    engine: &Engine,
+    transaction: &Transaction,
+    attempt: u32,
     run: &mut impl FnMut(&Transaction) -> Result<T, E>,
 ) -> Attempt<T, E> {
-    let transaction = Transaction::begin(family, options);
-    match run(&transaction) {
-        Ok(value) => match transaction.commit() {
-            Ok(_) => Attempt::Ended(Ok(value)),
-            Err(error) if error.kind() == ErrorKind::Conflict => Attempt::Conflicted(Some(error)),
-            Err(error) => Attempt::Ended(Err(error.into())),
-        },
+    let clock = &engine.options.clock;
+    let began_ns = (attempt >= LONG_ATTEMPTS_BEFORE_TURN).then(|| clock.monotonic_ns());
+    let value = match run(transaction) {
+        Ok(value) => value,
         // The error of `run` is of any type, so the transaction says whether it conflicted.
-        Err(error) => match transaction.abandon() {
-            Abandoned::Conflicted => Attempt::Conflicted(None),
-            Abandoned::Unharmed => Attempt::Ended(Err(error)),
-        },
+        Err(error) => {
+            return match transaction.abandon() {
+                Abandoned::Conflicted => {
+                    Attempt::Conflicted(Conflicted { error: None, long: None })
+                }
+                Abandoned::Unharmed => Attempt::Ended(Err(error)),
+            };
+        }
+    };
+    let took = began_ns.map_or(Duration::ZERO, |began_ns| {
+        Duration::from_nanos(clock.monotonic_ns().saturating_sub(began_ns))
+    });
+    let requests = (took >= LONG_ATTEMPT).then(|| transaction.locks_of_commit()).flatten();
+    match transaction.commit() {
+        Ok(_) => Attempt::Ended(Ok(value)),
+        Err(error) if error.kind() == ErrorKind::Conflict => {
+            let long = requests.map(|requests| LongAttempt { took, requests });
+            Attempt::Conflicted(Conflicted { error: Some(error), long })
+        }
+        Err(error) => Attempt::Ended(Err(error.into())),
     }
 }
 
@@ -156,5 +224,39 @@ fn gave_up(attempts: u32, conflict: Option<Error>) -> Error {
     match conflict {
         Some(conflict) => error.with_source(conflict),
         None => error,
+    }
+}
+
+thread_local! {
+    /// The databases that closures of updates run on in this thread, the innermost last.
+    static RUNNING: RefCell<Vec<OpenId>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The update of a program that runs in this thread. Dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct Running;
+
+impl Running {
+    /// Begins an update of a program.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if this thread is within an update of the same database. The inner one
+    /// would commit even if the outer one does not, once for each attempt of the outer one. If both
+    /// touch the same keys, each attempt of the outer one conflicts with the inner one.
+    pub(crate) fn begin(id: OpenId) -> Result<Self> {
+        RUNNING.with_borrow_mut(|running| {
+            if running.contains(&id) {
+                return Err(Error::invalid("an update within an update of the same database")
+                    .with_hint("use the transaction that the closure of the outer one was given"));
+            }
+            running.push(id);
+            Ok(Self)
+        })
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        RUNNING.with_borrow_mut(Vec::pop);
     }
 }

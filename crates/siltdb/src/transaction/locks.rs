@@ -1,17 +1,22 @@
 //! Locks of a transaction: pessimistic concurrency, where others wait instead of conflicting.
 
 use super::{State, Transaction};
-use crate::{key_range::KeyRange, read::Read};
+use crate::{family::Family, isolation::TransactionOptions, key_range::KeyRange, read::Read};
 use siltdb_base::{
     error::{Error, Result},
     slice::Slice,
     sync::lock,
 };
 use siltdb_engine::{
-    lock_table::{LockMode, LockTarget},
+    conditional_commit::Conditions,
+    lock_table::{LockMode, LockRequest, LockTarget},
+    locks::{LockHolder, request_bytes},
     read::ReadRange,
 };
 use std::sync::Arc;
+
+/// The locks of an update take at most one part in this many of the memory of its transaction.
+const LOCKS_OF_MEMORY: usize = 4;
 
 impl Transaction {
     /// Locks a key exclusively and returns its newest value. No other transaction or write can
@@ -90,6 +95,32 @@ impl Transaction {
     #[must_use]
     pub fn lock_number(&self) -> Option<u64> {
         lock(&self.shared.state).locks.as_ref().map(|holder| holder.number())
+    }
+
+    /// Begins a transaction that owns the locks of `holder`.
+    pub(crate) fn begin_holding(
+        place: &Family,
+        options: TransactionOptions,
+        holder: Option<LockHolder>,
+    ) -> Self {
+        let transaction = Self::begin(place, options);
+        if let Some(holder) = holder {
+            lock(&transaction.shared.state).locks = Some(Arc::new(holder));
+        }
+        transaction
+    }
+
+    /// The locks on all that its commit depends on; `None` if it has ended, or if they would take
+    /// much of the memory that it may take. While they are held, a transaction that reads and
+    /// writes the same keys does not conflict.
+    pub(crate) fn locks_of_commit(&self) -> Option<Vec<LockRequest>> {
+        let state = self.shared.active().ok()?;
+        let engine = &self.shared.engine;
+        let locks = |conditions: &Conditions<'_>| conditions.locks(engine, &state.writes.bytes);
+        let requests = self.shared.validated(&state, locks).ok()?;
+        let bytes: usize = requests.iter().map(request_bytes).sum();
+        let bytes_max = self.shared.options.memory_bytes_max(engine.options.memory_budget);
+        (bytes <= bytes_max / LOCKS_OF_MEMORY).then_some(requests)
     }
 
     fn lock(&self, target: LockTarget, mode: LockMode) -> Result<()> {
