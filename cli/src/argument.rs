@@ -197,7 +197,7 @@ impl FamilyArguments {
 #[derive(Args, Clone, Debug)]
 pub struct BucketArguments {
     /// Use the keys of this bucket, such as a/b.
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", conflicts_with = "raw_keys")]
     bucket: Option<OsString>,
 }
 
@@ -274,6 +274,11 @@ impl DeletedArguments {
     /// Returns whether a range was given.
     pub fn is_given(&self) -> bool {
         self.all || self.bounds.is_given()
+    }
+
+    /// Returns whether all keys were meant.
+    pub fn is_all(&self) -> bool {
+        self.all
     }
 
     /// Returns the range to delete, where the bounds are those of `range`.

@@ -1,4 +1,4 @@
-//! The range of keys that a verb reads: the intersection of a prefix and two bounds.
+//! The range of keys that a verb reads: the intersection of a prefix and two bounds, and its parts.
 //!
 //! It compares bytes, and reads no entries.
 
@@ -40,8 +40,54 @@ pub fn is_whole((lower, upper): &KeyRange) -> bool {
     begins_first && *upper == Bound::Unbounded
 }
 
+/// Returns the parts of `range` without the keys that begin with `prefix`, in order: at most two.
+pub fn without_prefix(range: KeyRange, prefix: &[u8]) -> Vec<KeyRange> {
+    let (lower, upper) = range;
+    let before = earlier(&upper, Bound::Excluded(prefix.to_vec()));
+    let mut parts = vec![(lower.clone(), before)];
+    if let Some(end) = prefix_end(prefix) {
+        parts.push((later(&lower, Bound::Included(end)), upper));
+    }
+    parts.retain(|part| !is_empty(part));
+    parts
+}
+
+/// Returns the upper bound that leaves more keys out.
+pub fn earlier(upper: &Bound<Vec<u8>>, other: Bound<Vec<u8>>) -> Bound<Vec<u8>> {
+    let rank = |bound: &Bound<Vec<u8>>| match bound {
+        Bound::Excluded(key) => Some((key.clone(), 0)),
+        Bound::Included(key) => Some((key.clone(), 1)),
+        Bound::Unbounded => None,
+    };
+    match (rank(upper), rank(&other)) {
+        (Some(rank), Some(other_rank)) if rank <= other_rank => upper.clone(),
+        (Some(_), None) => upper.clone(),
+        _ => other,
+    }
+}
+
+/// Returns the lower bound that leaves more keys out.
+pub fn later(lower: &Bound<Vec<u8>>, other: Bound<Vec<u8>>) -> Bound<Vec<u8>> {
+    let rank = |bound: &Bound<Vec<u8>>| match bound {
+        Bound::Unbounded => None,
+        Bound::Included(key) => Some((key.clone(), 0)),
+        Bound::Excluded(key) => Some((key.clone(), 1)),
+    };
+    if rank(lower) >= rank(&other) { lower.clone() } else { other }
+}
+
+/// Returns whether no key can lie between the bounds.
+pub fn is_empty((lower, upper): &KeyRange) -> bool {
+    match (lower, upper) {
+        (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+        (Bound::Included(lower), Bound::Included(upper)) => lower > upper,
+        (Bound::Included(lower) | Bound::Excluded(lower), Bound::Excluded(upper))
+        | (Bound::Excluded(lower), Bound::Included(upper)) => lower >= upper,
+    }
+}
+
 /// Returns the first key after all that begin with `prefix`; `None` if there is none.
-fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
+pub fn prefix_end(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte != 0xff)?;
     let mut end = prefix[..=last].to_vec();
     end[last] += 1;

@@ -16,13 +16,16 @@ pub struct KeyForm {
     form: Form,
     /// `None` if keys are shown and taken as bytes.
     order: Option<KeyOrder>,
+    /// Whether the family sorts keys by their bytes.
+    is_bytewise: bool,
 }
 
 impl KeyForm {
     /// The form of the keys of a family with `order`, in output of `form`.
     pub fn new(form: Form, order: KeyOrder) -> Self {
+        let is_bytewise = order == KeyOrder::bytewise();
         let order = Some(order).filter(|order| form == Form::Plain && order.has_text());
-        Self { form, order }
+        Self { form, order, is_bytewise }
     }
 
     /// The form of the keys of the family that a verb works on.
@@ -58,6 +61,11 @@ impl KeyForm {
     /// Returns whether the text of a key differs from its stored bytes.
     pub fn has_text(&self) -> bool {
         self.order.is_some()
+    }
+
+    /// Returns whether the family may have buckets: one with a key order has none.
+    pub fn may_have_buckets(&self) -> bool {
+        self.is_bytewise
     }
 
     /// Returns the key as output shows it, before the form of the output escapes it.

@@ -22,6 +22,7 @@ mod transactions;
 mod session;
 mod argument;
 mod key_form;
+mod raw_keys;
 mod verbs;
 mod command_line;
 

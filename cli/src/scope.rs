@@ -91,36 +91,24 @@ impl ReadScope {
         }
     }
 
+    /// Returns whether a key has a value.
+    ///
+    /// # Errors
+    /// Errors of the database.
+    pub fn contains(&self, key: &[u8]) -> Result<bool> {
+        match self {
+            Self::Committed(family) => family.contains(key),
+            Self::Transaction(transaction) => transaction.contains(key),
+            Self::Snapshot(snapshot) => snapshot.contains(key),
+        }
+    }
+
     /// Returns when the value of a key expires.
     ///
     /// # Errors
     /// Errors of the database.
     pub fn expires_at(&self, key: &[u8]) -> Result<Option<Expiry>> {
         Ok(self.get_expiring(key)?.map(|(_, expiry)| expiry))
-    }
-
-    /// Returns the first entry after a key.
-    ///
-    /// # Errors
-    /// Errors of the database.
-    pub fn get_gt(&self, key: &[u8]) -> Result<Option<(Slice, Slice)>> {
-        match self {
-            Self::Committed(family) => family.get_gt(key),
-            Self::Transaction(transaction) => transaction.get_gt(key),
-            Self::Snapshot(snapshot) => snapshot.get_gt(key),
-        }
-    }
-
-    /// Returns the last entry before a key.
-    ///
-    /// # Errors
-    /// Errors of the database.
-    pub fn get_lt(&self, key: &[u8]) -> Result<Option<(Slice, Slice)>> {
-        match self {
-            Self::Committed(family) => family.get_lt(key),
-            Self::Transaction(transaction) => transaction.get_lt(key),
-            Self::Snapshot(snapshot) => snapshot.get_lt(key),
-        }
     }
 
     /// Creates a cursor with `options`.

@@ -515,18 +515,26 @@ pub enum Wanted {
     Keys,
 }
 
-/// Calls `on_entry` with the entries of `range` until it breaks.
+/// Calls `on_entry` with the entries of `ranges`, which are in order, until it breaks.
 ///
 /// # Errors
 /// [`Failure::Interrupted`]; errors of the database and of `on_entry`.
 pub fn visit(
     scope: &ReadScope,
-    range: KeyRange,
+    mut ranges: Vec<KeyRange>,
     (direction, wanted): (Direction, Wanted),
     on_entry: &mut OnEntry<'_>,
 ) -> Result<()> {
-    let options = ReadOptions::new().range(range).keys_only(wanted == Wanted::Keys);
-    walk(scope.iter_with(&options)?, direction, on_entry)
+    if direction == Direction::Backward {
+        ranges.reverse();
+    }
+    for range in ranges {
+        let options = ReadOptions::new().range(range).keys_only(wanted == Wanted::Keys);
+        if walk(scope.iter_with(&options)?, direction, on_entry)?.is_break() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// Visits the keys of a bucket, as [`visit`] does.
@@ -540,27 +548,28 @@ pub fn visit_bucket(
     on_entry: &mut OnEntry<'_>,
 ) -> Result<()> {
     let entries = bucket.range(range)?;
-    match wanted {
+    let walked = match wanted {
         Wanted::Entries => walk(entries, direction, on_entry),
         Wanted::Keys => walk(entries.keys_only(), direction, on_entry),
-    }
+    };
+    walked.map(|_| ())
 }
 
 fn walk(
     mut entries: impl DoubleEndedIterator<Item = siltdb::Result<(Slice, Slice)>>,
     direction: Direction,
     on_entry: &mut OnEntry<'_>,
-) -> Result<()> {
+) -> Result<ControlFlow<()>> {
     loop {
         interrupt::check()?;
         let entry = match direction {
             Direction::Forward => entries.next(),
             Direction::Backward => entries.next_back(),
         };
-        let Some(entry) = entry else { return Ok(()) };
+        let Some(entry) = entry else { return Ok(ControlFlow::Continue(())) };
         let (key, value) = entry?;
         if on_entry(&key, &value)?.is_break() {
-            return Ok(());
+            return Ok(ControlFlow::Break(()));
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::interrupt;
 use crate::key_form::KeyForm;
 use crate::output::Output;
 use crate::progress::Progress;
+use crate::raw_keys::RawKeysArguments;
 use crate::session::{DEFAULT_FAMILY, Session};
 use crate::text::{counted, printable_name};
 use crate::verbs::backup::{RateArguments, copy_failure, shown, utc};
@@ -140,6 +141,8 @@ pub struct ArchiveScan {
     /// The family to read [default: default]
     #[arg(long, value_name = "NAME")]
     family: Option<String>,
+    #[command(flatten)]
+    raw_keys: RawKeysArguments,
 }
 
 /// A database, and the arguments of `archive import`.
@@ -427,13 +430,20 @@ fn scan(output: &mut Output, arguments: &ArchiveScan) -> Result<()> {
     let family = archive.family(arguments.family.as_deref().unwrap_or(DEFAULT_FAMILY))?;
     let keys = KeyForm::new(output.settings().form, family.key_order());
     let Some(range) = keys.range(&arguments.bounds)? else { return Ok(()) };
-    let limit = usize::try_from(arguments.limit.unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
-    for entry in family.range(range)?.take(limit) {
-        interrupt::check()?;
-        let (key, value) = entry?;
-        match arguments.keys_only {
-            true => output.key(&keys.shown(&key)?)?,
-            false => output.entry(&keys.shown(&key)?, &value)?,
+    let contains = |key: &[u8]| Ok(family.get(key)?.is_some());
+    let mut left = arguments.limit.unwrap_or(u64::MAX);
+    for range in arguments.raw_keys.parts_by(&keys, range, contains)? {
+        let mut entries = family.range(range)?;
+        while left > 0
+            && let Some(entry) = entries.next()
+        {
+            interrupt::check()?;
+            let (key, value) = entry?;
+            match arguments.keys_only {
+                true => output.key(&keys.shown(&key)?)?,
+                false => output.entry(&keys.shown(&key)?, &value)?,
+            }
+            left -= 1;
         }
     }
     Ok(())

@@ -6,6 +6,7 @@
 //! Blank lines and lines that begin with `#` are skipped. The verb does not open the database.
 
 use crate::argument::{DurabilityArguments, FamilyArguments};
+use crate::bounds::KeyRange;
 use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, LineReader, RECORD_BYTES_MAX};
 use crate::formats::record::BadRecord;
@@ -13,7 +14,8 @@ use crate::key_form::KeyForm;
 use crate::limits::{check_entry, too_long};
 use crate::output::Settings;
 use crate::progress::Progress;
-use crate::scope::{Scope, all_or_none};
+use crate::raw_keys::RawKeysArguments;
+use crate::scope::{ReadScope, Scope, all_or_none};
 use crate::session::{Opening, Session};
 use crate::source::{Source, read_failure};
 use crate::text::{Form, counted};
@@ -21,7 +23,7 @@ use clap::Args;
 use serde_json::json;
 use siltdb::{Durability, Transaction, WriteBatch};
 use std::io::ErrorKind;
-use std::{fmt, path::PathBuf};
+use std::{fmt, ops::Bound, path::PathBuf};
 
 #[cfg(test)]
 mod tests;
@@ -39,7 +41,8 @@ at the next space, and the value is the rest of the line. After the word and a t
 the fields, which may be empty. In a family with a key order keys are text of that order, and \
 their bytes with --escape or --hex. Blank lines and lines that begin with # are skipped. A bad \
 line is reported with line and column; then nothing is written, and no database is created. A \
-family other than default must exist.
+family other than default must exist. Ranges spare the buckets of the family; --raw-keys deletes \
+and writes their keys, too.
 
 Example:
   printf 'put user:1 Ada Lovelace\\ndelete user:2\\n' | silt batch demo.db -";
@@ -51,6 +54,8 @@ pub struct Arguments {
     file: PathBuf,
     #[command(flatten)]
     family: FamilyArguments,
+    #[command(flatten)]
+    raw_keys: RawKeysArguments,
     #[command(flatten)]
     durability: DurabilityArguments,
 }
@@ -89,6 +94,35 @@ struct Placed {
 }
 
 impl Operations {
+    /// Splits ranges around the keys that store buckets, and refuses those keys alone.
+    ///
+    /// # Errors
+    /// [`Failure::Usage`] with the line; errors of the database.
+    fn spare_buckets(
+        &mut self,
+        raw_keys: RawKeysArguments,
+        keys: &KeyForm,
+        scope: &ReadScope,
+    ) -> Result<()> {
+        for Placed { line, operation } in &mut self.placed {
+            let spared = match operation {
+                Operation::Put { key, .. } | Operation::Delete { key } => {
+                    raw_keys.check(keys, scope, key)
+                }
+                Operation::DeleteRange { from, to, parts } => {
+                    let range = (Bound::Included(from.clone()), Bound::Excluded(to.clone()));
+                    let split = raw_keys.parts_to_delete(keys, scope, Some(range));
+                    split.map(|split| *parts = split)
+                }
+            };
+            spared.map_err(|failure| match failure {
+                Failure::Usage(reason) => bad_line(&self.name, *line, 0, &reason),
+                failure => failure,
+            })?;
+        }
+        Ok(())
+    }
+
     /// Converts the keys from the text of the family's order.
     ///
     /// # Errors
@@ -97,7 +131,7 @@ impl Operations {
         for Placed { line, operation } in &mut self.placed {
             let (key, to) = match operation {
                 Operation::Put { key, .. } | Operation::Delete { key } => (key, None),
-                Operation::DeleteRange { from, to } => (from, Some(to)),
+                Operation::DeleteRange { from, to, .. } => (from, Some(to)),
             };
             for key in std::iter::once(key).chain(to) {
                 let encoded = keys.encoded(key);
@@ -155,9 +189,12 @@ fn bad_line(name: &str, line: u64, index: usize, reason: &dyn fmt::Display) -> F
 /// [`Failure::Usage`] with the line of an operation that the database refuses; errors of the
 /// database.
 pub fn run(session: &mut Session, arguments: &Arguments, mut operations: Operations) -> Result<()> {
-    operations.encode(&KeyForm::of(session, &arguments.family)?)?;
+    let keys = KeyForm::of(session, &arguments.family)?;
+    operations.encode(&keys)?;
     let count = operations.placed.len();
-    let family = match session.scope(arguments.family.name())? {
+    let scope = session.scope(arguments.family.name())?;
+    operations.spare_buckets(arguments.raw_keys, &keys, &scope.clone().into())?;
+    let family = match scope {
         Scope::Committed(family) => family,
         Scope::Transaction(transaction) => {
             arguments.durability.refuse_in_transaction()?;
@@ -170,7 +207,9 @@ pub fn run(session: &mut Session, arguments: &Arguments, mut operations: Operati
         let added = match operation {
             Operation::Put { key, value } => batch.put(&family, &key, &value),
             Operation::Delete { key } => batch.delete(&family, &key),
-            Operation::DeleteRange { from, to } => batch.delete_range(&family, from..to),
+            Operation::DeleteRange { parts, .. } => {
+                parts.into_iter().try_for_each(|part| batch.delete_range(&family, part))
+            }
         };
         added.map_err(|error| bad_line(&operations.name, line, 0, &error))?;
     }
@@ -184,7 +223,9 @@ fn add(transaction: &Transaction, operations: Operations) -> Result<()> {
         let added = match operation {
             Operation::Put { key, value } => transaction.put(&key, &value),
             Operation::Delete { key } => transaction.delete(&key),
-            Operation::DeleteRange { from, to } => transaction.delete_range(from..to),
+            Operation::DeleteRange { parts, .. } => {
+                parts.into_iter().try_for_each(|part| transaction.delete_range(part))
+            }
         };
         added.map_err(|error| bad_line(&operations.name, line, 0, &error))?;
     }
@@ -199,9 +240,19 @@ fn applied(session: &mut Session, count: usize) -> Result<()> {
 /// One line of a batch.
 #[derive(Debug, PartialEq, Eq)]
 enum Operation {
-    Put { key: Vec<u8>, value: Vec<u8> },
-    Delete { key: Vec<u8> },
-    DeleteRange { from: Vec<u8>, to: Vec<u8> },
+    Put {
+        key: Vec<u8>,
+        value: Vec<u8>,
+    },
+    Delete {
+        key: Vec<u8>,
+    },
+    DeleteRange {
+        from: Vec<u8>,
+        to: Vec<u8>,
+        /// What is deleted of the range, in order; nothing before that is known.
+        parts: Vec<KeyRange>,
+    },
 }
 
 impl Operation {
@@ -210,7 +261,7 @@ impl Operation {
         match self {
             Self::Put { key, value } => (key.as_slice(), value.as_slice()),
             Self::Delete { key } => (key.as_slice(), &[]),
-            Self::DeleteRange { from, to } => (from.as_slice(), to.as_slice()),
+            Self::DeleteRange { from, to, .. } => (from.as_slice(), to.as_slice()),
         }
     }
 }
@@ -264,7 +315,8 @@ fn parse(line: &[u8], form: Form) -> std::result::Result<Option<Operation>, BadL
                 let reason = "more than two keys; write a space in one as `\\x20`";
                 return Err(bad(value_start + space, reason));
             }
-            Ok(Some(Operation::DeleteRange { from: key, to: text(value, value_start)? }))
+            let to = text(value, value_start)?;
+            Ok(Some(Operation::DeleteRange { from: key, to, parts: Vec::new() }))
         }
         (b"put", None) => Err(bad(line.len(), "no value")),
         (b"delete-range", None) => Err(bad(line.len(), "no end of the range")),

@@ -7,6 +7,7 @@ use crate::interrupt;
 use crate::json;
 use crate::key_form::KeyForm;
 use crate::output::{Style, message};
+use crate::raw_keys::{RawKeysArguments, has_buckets, is_of_bucket};
 use crate::scope::FamilyName;
 use crate::session::{Opening, Session};
 use crate::text::counted;
@@ -160,6 +161,8 @@ pub struct DiffArguments {
     /// A family to compare; may be given several times [default: all that both have]
     #[arg(long, value_name = "NAME")]
     family: Vec<String>,
+    #[command(flatten)]
+    raw_keys: RawKeysArguments,
 }
 
 /// Arguments of `branch merge`.
@@ -262,16 +265,48 @@ fn object(branch: &BranchInfo) -> Value {
 }
 
 fn diff(session: &mut Session, arguments: &DiffArguments) -> Result<()> {
-    let DiffArguments { left, right, family } = arguments;
+    let DiffArguments { left, right, family, raw_keys } = arguments;
     let differences = match family.is_empty() {
         true => session.db().diff(left, right)?,
         false => session.db().diff_families(left, right, family)?,
     };
+    let mut hidden: u64 = 0;
     for difference in differences {
         interrupt::check()?;
-        print(session, arguments, &difference?)?;
+        let difference = difference?;
+        if !raw_keys.is_given() && stores_bucket(session, arguments, &difference)? {
+            hidden += 1;
+        } else {
+            print(session, arguments, &difference)?;
+        }
+    }
+    if hidden > 0 {
+        // Without this, branches whose buckets differ would look equal.
+        session.output.flush()?;
+        let verb = if hidden == 1 { "stores buckets differs" } else { "store buckets differ" };
+        let text = format!("{} that {verb}, too: --raw-keys", counted(hidden, "key"));
+        message(session.output.settings().style, &text);
     }
     Ok(())
+}
+
+/// Whether the key that differs stores a bucket in either branch.
+fn stores_bucket(
+    session: &Session,
+    arguments: &DiffArguments,
+    difference: &KeyDifference,
+) -> Result<bool> {
+    if !is_of_bucket(&difference.key) {
+        return Ok(false);
+    }
+    let family = Some(difference.family.as_str());
+    for branch in [&arguments.left, &arguments.right] {
+        let name = FamilyName { branch: Some(branch), family };
+        if has_buckets(&session.family_of(name)?)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// The form of the keys of a family that `branch` has.

@@ -17,6 +17,9 @@ A path is the names from the root to the bucket, separated by /: at most 16, eac
 bytes. get, put, delete, scan and count take it as --bucket. The cost of moving and deleting does \
 not depend on the contents of the bucket. The keys of buckets in a deleted one are deleted later.
 
+Other verbs hide the keys in which buckets are stored, and leave them alone, unless --raw-keys is \
+given.
+
 Example:
   silt bucket create demo.db ada/inbox
   silt put demo.db 1 hello --bucket ada/inbox

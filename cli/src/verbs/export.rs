@@ -3,7 +3,7 @@
 //! It does not open the database.
 
 use crate::argument::{AtArguments, BoundsArguments, FamilyArguments};
-use crate::bounds::KeyRange;
+use crate::bounds::{KeyRange, earlier, is_empty, later};
 use crate::destination::{self, Destination};
 use crate::failure::{Failure, Result};
 use crate::formats::dialect::{Dialect, Quote};
@@ -14,6 +14,7 @@ use crate::interrupt;
 use crate::key_form::KeyForm;
 use crate::output::{Style, tell, warning};
 use crate::progress::Progress;
+use crate::raw_keys::RawKeysArguments;
 use crate::scope::{ReadScope, label};
 use crate::session::Session;
 use crate::text::{Form, counted};
@@ -78,6 +79,8 @@ pub struct Arguments {
     #[command(flatten)]
     family: FamilyArguments,
     #[command(flatten)]
+    raw_keys: RawKeysArguments,
+    #[command(flatten)]
     moment: AtArguments,
 }
 
@@ -98,7 +101,8 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
         true => damage(session, &session.family_of(arguments.family.name())?)?,
         false => Vec::new(),
     };
-    let ranges = range.into_iter().flat_map(|range| around(range, &skipped)).collect();
+    let ranges = arguments.raw_keys.parts(&keys, &scope, range)?;
+    let ranges = ranges.into_iter().flat_map(|range| around(range, &skipped)).collect();
     let mut exporter = Exporter {
         scope,
         ranges,
@@ -183,33 +187,6 @@ fn around(range: KeyRange, skipped: &[Lost]) -> Vec<KeyRange> {
     parts.push((lower, upper));
     parts.retain(|part| !is_empty(part));
     parts
-}
-
-/// Returns the smaller of two upper bounds; `bound` excludes its key.
-fn earlier(upper: &Bound<Vec<u8>>, bound: Bound<Vec<u8>>) -> Bound<Vec<u8>> {
-    match (upper, &bound) {
-        (Bound::Included(key), Bound::Excluded(other)) if key < other => upper.clone(),
-        (Bound::Excluded(key), Bound::Excluded(other)) if key <= other => upper.clone(),
-        _ => bound,
-    }
-}
-
-/// Returns the greater of two lower bounds; `bound` excludes its key.
-fn later(lower: &Bound<Vec<u8>>, bound: Bound<Vec<u8>>) -> Bound<Vec<u8>> {
-    match (lower, &bound) {
-        (Bound::Included(key), Bound::Excluded(other)) if key > other => lower.clone(),
-        (Bound::Excluded(key), Bound::Excluded(other)) if key >= other => lower.clone(),
-        _ => bound,
-    }
-}
-
-fn is_empty((lower, upper): &KeyRange) -> bool {
-    match (lower, upper) {
-        (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
-        (Bound::Included(lower), Bound::Included(upper)) => lower > upper,
-        (Bound::Included(lower) | Bound::Excluded(lower), Bound::Excluded(upper))
-        | (Bound::Excluded(lower), Bound::Included(upper)) => lower >= upper,
-    }
 }
 
 /// Fails with a list of what was left out.

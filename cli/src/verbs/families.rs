@@ -4,11 +4,12 @@
 
 use crate::argument::{Setting, a_ttl, parse_setting};
 use crate::failure::{Failure, Result};
-use crate::output::Style;
-use crate::session::{DEFAULT_FAMILY, Opening, Session};
+use crate::output::{Style, message};
+use crate::scope::FamilyName;
+use crate::session::{DEFAULT_FAMILY, MAIN, Opening, Session};
 use clap::Args;
 use serde_json::{Map, Value, json};
-use siltdb::FamilyOptions;
+use siltdb::{Family, FamilyOptions};
 use std::time::Duration;
 
 /// Text at the end of `silt families --help`, and of the help of its verbs.
@@ -157,4 +158,19 @@ pub fn rename(session: &mut Session, arguments: &RenameArguments) -> Result<()> 
         session.use_family(to)?;
     }
     session.output.result("", &json!({ "renamed": { "from": from, "to": to } }))
+}
+
+/// Returns the family to fill, and creates it if it is missing on `main`.
+///
+/// # Errors
+/// Errors of the database.
+pub fn open_family(session: &Session, name: FamilyName<'_>) -> Result<Family> {
+    let found = session.family_of(name);
+    let is_on_main = name.branch.unwrap_or(session.branch_in_use()) == MAIN;
+    let (Err(Failure::Missing(_)), Some(name), true) = (&found, name.family, is_on_main) else {
+        return found;
+    };
+    let family = session.db().create_family(name, FamilyOptions::new())?;
+    message(session.output.settings().style, &format!("created family `{name}`"));
+    Ok(family)
 }

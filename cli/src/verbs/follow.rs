@@ -5,6 +5,7 @@
 use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::output::{Output, Style};
+use crate::raw_keys::RawKeysArguments;
 use crate::session::{Start, exists, family_on};
 use crate::verbs::watch::{object, prefix_of, print};
 use crate::whole_number::any_number;
@@ -45,6 +46,8 @@ pub struct Arguments {
     /// Only what is committed from now on.
     #[arg(long)]
     from_now: bool,
+    #[command(flatten)]
+    raw_keys: RawKeysArguments,
 }
 
 /// Prints commits until Ctrl-C.
@@ -90,8 +93,11 @@ fn print_commits(
             db = follower.db();
         }
         match settings.style {
-            Style::Json => output.json(&object(&db, &event, settings.form))?,
-            Style::Text => print(&db, &event, output)?,
+            Style::Json => {
+                let object = object(&db, &event, (settings.form, arguments.raw_keys));
+                object.map_or(Ok(()), |object| output.json(&object))?;
+            }
+            Style::Text => print(&db, &event, arguments.raw_keys, output)?,
         }
     }
 }

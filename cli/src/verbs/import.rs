@@ -21,10 +21,11 @@ use crate::key_form::KeyForm;
 use crate::limits::check_entry;
 use crate::output::{Settings, Style, message};
 use crate::progress::Progress;
-use crate::scope::FamilyName;
-use crate::session::{MAIN, Session};
+use crate::raw_keys::{RawKeysArguments, has_buckets, refuse};
+use crate::session::Session;
 use crate::source::{BytesRead, Source, check_records, read_failure};
 use crate::text::{counted, grouped, shortened_bytes};
+use crate::verbs::families::open_family;
 use crate::whole_number::number_in;
 use acknowledge::Acknowledge;
 use chunk::{Chunk, Placed, Presence};
@@ -33,7 +34,7 @@ use input::InputArguments;
 use known::Known;
 use load::{Loader, OnRecord};
 use siltdb::inspect::refuse_foreign;
-use siltdb::{Durability, Family, FamilyOptions, Ingested, WriteBatch};
+use siltdb::{Durability, Family, Ingested, WriteBatch};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -120,6 +121,8 @@ pub struct Arguments {
     ttl: Option<Duration>,
     #[command(flatten)]
     family: FamilyArguments,
+    #[command(flatten)]
+    raw_keys: RawKeysArguments,
     /// What each commit survives: `volatile`, `buffered` (a crash of the process), `interval:MS` or
     /// `synced` (a power cut); at the end everything is synced [default: buffered]
     #[arg(long, value_name = "CLASS", value_parser = parse_durability)]
@@ -150,6 +153,9 @@ pub struct Job {
     chunk_records: usize,
     ttl: Option<Duration>,
     family: FamilyArguments,
+    raw_keys: RawKeysArguments,
+    /// Whether the family has buckets that records must not change.
+    spares_buckets: bool,
     durability: Durability,
 }
 
@@ -188,6 +194,7 @@ impl Arguments {
         job.chunk_records = self.chunk;
         job.ttl = self.ttl;
         job.family = self.family.clone();
+        job.raw_keys = self.raw_keys;
         job.durability = self.durability.unwrap_or(Durability::Buffered);
         job.fill()?;
         Ok(job)
@@ -244,6 +251,8 @@ impl InputArguments {
             chunk_records: CHUNK_RECORDS,
             ttl: None,
             family: FamilyArguments::default(),
+            raw_keys: RawKeysArguments::default(),
+            spares_buckets: false,
             durability: Durability::Buffered,
         })
     }
@@ -257,6 +266,7 @@ impl InputArguments {
 pub fn run(session: &mut Session, mut job: Job) -> Result<()> {
     let family = open_family(session, job.family.name())?;
     let keys = KeyForm::new(session.output.settings().form, family.key_order());
+    job.spares_buckets = !job.raw_keys.is_given() && has_buckets(&family)?;
     if job.order == Order::Sorted {
         return run_sorted(session, job, (&family, &keys));
     }
@@ -304,21 +314,6 @@ fn run_sorted(
     object["tables"] = tables.into();
     object["bytes"] = bytes.into();
     session.output.result(&text, &object)
-}
-
-/// Returns the family to fill, and creates it if it is missing on `main`.
-///
-/// # Errors
-/// Errors of the database.
-pub fn open_family(session: &Session, name: FamilyName<'_>) -> Result<Family> {
-    let found = session.family_of(name);
-    let is_on_main = name.branch.unwrap_or(session.branch_in_use()) == MAIN;
-    let (Err(Failure::Missing(_)), Some(name), true) = (&found, name.family, is_on_main) else {
-        return found;
-    };
-    let family = session.db().create_family(name, FamilyOptions::new())?;
-    message(session.output.settings().style, &format!("created family `{name}`"));
-    Ok(family)
 }
 
 impl Job {
@@ -369,12 +364,15 @@ impl Job {
         Ok(())
     }
 
-    /// Converts the keys of the next commit from the text of the family's order.
+    /// Converts the keys of the next commit from the text of the family's order, and refuses those
+    /// that store buckets.
     fn encode(&mut self, keys: &KeyForm) -> Result<()> {
-        if !keys.has_text() {
-            return Ok(());
-        }
-        for bad in self.chunk.encode(keys) {
+        let bad = match (keys.has_text(), self.spares_buckets) {
+            (true, _) => self.chunk.encode(keys),
+            (false, true) => self.chunk.keep(|key| refuse(key)),
+            (false, false) => return Ok(()),
+        };
+        for bad in bad {
             match self.bad {
                 OnBad::LeaveOut => self.tally.leave_out(&bad),
                 OnBad::Stop => return Err(self.refused(&bad)),

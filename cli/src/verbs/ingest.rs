@@ -4,7 +4,7 @@ use crate::argument::FamilyArguments;
 use crate::failure::{Failure, Result};
 use crate::session::{MAIN, Session};
 use crate::text::counted;
-use crate::verbs::import::open_family;
+use crate::verbs::families::open_family;
 use crate::verbs::upkeep::aside;
 use clap::Args;
 use serde_json::json;

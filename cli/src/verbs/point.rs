@@ -9,8 +9,10 @@ use crate::argument::{
 use crate::failure::{Failure, Result};
 use crate::key_form::KeyForm;
 use crate::limits::{check_entry, too_long};
-use crate::scope::{ReadScope, Scope};
-use crate::session::{Opening, Session};
+use crate::output::message;
+use crate::raw_keys::RawKeysArguments;
+use crate::scope::{ReadScope, Scope, all_or_none};
+use crate::session::{Direction, OnEntry, Opening, Session, Wanted, visit, visit_bucket};
 use crate::source::{Source, read_failure};
 use crate::text::{Form, counted, shortened_bytes};
 use crate::verbs::bucket::write_in;
@@ -18,7 +20,7 @@ use clap::Args;
 use serde_json::json;
 use siltdb::{Durability, Expiry, Read as _, VALUE_BYTES_MAX, WriteBatch, WriteOptions};
 use std::io::Read;
-use std::ops::Bound;
+use std::ops::{Bound, ControlFlow};
 use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 /// Text at the end of `silt get --help`.
@@ -44,7 +46,8 @@ Example:
 /// Text at the end of `silt delete --help`.
 pub const DELETE_HELP: &str = "\
 A missing key is no error. --prefix, --from and --to delete all keys of a range in one write, after
-they were counted; --all deletes every key of the family, or of the bucket.
+they were counted; --all deletes every key of the family, or of the bucket. The buckets of the
+family stay, unless --raw-keys is given.
 
 Example:
   silt delete demo.db user:1
@@ -80,6 +83,8 @@ pub struct GetArguments {
     #[command(flatten)]
     family: FamilyArguments,
     #[command(flatten)]
+    raw_keys: RawKeysArguments,
+    #[command(flatten)]
     moment: AtArguments,
 }
 
@@ -99,26 +104,27 @@ pub fn get(session: &mut Session, arguments: &GetArguments) -> Result<()> {
     let missing =
         |what: &str| Failure::Missing(format!("{what} `{}`", shortened_bytes(&key_shown)));
     let bucket = path.map(|path| scope.bucket(&path)).transpose()?;
-    if arguments.next {
-        let next = match &bucket {
-            Some(bucket) => bucket
-                .range((Bound::Excluded(key.clone()), Bound::Unbounded))?
-                .next()
-                .transpose()?,
-            None => scope.get_gt(&key)?,
+    if arguments.next || arguments.prev {
+        let (range, direction, what) = match arguments.next {
+            true => ((Bound::Excluded(key.clone()), Bound::Unbounded), Direction::Forward, "after"),
+            false => {
+                ((Bound::Unbounded, Bound::Excluded(key.clone())), Direction::Backward, "before")
+            }
         };
-        let (key, value) = next.ok_or_else(|| missing("no key after"))?;
-        return session.output.entry(&keys.shown(&key)?, &value);
-    }
-    if arguments.prev {
-        let prev = match &bucket {
-            Some(bucket) => bucket
-                .range((Bound::Unbounded, Bound::Excluded(key.clone())))?
-                .next_back()
-                .transpose()?,
-            None => scope.get_lt(&key)?,
+        let mut found = None;
+        let on_entry: &mut OnEntry<'_> = &mut |key, value| {
+            found = Some((key.to_vec(), value.to_vec()));
+            Ok(ControlFlow::Break(()))
         };
-        let (key, value) = prev.ok_or_else(|| missing("no key before"))?;
+        let wanted = (direction, Wanted::Entries);
+        match &bucket {
+            Some(bucket) => visit_bucket(bucket, range, wanted, on_entry)?,
+            None => {
+                let ranges = arguments.raw_keys.parts(&keys, &scope, Some(range))?;
+                visit(&scope, ranges, wanted, on_entry)?;
+            }
+        }
+        let (key, value) = found.ok_or_else(|| missing(&format!("no key {what}")))?;
         return session.output.entry(&keys.shown(&key)?, &value);
     }
     if let (true, None, ReadScope::Committed(family)) = (arguments.raw, &bucket, &scope) {
@@ -175,6 +181,8 @@ pub struct PutArguments {
     bucket: BucketArguments,
     #[command(flatten)]
     family: FamilyArguments,
+    #[command(flatten)]
+    raw_keys: RawKeysArguments,
     #[command(flatten)]
     durability: DurabilityArguments,
 }
@@ -275,7 +283,9 @@ pub fn put(session: &mut Session, arguments: &PutArguments, mut entry: Entry) ->
     if keys.has_text() {
         entry.key = keys.encoded(&entry.key)?.into_owned();
     }
-    match session.scope(arguments.family.name())? {
+    let scope = session.scope(arguments.family.name())?;
+    arguments.raw_keys.check(&keys, &scope.clone().into(), &entry.key)?;
+    match scope {
         Scope::Transaction(transaction) => {
             arguments.durability.refuse_in_transaction()?;
             let value = entry.value.whole()?;
@@ -320,6 +330,8 @@ pub struct DeleteArguments {
     #[command(flatten)]
     family: FamilyArguments,
     #[command(flatten)]
+    raw_keys: RawKeysArguments,
+    #[command(flatten)]
     durability: DurabilityArguments,
 }
 
@@ -331,7 +343,11 @@ pub fn delete(session: &mut Session, arguments: &DeleteArguments) -> Result<()> 
     let form = session.output.settings().form;
     let keys = KeyForm::of(session, &arguments.family)?;
     let key = arguments.key.as_deref().map(|key| keys.parse(key)).transpose()?;
-    let range = arguments.deleted.checked(keys.range(&arguments.deleted.bounds)?)?;
+    // Without bounds the range is that of all keys.
+    let range = match &key {
+        Some(_) => None,
+        None => arguments.deleted.checked(keys.range(&arguments.deleted.bounds)?)?,
+    };
     let mut deleted = 0;
     if let Some(path) = arguments.bucket.path(form)? {
         let how = (&arguments.family, arguments.durability);
@@ -347,32 +363,53 @@ pub fn delete(session: &mut Session, arguments: &DeleteArguments) -> Result<()> 
         return print_deleted(session, key.is_none().then_some(deleted));
     }
     let scope = session.scope(arguments.family.name())?;
+    let read = ReadScope::from(scope.clone());
+    if let Some(key) = &key {
+        arguments.raw_keys.check(&keys, &read, key)?;
+    }
+    let ranges = arguments.raw_keys.parts_to_delete(&keys, &read, range)?;
     match &scope {
         Scope::Transaction(transaction) => {
             arguments.durability.refuse_in_transaction()?;
-            match (&key, range) {
-                (Some(key), _) => transaction.delete(key)?,
-                (None, Some(range)) => {
-                    deleted = transaction.count(&range)?;
+            all_or_none(transaction, || {
+                key.as_ref().map_or(Ok(()), |key| transaction.delete(key))?;
+                for range in ranges {
+                    deleted += transaction.count(&range)?;
                     transaction.delete_range(range)?;
                 }
-                (None, None) => {}
-            }
+                Ok(())
+            })?;
         }
         Scope::Committed(family) => {
             let mut batch = WriteBatch::new();
-            match (&key, range) {
-                (Some(key), _) => batch.delete(family, key)?,
-                (None, Some(range)) => {
-                    deleted = family.count(&range)?;
-                    batch.delete_range(family, range)?;
-                }
-                (None, None) => {}
+            key.as_ref().map_or(Ok(()), |key| batch.delete(family, key))?;
+            for range in ranges {
+                deleted += family.count(&range)?;
+                batch.delete_range(family, range)?;
             }
             session.write_once(batch, arguments.durability.or(Durability::Synced))?;
         }
     }
-    print_deleted(session, key.is_none().then_some(deleted))
+    print_deleted(session, key.is_none().then_some(deleted))?;
+    if arguments.deleted.is_all() && !arguments.raw_keys.is_given() && keys.may_have_buckets() {
+        tell_of_buckets(session, &scope)?;
+    }
+    Ok(())
+}
+
+/// Says how many buckets a family still has after the deletion of all its other keys. In a
+/// transaction it does not, because a look at them would count as read.
+fn tell_of_buckets(session: &mut Session, scope: &Scope) -> Result<()> {
+    let Scope::Committed(family) = scope else { return Ok(()) };
+    let buckets = family.bucket([""; 0])?.children()?.len() as u64;
+    if buckets > 0 {
+        session.output.flush()?;
+        let stay = if buckets == 1 { "stays" } else { "stay" };
+        let buckets = counted(buckets, "bucket");
+        let hint = "`bucket delete` deletes one, and `delete --all --raw-keys` all of them";
+        message(session.output.settings().style, &format!("{buckets} {stay}; {hint}"));
+    }
+    Ok(())
 }
 
 /// Prints how many keys a range had; nothing for a key, which need not have been there.

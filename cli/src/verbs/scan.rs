@@ -7,11 +7,14 @@ use crate::failure::Result;
 use crate::key_form::KeyForm;
 use crate::output::message;
 use crate::progress::Progress;
+use crate::raw_keys::RawKeysArguments;
+use crate::scope::ReadScope;
 use crate::session::{Direction, OnEntry, Session, Wanted, visit, visit_bucket};
 use crate::text::counted;
 use crate::whole_number::any_number;
 use clap::Args;
 use serde_json::json;
+use siltdb::RangeSize;
 use std::ops::ControlFlow;
 
 /// Text at the end of `silt scan --help`.
@@ -48,6 +51,8 @@ pub struct ScanArguments {
     bucket: BucketArguments,
     #[command(flatten)]
     family: FamilyArguments,
+    #[command(flatten)]
+    raw_keys: RawKeysArguments,
     #[command(flatten)]
     moment: AtArguments,
 }
@@ -87,7 +92,10 @@ pub fn scan(session: &mut Session, arguments: &ScanArguments) -> Result<()> {
     };
     match path {
         Some(path) => visit_bucket(&scope.bucket(&path)?, range, (direction, wanted), on_entry)?,
-        None => visit(&scope, range, (direction, wanted), on_entry)?,
+        None => {
+            let ranges = arguments.raw_keys.parts(&keys, &scope, Some(range))?;
+            visit(&scope, ranges, (direction, wanted), on_entry)?;
+        }
     }
     if let Some(shown) = shown.filter(|_| has_more) {
         // A terminal shows stdout and stderr, and the message must follow the entries.
@@ -124,6 +132,8 @@ pub struct CountArguments {
     #[command(flatten)]
     family: FamilyArguments,
     #[command(flatten)]
+    raw_keys: RawKeysArguments,
+    #[command(flatten)]
     moment: AtArguments,
 }
 
@@ -133,19 +143,12 @@ pub struct CountArguments {
 /// Errors of the database and of stdout.
 pub fn count(session: &mut Session, arguments: &CountArguments) -> Result<()> {
     if arguments.estimate {
-        let family = session.family_of(arguments.family.name())?;
-        let range = KeyForm::of(session, &arguments.family)?.range(&arguments.bounds)?;
-        let size = range.map(|range| family.size_of(range)).transpose()?.unwrap_or_default();
-        let object = json!({
-            "estimate": size.entries,
-            "table_bytes": size.table_bytes,
-            "memory_bytes": size.memory_bytes,
-        });
-        return session.output.result(&size.entries.to_string(), &object);
+        return estimate(session, arguments);
     }
     let scope = session.read_scope(arguments.family.name(), arguments.moment.at)?;
+    let keys = KeyForm::of(session, &arguments.family)?;
     let mut entries: u64 = 0;
-    if let Some(range) = KeyForm::of(session, &arguments.family)?.range(&arguments.bounds)? {
+    if let Some(range) = keys.range(&arguments.bounds)? {
         let progress = Progress::entries("counting");
         let on_entry: &mut OnEntry<'_> = &mut |_, _| {
             entries += 1;
@@ -157,8 +160,30 @@ pub fn count(session: &mut Session, arguments: &CountArguments) -> Result<()> {
         let wanted = (Direction::Forward, Wanted::Keys);
         match arguments.bucket.path(session.output.settings().form)? {
             Some(path) => visit_bucket(&scope.bucket(&path)?, range, wanted, on_entry)?,
-            None => visit(&scope, range, wanted, on_entry)?,
+            None => {
+                let ranges = arguments.raw_keys.parts(&keys, &scope, Some(range))?;
+                visit(&scope, ranges, wanted, on_entry)?;
+            }
         }
     }
     session.output.result(&entries.to_string(), &json!({ "count": entries }))
+}
+
+fn estimate(session: &mut Session, arguments: &CountArguments) -> Result<()> {
+    let family = session.family_of(arguments.family.name())?;
+    let keys = KeyForm::of(session, &arguments.family)?;
+    let (scope, range) = (ReadScope::Committed(family.clone()), keys.range(&arguments.bounds)?);
+    let mut total = RangeSize::default();
+    for range in arguments.raw_keys.parts(&keys, &scope, range)? {
+        let size = family.size_of(range)?;
+        total.entries += size.entries;
+        total.table_bytes += size.table_bytes;
+        total.memory_bytes += size.memory_bytes;
+    }
+    let object = json!({
+        "estimate": total.entries,
+        "table_bytes": total.table_bytes,
+        "memory_bytes": total.memory_bytes,
+    });
+    session.output.result(&total.entries.to_string(), &object)
 }

@@ -5,6 +5,7 @@
 use crate::argument::{self, DurabilityArguments, FamilyArguments, a_ttl};
 use crate::failure::{Failure, Result};
 use crate::key_form::KeyForm;
+use crate::raw_keys::RawKeysArguments;
 use crate::session::{Opening, Session};
 use crate::text::shortened_bytes;
 use crate::verbs::bucket::write;
@@ -59,6 +60,8 @@ pub struct CasArguments {
     #[command(flatten)]
     family: FamilyArguments,
     #[command(flatten)]
+    raw_keys: RawKeysArguments,
+    #[command(flatten)]
     durability: DurabilityArguments,
 }
 
@@ -80,6 +83,7 @@ pub fn cas(session: &mut Session, arguments: &CasArguments) -> Result<()> {
     };
     let keys = KeyForm::of(session, &arguments.family)?;
     let key = keys.parse(&arguments.key)?;
+    arguments.raw_keys.check_in(session, &arguments.family, &key)?;
     let (expected, new) = (value(&arguments.expect)?, value(&arguments.new)?);
     let swap = write(session, (&arguments.family, arguments.durability), |tx| {
         let options = with_ttl(arguments.ttl);
@@ -109,6 +113,8 @@ pub struct IncrArguments {
     #[command(flatten)]
     family: FamilyArguments,
     #[command(flatten)]
+    raw_keys: RawKeysArguments,
+    #[command(flatten)]
     durability: DurabilityArguments,
 }
 
@@ -126,6 +132,7 @@ impl IncrArguments {
 /// database.
 pub fn incr(session: &mut Session, arguments: &IncrArguments) -> Result<()> {
     let key = KeyForm::of(session, &arguments.family)?.parse(&arguments.key)?;
+    arguments.raw_keys.check_in(session, &arguments.family, &key)?;
     let count = write(session, (&arguments.family, arguments.durability), |tx| {
         let found = tx.get_expiring(&key)?;
         let count = found.as_ref().map_or(Ok(0), |(value, _)| parse_count(value))?;

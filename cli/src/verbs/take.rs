@@ -3,15 +3,17 @@
 //! They do not open the database.
 
 use crate::argument::{DurabilityArguments, FamilyArguments};
+use crate::bounds::KeyRange;
 use crate::failure::{Failure, Result};
 use crate::key_form::KeyForm;
-use crate::session::{Opening, Session};
+use crate::raw_keys::RawKeysArguments;
+use crate::session::{Direction, Opening, Session};
 use crate::text::shortened_bytes;
 use crate::verbs::bucket::write;
 use clap::Args;
 use serde_json::json;
-use siltdb::Expiry;
-use std::ffi::OsString;
+use siltdb::{Expiry, Read as _, Slice, Transaction};
+use std::{ffi::OsString, ops::Bound};
 
 /// Text at the end of `silt take --help`.
 pub const TAKE_HELP: &str = "\
@@ -25,7 +27,8 @@ Example:
 /// Text at the end of `silt pop --help`.
 pub const POP_HELP: &str = "\
 Pops atomically: each entry is printed by one caller. The delete is synced before the entry is \
-printed, unless --durability says otherwise. In an empty family the exit code is 1.
+printed, unless --durability says otherwise. In an empty family the exit code is 1. Buckets of the \
+family are not popped.
 
 Example:
   silt pop demo.db --family jobs
@@ -48,6 +51,8 @@ pub struct TakeArguments {
     #[command(flatten)]
     family: FamilyArguments,
     #[command(flatten)]
+    raw_keys: RawKeysArguments,
+    #[command(flatten)]
     durability: DurabilityArguments,
 }
 
@@ -60,6 +65,8 @@ pub struct PopArguments {
     #[command(flatten)]
     family: FamilyArguments,
     #[command(flatten)]
+    raw_keys: RawKeysArguments,
+    #[command(flatten)]
     durability: DurabilityArguments,
 }
 
@@ -71,6 +78,8 @@ pub struct NextIdArguments {
     key: OsString,
     #[command(flatten)]
     family: FamilyArguments,
+    #[command(flatten)]
+    raw_keys: RawKeysArguments,
     #[command(flatten)]
     durability: DurabilityArguments,
 }
@@ -89,6 +98,7 @@ impl NextIdArguments {
 pub fn take(session: &mut Session, arguments: &TakeArguments) -> Result<()> {
     let keys = KeyForm::of(session, &arguments.family)?;
     let key = keys.parse(&arguments.key)?;
+    arguments.raw_keys.check_in(session, &arguments.family, &key)?;
     let taken = write(session, (&arguments.family, arguments.durability), |tx| tx.take(&key))?;
     let shown = keys.shown(&key)?;
     let missing = || Failure::Missing(format!("no key `{}`", shortened_bytes(&shown)));
@@ -103,11 +113,36 @@ pub fn take(session: &mut Session, arguments: &TakeArguments) -> Result<()> {
 pub fn pop(session: &mut Session, arguments: &PopArguments) -> Result<()> {
     let keys = KeyForm::of(session, &arguments.family)?;
     let popped = write(session, (&arguments.family, arguments.durability), |tx| {
-        if arguments.last { tx.pop_last() } else { tx.pop_first() }
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        let ranges = arguments.raw_keys.parts_by(&keys, all, |key| tx.contains(key))?;
+        pop_of(tx, ranges, if arguments.last { Direction::Backward } else { Direction::Forward })
     })?;
     let empty = || Failure::Missing("no key: the family is empty".to_owned());
     let (key, value) = popped.ok_or_else(empty)?;
     session.output.entry(&keys.shown(&key)?, &value)
+}
+
+/// Deletes the first entry of `ranges` in a direction, and returns it.
+fn pop_of(
+    transaction: &Transaction,
+    mut ranges: Vec<KeyRange>,
+    direction: Direction,
+) -> siltdb::Result<Option<(Slice, Slice)>> {
+    if direction == Direction::Backward {
+        ranges.reverse();
+    }
+    for range in ranges {
+        let mut entries = transaction.range(range)?;
+        let entry = match direction {
+            Direction::Forward => entries.next(),
+            Direction::Backward => entries.next_back(),
+        };
+        if let Some((key, value)) = entry.transpose()? {
+            transaction.delete(&key)?;
+            return Ok(Some((key, value)));
+        }
+    }
+    Ok(None)
 }
 
 /// Prints the next id of a key.
@@ -116,6 +151,7 @@ pub fn pop(session: &mut Session, arguments: &PopArguments) -> Result<()> {
 /// `InvalidArgument`, if the value of the key is no id; errors of the database and of stdout.
 pub fn next_id(session: &mut Session, arguments: &NextIdArguments) -> Result<()> {
     let key = KeyForm::of(session, &arguments.family)?.parse(&arguments.key)?;
+    arguments.raw_keys.check_in(session, &arguments.family, &key)?;
     let id = write(session, (&arguments.family, arguments.durability), |tx| tx.next_id(&key))?;
     session.output.result(&id.to_string(), &json!({ "id": id }))
 }

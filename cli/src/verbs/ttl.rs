@@ -6,6 +6,7 @@ use crate::argument::{DurabilityArguments, FamilyArguments, a_ttl};
 use crate::failure::{Failure, Result};
 use crate::key_form::KeyForm;
 use crate::output::Style;
+use crate::raw_keys::RawKeysArguments;
 use crate::session::{Opening, Session};
 use crate::text::shortened_bytes;
 use crate::verbs::backup::utc;
@@ -42,6 +43,8 @@ pub struct Arguments {
     #[command(flatten)]
     family: FamilyArguments,
     #[command(flatten)]
+    raw_keys: RawKeysArguments,
+    #[command(flatten)]
     durability: DurabilityArguments,
 }
 
@@ -64,6 +67,9 @@ impl Arguments {
 pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     let keys = KeyForm::of(session, &arguments.family)?;
     let key = keys.parse(&arguments.key)?;
+    if arguments.change().is_some() {
+        arguments.raw_keys.check_in(session, &arguments.family, &key)?;
+    }
     let expiry = match arguments.change() {
         None => session.read_scope(arguments.family.name(), None)?.expires_at(&key)?,
         Some(options) => write(session, (&arguments.family, arguments.durability), |tx| {

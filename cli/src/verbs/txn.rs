@@ -4,12 +4,14 @@
 //! Each line sees the writes of those above it. The verb does not open the database.
 
 use crate::argument::{self, DeletedArguments, DurabilityArguments, FamilyArguments};
+use crate::bounds::KeyRange;
 use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, LineReader};
 use crate::key_form::KeyForm;
 use crate::limits::check_entry;
 use crate::output::Settings;
-use crate::scope::{FamilyName, all_or_none};
+use crate::raw_keys::RawKeysArguments;
+use crate::scope::{ReadScope, all_or_none};
 use crate::session::Session;
 use crate::source::{Source, read_failure};
 use crate::text::{Form, counted, shortened_bytes};
@@ -45,7 +47,8 @@ hexadecimal with --hex; else keys are text of the key order of their family. The
 
 Each takes --family NAME. A condition that does not hold ends the script with exit code 6, a bad \
 line with 2. Then nothing is written. The database must exist. With --prepare ID the writes are \
-durable and wait for `silt prepared commit` or `rollback`.
+durable and wait for `silt prepared commit` or `rollback`. Ranges spare the buckets of a family; \
+--raw-keys deletes and writes their keys, too.
 
 Example:
   printf 'incr alice -10\\ncheck alice >= 0\\nincr bob 10\\n' | silt txn demo.db -
@@ -62,6 +65,8 @@ pub struct Arguments {
     isolation: Option<Isolation>,
     #[command(flatten)]
     family: FamilyArguments,
+    #[command(flatten)]
+    raw_keys: RawKeysArguments,
     /// Prepare the transaction under this id instead of committing it; `silt prepared` decides it.
     #[arg(long, value_name = "ID", conflicts_with = "durability", allow_negative_numbers = true)]
     prepare: Option<OsString>,
@@ -294,7 +299,6 @@ pub fn run(session: &mut Session, arguments: &Arguments, script: Script) -> Resu
     let is_condition = |step: &&Step| matches!(step.operation, Operation::Check(_));
     let conditions = script.steps.iter().filter(is_condition).count();
     let operations = script.steps.len() - conditions;
-    let family = arguments.family.name();
     if session.transactions.current().is_some() {
         arguments.durability.refuse_in_transaction()?;
         if arguments.isolation.is_some() {
@@ -306,13 +310,13 @@ pub fn run(session: &mut Session, arguments: &Arguments, script: Script) -> Resu
             return Err(Failure::Usage(reason.to_owned()));
         }
         let transaction = &session.transactions.find(None)?.transaction;
-        all_or_none(transaction, || apply(session, transaction, family, &script))?;
+        all_or_none(transaction, || apply(session, transaction, arguments, &script))?;
     } else {
         let isolation = arguments.isolation.unwrap_or_default();
         let durability = arguments.durability.or(Durability::Synced);
         let options = TransactionOptions::new().isolation(isolation).durability(durability);
         let transaction = session.db().begin_with(&options);
-        apply(session, &transaction, family, &script)?;
+        apply(session, &transaction, arguments, &script)?;
         match &arguments.prepare {
             Some(id) => {
                 transaction.prepare(argument::bytes(id, script.form)?)?;
@@ -337,15 +341,18 @@ pub fn run(session: &mut Session, arguments: &Arguments, script: Script) -> Resu
 fn apply(
     session: &Session,
     transaction: &Transaction,
-    family: FamilyName<'_>,
+    arguments: &Arguments,
     script: &Script,
 ) -> Result<()> {
     let Script { name, form, steps } = script;
     for Step { line, operation } in steps {
         let run = || {
-            let family = session.family_of(operation.family().name().or(family))?;
+            let name = operation.family().name().or(arguments.family.name());
+            let family = session.family_of(name)?;
             let keys = KeyForm::new(*form, family.key_order());
-            operation.run(&transaction.family(&family)?, (&keys, *form))
+            let transaction = transaction.family(&family)?;
+            let ranges = operation.spare_buckets(arguments.raw_keys, &keys, &transaction)?;
+            operation.run(&transaction, (&keys, *form), ranges)
         };
         run().map_err(|failure| match failure {
             Failure::Condition(reason) => {
@@ -369,15 +376,43 @@ impl Operation {
         }
     }
 
-    fn run(&self, transaction: &Transaction, (keys, form): (&KeyForm, Form)) -> Result<()> {
+    /// Returns the ranges to delete, without the keys that store buckets, and refuses to write such
+    /// a key alone.
+    fn spare_buckets(
+        &self,
+        raw_keys: RawKeysArguments,
+        keys: &KeyForm,
+        transaction: &Transaction,
+    ) -> Result<Vec<KeyRange>> {
+        let scope = ReadScope::Transaction(transaction.clone());
+        match self {
+            Self::Put(PutArguments { key, .. })
+            | Self::Delete(DeleteArguments { key, .. })
+            | Self::Incr(IncrArguments { key, .. }) => {
+                raw_keys.check(keys, &scope, &keys.parse(key)?).map(|()| Vec::new())
+            }
+            Self::DeleteRange(RangeArguments { deleted, .. }) => {
+                let range = deleted.checked(keys.range(&deleted.bounds)?)?;
+                raw_keys.parts_to_delete(keys, &scope, range)
+            }
+            Self::Check(_) => Ok(Vec::new()),
+        }
+    }
+
+    /// Runs the operation; a deletion of a range deletes `ranges`.
+    fn run(
+        &self,
+        transaction: &Transaction,
+        (keys, form): (&KeyForm, Form),
+        ranges: Vec<KeyRange>,
+    ) -> Result<()> {
         match self {
             Self::Put(put) => {
                 transaction.put(keys.parse(&put.key)?, argument::bytes(&put.value, form)?)?;
             }
             Self::Delete(delete) => transaction.delete(keys.parse(&delete.key)?)?,
-            Self::DeleteRange(delete) => {
-                // An empty range holds no key.
-                if let Some(range) = delete.deleted.checked(keys.range(&delete.deleted.bounds)?)? {
+            Self::DeleteRange(_) => {
+                for range in ranges {
                     transaction.delete_range(range)?;
                 }
             }

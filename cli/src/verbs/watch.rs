@@ -8,6 +8,7 @@ use crate::interrupt;
 use crate::json;
 use crate::key_form::KeyForm;
 use crate::output::{Output, Style, message};
+use crate::raw_keys::RawKeysArguments;
 use crate::scope::{FamilyName, label};
 use crate::session::Session;
 use crate::text::Form;
@@ -51,6 +52,8 @@ pub struct Arguments {
     /// Start at this sequence number [default: the oldest in the log]
     #[arg(long, value_name = "N", value_parser = any_number)]
     from: Option<u64>,
+    #[command(flatten)]
+    raw_keys: RawKeysArguments,
 }
 
 /// Prints the commits in the log.
@@ -79,8 +82,11 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     while let Some(event) = subscription.try_next()? {
         interrupt::check()?;
         match settings.style {
-            Style::Json => session.output.json(&object(&db, &event, settings.form))?,
-            Style::Text => print(&db, &event, &mut session.output)?,
+            Style::Json => {
+                let object = object(&db, &event, (settings.form, arguments.raw_keys));
+                object.map_or(Ok(()), |object| session.output.json(&object))?;
+            }
+            Style::Text => print(&db, &event, arguments.raw_keys, &mut session.output)?,
         }
     }
     session.output.flush()?;
@@ -116,7 +122,12 @@ fn named(db: &Db, id: FamilyId, form: Form) -> (String, KeyForm) {
 ///
 /// # Errors
 /// [`Failure::Stdout`]; [`Failure::Usage`] for an event of a later version.
-pub fn print(db: &Db, event: &Event, output: &mut Output) -> Result<()> {
+pub fn print(
+    db: &Db,
+    event: &Event,
+    raw_keys: RawKeysArguments,
+    output: &mut Output,
+) -> Result<()> {
     let commit = match event {
         Event::Commit(commit) => commit,
         Event::Unlogged(range) => {
@@ -133,7 +144,7 @@ pub fn print(db: &Db, event: &Event, output: &mut Output) -> Result<()> {
         };
         output.line(&format!("{}\t{line}", commit.first))?;
     }
-    for KeyChange { sequence, operation } in commit.changes() {
+    for KeyChange { sequence, operation } in raw_keys.shown(db, commit.changes()) {
         let (family, keys) = named(db, operation.family, form);
         let (action, operand) = action(&operation.action, &keys);
         let mut line = format!("{sequence}\t{action}\t{family}\t");
@@ -163,48 +174,58 @@ fn action<'a>(action: &Action<'a>, keys: &KeyForm) -> (&'static str, Option<Cow<
     }
 }
 
-/// Converts an event to one object: a commit with its operations.
-pub fn object(db: &Db, event: &Event, form: Form) -> Value {
+/// Converts an event to one object: a commit with its operations. `None`, if none of these is
+/// shown.
+pub fn object(db: &Db, event: &Event, (form, raw_keys): (Form, RawKeysArguments)) -> Option<Value> {
     match event {
-        Event::Commit(commit) => commit_object(db, commit, form),
+        Event::Commit(commit) => commit_object(db, commit, (form, raw_keys)),
         Event::Unlogged(range) => {
-            json!({ "unlogged": { "first": range.start(), "last": range.end() } })
+            Some(json!({ "unlogged": { "first": range.start(), "last": range.end() } }))
         }
-        other => json!({ "unknown": format!("{other:?}") }),
+        other => Some(json!({ "unknown": format!("{other:?}") })),
     }
 }
 
-fn commit_object(db: &Db, commit: &Commit, form: Form) -> Value {
+fn commit_object(
+    db: &Db,
+    commit: &Commit,
+    (form, raw_keys): (Form, RawKeysArguments),
+) -> Option<Value> {
     let families = commit.families().iter().map(|change| match change {
         FamilyChange::Created { id, name } => json!({ "created": name, "id": id.0 }),
         FamilyChange::Dropped { id } => json!({ "dropped": id.0 }),
         other => json!({ "unknown": format!("{other:?}") }),
     });
     let families: Vec<Value> = families.collect();
-    let operations = commit.changes().map(|KeyChange { sequence, operation }| {
-        let (family, keys) = named(db, operation.family, form);
-        let (word, operand) = action(&operation.action, &keys);
-        let key = keys.shown_or_bytes(operation.key);
-        let mut object = Map::new();
-        object.insert("sequence".to_owned(), json!(sequence));
-        object.insert("action".to_owned(), json!(word));
-        object.insert("family".to_owned(), json!(family));
-        object.insert("key".to_owned(), json::of_bytes(&key, form));
-        if let Some(operand) = operand {
-            let name = if word == "delete-range" { "end" } else { "value" };
-            object.insert(name.to_owned(), json::of_bytes(&operand, form));
-        }
-        if let Action::PutUntil { expiry_ms, .. } = operation.action {
-            object.insert("expires_at".to_owned(), json!(expiry_ms));
-        }
-        Value::Object(object)
-    });
+    let operations =
+        raw_keys.shown(db, commit.changes()).map(|KeyChange { sequence, operation }| {
+            let (family, keys) = named(db, operation.family, form);
+            let (word, operand) = action(&operation.action, &keys);
+            let key = keys.shown_or_bytes(operation.key);
+            let mut object = Map::new();
+            object.insert("sequence".to_owned(), json!(sequence));
+            object.insert("action".to_owned(), json!(word));
+            object.insert("family".to_owned(), json!(family));
+            object.insert("key".to_owned(), json::of_bytes(&key, form));
+            if let Some(operand) = operand {
+                let name = if word == "delete-range" { "end" } else { "value" };
+                object.insert(name.to_owned(), json::of_bytes(&operand, form));
+            }
+            if let Action::PutUntil { expiry_ms, .. } = operation.action {
+                object.insert("expires_at".to_owned(), json!(expiry_ms));
+            }
+            Value::Object(object)
+        });
     let operations: Vec<Value> = operations.collect();
-    json!({
-        "first": commit.first,
-        "last": commit.last,
-        "families": families,
-        "operations": operations,
+    let is_hidden = families.is_empty() && operations.is_empty();
+    let is_shown = !is_hidden || commit.changes().next().is_none();
+    is_shown.then(|| {
+        json!({
+            "first": commit.first,
+            "last": commit.last,
+            "families": families,
+            "operations": operations,
+        })
     })
 }
 

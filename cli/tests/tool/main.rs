@@ -11,6 +11,7 @@ mod orders;
 mod point;
 mod take;
 mod bucket;
+mod buckets;
 mod range;
 mod history;
 mod branch;

@@ -4,7 +4,7 @@
 //! what it means: which branch is checked out matters to programs that ask for it, as `silt` does.
 
 use crate::{
-    bucket::{MARK, is_link},
+    bucket::{BUCKET_KEY_PREFIX, is_link},
     db::Db,
     family::Family,
     snapshot::Snapshot,
@@ -402,7 +402,7 @@ impl Db {
     /// Nothing is merged then.
     pub fn merge_branch_with(&self, from: &str, options: &MergeOptions) -> Result<MergeReport> {
         let into = self.branch_id(options.into.as_deref().unwrap_or(MAIN))?;
-        let linked = Some(LinkedKeys { prefix: &MARK, is_link });
+        let linked = Some(LinkedKeys { prefix: &BUCKET_KEY_PREFIX, is_link });
         let request = MergeRequest { linked, ..options.request.clone() };
         self.engine().merge_branch((self.branch_id(from)?, into), &request)
     }

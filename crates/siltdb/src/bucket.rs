@@ -8,8 +8,8 @@ mod path;
 mod tree;
 mod walk;
 
-pub use path::{BUCKET_DEPTH_MAX, BUCKET_NAME_BYTES_MAX};
-pub(crate) use path::{MARK, is_link};
+pub(crate) use path::is_link;
+pub use path::{BUCKET_DEPTH_MAX, BUCKET_IDS_KEY, BUCKET_KEY_PREFIX, BUCKET_NAME_BYTES_MAX};
 pub use walk::{BucketCursor, BucketIter};
 
 use crate::{

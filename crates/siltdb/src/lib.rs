@@ -172,7 +172,8 @@ pub use branch::{
     Branch, BranchDiff, BranchInfo, BranchOptions, BranchValue, KeyDifference, MergeOptions,
 };
 pub use bucket::{
-    BUCKET_DEPTH_MAX, BUCKET_NAME_BYTES_MAX, Bucket, BucketCursor, BucketIter, BucketTarget,
+    BUCKET_DEPTH_MAX, BUCKET_IDS_KEY, BUCKET_KEY_PREFIX, BUCKET_NAME_BYTES_MAX, Bucket,
+    BucketCursor, BucketIter, BucketTarget,
 };
 pub use checkpoint::CheckpointOptions;
 pub use db::{Db, check};

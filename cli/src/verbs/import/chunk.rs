@@ -10,7 +10,6 @@ use super::tally::BadPlaced;
 use crate::formats::record::{BadRecord, Record};
 use crate::key_form::KeyForm;
 use siltdb::{Family, Result};
-use std::borrow::Cow;
 
 #[cfg(test)]
 mod tests;
@@ -90,15 +89,23 @@ impl Chunk {
     /// Replaces the text of each key by the key, and removes the records whose text is none.
     /// Returns these.
     pub fn encode(&mut self, keys: &KeyForm) -> Vec<BadPlaced> {
+        self.keep(|key| {
+            *key = keys.encoded(key)?.into_owned();
+            Ok(())
+        })
+    }
+
+    /// Removes the records whose key `check` refuses, and returns these. It may change the others.
+    pub fn keep(
+        &mut self,
+        mut check: impl FnMut(&mut Vec<u8>) -> crate::failure::Result<()>,
+    ) -> Vec<BadPlaced> {
         let mut bad = Vec::new();
         let mut index = 0;
         while index < self.len {
             let Placed { number, line, record, .. } = &mut self.slots[index];
-            match keys.encoded(&record.key).map(Cow::into_owned) {
-                Ok(key) => {
-                    record.key = key;
-                    index += 1;
-                }
+            match check(&mut record.key) {
+                Ok(()) => index += 1,
                 Err(failure) => {
                     let fault = BadRecord { line: *line, column: 1, reason: failure.to_string() };
                     bad.push(BadPlaced { number: *number, bad: fault });

@@ -2,6 +2,9 @@
 //!
 //! It runs no verb, and reads a bounded number of keys.
 
+use crate::bounds::key_range;
+use crate::key_form::KeyForm;
+use crate::raw_keys::RawKeysArguments;
 use crate::text::Form;
 use crate::words::{Script, quoted};
 use rustyline::completion::Completer;
@@ -9,7 +12,7 @@ use rustyline::highlight::Highlighter;
 use rustyline::hint::Hinter;
 use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper};
-use siltdb::{Family, Read};
+use siltdb::{Family, Iter, Read};
 
 #[cfg(test)]
 mod tests;
@@ -97,9 +100,15 @@ impl Completion {
     /// common prefix is that of all keys. Keys that cannot be typed are left out.
     fn keys(&self, start: &str) -> Vec<String> {
         let Some(family) = &self.family else { return Vec::new() };
+        let form = KeyForm::new(Form::Plain, family.key_order());
+        let range = key_range(Some(start.as_bytes().to_vec()), None, None);
         // A key that cannot be read is not offered; a verb will report the error.
-        let Ok(entries) = family.prefix(start.as_bytes()) else { return Vec::new() };
-        let mut keys = entries.keys();
+        let parts = range.map(|range| {
+            RawKeysArguments::default().parts_by(&form, range, |key| family.contains(key))
+        });
+        let parts = parts.and_then(Result::ok).unwrap_or_default();
+        let parts = parts.into_iter().filter_map(|part| family.range(part).ok());
+        let mut keys = parts.flat_map(Iter::keys);
         let last = keys.next_back().and_then(Result::ok);
         let first = keys.map_while(Result::ok).take(KEYS_MAX);
         let keys = first.chain(last).filter_map(|key| word_of(&key));

@@ -12,8 +12,32 @@ pub const BUCKET_DEPTH_MAX: usize = 16;
 /// Longest name of a bucket, in bytes.
 pub const BUCKET_NAME_BYTES_MAX: usize = 255;
 
-/// Prefix of every key of a bucket.
-pub(crate) const MARK: [u8; 3] = [0x00, 0xff, b'b'];
+/// Prefix of the keys of a family in which its buckets are stored. A program that walks over the
+/// whole family meets them, and leaves them out by this prefix.
+///
+/// ```
+/// # let dir = tempfile::tempdir()?;
+/// # let db = siltdb::Db::open(dir.path())?;
+/// use siltdb::{BUCKET_IDS_KEY, BUCKET_KEY_PREFIX, Read};
+/// let family = db.default_family();
+/// family.put("k", "v")?;
+/// assert!(!family.contains(BUCKET_IDS_KEY)?);
+/// family.bucket(["inbox"])?.create()?;
+/// assert!(family.contains(BUCKET_IDS_KEY)?);
+/// let mut keys = Vec::new();
+/// for pair in family.iter()? {
+///     keys.push(pair?.0);
+/// }
+/// keys.retain(|key| !key.starts_with(&BUCKET_KEY_PREFIX));
+/// assert_eq!(keys, [b"k"]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub const BUCKET_KEY_PREFIX: [u8; 3] = [0x00, 0xff, b'b'];
+
+/// The key of the counter that gives buckets their ids. A family has it from its first bucket on,
+/// also after all buckets are deleted. In a family without it, keys that begin with
+/// [`BUCKET_KEY_PREFIX`] belong to no bucket.
+pub const BUCKET_IDS_KEY: [u8; 12] = [0x00, 0xff, b'b', 0, 0, 0, 0, 0, 0, 0, 0, 1];
 
 /// Id of the bucket that holds the others. It has no name and no data.
 pub(super) const ROOT: u64 = 0;
@@ -31,11 +55,11 @@ pub(super) enum Part {
     Trash = 3,
 }
 
-/// Whether a key that begins with [`MARK`] says where buckets are, or which ids were given. Data
-/// and the counters of buckets do not.
+/// Whether a key that begins with [`BUCKET_KEY_PREFIX`] says where buckets are, or which ids were
+/// given. Data and the counters of buckets do not.
 pub(crate) fn is_link(key: &[u8]) -> bool {
-    let id = key.get(MARK.len()..MARK.len() + 8);
-    match key.get(MARK.len() + 8) {
+    let id = key.get(BUCKET_KEY_PREFIX.len()..BUCKET_KEY_PREFIX.len() + 8);
+    match key.get(BUCKET_KEY_PREFIX.len() + 8) {
         Some(part) if *part == Part::Data as u8 => false,
         Some(part) if *part == Part::Sequence as u8 => id == Some(&ROOT.to_be_bytes()),
         _ => true,
@@ -44,12 +68,12 @@ pub(crate) fn is_link(key: &[u8]) -> bool {
 
 /// Prefix of all keys of a bucket.
 pub(super) fn bucket_prefix(id: u64) -> Vec<u8> {
-    [&MARK[..], &id.to_be_bytes()].concat()
+    [&BUCKET_KEY_PREFIX[..], &id.to_be_bytes()].concat()
 }
 
 /// Encodes the key of a part of a bucket.
 pub(super) fn key(id: u64, part: Part, rest: &[u8]) -> Vec<u8> {
-    [&MARK[..], &id.to_be_bytes(), &[part as u8], rest].concat()
+    [&BUCKET_KEY_PREFIX[..], &id.to_be_bytes(), &[part as u8], rest].concat()
 }
 
 /// Converts a range of keys of a bucket to the family's keys.

@@ -67,6 +67,22 @@ fn keys_are_completed_by_prefix() {
     assert!(offered(&completion, "put k us").is_empty());
 }
 
+#[test]
+fn keys_are_offered_past_those_that_store_buckets() {
+    let directory = tempfile::tempdir().unwrap();
+    let db = Db::open(directory.path().join("db")).unwrap();
+    let inbox = db.default_family().bucket(["inbox"]).unwrap();
+    inbox.create().unwrap();
+    for number in 0..KEYS_MAX {
+        inbox.put(number.to_be_bytes(), "").unwrap();
+    }
+    db.put("user:1", "").unwrap();
+    db.put("user:2", "").unwrap();
+    let mut completion = Completion::new(Line::command());
+    completion.family = Some(db.default_family());
+    assert_eq!(offered(&completion, "get "), ["user:1", "user:2"]);
+}
+
 /// The terminal inserts what all candidates have in common: it must be what all keys have.
 #[test]
 fn few_of_many_keys_are_offered_and_the_last_one() {

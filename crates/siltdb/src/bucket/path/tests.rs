@@ -1,6 +1,9 @@
 //! Bounds of paths, and damaged entries.
 
-use super::{BUCKET_DEPTH_MAX, BUCKET_NAME_BYTES_MAX, Entry, Part, Path, ROOT, is_link, key};
+use super::{
+    BUCKET_DEPTH_MAX, BUCKET_IDS_KEY, BUCKET_KEY_PREFIX, BUCKET_NAME_BYTES_MAX, Entry, Part, Path,
+    ROOT, is_link, key,
+};
 use siltdb_base::error::ErrorKind;
 
 #[test]
@@ -27,6 +30,8 @@ fn keys_are_in_the_order_of_what_they_hold() {
         key(256, Part::Child, b""),
     ];
     assert!(keys.is_sorted());
+    assert!(keys.iter().all(|key| key.starts_with(&BUCKET_KEY_PREFIX)));
+    assert_eq!(key(ROOT, Part::Sequence, b""), BUCKET_IDS_KEY);
 }
 
 #[test]
@@ -54,7 +59,7 @@ fn data_and_counters_of_buckets_are_no_links() {
         (key(7, Part::Child, b"name"), true),
         (key(7, Part::Sequence, b""), false),
         (key(7, Part::Data, b"key"), false),
-        (super::MARK.to_vec(), true),
+        (BUCKET_KEY_PREFIX.to_vec(), true),
     ] {
         assert_eq!(is_link(&key), expected, "{key:?}");
     }
