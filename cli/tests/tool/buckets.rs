@@ -337,7 +337,7 @@ fn an_import_refuses_keys_that_store_buckets_of_the_family() {
         let run = place.run(&[&import[..], more].concat(), 2);
         run.says(&["line 2", "buckets of the family", "--raw-keys"]);
         let run = place.run(&[&import[..], more, &["--skip-bad"]].concat(), 0);
-        run.says(&["left out: line 2,", "left out: line 5,"]);
+        run.says(&["left out: record 2, line 2,", "left out: record 5, line 5,"]);
         assert_message_is_there(&place);
     }
     place.run(&[&import[..], &["--raw-keys"]].concat(), 0);
