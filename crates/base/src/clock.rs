@@ -27,6 +27,9 @@ pub trait Clock: Send + Sync + fmt::Debug {
     /// not be seen again, also not by a later process.
     fn saw_expired(&self, _expiry_ms: u64) {}
 
+    /// Takes note that an entry, which expires at `expiry_ms`, was found not to have expired yet.
+    fn saw_unexpired(&self, _expiry_ms: u64) {}
+
     /// Nanoseconds since some fixed moment; never goes back.
     fn monotonic_ns(&self) -> u64;
 

@@ -29,6 +29,7 @@ use crate::{
     log::sequencer::Reservation,
     options::Durability,
     read::begin_snapshot,
+    read_point::ReadPoint,
 };
 use siltdb_base::{
     error::{Error, Result},
@@ -172,9 +173,9 @@ pub fn merge_branch(
     let merged = merged_families(database, (from, into), &lineage.record, request)?;
     let mut merge = Merge::new(request.on_conflict);
     for family in &merged {
-        merge.add(database, family, at.sequence())?;
+        merge.add(database, family, &at.point())?;
         if let Some(linked) = &request.linked {
-            check_linked(database, linked, family, at.sequence())?;
+            check_linked(database, linked, family, &at.point())?;
         }
     }
     let Merge { mut report, batch, differs, .. } = merge;
@@ -189,6 +190,7 @@ pub fn merge_branch(
     }
     let conditions = Conditions {
         snapshot: Some(at.sequence()),
+        first_expiry: None,
         reads: None,
         writes: Writes::Checked,
         writer: Writer::plain(database),
@@ -313,7 +315,7 @@ fn check_linked(
     database: &Database,
     linked: &LinkedKeys,
     family: &MergedFamily,
-    sequence: SequenceNumber,
+    point: &ReadPoint,
 ) -> Result<()> {
     let MergedFamily { base, from, into, .. } = family;
     // Encoded keys may begin like linked ones.
@@ -321,7 +323,7 @@ fn check_linked(
         return Ok(());
     }
     let [theirs, ours] = [(from, into), (into, from)]
-        .map(|(side, other)| changed_linked(database, linked, [base, side, other], sequence));
+        .map(|(side, other)| changed_linked(database, linked, [base, side, other], point));
     let (theirs, ours) = (theirs?, ours?);
     // Under a link that is gone, what the other side has written could not be found.
     let is_cut = theirs.cut && ours.any || ours.cut && theirs.any;
@@ -349,10 +351,10 @@ fn changed_linked(
     database: &Database,
     linked: &LinkedKeys,
     [base, side, other]: [&FamilyData; 3],
-    sequence: SequenceNumber,
+    point: &ReadPoint,
 ) -> Result<ChangedLinked> {
     let mut changed = ChangedLinked::default();
-    let mut walk = BranchWalk::new(database, [base, side, other], sequence)?;
+    let mut walk = BranchWalk::new(database, [base, side, other], point)?;
     while walk.advance()? {
         let key = walk.key();
         if !key.starts_with(linked.prefix) {
@@ -388,14 +390,9 @@ impl Merge {
         Self { on_conflict, report, batch, bytes: 0, differs: false }
     }
 
-    fn add(
-        &mut self,
-        database: &Database,
-        family: &MergedFamily,
-        sequence: SequenceNumber,
-    ) -> Result<()> {
+    fn add(&mut self, database: &Database, family: &MergedFamily, point: &ReadPoint) -> Result<()> {
         let MergedFamily { base, from, into, .. } = family;
-        let mut walk = BranchWalk::new(database, [base, from, into], sequence)?;
+        let mut walk = BranchWalk::new(database, [base, from, into], point)?;
         while walk.advance()? {
             let (key, [base, from, into]) = (walk.key(), walk.values()?);
             self.differs |= from != base;

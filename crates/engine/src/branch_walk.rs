@@ -12,8 +12,9 @@ use crate::{
     catalog::family::FamilyData,
     database::Database,
     read::{PinnedReader, ReadCursor},
+    read_point::ReadPoint,
 };
-use siltdb_base::{error::Result, id::SequenceNumber, key::successor};
+use siltdb_base::{error::Result, key::successor};
 use siltdb_disk::{
     edit::TableReference,
     table_meta::{KeySpan, RangeEnd},
@@ -48,25 +49,20 @@ pub struct BranchWalk<const N: usize> {
 }
 
 impl<const N: usize> BranchWalk<N> {
-    /// A walk over `families` at `sequence`, which a live snapshot must hold.
+    /// A walk over `families` at `point`, which a live snapshot must hold.
     ///
     /// # Errors
     /// `Closed`; failures of reading.
-    pub fn new(
-        database: &Database,
-        families: [&FamilyData; N],
-        sequence: SequenceNumber,
-    ) -> Result<Self> {
+    pub fn new(database: &Database, families: [&FamilyData; N], point: &ReadPoint) -> Result<Self> {
         let mut pinned = Vec::with_capacity(N);
         for family in families {
-            pinned.push(PinnedReader::new(database, family, Some(sequence))?);
+            pinned.push(PinnedReader::new(database, family, Some(point))?);
         }
         let ranges = match &pinned[..] {
             [first, second, ..] => ranges_that_differ(first.view(), second.view())?,
             _ => Vec::new(),
         };
-        let now_ms = database.options.clock.wall_ms();
-        let mut pinned = pinned.into_iter().map(|reader| reader.at_time(now_ms));
+        let mut pinned = pinned.into_iter();
         let readers = std::array::from_fn(|_| pinned.next().expect("there is one for each family"));
         let (ranges, key) = (ranges.into_iter(), Vec::new());
         Ok(Self { readers, ranges, cursors: None, key, is_at: [false; N] })

@@ -22,9 +22,15 @@ use crate::{
     locks::{Writer, admit_batch, writes_of},
     log::sequencer::Reservation,
     options::Durability,
+    read_point::FirstExpiry,
     separation::{separate_batch, stored_batch},
 };
-use siltdb_base::{error::Result, id::SequenceNumber, key::EntryKind, slice::Slice};
+use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    id::SequenceNumber,
+    key::EntryKind,
+    slice::Slice,
+};
 use siltdb_disk::batch::{BatchBytes, BatchOperation};
 use siltdb_tree::read::{changed::Since, visible::bounds::Bounds};
 
@@ -33,6 +39,9 @@ use siltdb_tree::read::{changed::Since, visible::bounds::Bounds};
 pub struct Conditions<'a> {
     /// The live snapshot since which changes count. `None`: nothing is checked.
     pub snapshot: Option<SequenceNumber>,
+    /// When the first of the values expires that the transaction read and that must be there at
+    /// its commit; `None`: none need be.
+    pub first_expiry: Option<&'a FirstExpiry>,
     /// The keys and ranges that the transaction read.
     pub reads: Option<&'a Footprint>,
     /// Whether the keys that the batch writes are checked as well.
@@ -75,6 +84,16 @@ impl Conditions<'_> {
         Ok(())
     }
 
+    fn check_expiry(&self, database: &Database) -> Result<()> {
+        match self.first_expiry {
+            // A seeded fault: a commit may rely on what has expired.
+            Some(first_expiry) if !cfg!(seeded_fault = "expiry_not_validated") => {
+                check_alive(database, first_expiry)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Checks everything in memory. Returns the sequence number up to which commits were published
     /// before the check.
     pub(crate) fn check_published(
@@ -83,6 +102,7 @@ impl Conditions<'_> {
         batch: &BatchBytes,
         families: &BatchFamilies,
     ) -> Result<SequenceNumber> {
+        self.check_expiry(database)?;
         let published = database.log.publisher.published();
         if let Some(snapshot) = self.snapshot
             && published > snapshot
@@ -104,6 +124,7 @@ impl Conditions<'_> {
         families: &BatchFamilies,
         (published, before): (SequenceNumber, SequenceNumber),
     ) -> Result<()> {
+        self.check_expiry(database)?;
         let Some(snapshot) = self.snapshot.filter(|_| before > published) else {
             return Ok(());
         };
@@ -115,6 +136,23 @@ impl Conditions<'_> {
         let since = Since { snapshot, after: published, upto: before };
         self.check(batch, families, since)
     }
+}
+
+/// Checks that nothing has expired of what `first_expiry` has noted.
+///
+/// # Errors
+/// `Conflict`.
+pub fn check_alive(database: &Database, first_expiry: &FirstExpiry) -> Result<()> {
+    match first_expiry.at_ms() {
+        Some(expiry_ms) if expiry_ms <= database.options.clock.wall_ms() => Err(expired()),
+        _ => Ok(()),
+    }
+}
+
+#[cold]
+fn expired() -> Error {
+    Error::new(ErrorKind::Conflict, "a value that the transaction read has expired")
+        .with_hint("run the transaction again")
 }
 
 fn check_writes(batch: &BatchBytes, families: &BatchFamilies, since: Since) -> Result<()> {

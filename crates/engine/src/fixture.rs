@@ -7,6 +7,7 @@ use crate::{
     engine::Engine,
     options::{Durability, EngineOptions},
     read::{self, PinnedReader, ReadCursor, ReadRange},
+    read_point::ReadPoint,
 };
 use siltdb_base::{
     checksum::crc32c,
@@ -121,7 +122,9 @@ pub fn pairs(mut cursor: ReadCursor) -> Pairs {
 /// The contents of a family, now or at a snapshot.
 pub fn contents(engine: &Engine, family: &str, sequence: Option<SequenceNumber>) -> Pairs {
     let family = engine.catalog.families.named(family).unwrap();
-    let reader = PinnedReader::new(engine, &family, sequence).unwrap();
+    let now_ms = engine.options.clock.wall_ms();
+    let point = sequence.map(|sequence| ReadPoint { sequence, now_ms, first_expiry: None });
+    let reader = PinnedReader::new(engine, &family, point.as_ref()).unwrap();
     pairs(reader.cursor(ReadRange::default()).unwrap())
 }
 

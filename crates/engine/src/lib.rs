@@ -5,6 +5,7 @@
 
 pub mod options;
 pub mod health;
+pub mod read_point;
 pub mod snapshots;
 pub mod signal;
 pub mod in_flight;

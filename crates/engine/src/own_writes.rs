@@ -10,7 +10,7 @@ use siltdb_base::{
 };
 use siltdb_disk::batch::BatchBytes;
 use siltdb_memtable::memtable::Memtable;
-use siltdb_tree::read::visible::reader::{OWN_FIRST, OwnWrites};
+use siltdb_tree::read::visible::{reader::OwnWrites, resolve::OWN_FIRST};
 use std::sync::Arc;
 
 /// The indexed writes of a batch, by family.

@@ -8,6 +8,7 @@ use crate::{
     blobs::SourceOfPinned,
     catalog::family::FamilyData,
     database::Database,
+    read_point::ReadPoint,
     snapshots::{KeptView, LiveSnapshot},
 };
 use arc_swap::Guard;
@@ -31,7 +32,6 @@ use std::{
     cell::{Cell, OnceCell},
     ops::Bound,
     sync::Arc,
-    time::Duration,
 };
 
 pub(crate) mod many;
@@ -80,30 +80,6 @@ impl ReadRange {
     }
 }
 
-/// A clock that stands still.
-#[derive(Debug)]
-struct StillClock {
-    now_ms: u64,
-    /// The clock that moves on, and takes the notes.
-    clock: Arc<dyn Clock>,
-}
-
-impl Clock for StillClock {
-    fn wall_ms(&self) -> u64 {
-        self.now_ms
-    }
-
-    fn saw_expired(&self, expiry_ms: u64) {
-        self.clock.saw_expired(expiry_ms);
-    }
-
-    fn monotonic_ns(&self) -> u64 {
-        0
-    }
-
-    fn sleep(&self, _: Duration) {}
-}
-
 /// A cursor over the visible entries of a family. It owns its view.
 pub type ReadCursor = ViewIter;
 
@@ -124,23 +100,26 @@ pub struct PinnedReader {
 }
 
 impl PinnedReader {
-    /// `family` as it is now, or at `sequence`, which a live snapshot must hold.
+    /// `family` as it is now, or at `point`, which a live snapshot must hold.
     ///
     /// # Errors
     /// `Closed`; `NotFound`, if the family was dropped and there is no snapshot.
     pub fn new(
         database: &Database,
         family: &FamilyData,
-        sequence: Option<SequenceNumber>,
+        point: Option<&ReadPoint>,
     ) -> Result<Self> {
         let PinnedView { view, snapshot, blobs, is_kept } =
-            pin_with_blobs(database, family, sequence)?;
+            pin_with_blobs(database, family, point.map(|point| point.sequence))?;
         let options = family.tree.options();
         // What readers remember may differ from what a snapshot sees of values that were filtered.
         let is_stable = options.compaction_filter.is_none() && !is_kept;
         let reader = TreeReader {
             snapshot,
-            clock: Arc::clone(&database.options.clock),
+            clock: match point {
+                Some(point) => Arc::new(point.clock(&database.options.clock)),
+                None => Arc::clone(&database.options.clock),
+            },
             operator: options.merge_operator.clone(),
             blobs,
             fetch: Fetch::Values,
@@ -158,19 +137,6 @@ impl PinnedReader {
         // Empty ranges and folds are valid only for committed data.
         (self.reader.empty_ranges, self.reader.folds) = (None, None);
         self.reader.own = Some(own);
-        self
-    }
-
-    /// The same reader, for which the time stands still at `now_ms`. To be read by after the views
-    /// of all readers that are compared were pinned: what a compaction has dropped as expired is
-    /// then expired for all of them.
-    #[must_use]
-    pub fn at_time(mut self, now_ms: u64) -> Self {
-        // What others remember holds for a later time.
-        (self.reader.empty_ranges, self.reader.folds) = (None, None);
-        self.reader.sequence_lock = None;
-        let clock = Arc::clone(&self.reader.clock);
-        self.reader.clock = Arc::new(StillClock { now_ms, clock });
         self
     }
 
@@ -253,8 +219,8 @@ fn absent_as_damage(error: Error) -> Error {
     }
 }
 
-/// Calls `look` with the value of a key, if it has one. The moment is now, or `sequence`, which a
-/// live snapshot must hold.
+/// Calls `look` with the value of a key, if it has one. The moment is now, or `point`, which a live
+/// snapshot must hold.
 ///
 /// # Errors
 /// As [`PinnedReader::new`] and [`PinnedReader::get`].
@@ -263,12 +229,18 @@ pub fn get<R>(
     database: &Database,
     family: &FamilyData,
     key: &[u8],
-    sequence: Option<SequenceNumber>,
+    point: Option<&ReadPoint>,
     look: impl FnOnce(Pinnable<'_>) -> R,
 ) -> Result<Option<R>> {
+    let sequence = point.map(|point| point.sequence);
     if sequence.is_some_and(|sequence| is_kept(database, family, sequence)) {
-        return look_in_snapshot(database, family, (key, sequence), look);
+        return look_in_snapshot(database, family, (key, point), look);
     }
+    let still = OnceCell::new();
+    let clock = || match point {
+        Some(point) => still.get_or_init(|| point.clock(&database.options.clock)) as &dyn Clock,
+        None => &*database.options.clock,
+    };
     let (mut look, mut tries) = (Some(look), 0);
     loop {
         // Before the view is pinned: a dropped family does not change, so it keeps all of its view.
@@ -278,7 +250,7 @@ pub fn get<R>(
         let resolver = || {
             let options = options.get_or_init(|| family.tree.peek_options());
             Resolver {
-                now_ms: database.options.clock.wall_ms(),
+                now_ms: clock().wall_ms(),
                 operator: options.merge_operator.as_deref(),
                 blobs: Some(match kept {
                     None => &*database.blobs,
@@ -286,7 +258,7 @@ pub fn get<R>(
                 }),
                 // As in `PinnedReader::new`.
                 folds: options.compaction_filter.is_none().then(|| &**family.tree.folds()),
-                clock: Some(&*database.options.clock),
+                clock: Some(clock()),
                 expiry_ms: None,
             }
         };
@@ -356,17 +328,18 @@ fn pin(
 fn look_in_snapshot<R>(
     database: &Database,
     family: &FamilyData,
-    (key, sequence): (&[u8], Option<SequenceNumber>),
+    (key, point): (&[u8], Option<&ReadPoint>),
     look: impl FnOnce(Pinnable<'_>) -> R,
 ) -> Result<Option<R>> {
-    PinnedReader::new(database, family, sequence)?.look(key, look)
+    PinnedReader::new(database, family, point)?.look(key, look)
 }
 
 /// Registers a snapshot of the present. It keeps its views of families that are being filtered,
 /// because the compactions at work do not know of it.
 #[must_use]
 pub fn begin_snapshot(database: &Database) -> LiveSnapshot {
-    let snapshot = database.snapshots.take(|| database.log.publisher.published());
+    let now_ms = || database.options.clock.wall_ms();
+    let snapshot = database.snapshots.take(|| database.log.publisher.published(), now_ms);
     keep_views(database, &snapshot);
     snapshot
 }
@@ -377,7 +350,8 @@ pub fn begin_snapshot(database: &Database) -> LiveSnapshot {
 /// As [`Snapshots::take_at`](crate::snapshots::Snapshots::take_at).
 pub fn begin_snapshot_at(database: &Database, sequence: SequenceNumber) -> Result<LiveSnapshot> {
     let published = || database.log.publisher.published();
-    let snapshot = database.snapshots.take_at(sequence, published)?;
+    let snapshot =
+        database.snapshots.take_at(sequence, published, || database.options.clock.wall_ms())?;
     keep_views(database, &snapshot);
     Ok(snapshot)
 }

@@ -1,5 +1,7 @@
 //! The sequence numbers that live snapshots read at, and the retention floor in force.
 //!
+//! The time of a snapshot is fixed too: what expires later than that of the oldest is kept.
+//!
 //! The list pins no memory: flushes and compactions keep what the listed snapshots can see, and
 //! what can be seen from the floor on. It does not make a floor durable.
 //!
@@ -7,6 +9,7 @@
 //! drop what the snapshot sees, because it does not know of it. So the list keeps the view that the
 //! snapshot had of the family when it was taken.
 
+use crate::read_point::ReadPoint;
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     id::{FamilyId, SequenceNumber},
@@ -37,6 +40,8 @@ use std::{
 /// 5. A compaction with a filter is noted by `begin_filtering` before it captures the list. A
 ///    snapshot looks at `filtering` after it is in the list. So the compaction knows the snapshot,
 ///    or the snapshot keeps a view.
+/// 6. The time of a snapshot is read under the lock. So a job that captured its list before has
+///    captured a time that is not later, and what it drops has expired for the snapshot.
 #[derive(Debug, Default)]
 pub struct Snapshots {
     known: Mutex<Known>,
@@ -65,6 +70,8 @@ impl fmt::Debug for KeptView {
 struct Known {
     /// How many snapshots read at each number.
     live: BTreeMap<SequenceNumber, usize>,
+    /// How many snapshots read as of each time, in ms since 1970.
+    times: BTreeMap<u64, usize>,
     /// How many compactions of a family show values to a filter.
     filtering: BTreeMap<FamilyId, usize>,
     /// What snapshots read of families that were being filtered when they were taken.
@@ -97,13 +104,25 @@ impl Known {
         Ok(())
     }
 
-    fn register(&mut self, sequence: SequenceNumber, registry: &Arc<Snapshots>) -> LiveSnapshot {
+    fn register(
+        &mut self,
+        (sequence, now_ms): (SequenceNumber, u64),
+        registry: &Arc<Snapshots>,
+    ) -> LiveSnapshot {
         *self.live.entry(sequence).or_insert(0) += 1;
-        LiveSnapshot { sequence, registry: Arc::clone(registry) }
+        *self.times.entry(now_ms).or_insert(0) += 1;
+        LiveSnapshot { sequence, now_ms, registry: Arc::clone(registry) }
     }
 
-    /// Ends a snapshot at `sequence`. Returns the views that no snapshot needs any more.
-    fn release(&mut self, sequence: SequenceNumber) -> Vec<KeptView> {
+    /// Ends a snapshot at `sequence` as of `now_ms`. Returns the views that no snapshot needs any
+    /// more.
+    fn release(&mut self, (sequence, now_ms): (SequenceNumber, u64)) -> Vec<KeptView> {
+        if let Some(count) = self.times.get_mut(&now_ms) {
+            *count -= 1;
+            if *count == 0 {
+                self.times.remove(&now_ms);
+            }
+        }
         let Some(count) = self.live.get_mut(&sequence) else { return Vec::new() };
         *count -= 1;
         if *count > 0 {
@@ -128,6 +147,8 @@ pub struct Retained {
     pub newest_snapshot: Option<SequenceNumber>,
     /// The retention floor: every number from there on.
     pub all_from: Option<SequenceNumber>,
+    /// The time by which every reader sees an entry as expired, in ms since 1970.
+    pub earliest_ms: u64,
 }
 
 impl Snapshots {
@@ -162,12 +183,17 @@ impl Snapshots {
         Some(Removal { registry: self })
     }
 
-    /// Registers a snapshot at the number that `present` returns under the registration lock.
+    /// Registers a snapshot at the number that `present` and the time in ms that `now_ms` returns
+    /// under the registration lock.
     #[must_use]
-    pub fn take(self: &Arc<Self>, present: impl FnOnce() -> SequenceNumber) -> LiveSnapshot {
+    pub fn take(
+        self: &Arc<Self>,
+        present: impl FnOnce() -> SequenceNumber,
+        now_ms: impl FnOnce() -> u64,
+    ) -> LiveSnapshot {
         let mut known = self.without_removals();
         let sequence = present();
-        known.register(sequence, self)
+        known.register((sequence, now_ms()), self)
     }
 
     /// Registers a snapshot at `sequence`, of which the state is still kept.
@@ -179,23 +205,31 @@ impl Snapshots {
         self: &Arc<Self>,
         sequence: SequenceNumber,
         present: impl FnOnce() -> SequenceNumber,
+        now_ms: impl FnOnce() -> u64,
     ) -> Result<LiveSnapshot> {
         let mut known = self.without_removals();
         known.check_kept(sequence, present())?;
-        Ok(known.register(sequence, self))
+        Ok(known.register((sequence, now_ms()), self))
     }
 
-    /// Every number that must stay readable.
+    /// Every number that must stay readable, and the time as of which, when the clock shows what
+    /// `settled_ms` returns.
     #[must_use]
-    pub fn retained(&self, present: impl FnOnce() -> SequenceNumber) -> Retained {
+    pub fn retained(
+        &self,
+        present: impl FnOnce() -> SequenceNumber,
+        settled_ms: impl FnOnce() -> u64,
+    ) -> Retained {
         let known = lock(&self.known);
+        let earliest = known.times.first_key_value().map_or(u64::MAX, |(earliest, _)| *earliest);
+        let earliest_ms = settled_ms().min(earliest);
         let present = present();
         let mut sequences: Vec<_> = known.live.keys().copied().collect();
         let newest_snapshot = sequences.last().copied();
         if sequences.last() != Some(&present) {
             sequences.push(present);
         }
-        Retained { sequences, newest_snapshot, all_from: known.floor }
+        Retained { sequences, newest_snapshot, all_from: known.floor, earliest_ms }
     }
 
     /// Notes a compaction of `family` that shows values to a filter, until the guard is dropped. To
@@ -310,6 +344,8 @@ impl Drop for Filtering<'_> {
 #[derive(Debug)]
 pub struct LiveSnapshot {
     sequence: SequenceNumber,
+    /// The time as of which it reads, in ms since 1970.
+    now_ms: u64,
     registry: Arc<Snapshots>,
 }
 
@@ -319,12 +355,18 @@ impl LiveSnapshot {
     pub fn sequence(&self) -> SequenceNumber {
         self.sequence
     }
+
+    /// Where it reads.
+    #[must_use]
+    pub fn point(&self) -> ReadPoint {
+        ReadPoint { sequence: self.sequence, now_ms: self.now_ms, first_expiry: None }
+    }
 }
 
 impl Drop for LiveSnapshot {
     fn drop(&mut self) {
         let mut known = lock(&self.registry.known);
-        let views = known.release(self.sequence);
+        let views = known.release((self.sequence, self.now_ms));
         self.registry.kept.store(known.views.len(), Ordering::Release);
         drop(known);
         // The memory of a view may be much, so it is freed without the lock.

@@ -11,7 +11,6 @@ use crate::{
 use siltdb_base::{
     checksum::crc32c_append,
     error::{ErrorKind, Result},
-    id::SequenceNumber,
     key::BlobPointer,
     slice::Slice,
 };
@@ -112,9 +111,8 @@ pub fn get_stream(
     database: &Database,
     family: &FamilyData,
     key: &[u8],
-    sequence: Option<SequenceNumber>,
 ) -> Result<Option<ValueStream>> {
-    let pinned = read::pin_with_blobs(database, family, sequence)?;
+    let pinned = read::pin_with_blobs(database, family, None)?;
     let noted = Noted::default();
     // Without an operator, operands are an error.
     let resolver = || Resolver {
@@ -145,7 +143,7 @@ pub fn get_stream(
     };
     let source = match source {
         Some(source) => source,
-        None => match read::get(database, family, key, sequence, |value| value.pin())? {
+        None => match read::get(database, family, key, None, |value| value.pin())? {
             Some(value) => Source::Whole(value),
             None => return Ok(None),
         },

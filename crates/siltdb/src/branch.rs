@@ -487,8 +487,8 @@ impl BranchDiff {
         loop {
             let Some((family, walk)) = &mut self.walk else {
                 let Some((name, left, right)) = self.left.next() else { return Ok(None) };
-                let sequence = self.snapshot.live().sequence();
-                let walk = BranchWalk::new(self.db.engine(), [&left, &right], sequence)?;
+                let point = self.snapshot.live().point();
+                let walk = BranchWalk::new(self.db.engine(), [&left, &right], &point)?;
                 self.walk = Some((name, walk));
                 continue;
             };

@@ -72,7 +72,7 @@ impl Db {
     /// The database that `engine` has open.
     pub(crate) fn of_engine(engine: Engine) -> Result<Self> {
         let (family, open_id) = (engine.catalog.families.named(DEFAULT_FAMILY)?, engine.open_id);
-        let place = ReadPlace { engine, open_id, family, sequence: None };
+        let place = ReadPlace { engine, open_id, family, point: None };
         Ok(Self { default: Family { place } })
     }
 

@@ -180,7 +180,7 @@ impl Family {
     /// # Errors
     /// As [`Read::get`](crate::Read::get).
     pub fn get_reader(&self, key: impl AsRef<[u8]>) -> Result<Option<ValueStream>> {
-        get_stream(&self.place.engine, &self.place.family, key.as_ref(), None)
+        get_stream(&self.place.engine, &self.place.family, key.as_ref())
     }
 
     /// Sets the value of a key, which expires after `time`; see

@@ -24,9 +24,10 @@ pub enum Isolation {
     /// Each read sees the newest commit. A commit checks nothing and never conflicts. If two
     /// transactions read a value and write it back, one update may be lost.
     ReadCommitted,
-    /// All reads see the state at the start of the transaction. A transaction that writes commits
-    /// only if no key that it read has changed since. So no update is lost. New keys in a range
-    /// that it read do not conflict (*phantoms*).
+    /// All reads see the state at the start of the transaction, and its time, so that nothing
+    /// expires. A transaction that writes commits only if no key that it read has changed or
+    /// expired since. So no update is lost. New keys in a range that it read do not conflict
+    /// (*phantoms*).
     RepeatableRead,
     /// All reads see the state at the start of the transaction. Of two transactions that write the
     /// same key, or a range with it, the first to commit wins, blind writes included. Two that each
@@ -36,8 +37,8 @@ pub enum Isolation {
     /// commits, those that only read by their start.
     ///
     /// A transaction that writes commits only if no key and no range that it read has changed since
-    /// its start. A transaction that only reads always commits. Two that write a key without
-    /// reading it both commit, in the order of their commits.
+    /// its start, and no value in them has expired. A transaction that only reads always commits.
+    /// Two that write a key without reading it both commit, in the order of their commits.
     #[default]
     Serializable,
 }

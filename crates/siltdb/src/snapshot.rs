@@ -14,7 +14,8 @@ use siltdb_base::{
 use siltdb_engine::snapshots::LiveSnapshot;
 use std::{fmt, sync::Arc};
 
-/// The state of all families at one sequence number.
+/// The state of all families at one sequence number, and at the time when it was taken: nothing
+/// expires in it.
 ///
 /// Its reads go to the default family; [`Snapshot::family`] gives the others. Cloning is cheap, and
 /// the last drop releases the state. A snapshot keeps the database open.
@@ -44,7 +45,7 @@ impl fmt::Debug for Snapshot {
 
 impl Snapshot {
     pub(crate) fn new(default: &ReadPlace, live: LiveSnapshot) -> Self {
-        let place = ReadPlace { sequence: Some(live.sequence()), ..default.clone() };
+        let place = ReadPlace { point: Some(live.point()), ..default.clone() };
         Self { place, live: Arc::new(live) }
     }
 
@@ -61,7 +62,7 @@ impl Snapshot {
         if family.place.open_id != self.place.open_id {
             return Err(Error::invalid("the family is of another open database than the snapshot"));
         }
-        let place = ReadPlace { sequence: self.place.sequence, ..family.place.clone() };
+        let place = ReadPlace { point: self.place.point.clone(), ..family.place.clone() };
         Ok(Self { place, live: Arc::clone(&self.live) })
     }
 

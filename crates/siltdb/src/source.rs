@@ -5,7 +5,6 @@
 use crate::reads::Reads;
 use siltdb_base::{
     error::Result,
-    id::SequenceNumber,
     slice::{Pinnable, Slice},
 };
 use siltdb_engine::{
@@ -13,6 +12,7 @@ use siltdb_engine::{
     engine::Engine,
     open_id::OpenId,
     read::{self, ExpiringValue, PinnedReader},
+    read_point::ReadPoint,
 };
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -81,7 +81,7 @@ pub(crate) struct ReadPlace {
     pub(crate) open_id: OpenId,
     pub(crate) family: Arc<FamilyData>,
     /// `None` reads the present.
-    pub(crate) sequence: Option<SequenceNumber>,
+    pub(crate) point: Option<ReadPoint>,
 }
 
 impl ReadPlace {
@@ -113,8 +113,8 @@ impl fmt::Debug for ReadPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = f.debug_struct("ReadPlace");
         fields.field("dir", &self.engine.dir).field("family", &self.family.name());
-        if let Some(sequence) = self.sequence {
-            fields.field("sequence", &sequence.0);
+        if let Some(point) = &self.point {
+            fields.field("sequence", &point.sequence.0);
         }
         fields.finish()
     }
@@ -123,12 +123,12 @@ impl fmt::Debug for ReadPlace {
 impl ReadSource for ReadPlace {
     #[inline]
     fn look<R>(&self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>> {
-        read::get(&self.engine, &self.family, key, self.sequence, look)
+        read::get(&self.engine, &self.family, key, self.point.as_ref(), look)
     }
 
     fn pin(&self) -> Result<Pinned> {
         Ok(Pinned {
-            reader: PinnedReader::new(&self.engine, &self.family, self.sequence)?,
+            reader: PinnedReader::new(&self.engine, &self.family, self.point.as_ref())?,
             reads: None,
         })
     }

@@ -15,8 +15,7 @@ use crate::{
     isolation::{Isolation, TransactionOptions},
     key_range::KeyRange,
     read::Read,
-    reads::{Reads, Tracking},
-    source::{Pinned, ReadPlace, ReadSource},
+    source::{Pinned, ReadSource},
     write_options::WriteOptions,
 };
 use siltdb_base::{
@@ -31,9 +30,9 @@ use siltdb_engine::{
     footprint::Footprint,
     locks::{LockHolder, Writer},
     own_writes::IndexedWrites,
+    read_point::FirstExpiry,
     snapshots::LiveSnapshot,
 };
-use siltdb_tree::read::visible::reader::OwnWrites;
 use std::{
     fmt,
     sync::{Arc, Mutex, MutexGuard},
@@ -42,6 +41,7 @@ use std::{
 
 mod locks;
 pub(crate) mod prepare;
+mod sight;
 pub(crate) mod snapshot_reads;
 mod write_kinds;
 
@@ -107,6 +107,8 @@ struct State {
     indexed: IndexedWrites,
     /// Shared with the cursors of the transaction.
     reads: Arc<Mutex<Footprint>>,
+    /// When the first expires of what they read.
+    first_expiry: Arc<FirstExpiry>,
     savepoints: Vec<Savepoint>,
     /// The locks; `None` before the first request.
     locks: Option<Arc<LockHolder>>,
@@ -148,6 +150,7 @@ impl State {
             writes: WriteBatch::new(),
             indexed: IndexedWrites::default(),
             reads: Arc::default(),
+            first_expiry: Arc::default(),
             savepoints: Vec::new(),
             locks: None,
             charge: None,
@@ -170,6 +173,7 @@ impl State {
         self.writes.clear();
         self.indexed.clear();
         self.reads = Arc::default();
+        self.first_expiry = Arc::default();
         self.savepoints.clear();
         self.charge = None;
         self.release_locks();
@@ -264,6 +268,7 @@ impl Shared {
         let reads = lock(&state.reads);
         run(&Conditions {
             snapshot,
+            first_expiry: Some(&state.first_expiry),
             reads: match isolation {
                 Isolation::RepeatableRead | Isolation::Serializable => Some(&*reads),
                 _ => None,
@@ -504,64 +509,6 @@ impl Transaction {
         let index = state.find_savepoint(name)?;
         state.savepoints.truncate(index);
         Ok(())
-    }
-
-    /// Returns what reads of its family see, and where they are recorded.
-    fn sight(&self) -> Result<Sight> {
-        let mut state = self.shared.active()?;
-        let sequence = state.snapshot.as_ref().map(LiveSnapshot::sequence);
-        let place = ReadPlace { sequence, ..self.place.place.clone() };
-        let State { writes, indexed, .. } = &mut *state;
-        let own = self.shared.engine.own_writes(indexed, &writes.bytes, place.family.id)?;
-        let covered = match self.shared.options.isolation {
-            Isolation::RepeatableRead => Some(Tracking::Keys),
-            Isolation::Serializable => Some(Tracking::Ranges),
-            _ => None,
-        };
-        self.shared.check_memory(&mut state)?;
-        let reads = covered.map(|covered| {
-            let (footprint, family) = (Arc::clone(&state.reads), Arc::clone(&place.family));
-            Reads { footprint, family, covered }
-        });
-        Ok(Sight { place, own, reads })
-    }
-}
-
-/// What a read of a transaction sees.
-struct Sight {
-    place: ReadPlace,
-    own: Option<OwnWrites>,
-    /// Where it is recorded; `None` if the commit does not validate it.
-    reads: Option<Reads>,
-}
-
-impl Sight {
-    /// # Seeded faults
-    /// `snapshot_reads_validated`: the commit validates them like all others.
-    fn without_reads(self) -> Self {
-        match cfg!(seeded_fault = "snapshot_reads_validated") {
-            true => self,
-            false => Self { reads: None, ..self },
-        }
-    }
-
-    fn look<R>(self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>> {
-        if let Some(reads) = self.reads {
-            reads.key(key);
-        }
-        match self.own {
-            None => self.place.look(key, look),
-            Some(own) => self.place.pin()?.reader.with_own(own).look(key, look),
-        }
-    }
-
-    fn pin(self) -> Result<Pinned> {
-        let Pinned { reader, .. } = self.place.pin()?;
-        let reader = match self.own {
-            None => reader,
-            Some(own) => reader.with_own(own),
-        };
-        Ok(Pinned { reader, reads: self.reads })
     }
 }
 

@@ -110,8 +110,7 @@ impl Run {
         let (shape, key_count) = (self.settings.key_shape, self.settings.key_count);
         let look = Look { family, handle: &handle, now: self.now(), shape, key_count };
         let own = open.own_model(&self.model, &look);
-        let at = Moment { commit: own.possible(), ..look.now };
-        let mut state = BucketState::new(own.pairs(family, at));
+        let mut state = BucketState::new(own.pairs(family, open.sees(&own, &look)));
         let (path, call) = draw_call(&mut self.draw, &state);
         let had = state.contents(&path).unwrap_or_default();
         let may_write = matches!(
@@ -153,8 +152,7 @@ impl Run {
             false => Some(&self.snapshots[self.draw.index(self.snapshots.len())]),
         };
         let held = held.and_then(|held| Some((held, held.families.get(&family)?)));
-        let commit = held.map_or(self.visible, |(held, _)| held.commit);
-        let at = Moment { commit, ..self.now() };
+        let at = held.map_or_else(|| self.now(), |(held, _)| held.at);
         let state = self.bucket_state(family, at);
         let absent = draw_path(&mut self.draw);
         let handle = &self.database.families[&family];
@@ -172,7 +170,7 @@ impl Run {
             compared = compare();
         }
         let what = |violation: Violation| {
-            violation.during(format!("buckets of family #{} at commit {commit}", family.0))
+            violation.during(format!("buckets of family #{} at commit {}", family.0, at.commit))
         };
         let count = compared.map_err(what)?;
         self.report.buckets.trees += 1;

@@ -137,7 +137,7 @@ impl Run {
             let place = self.draw.index(self.snapshots.len());
             let held = &self.snapshots[place];
             if held.families.contains_key(&index) {
-                return Source { index, family, commit: held.commit, snapshot: Some(place) };
+                return Source { index, family, commit: held.at.commit, snapshot: Some(place) };
             }
         }
         Source { index, family, commit: self.visible, snapshot: None }

@@ -8,7 +8,7 @@ use crate::{
     guest_reads::{LOOKUPS_MAX, Seen},
     guests::{FIFO, GUESTS, NEWEST, TTL},
     keys::value,
-    model::{FamilyIndex, Moment, Operation, Shared},
+    model::{FamilyIndex, Operation, Shared},
     plan::{Form, Planned, plan_sorted, plan_without_merges},
     reads::{Pairs, Truth, collect, compare_all, compare_pairs},
     run::{Held, Run},
@@ -193,8 +193,7 @@ impl Run {
             must(held.snapshot.family(&self.database.guests[&index]), "a guest")
         };
         compare_pairs(&collect(&family(FIFO)?)?, &held.rows)?;
-        let at = Moment { commit: held.commit, ..self.now() };
-        let truth = Truth { model: &self.model, family: TTL, at };
+        let truth = Truth { model: &self.model, family: TTL, at: held.at };
         compare_all(&family(TTL)?, truth, draw, LOOKUPS_MAX).map(drop)
     }
 

@@ -5,7 +5,7 @@
 
 use crate::{
     carry_out::{carry_out, describe},
-    model::{FamilyIndex, Moment, Operation, Shared, Span},
+    model::{FamilyIndex, Operation, Shared, Span},
     plan::Planned,
     run::{Outcome, Run},
     transaction::{HeldLock, Look, OpenTransaction},
@@ -166,8 +166,7 @@ impl Run {
         match (result, is_unchanged) {
             (Ok(found), Some(true) | None) => {
                 let own = open.own_model(&self.model, look);
-                let expected =
-                    own.value(family, key, Moment { commit: own.possible(), ..look.now });
+                let expected = own.value(family, key, open.sees(&own, look));
                 if found.as_deref() != expected.as_deref() {
                     let shown = [found.as_deref(), expected.as_deref()].map(show_option);
                     let message = format!("reading with a lock: {} for {}", shown[0], shown[1]);

@@ -198,6 +198,8 @@ pub struct Transactions {
     pub read_only: u64,
     /// Refused with `Conflict`, as the model predicted.
     pub conflicts: u64,
+    /// Of these, because a value that was read had expired.
+    pub expired: u64,
     /// Rolled back.
     pub rolled_back: u64,
     /// Returns to a savepoint.
@@ -219,6 +221,7 @@ impl Transactions {
         self.across_jobs += other.across_jobs;
         self.read_only += other.read_only;
         self.conflicts += other.conflicts;
+        self.expired += other.expired;
         self.rolled_back += other.rolled_back;
         self.returns += other.returns;
         self.dropped += other.dropped;
@@ -227,7 +230,8 @@ impl Transactions {
         self.found_undecided += other.found_undecided;
     }
 
-    /// Each count with the case that it covers, except dropped families, which are too rare.
+    /// Each count with the case that it covers, except dropped families and expired values, which
+    /// are too rare.
     fn counts(&self) -> [(&'static str, u64); 10] {
         [
             ("transactions", self.committed),
@@ -254,9 +258,9 @@ impl fmt::Display for Transactions {
         )?;
         writeln!(
             f,
-            "             {:>9}  conflicts; {} rolled back, {} returns to a savepoint, {} without \
-             their family",
-            self.conflicts, self.rolled_back, self.returns, self.dropped
+            "             {:>9}  conflicts, {} by expiry; {} rolled back, {} returns to a \
+             savepoint, {} without their family",
+            self.conflicts, self.expired, self.rolled_back, self.returns, self.dropped
         )?;
         write!(
             f,

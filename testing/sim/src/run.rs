@@ -40,7 +40,8 @@ const WALL_MS_START: u64 = 1_700_000_000_000;
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) snapshot: Snapshot,
-    pub(crate) commit: u64,
+    /// What it sees: its time stands still.
+    pub(crate) at: Moment,
     pub(crate) families: BTreeMap<FamilyIndex, Family>,
     /// The pairs of the FIFO family.
     pub(crate) rows: Pairs,

@@ -7,7 +7,7 @@ use crate::{
     database::{Database, families_by_name},
     directory::Directory,
     expected::{Expectation, Names},
-    model::{FamilyIndex, Moment},
+    model::FamilyIndex,
     plan::{Form, Planned, plan},
     reads::{Truth, Walk, compare_family, compare_some},
     run::{Excuse, Held, Outcome, Run, Trace},
@@ -241,8 +241,7 @@ impl Run {
         let indexes: Vec<_> = families.keys().copied().collect();
         let family = self.draw.pick(&indexes);
         let handle = &families[&family];
-        let commit = held.map_or(self.visible, |held| held.commit);
-        let at = Moment { commit, ..self.now() };
+        let at = held.map_or_else(|| self.now(), |held| held.at);
         let truth = Truth { model: &self.model, family, at };
         let (shape, count) = (self.settings.key_shape, self.settings.key_count);
         let faults = self.database.fs.faults();
@@ -270,14 +269,15 @@ impl Run {
         if full || !self.snapshots.is_empty() && self.draw.chance(1, 3) {
             let index = self.draw.index(self.snapshots.len());
             let held = self.snapshots.swap_remove(index);
-            self.note(format!("snapshot of {} let go", held.commit));
+            self.note(format!("snapshot of {} let go", held.at.commit));
             return Ok(());
         }
+        self.read_clock();
         let snapshot = self.database.db.snapshot();
-        let (commit, families) = (self.visible, self.database.families.clone());
-        self.note(format!("snapshot of {commit}"));
+        let (at, families) = (self.now(), self.database.families.clone());
+        self.note(format!("snapshot of {}", at.commit));
         let rows = self.rows_in(&snapshot)?;
-        self.snapshots.push(Held { snapshot, commit, families, rows });
+        self.snapshots.push(Held { snapshot, at, families, rows });
         Ok(())
     }
 

@@ -12,7 +12,11 @@ use crate::{
 };
 use siltdb::{Durability, Family, Isolation, LockMode, Read, Transaction};
 use siltdb_base::cursor::Direction;
-use std::{collections::BTreeMap, ops::Bound, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Bound,
+    sync::Arc,
+};
 
 /// The predicted result of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,6 +71,8 @@ struct Footprint {
     certain: Vec<(FamilyIndex, Span)>,
     /// If none of them was touched, the commit does not conflict.
     possible: Vec<(FamilyIndex, Span)>,
+    /// If a value that one of them had at begin has expired, the commit conflicts.
+    shown: Vec<(FamilyIndex, Span)>,
 }
 
 impl Footprint {
@@ -96,8 +102,8 @@ pub struct Look<'a> {
 pub struct OpenTransaction {
     /// The transaction.
     pub transaction: Transaction,
-    /// The last commit when the transaction began.
-    pub began: u64,
+    /// The moment when the transaction began.
+    pub began: Moment,
     /// Flushes and compactions finished by then.
     pub jobs_before: u64,
     /// The families when the transaction began.
@@ -116,19 +122,19 @@ pub struct OpenTransaction {
 }
 
 impl OpenTransaction {
-    /// A transaction that begins now, after commit number `began`.
+    /// A transaction that begins now, at `began`.
     #[must_use]
     pub fn new(
         transaction: Transaction,
         durability: Durability,
-        (began, jobs_before): (u64, u64),
+        began: Moment,
         families: BTreeMap<FamilyIndex, Family>,
         notes: Notes,
     ) -> Self {
         Self {
             transaction,
             began,
-            jobs_before,
+            jobs_before: 0,
             families,
             durability,
             writes: Vec::new(),
@@ -147,8 +153,15 @@ impl OpenTransaction {
     /// The state of a family as the transaction's reads see it.
     #[must_use]
     pub fn own_model(&self, model: &Model, look: &Look<'_>) -> Model {
-        let commit = if self.has_snapshot() { self.began } else { look.now.commit };
+        let commit = if self.has_snapshot() { self.began.commit } else { look.now.commit };
         model.with_own(look.family, commit, &self.writes)
+    }
+
+    /// The moment at which the transaction's reads see its own model.
+    #[must_use]
+    pub fn sees(&self, own: &Model, look: &Look<'_>) -> Moment {
+        let at = if self.has_snapshot() { self.began } else { look.now };
+        Moment { commit: own.possible(), ..at }
     }
 
     /// Reads a little and compares it. Returns the number of reads compared.
@@ -157,7 +170,7 @@ impl OpenTransaction {
     /// If anything differs.
     pub fn read(&mut self, model: &Model, look: &Look<'_>, draw: &mut Draw) -> Checked<u64> {
         let own = self.own_model(model, look);
-        let at = Moment { commit: own.possible(), ..look.now };
+        let at = self.sees(&own, look);
         let truth = Truth { model: &own, family: look.family, at };
         let source = must(self.transaction.family(look.handle), "a family in a transaction")?;
         let read = match self.notes {
@@ -177,7 +190,19 @@ impl OpenTransaction {
 
     /// Notes that the transaction has read a key, existing or not.
     pub fn read_key(&mut self, family: FamilyIndex, key: &Shared) {
-        self.reads.add(family, Span::of_key(key));
+        self.add(family, Span::of_key(key));
+    }
+
+    /// Notes that the transaction read all keys of a span.
+    fn add(&mut self, family: FamilyIndex, span: Span) {
+        let is_of_span = |(of, operation): &(FamilyIndex, Operation)| {
+            *of == family && operation.span().overlaps(&span)
+        };
+        // Own writes may hide what expires.
+        if !self.writes.iter().any(is_of_span) {
+            self.reads.shown.push((family, span.clone()));
+        }
+        self.reads.add(family, span);
     }
 
     /// Notes that the transaction may have read any key of a family.
@@ -191,9 +216,10 @@ impl OpenTransaction {
     /// # Errors
     /// If it yields anything that the transaction did not see when the iterator was opened.
     pub fn walk(&mut self, model: &Model, look: &Look<'_>, draw: &mut Draw) -> Checked<u64> {
+        let has_snapshot = self.has_snapshot();
         let Some((walk, own)) = &mut self.walk else {
             let own = self.own_model(model, look);
-            let at = Moment { commit: own.possible(), ..look.now };
+            let at = self.sees(&own, look);
             let truth = Truth { model: &own, family: look.family, at };
             let source = must(self.transaction.family(look.handle), "a family in a transaction")?;
             let walk = Walk::new(must(source.iter(), "iter")?, truth, |_| true);
@@ -202,7 +228,8 @@ impl OpenTransaction {
             return Ok(0);
         };
         let steps = draw.pick(&[1, 5, 50, u64::MAX]);
-        let walked = walk.go(steps, own, look.now, draw)?;
+        let at = if has_snapshot { self.began } else { look.now };
+        let walked = walk.go(steps, own, at, draw)?;
         if steps == u64::MAX || walked.is_err() {
             self.walk = None;
         }
@@ -230,7 +257,7 @@ impl OpenTransaction {
         let count = draw.within(1..=5);
         let keys: Vec<Shared> = (0..count).map(|_| look.key(draw)).collect();
         for key in &keys {
-            self.reads.add(look.family, Span::of_key(key));
+            self.add(look.family, Span::of_key(key));
         }
         match draw.chance(1, 2) {
             true => compare_get_many(source, truth, &keys),
@@ -243,11 +270,11 @@ impl OpenTransaction {
     /// Notes a scan over `covered` that showed `shown`.
     fn covered(&mut self, family: FamilyIndex, covered: Span, shown: &Pairs) {
         if self.transaction.isolation() == Isolation::Serializable {
-            self.reads.add(family, covered);
+            self.add(family, covered);
             return;
         }
         for (key, _) in shown {
-            self.reads.add(family, Span::of_key(key));
+            self.add(family, Span::of_key(key));
         }
     }
 
@@ -428,11 +455,40 @@ impl OpenTransaction {
         (family, key): (FamilyIndex, &Shared),
     ) -> Option<bool> {
         let span = Span::of_key(key);
-        let moments = [Moment { commit: self.began, ..now }, now];
-        if model.differs(family, &span, moments) {
+        let moments = [Moment { commit: self.began.commit, ..now }, now];
+        let is_own = |(of, operation): &(FamilyIndex, Operation)| {
+            *of == family && operation.span().overlaps(&span)
+        };
+        let has_expired = self.has_expired(model, now, (family, &span));
+        let is_hidden = self.writes.iter().any(is_own);
+        if model.differs(family, &span, moments) || has_expired && !is_hidden {
             return Some(false);
         }
-        (!model.touched(family, &span, self.began)).then_some(true)
+        let is_touched = model.touched(family, &span, self.began.commit);
+        (!is_touched && !has_expired).then_some(true)
+    }
+
+    /// Whether a value that a key of a span had at begin has expired.
+    fn has_expired(
+        &self,
+        model: &Model,
+        now: Moment,
+        (family, span): (FamilyIndex, &Span),
+    ) -> bool {
+        let later = Moment { wall_ms: now.wall_ms.max(self.began.wall_ms), ..self.began };
+        model.differs(family, span, [self.began, later])
+    }
+
+    /// Whether the level validates reads, and a value of a family that was read has expired.
+    fn may_rely_on_expired(&self, model: &Model, now: Moment) -> bool {
+        let read: BTreeSet<FamilyIndex> = self.reads.possible.iter().map(|(of, _)| *of).collect();
+        let all = Span::all();
+        self.validates_reads()
+            && read.into_iter().any(|family| self.has_expired(model, now, (family, &all)))
+    }
+
+    fn validates_reads(&self) -> bool {
+        matches!(self.transaction.isolation(), Isolation::RepeatableRead | Isolation::Serializable)
     }
 
     /// The result of a commit at this moment, if no lock blocks it. `families` are the existing
@@ -453,7 +509,7 @@ impl OpenTransaction {
             return Ending::Dropped;
         }
         let checked = match self.transaction.isolation() {
-            Isolation::RepeatableRead | Isolation::Serializable => self.reads.clone(),
+            _ if self.validates_reads() => self.reads.clone(),
             Isolation::Snapshot => {
                 let mut writes = Footprint::default();
                 for (family, operation) in &self.writes {
@@ -461,16 +517,33 @@ impl OpenTransaction {
                 }
                 writes
             }
-            Isolation::ReadUncommitted | Isolation::ReadCommitted => Footprint::default(),
+            _ => Footprint::default(),
         };
-        let moments = [Moment { commit: self.began, ..now }, now];
+        let began = self.began.commit;
+        let moments = [Moment { commit: began, ..now }, now];
         if checked.certain.iter().any(|(family, span)| model.differs(*family, span, moments)) {
             return Ending::Conflict;
         }
-        match checked.possible.iter().any(|(family, span)| model.touched(*family, span, self.began))
+        let mut shown = checked.shown.iter();
+        if shown.any(|(family, span)| self.has_expired(model, now, (*family, span))) {
+            return Ending::Conflict;
+        }
+        let mut possible = checked.possible.iter();
+        match possible.any(|(family, span)| model.touched(*family, span, began))
+            || self.may_rely_on_expired(model, now)
         {
             true => Ending::Either,
             false => Ending::Commit,
+        }
+    }
+
+    /// The result of a commit that was delayed until `now`.
+    #[must_use]
+    pub fn delayed(&self, ending: Ending, model: &Model, now: Moment) -> Ending {
+        match ending {
+            Ending::Commit if self.may_rely_on_expired(model, now) => Ending::Either,
+            Ending::Busy if self.may_rely_on_expired(model, now) => Ending::ConflictOrBusy,
+            other => other,
         }
     }
 }

@@ -60,16 +60,18 @@ impl Run {
         let options = TransactionOptions::new().isolation(isolation).durability(durability);
         // A run has one thread, so a wait for a lock could not end.
         let options = options.lock_timeout(Duration::ZERO);
+        self.read_clock();
         let transaction = self.database.db.begin_with(&options);
         self.note(format!("begin {isolation:?} at {}, {durability:?}", self.visible));
         self.begun(transaction, durability);
     }
 
     fn begun(&mut self, transaction: Transaction, durability: siltdb::Durability) {
-        let since = (self.visible, self.jobs_so_far());
+        let (began, jobs_before) = (self.now(), self.jobs_so_far());
         let notes = self.draw.pick(&[Notes::Exact, Notes::Exact, Notes::Families]);
         let families = self.database.families.clone();
-        let open = OpenTransaction::new(transaction, durability, since, families, notes);
+        let mut open = OpenTransaction::new(transaction, durability, began, families, notes);
+        open.jobs_before = jobs_before;
         self.transactions.push(open);
     }
 
@@ -186,7 +188,7 @@ impl Run {
             compared = read(open);
         }
         let what = || {
-            let (isolation, began) = (open.transaction.isolation(), open.began);
+            let (isolation, began) = (open.transaction.isolation(), open.began.commit);
             format!("reading in a transaction, {isolation:?} since {began}")
         };
         self.report.reads += compared.map_err(|violation| violation.during(what()))?;
@@ -208,6 +210,7 @@ impl Run {
             return Err(Violation::new(format!("writing after the end gave {late:?}")));
         }
         if self.draw.chance(1, 4) {
+            self.read_clock();
             transaction.reset();
             self.note(format!("begin {:?} again", transaction.isolation()));
             self.begun(transaction, durability);
@@ -243,7 +246,7 @@ impl Run {
         let count = open.writes.len();
         self.note(format!(
             "commit {number} ({isolation:?} since {}, {:?}, clock {clock:?}, {count}): {ending:?}",
-            open.began, open.durability
+            open.began.commit, open.durability
         ));
         let (operations, durability) = (open.writes.clone(), open.durability);
         let planned = Planned { operations, form: Form::Batch, durability, clock };
@@ -259,6 +262,8 @@ impl Run {
                     _ => Err(error),
                 },
             })?;
+        // A delay may have let something expire before the check.
+        let ending = open.delayed(ending, &self.model, self.now());
         match outcome {
             Outcome::Done(Ok(info)) if writes => self.committed(&open, &planned, ending, info)?,
             Outcome::Done(result) => {
@@ -297,7 +302,7 @@ impl Run {
             let message = format!("a transaction committed where {ending:?} was to come");
             return Err(Violation::new(message));
         }
-        let overtaken = open.began < self.visible;
+        let overtaken = open.began.commit < self.visible;
         self.acknowledge(planned)?;
         let sequence = self.database.db.snapshot().sequence();
         if info.sequence != sequence {
@@ -329,6 +334,7 @@ impl Run {
                 if error.kind() == ErrorKind::Conflict && writes =>
             {
                 counts.conflicts += 1;
+                counts.expired += u64::from(error.message().contains("has expired"));
             }
             (Err(error), Ending::Busy | Ending::ConflictOrBusy)
                 if error.kind() == ErrorKind::Busy && writes =>

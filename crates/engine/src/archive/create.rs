@@ -148,8 +148,8 @@ fn write(
     };
     let mut writer = ArchiveWriter::new(fs.create(partial)?, facts)?;
     for (name, family) in families {
-        let mut cursor = PinnedReader::new(database, family, Some(at.sequence()))?
-            .cursor(ReadRange::default())?;
+        let mut cursor =
+            PinnedReader::new(database, family, Some(&at.point()))?.cursor(ReadRange::default())?;
         cursor.seek_to_first()?;
         let mut source = FamilyPuts { cursor };
         let mut uids = || database.catalog.ids.table_uid();

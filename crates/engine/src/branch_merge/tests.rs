@@ -235,11 +235,11 @@ fn an_expiry_is_a_part_of_the_value() {
     assert_eq!((report.written, report.conflicts), (2, 1));
     engine.flush().unwrap();
     let family = head(&engine, BranchId::MAIN, "default").unwrap();
-    let sequence = engine.snapshot();
-    let mut walk = BranchWalk::new(&engine, [&family, &family], sequence.sequence()).unwrap();
+    let snapshot = engine.snapshot();
+    let mut walk = BranchWalk::new(&engine, [&family, &family], &snapshot.point()).unwrap();
     assert!(!walk.advance().unwrap(), "a family does not differ from itself");
     let branch = head(&engine, id_of(&engine, "feature"), "default").unwrap();
-    let mut walk = BranchWalk::new(&engine, [&family, &branch], sequence.sequence()).unwrap();
+    let mut walk = BranchWalk::new(&engine, [&family, &branch], &snapshot.point()).unwrap();
     let mut found = Vec::new();
     while walk.advance().unwrap() {
         let [main, feature] = walk.values().unwrap().map(|value| value.unwrap().expiry_ms.unwrap());
@@ -265,6 +265,7 @@ fn a_write_during_the_merge_is_not_overwritten() {
     batch.put(main.id, b"a00001", b"feature").unwrap();
     let conditions = Conditions {
         snapshot: Some(at.sequence()),
+        first_expiry: None,
         reads: None,
         writes: Writes::Checked,
         writer: Writer::plain(&engine),

@@ -13,6 +13,7 @@ use crate::{
     open::recovery,
     options::FROZEN_MAX,
     read,
+    read_point::ReadPoint,
 };
 use siltdb_base::{
     budget::Part,
@@ -142,11 +143,9 @@ fn the_order_of_the_log_is_that_of_numbers_and_of_what_readers_see() {
         for operation in operations(payload, header.count) {
             let BatchOperation { key, payload, .. } = operation.unwrap();
             sequence = sequence.next();
+            let point = ReadPoint { sequence, now_ms: 0, first_expiry: None };
             let is_it = |value: Pinnable<'_>| value.bytes() == payload;
-            assert_eq!(
-                read::get(&engine, &family, key, Some(sequence), is_it).unwrap(),
-                Some(true)
-            );
+            assert_eq!(read::get(&engine, &family, key, Some(&point), is_it).unwrap(), Some(true));
             if key == b"last" {
                 let name = std::str::from_utf8(payload).unwrap();
                 let (writer, number) = name.split_once(' ').unwrap();

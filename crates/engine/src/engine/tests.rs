@@ -77,7 +77,7 @@ fn read(engine: &Engine, families: &[Arc<FamilyData>; 2], writer: u64, progress:
     let snapshot = engine.snapshot();
     let keys: Vec<_> = (0..KEYS).map(|slot| key(writer, slot)).collect();
     let [found, twins] = families.each_ref().map(|family| {
-        let reader = PinnedReader::new(engine, family, Some(snapshot.sequence())).unwrap();
+        let reader = PinnedReader::new(engine, family, Some(&snapshot.point())).unwrap();
         let values = keys.iter().map(|key| reader.get(key).unwrap());
         values.map(|value| value.as_deref().map(write_of)).collect::<Vec<_>>()
     });

@@ -13,8 +13,12 @@ use siltdb_tree::{planning::pick_garbage::Moment, retain::stripes::Stripes};
 /// published (law V4).
 pub fn stripes(database: &Database) -> Stripes {
     let present = database.log.publisher.published();
-    let Retained { sequences, newest_snapshot, all_from } = database.snapshots.retained(|| present);
-    let stripes = Stripes::new(&sequences, present).with_newest_snapshot(newest_snapshot);
+    let settled_ms = || database.options.clock.settled_ms();
+    let Retained { sequences, newest_snapshot, all_from, earliest_ms } =
+        database.snapshots.retained(|| present, settled_ms);
+    let stripes = Stripes::new(&sequences, present)
+        .with_newest_snapshot(newest_snapshot)
+        .with_earliest_time(earliest_ms);
     if cfg!(seeded_fault = "history_above_the_floor_is_dropped") {
         return stripes;
     }
@@ -23,11 +27,9 @@ pub fn stripes(database: &Database) -> Stripes {
 
 /// What decides now whether an entry is garbage.
 pub fn moment(database: &Database) -> Moment {
-    Moment {
-        stripes: stripes(database),
-        newest_snapshot: database.snapshots.newest(),
-        now_ms: database.options.clock.settled_ms(),
-    }
+    let stripes = stripes(database);
+    let now_ms = stripes.expiry_time_ms(database.options.clock.settled_ms());
+    Moment { stripes, newest_snapshot: database.snapshots.newest(), now_ms }
 }
 
 /// If what memory deletes or replaces is worth a flush, freezes the active generation. In this case

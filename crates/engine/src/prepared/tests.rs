@@ -22,7 +22,13 @@ fn batch(key: &[u8]) -> BatchBytes {
 
 fn prepare(engine: &Engine, id: &str) -> Result<Undecided> {
     let writer = Writer { holder: None, timeout: Duration::ZERO };
-    let conditions = Conditions { snapshot: None, reads: None, writes: Writes::Unchecked, writer };
+    let conditions = Conditions {
+        snapshot: None,
+        first_expiry: None,
+        reads: None,
+        writes: Writes::Unchecked,
+        writer,
+    };
     engine.prepare(id.as_bytes(), &batch(id.as_bytes()), &conditions)
 }
 
@@ -114,7 +120,13 @@ fn a_prepare_that_fails_keeps_neither_id_nor_locks() {
     let mut long = batch(b"long");
     long.put(FamilyId(0), b"value", &vec![0; 4 << 20]).unwrap();
     let writer = Writer { holder: None, timeout: Duration::ZERO };
-    let conditions = Conditions { snapshot: None, reads: None, writes: Writes::Unchecked, writer };
+    let conditions = Conditions {
+        snapshot: None,
+        first_expiry: None,
+        reads: None,
+        writes: Writes::Unchecked,
+        writer,
+    };
     let error = engine.prepare(b"a", &long, &conditions).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoSpace);
     fs.set_fault(None);
@@ -150,7 +162,13 @@ fn locks_of_every_form_are_the_same_after_a_reopen() {
         engine.lock(&holder, &family, lock, Duration::ZERO).unwrap();
     }
     let writer = Writer { holder: Some(&holder), timeout: Duration::ZERO };
-    let conditions = Conditions { snapshot: None, reads: None, writes: Writes::Unchecked, writer };
+    let conditions = Conditions {
+        snapshot: None,
+        first_expiry: None,
+        reads: None,
+        writes: Writes::Unchecked,
+        writer,
+    };
     engine.prepare(b"a", &batch(b"written"), &conditions).unwrap();
     drop(holder);
     let shown = |engine: &Engine| {

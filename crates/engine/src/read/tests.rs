@@ -20,7 +20,12 @@ fn the_first_reader_across_many_deleted_keys_leaves_an_empty_range_to_all_others
     assert_eq!(contents(&engine, "default", None).len(), 1);
     let skip = |key: &[u8]| {
         let (present, mut border) = (SequenceNumber(engine.stats().sequence), Vec::new());
-        let skips = family.tree.empty_ranges().skip(key, present, Direction::Forward, &mut border);
+        let skips = family.tree.empty_ranges().skip(
+            key,
+            (present, u64::MAX),
+            Direction::Forward,
+            &mut border,
+        );
         skips.then_some(border)
     };
     let last = b"key00499\0".to_vec();

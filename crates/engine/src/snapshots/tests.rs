@@ -10,7 +10,7 @@ fn at(sequence: u64) -> impl FnOnce() -> SequenceNumber {
 }
 
 fn retained(snapshots: &Snapshots, present: u64) -> Vec<u64> {
-    let retained = snapshots.retained(at(present)).sequences;
+    let retained = snapshots.retained(at(present), || 0).sequences;
     retained.iter().map(|sequence| sequence.0).collect()
 }
 
@@ -18,10 +18,10 @@ fn retained(snapshots: &Snapshots, present: u64) -> Vec<u64> {
 fn live_snapshots_and_the_present_are_retained_each_once_and_in_order() {
     let snapshots = Arc::new(Snapshots::default());
     assert_eq!(retained(&snapshots, 0), [0]);
-    let middle = snapshots.take(at(5));
-    let twin = snapshots.take(at(5));
-    let newest = snapshots.take(at(9));
-    let _oldest = snapshots.take(at(2));
+    let middle = snapshots.take(at(5), || 0);
+    let twin = snapshots.take(at(5), || 0);
+    let newest = snapshots.take(at(9), || 0);
+    let _oldest = snapshots.take(at(2), || 0);
     assert_eq!(middle.sequence(), SequenceNumber(5));
     assert_eq!(retained(&snapshots, 9), [2, 5, 9]);
     assert_eq!(retained(&snapshots, 12), [2, 5, 9, 12]);
@@ -38,18 +38,24 @@ fn the_list_and_the_present_are_captured_as_one_and_so_is_a_snapshot() {
     let registry = Arc::new(Snapshots::default());
     let other = Arc::clone(&registry);
     let mut taken = None;
-    let list = registry.retained(|| {
-        taken = Some(held_up(move || other.take(at(7))));
-        SequenceNumber(7)
-    });
+    let list = registry.retained(
+        || {
+            taken = Some(held_up(move || other.take(at(7), || 0)));
+            SequenceNumber(7)
+        },
+        || 0,
+    );
     assert_eq!(list.sequences, [SequenceNumber(7)]);
     let taken = taken.unwrap().recv().unwrap();
     let other = Arc::clone(&registry);
     let mut captured = None;
-    let _second = registry.take(|| {
-        captured = Some(held_up(move || retained(&other, 9)));
-        SequenceNumber(8)
-    });
+    let _second = registry.take(
+        || {
+            captured = Some(held_up(move || retained(&other, 9)));
+            SequenceNumber(8)
+        },
+        || 0,
+    );
     assert_eq!(captured.unwrap().recv().unwrap(), [taken.sequence().0, 8, 9]);
 }
 
@@ -82,13 +88,14 @@ fn a_flush_keeps_what_snapshots_and_the_present_see_and_a_merge_drops_what_they_
 #[test]
 fn the_floor_bounds_what_can_be_taken_and_is_captured_with_the_list() {
     let snapshots = Arc::new(Snapshots::default());
-    let take = |sequence| snapshots.take_at(SequenceNumber(sequence), at(9)).map_err(|e| e.kind());
-    assert_eq!(snapshots.retained(at(9)).all_from, None);
+    let take =
+        |sequence| snapshots.take_at(SequenceNumber(sequence), at(9), || 0).map_err(|e| e.kind());
+    assert_eq!(snapshots.retained(at(9), || 0).all_from, None);
     assert_eq!(take(8).unwrap_err(), ErrorKind::NotFound);
     assert_eq!(take(10).unwrap_err(), ErrorKind::InvalidArgument);
     assert_eq!(take(9).unwrap().sequence(), SequenceNumber(9));
     assert_eq!(snapshots.begin_floor(None, at(5)).unwrap(), SequenceNumber(5));
-    assert_eq!(snapshots.retained(at(9)).all_from, Some(SequenceNumber(5)));
+    assert_eq!(snapshots.retained(at(9), || 0).all_from, Some(SequenceNumber(5)));
     assert_eq!(take(4).unwrap_err(), ErrorKind::NotFound);
     let live = take(5).unwrap();
     assert_eq!(retained(&snapshots, 9), [5, 9]);
@@ -134,10 +141,10 @@ fn a_removal_begins_only_if_no_snapshot_sees_what_is_removed() {
     let snapshots = Arc::new(Snapshots::default());
     let begins = |oldest| snapshots.begin_removal(SequenceNumber(oldest)).is_some();
     assert!(begins(5));
-    let older = snapshots.take(|| SequenceNumber(4));
+    let older = snapshots.take(|| SequenceNumber(4), || 0);
     assert!(begins(5) && !begins(4) && snapshots.newest() == Some(SequenceNumber(4)));
     // One that reads at the present sees it, too.
-    let present = snapshots.take(|| SequenceNumber(9));
+    let present = snapshots.take(|| SequenceNumber(9), || 0);
     assert!(!begins(5) && !begins(9) && begins(10));
     drop((older, present));
     assert!(begins(0));
@@ -152,7 +159,7 @@ fn no_snapshot_begins_during_a_removal() {
     let (sender, receiver) = std::sync::mpsc::channel();
     let registry = Arc::clone(&snapshots);
     let reader = std::thread::spawn(move || {
-        let snapshot = registry.take(|| SequenceNumber(9));
+        let snapshot = registry.take(|| SequenceNumber(9), || 0);
         sender.send(snapshot.sequence()).unwrap();
     });
     let waited = receiver.recv_timeout(std::time::Duration::from_millis(50));

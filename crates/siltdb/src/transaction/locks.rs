@@ -1,17 +1,18 @@
 //! Locks of a transaction: pessimistic concurrency, where others wait instead of conflicting.
 
 use super::{State, Transaction};
-use crate::{family::Family, isolation::TransactionOptions, key_range::KeyRange, read::Read};
+use crate::{family::Family, isolation::TransactionOptions, key_range::KeyRange};
 use siltdb_base::{
     error::{Error, Result},
     slice::Slice,
     sync::lock,
 };
 use siltdb_engine::{
-    conditional_commit::Conditions,
+    conditional_commit::{Conditions, check_alive},
     lock_table::{LockMode, LockRequest, LockTarget},
     locks::{LockHolder, request_bytes},
     read::ReadRange,
+    read_point::FirstExpiry,
 };
 use std::sync::Arc;
 
@@ -24,7 +25,8 @@ impl Transaction {
     ///
     /// From [`Isolation::RepeatableRead`](crate::Isolation::RepeatableRead) on, a key that changed
     /// after the start of the transaction can only be read in its old state. A write of it would
-    /// conflict at the commit, so this call fails at once.
+    /// conflict at the commit, so this call fails at once. The same holds for a value that has
+    /// expired since. A lock does not hold the clock: the value may still expire before the commit.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -43,16 +45,25 @@ impl Transaction {
     ///
     /// # Errors
     /// As [`Transaction::lock_key`]; `Conflict`, if the key changed after the state that the
-    /// transaction reads; as [`Read::get`]. After an error the lock may be held.
+    /// transaction reads; as [`Read::get`](crate::Read::get). After an error the lock may be held.
     pub fn get_for_update(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         let key = key.as_ref();
         self.lock_key(key, LockMode::Exclusive)?;
-        let state = self.shared.active()?;
-        if let Some(snapshot) = &state.snapshot {
-            self.shared.engine.check_unchanged(&self.place.place.family, key, snapshot)?;
-        }
+        let engine = &self.shared.engine;
+        let mut state = self.shared.active()?;
+        let family = &self.place.place.family;
+        let unchanged = state.snapshot.as_ref().map(|at| engine.check_unchanged(family, key, at));
+        state.note_conflict(unchanged.unwrap_or(Ok(())))?;
         drop(state);
-        self.get(key)
+        let (sight, first_expiry) = (self.sight()?, Arc::<FirstExpiry>::default());
+        let validated = sight.first_expiry();
+        let value = sight.noting(&first_expiry).look(key, |value| value.pin())?;
+        if let Some(validated) = validated {
+            validated.note(&first_expiry);
+        }
+        let alive = check_alive(engine, &first_expiry);
+        lock(&self.shared.state).note_conflict(alive)?;
+        Ok(value)
     }
 
     /// Locks a key, whether it exists or not, until the transaction ends. Writes of the key by

@@ -51,10 +51,10 @@ pub trait SequenceLock: fmt::Debug + Send + Sync {
 ///    its own.
 /// 2. No write above its snapshot lies in a candidate. When it was opened, all such writes were yet
 ///    to be reported, by (1) and since none had been. Those that are reported cut it.
-/// 3. No reader at `since` or above sees a key in an empty range. One at `since` saw none, and by
-///    (2) there was no write since, when the empty range was closed. A write that came later was
-///    reported before any reader could see it, and divided the empty range. Deletions and time only
-///    take away.
+/// 3. No reader at `since` or above and as of `as_of_ms` or later sees a key in an empty range. One
+///    at both saw none, and by (2) there was no write since, when the empty range was closed. A
+///    write that came later was reported before any reader could see it, and divided the empty
+///    range. Deletions and time only take away.
 /// 4. Empty ranges ascend, are not empty, and no two of them touch.
 ///
 /// It observes the commits of its family while that is tracked.
@@ -85,6 +85,8 @@ struct EmptyRange {
     start: Vec<u8>,
     end: Vec<u8>,
     since: SequenceNumber,
+    /// A reader as of this time, in ms since 1970, saw no key.
+    as_of_ms: u64,
     last_use: u64,
 }
 
@@ -192,20 +194,20 @@ impl EmptyRanges {
         self.wish.clear();
     }
 
-    /// Says whether a reader at `snapshot` is in an empty range at `key`. If so, puts into `border`
-    /// where the empty range ends along `direction`. Forward that is the first key that may be
-    /// there, backward the one before which the next may be.
+    /// Says whether a reader at `snapshot` and as of `now_ms` is in an empty range at `key`. If so,
+    /// puts into `border` where the empty range ends along `direction`. Forward that is the first
+    /// key that may be there, backward the one before which the next may be.
     pub fn skip(
         &self,
         key: &[u8],
-        snapshot: SequenceNumber,
+        (snapshot, now_ms): (SequenceNumber, u64),
         direction: Direction,
         border: &mut Vec<u8>,
     ) -> bool {
         let known = &mut *self.lock();
         let Some(index) = known.range_at(key) else { return false };
         let range = &mut known.ranges[index];
-        if range.since > snapshot {
+        if range.since > snapshot || range.as_of_ms > now_ms {
             return false;
         }
         known.uses += 1;
@@ -295,6 +297,7 @@ impl Known {
             range.start = range.start.min(other.start);
             range.end = range.end.max(other.end);
             range.since = range.since.max(other.since);
+            range.as_of_ms = range.as_of_ms.max(other.as_of_ms);
             range.last_use = range.last_use.max(other.last_use);
         }
         self.ranges.insert(from, range);
@@ -327,8 +330,9 @@ pub struct Candidate {
 impl Candidate {
     /// Ends the search of a reader that saw nothing from its edge up to `border`. Forward that is
     /// the first key behind the empty range, backward the first key of it. `keys` counts the
-    /// deleted keys that the reader passed on its way, also before the edge.
-    pub fn learn(mut self, border: &[u8], keys: u32) {
+    /// deleted keys that the reader passed on its way, also before the edge. `as_of_ms` is its
+    /// time.
+    pub fn learn(mut self, border: &[u8], keys: u32, as_of_ms: u64) {
         let Some(number) = self.number.take() else { return };
         let mut known = self.ranges.lock();
         let Some(stretch) = known.take(number) else { return };
@@ -340,7 +344,7 @@ impl Candidate {
             (Direction::Backward, end) => (start.max(border), end.unwrap_or_default()),
         };
         if start < end && start.len().max(end.len()) <= EMPTY_RANGE_KEY_BYTES_MAX {
-            known.add(EmptyRange { start, end, since, last_use: 0 }, keys);
+            known.add(EmptyRange { start, end, since, as_of_ms, last_use: 0 }, keys);
         }
     }
 }

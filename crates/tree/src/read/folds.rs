@@ -7,9 +7,10 @@
 //! operands to it. So a key that is merged and read in turn is folded step by step.
 //!
 //! # Invariants
-//! 1. A fold does not become wrong before its expiry. No version older than its operand is ever
-//!    added. Flushes and compactions change older versions only in ways that leave the value as it
-//!    is. The expiry is that of the value below the operands.
+//! 1. A fold is right from its `since_ms` on, and does not become wrong before its expiry. No
+//!    version older than its operand is ever added. Flushes and compactions change older versions
+//!    only in ways that leave the value as it is. The expiry is that of the value below the
+//!    operands.
 //! 2. Readers at snapshots older than the operand do not meet it, and newer range tombstones hide
 //!    the operand itself.
 
@@ -44,6 +45,8 @@ pub struct Fold {
     pub sequence: SequenceNumber,
     /// The value that the key has.
     pub value: Slice,
+    /// From when on the key has it, in ms since 1970: when the base of its operands expired.
+    pub since_ms: u64,
     /// When the key begins to have another one, in ms since 1970; `None` is never.
     pub expiry_ms: Option<u64>,
     _charge: Charge,
@@ -76,12 +79,18 @@ impl Folds {
         (*fold.key == *key).then_some(fold)
     }
 
-    /// Keeps `value`, which `key` has from all its versions up to the operand of `sequence`, before
-    /// `expiry_ms` if that is given. A newer fold of the key stays.
+    /// Keeps `value`, which `key` has from all its versions up to the operand of `sequence`, from
+    /// `since_ms` on and before `expiry_ms` if that is given. A newer fold of the key stays.
     ///
     /// If folds take too much memory, those of this family go; if that is not enough, the value is
     /// not kept.
-    pub fn keep(&self, key: &[u8], sequence: SequenceNumber, value: &[u8], expiry_ms: Option<u64>) {
+    pub fn keep(
+        &self,
+        key: &[u8],
+        sequence: SequenceNumber,
+        value: &[u8],
+        (since_ms, expiry_ms): (u64, Option<u64>),
+    ) {
         let bytes = key.len() + value.len() + size_of::<Fold>();
         let budget = self.cache.budget();
         let has_room = || {
@@ -104,6 +113,7 @@ impl Folds {
             key: key.into(),
             sequence,
             value: Slice::copy_from(value),
+            since_ms,
             expiry_ms,
             _charge: Charge::new(budget, Part::Folds, bytes),
         })));

@@ -14,6 +14,8 @@ pub struct Stripes {
     floor: Option<SequenceNumber>,
     /// No live snapshot sees an entry from this number on.
     first_unseen: SequenceNumber,
+    /// The time of the reader whose time is the earliest, in ms since 1970.
+    earliest_ms: u64,
 }
 
 /// One stripe: the sequence numbers up to its snapshot and newer than the snapshot before.
@@ -48,7 +50,7 @@ impl Stripes {
         ends.sort_unstable();
         ends.dedup();
         // Whether the present is a snapshot, too, is not known here.
-        Self { ends, floor: None, first_unseen: SequenceNumber::MAX }
+        Self { ends, floor: None, first_unseen: SequenceNumber::MAX, earliest_ms: u64::MAX }
     }
 
     /// The same with the `newest` of the live snapshots, which may be the present; `None`, if there
@@ -59,6 +61,27 @@ impl Stripes {
             SequenceNumber((newest.0 + 1).min(SequenceNumber::MAX.0))
         });
         self
+    }
+
+    /// The same for readers of which the earliest reads as of `earliest_ms`, in ms since 1970: what
+    /// expires later is still seen.
+    #[must_use]
+    pub fn with_earliest_time(mut self, earliest_ms: u64) -> Self {
+        self.earliest_ms = earliest_ms;
+        self
+    }
+
+    /// The time by which all readers see an entry as expired, present and later ones, when the
+    /// clock shows `settled_ms`.
+    ///
+    /// # Seeded faults
+    /// `expired_dropped_under_a_snapshot`: the time of snapshots does not count.
+    #[must_use]
+    pub fn expiry_time_ms(&self, settled_ms: u64) -> u64 {
+        match cfg!(seeded_fault = "expired_dropped_under_a_snapshot") {
+            true => settled_ms,
+            false => settled_ms.min(self.earliest_ms),
+        }
     }
 
     /// Whether a compaction filter may decide about an entry: no live snapshot sees it, and with a

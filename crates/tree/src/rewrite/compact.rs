@@ -277,7 +277,7 @@ impl JobPart for Subjob {
         let rules = Rules {
             stripes: compaction.stripes.clone(),
             tombstones: compaction.tombstones.clone(),
-            now_ms: context.clock.settled_ms(),
+            now_ms: compaction.stripes.expiry_time_ms(context.clock.settled_ms()),
             operator: compaction.options.merge_operator.clone(),
             filter: compaction.filter.clone(),
         };

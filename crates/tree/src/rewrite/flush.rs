@@ -271,7 +271,7 @@ impl Flush {
         let rules = Rules {
             stripes: self.stripes.clone(),
             tombstones,
-            now_ms: context.clock.settled_ms(),
+            now_ms: self.stripes.expiry_time_ms(context.clock.settled_ms()),
             operator: input.options.merge_operator.clone(),
             filter: None,
         };

@@ -21,13 +21,13 @@ fn tracking() -> Arc<EmptyRanges> {
 fn with_empty_range(start: &[u8], end: &[u8], since: u64) -> Arc<EmptyRanges> {
     let ranges = tracking();
     let candidate = ranges.candidate(start, SequenceNumber(since), FORWARD);
-    candidate.expect("nothing was reported").learn(end, KEYS_MIN);
+    candidate.expect("nothing was reported").learn(end, KEYS_MIN, 0);
     ranges
 }
 
 fn skip(ranges: &EmptyRanges, key: &[u8], snapshot: u64, direction: Direction) -> Option<Vec<u8>> {
     let mut border = Vec::new();
-    ranges.skip(key, SequenceNumber(snapshot), direction, &mut border).then_some(border)
+    ranges.skip(key, (SequenceNumber(snapshot), 0), direction, &mut border).then_some(border)
 }
 
 #[test]
@@ -66,11 +66,11 @@ fn a_write_divides_an_empty_range_and_what_only_takes_away_does_not() {
 fn empty_ranges_that_touch_become_one_from_the_later_snapshot_on() {
     let ranges = with_empty_range(b"b", b"f", 7);
     let candidate = ranges.candidate(b"f", SequenceNumber(9), FORWARD).unwrap();
-    candidate.learn(b"g", 1);
+    candidate.learn(b"g", 1, 0);
     assert_eq!(skip(&ranges, b"c", 8, FORWARD), None);
     assert_eq!(skip(&ranges, b"c", 9, FORWARD).as_deref(), Some(&b"g"[..]));
     let candidate = ranges.candidate(b"b", SequenceNumber(10), BACKWARD).unwrap();
-    candidate.learn(b"a", 1);
+    candidate.learn(b"a", 1, 0);
     assert_eq!(skip(&ranges, b"f", 10, BACKWARD).as_deref(), Some(&b"a"[..]));
     assert_eq!(skip(&ranges, b"a", 10, FORWARD).as_deref(), Some(&b"g"[..]));
 }
@@ -79,9 +79,9 @@ fn empty_ranges_that_touch_become_one_from_the_later_snapshot_on() {
 fn few_keys_are_no_empty_range_of_their_own() {
     let ranges = tracking();
     let candidate = || ranges.candidate(b"b", SequenceNumber(7), FORWARD).unwrap();
-    candidate().learn(b"f", KEYS_MIN - 1);
+    candidate().learn(b"f", KEYS_MIN - 1, 0);
     assert_eq!(skip(&ranges, b"c", 7, FORWARD), None);
-    candidate().learn(b"f", KEYS_MIN);
+    candidate().learn(b"f", KEYS_MIN, 0);
     assert!(skip(&ranges, b"c", 7, FORWARD).is_some());
 }
 
@@ -93,7 +93,7 @@ fn a_write_ends_a_survey_in_which_it_lies() {
         let ranges = tracking();
         let candidate = ranges.candidate(edge, SequenceNumber(7), direction).unwrap();
         ranges.report(&[put(b"a", 8), put(b"d", 9), put(b"g", 10)]);
-        candidate.learn(border, KEYS_MIN);
+        candidate.learn(border, KEYS_MIN, 0);
         assert_eq!(skip(&ranges, start, 10, FORWARD).as_deref(), Some(end));
         assert_eq!(skip(&ranges, start, 10, BACKWARD).as_deref(), Some(start));
         assert_eq!(skip(&ranges, b"d", 10, FORWARD), None);
@@ -122,13 +122,13 @@ fn a_change_that_no_writer_reports_leaves_no_empty_range_behind() {
     let began_before = ranges.candidate(b"m", SequenceNumber(8), FORWARD).unwrap();
     ranges.suspend();
     assert_eq!(skip(&ranges, b"c", 8, FORWARD), None);
-    began_before.learn(b"p", KEYS_MIN);
+    began_before.learn(b"p", KEYS_MIN, 0);
     assert_eq!(skip(&ranges, b"n", 8, FORWARD), None);
     assert!(ranges.candidate(b"g", SequenceNumber(9), FORWARD).is_none());
     ranges.report(&[put(b"x", 9)]);
     ranges.resume(SequenceNumber(9));
     assert!(ranges.candidate(b"g", SequenceNumber(9), FORWARD).is_none(), "it began before");
-    ranges.candidate(b"g", SequenceNumber(10), FORWARD).unwrap().learn(b"k", KEYS_MIN);
+    ranges.candidate(b"g", SequenceNumber(10), FORWARD).unwrap().learn(b"k", KEYS_MIN, 0);
     assert!(skip(&ranges, b"h", 10, FORWARD).is_some());
 }
 
@@ -145,7 +145,7 @@ fn a_family_in_which_nobody_skips_is_not_tracked_for_ever() {
     assert!(!ranges.is_tracking());
     // What is written from here on is not reported.
     ranges.track(SequenceNumber(3));
-    candidate.learn(b"h", KEYS_MIN);
+    candidate.learn(b"h", KEYS_MIN, 0);
     assert_eq!(skip(&ranges, b"c", 3, FORWARD), None);
     assert_eq!(skip(&ranges, b"g", 3, FORWARD), None);
 }
@@ -156,7 +156,7 @@ fn bounds_hold() {
     let key = |number: usize| format!("{number:08}").into_bytes();
     let add = |number: usize| {
         let candidate = ranges.candidate(&key(2 * number), SequenceNumber(1), FORWARD).unwrap();
-        candidate.learn(&key(2 * number + 1), KEYS_MIN);
+        candidate.learn(&key(2 * number + 1), KEYS_MIN, 0);
     };
     let is_empty_range = |number: usize| skip(&ranges, &key(2 * number), 1, FORWARD).is_some();
     (0..EMPTY_RANGES_MAX).for_each(add);
@@ -178,9 +178,9 @@ fn bounds_hold() {
     let long = vec![b'k'; EMPTY_RANGE_KEY_BYTES_MAX + 1];
     assert!(candidate(&long).is_none());
     let longest = &long[..EMPTY_RANGE_KEY_BYTES_MAX];
-    candidate(longest).unwrap().learn(b"j", KEYS_MIN);
+    candidate(longest).unwrap().learn(b"j", KEYS_MIN, 0);
     assert_eq!(skip(&ranges, b"ja", 2, FORWARD).as_deref(), Some(longest));
-    ranges.candidate(longest, SequenceNumber(2), FORWARD).unwrap().learn(&long, KEYS_MIN);
+    ranges.candidate(longest, SequenceNumber(2), FORWARD).unwrap().learn(&long, KEYS_MIN, 0);
     assert_eq!(skip(&ranges, longest, 2, FORWARD), None);
     ranges.report(&[put(&[&b"ja"[..], longest].concat(), 3)]);
     assert_eq!(skip(&ranges, b"ja", 3, FORWARD), None);
@@ -320,11 +320,11 @@ impl Model {
         match direction {
             FORWARD => {
                 let seen = (edge..KEYS).find(|&key| self.sees(key, snapshot));
-                candidate.learn(&[seen.unwrap_or(KEYS)], KEYS_MIN);
+                candidate.learn(&[seen.unwrap_or(KEYS)], KEYS_MIN, 0);
             }
             BACKWARD => {
                 let seen = (0..edge).rev().find(|&key| self.sees(key, snapshot));
-                candidate.learn(&[seen.map_or(0, |key| key + 1)], KEYS_MIN);
+                candidate.learn(&[seen.map_or(0, |key| key + 1)], KEYS_MIN, 0);
             }
         }
     }
@@ -403,7 +403,7 @@ fn loom_write_and_look(again: bool) {
         let snapshot = published.load(Ordering::Acquire);
         if let Some(candidate) = ranges.candidate(b"b", SequenceNumber(snapshot), FORWARD) {
             let border = if snapshot == 0 { b"f" } else { b"d" };
-            candidate.learn(border, KEYS_MIN);
+            candidate.learn(border, KEYS_MIN, 0);
         }
         let snapshot = published.load(Ordering::Acquire);
         let end = skip(&ranges, b"b", snapshot, FORWARD);
@@ -430,10 +430,10 @@ fn an_ingest_forgets_all_and_readers_before_it_learn_nothing() {
     let begun = ranges.candidate(b"m", SequenceNumber(7), FORWARD).unwrap();
     ranges.ingesting(SequenceNumber(9));
     assert_eq!(skip(&ranges, b"c", 9, FORWARD), None);
-    begun.learn(b"p", KEYS_MIN);
+    begun.learn(b"p", KEYS_MIN, 0);
     assert_eq!(skip(&ranges, b"n", 9, FORWARD), None);
     assert!(ranges.candidate(b"b", SequenceNumber(8), FORWARD).is_none());
     let later = ranges.candidate(b"b", SequenceNumber(9), FORWARD).unwrap();
-    later.learn(b"f", KEYS_MIN);
+    later.learn(b"f", KEYS_MIN, 0);
     assert_eq!(skip(&ranges, b"c", 9, FORWARD).as_deref(), Some(&b"f"[..]));
 }

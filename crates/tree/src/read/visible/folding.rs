@@ -22,13 +22,15 @@ pub struct Folding {
     kept: Option<Option<Arc<Fold>>>,
     /// When what the operands are applied to expires.
     expiry_ms: Option<u64>,
+    /// When what they would have been applied to expired; 0 if nothing did.
+    since_ms: u64,
 }
 
 impl Folding {
     /// Without operands; those of a key will be added in this order.
     #[must_use]
     pub fn new(added: Added) -> Self {
-        Self { added, operands: Operands::default(), kept: None, expiry_ms: None }
+        Self { added, operands: Operands::default(), kept: None, expiry_ms: None, since_ms: 0 }
     }
 
     /// Begins anew, with another key.
@@ -36,7 +38,7 @@ impl Folding {
         self.added = added;
         self.operands.clear();
         self.kept = None;
-        self.expiry_ms = None;
+        (self.expiry_ms, self.since_ms) = (None, 0);
     }
 
     /// Whether nothing is to be applied.
@@ -56,18 +58,29 @@ impl Folding {
         resolver: impl FnOnce() -> Resolver<'r>,
     ) -> Option<Slice> {
         let kept = self.kept.get_or_insert_with(|| {
-            let Resolver { folds, now_ms, .. } = resolver();
-            let is_valid = |fold: &Arc<Fold>| fold.expiry_ms.is_none_or(|expiry| now_ms < expiry);
-            folds.and_then(|folds| folds.find(key)).filter(is_valid)
+            let Resolver { folds, now_ms, clock, .. } = resolver();
+            let is_valid = |fold: &Arc<Fold>| {
+                fold.since_ms <= now_ms && fold.expiry_ms.is_none_or(|expiry| now_ms < expiry)
+            };
+            let fold = folds.and_then(|folds| folds.find(key)).filter(is_valid);
+            if let (Some(clock), Some(expiry_ms)) =
+                (clock, fold.as_ref().and_then(|fold| fold.expiry_ms))
+            {
+                clock.saw_unexpired(expiry_ms);
+            }
+            fold
         });
-        let (value, expiry_ms) = match kept {
-            Some(fold) if fold.sequence == sequence => (fold.value.clone(), fold.expiry_ms),
+        let (value, expiry_ms, since_ms) = match kept {
+            Some(fold) if fold.sequence == sequence => {
+                (fold.value.clone(), fold.expiry_ms, fold.since_ms)
+            }
             _ => {
                 self.operands.push(sequence, operand);
                 return None;
             }
         };
         self.pass(expiry_ms);
+        self.since_ms = since_ms;
         if cfg!(seeded_fault = "fold_operand_twice") {
             self.operands.push(sequence, operand);
         }
@@ -76,11 +89,17 @@ impl Folding {
 
     /// Something that expires then, or never, decides what newer operands are applied to.
     pub fn pass(&mut self, expiry_ms: Option<u64>) {
-        self.expiry_ms = expiry_ms;
+        (self.expiry_ms, self.since_ms) = (expiry_ms, 0);
         if self.added == Added::OldestFirst {
             // By (1), because the operands so far are older.
             self.operands.clear();
         }
+    }
+
+    /// Nothing, perhaps because it expired at `expired_ms`, is what newer operands are applied to.
+    pub fn pass_absent(&mut self, expired_ms: Option<u64>) {
+        self.pass(None);
+        self.since_ms = expired_ms.unwrap_or(0);
     }
 
     /// The value of `key` after the operands are applied to `base`; keeps it for later readers if
@@ -98,7 +117,7 @@ impl Folding {
         if self.operands.count() >= OPERANDS_MIN
             && let (Some(folds), Some(newest)) = (resolver.folds, self.operands.newest(self.added))
         {
-            folds.keep(key, newest, &value, self.expiry_ms);
+            folds.keep(key, newest, &value, (self.since_ms, self.expiry_ms));
         }
         Ok(value)
     }

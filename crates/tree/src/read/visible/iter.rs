@@ -22,6 +22,7 @@ use crate::{
         coverage::{Cover, Coverage},
         deleted_run::{DeletedRun, HiddenRun},
         folding::Folding,
+        key_buffer::{copy, successor_into},
         plain::{Outlook, Plain},
         reader::Reader,
         resolve::{Verdict, depends_on_time, expiry_of, judge},
@@ -431,7 +432,10 @@ impl<C: EntryCursor> VisibleIter<C> {
                     fetched = resolver.fetch(&pointer)?;
                     Some(fetched.as_bytes())
                 }
-                Verdict::Absent | Verdict::Operand(_) => None,
+                Verdict::Absent | Verdict::Operand(_) => {
+                    self.folding.pass_absent(expiry_of(entry.kind, entry.value)?);
+                    None
+                }
             };
         };
         match base {
@@ -503,7 +507,7 @@ impl<C: EntryCursor> VisibleIter<C> {
                         found = Found::Blob(pointer);
                     }
                     Verdict::Absent => {
-                        self.folding.pass(None);
+                        self.folding.pass_absent(expiry_of(entry.kind, entry.value)?);
                         found = Found::Nothing;
                     }
                 }
@@ -585,16 +589,4 @@ fn verdict<'a>(entry: &Entry<'a>, cover: Option<Cover>, reader: &Reader) -> Resu
     let covering = cover.map(|cover| cover.sequence);
     let now_ms = if depends_on_time(entry.kind) { reader.time_for(entry)? } else { 0 };
     judge(entry.kind, entry.value, entry.sequence, covering, now_ms)
-}
-
-#[inline]
-pub(super) fn copy(into: &mut Vec<u8>, bytes: &[u8]) {
-    into.clear();
-    into.extend_from_slice(bytes);
-}
-
-/// Makes `into` the smallest key greater than `key`.
-pub(super) fn successor_into(into: &mut Vec<u8>, key: &[u8]) {
-    copy(into, key);
-    into.push(0);
 }

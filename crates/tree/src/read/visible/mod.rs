@@ -10,6 +10,7 @@ pub mod point;
 pub mod reader;
 mod plain;
 mod deleted_run;
+mod key_buffer;
 pub mod iter;
 mod skip;
 mod walk;

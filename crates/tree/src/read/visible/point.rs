@@ -6,7 +6,7 @@ use crate::{
     read::operands::Added,
     read::visible::{
         folding::Folding,
-        resolve::{Resolver, Verdict, depends_on_time, expiry_of, judge, note_expiry},
+        resolve::{Resolver, Verdict, depends_on_time, expiry_of, judge, note_expiry, noted_by},
     },
 };
 use siltdb_base::{
@@ -76,8 +76,11 @@ where
     #[inline]
     pub fn add(&mut self, version: KeyVersion<'_>) -> Result<ControlFlow<()>> {
         let KeyVersion { sequence, kind, value, covering } = version;
-        let now_ms =
-            if depends_on_time(kind) { self.look_at_time(kind, value.bytes())? } else { 0 };
+        let now_ms = if depends_on_time(kind) {
+            self.look_at_time(sequence, kind, value.bytes())?
+        } else {
+            0
+        };
         match judge(kind, value.bytes(), sequence, covering, now_ms)? {
             Verdict::Value(tail) => {
                 if let Some(merged) = &mut self.merged {
@@ -94,7 +97,7 @@ where
             }
             Verdict::Absent => {
                 if let Some(merged) = &mut self.merged {
-                    merged.folding.pass(None);
+                    merged.folding.pass_absent(expiry_of(kind, value.bytes())?);
                 }
             }
             Verdict::Operand(operand) => return Ok(self.add_operand(sequence, operand)),
@@ -104,8 +107,14 @@ where
 
     /// The time for a version that depends on it, whose expiry is noted: a value that operands are
     /// applied to does not expire.
-    fn look_at_time(&self, kind: EntryKind, payload: &[u8]) -> Result<u64> {
+    fn look_at_time(
+        &self,
+        sequence: SequenceNumber,
+        kind: EntryKind,
+        payload: &[u8],
+    ) -> Result<u64> {
         let Resolver { now_ms, expiry_ms: noted, clock, .. } = (self.resolver)();
+        let clock = clock.and_then(|clock| noted_by(clock, sequence));
         let expiry_ms = note_expiry((kind, payload), now_ms, clock)?;
         if let (Some(noted), None) = (noted, &self.merged) {
             noted.set(expiry_ms);

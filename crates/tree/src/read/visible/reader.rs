@@ -6,7 +6,7 @@ use crate::{
     merge_operator::MergeOperator,
     read::empty_ranges::{EmptyRanges, SequenceLock},
     read::folds::Folds,
-    read::visible::resolve::{BlobSource, Resolver, note_expiry},
+    read::visible::resolve::{BlobSource, OWN_FIRST, Resolver, note_expiry, noted_by},
 };
 use siltdb_base::{clock::Clock, cursor::Fetch, error::Result, id::SequenceNumber, key::Entry};
 use siltdb_memtable::memtable::Memtable;
@@ -34,10 +34,6 @@ pub struct Reader {
     /// Writes that only this reader sees, newer than all others.
     pub own: Option<OwnWrites>,
 }
-
-/// Where the sequence numbers of own writes begin. No committed operation has so high a number: at
-/// a billion operations a second they would last for a year.
-pub const OWN_FIRST: SequenceNumber = SequenceNumber(1 << 55);
 
 /// The uncommitted writes of a transaction in one family, as a reader sees them.
 ///
@@ -85,7 +81,7 @@ impl Reader {
     /// The time for an entry that depends on it; the clock takes note if the entry has expired.
     pub(super) fn time_for(&self, entry: &Entry<'_>) -> Result<u64> {
         let now_ms = self.clock.wall_ms();
-        note_expiry((entry.kind, entry.value), now_ms, Some(&*self.clock))?;
+        note_expiry((entry.kind, entry.value), now_ms, noted_by(&*self.clock, entry.sequence))?;
         Ok(now_ms)
     }
 

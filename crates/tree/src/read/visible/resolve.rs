@@ -87,7 +87,17 @@ pub fn expiry_of(kind: EntryKind, payload: &[u8]) -> Result<Option<u64>> {
     }
 }
 
-/// Has `clock` take note of a version that is judged at `now_ms` and has expired. Returns its
+/// Where the sequence numbers of own writes begin. No committed operation has so high a number: at
+/// a billion operations a second they would last for a year.
+pub const OWN_FIRST: SequenceNumber = SequenceNumber(1 << 55);
+
+/// The clock that takes note of an entry with this number: none, if it is an own write.
+#[must_use]
+pub fn noted_by(clock: &dyn Clock, sequence: SequenceNumber) -> Option<&dyn Clock> {
+    (sequence < OWN_FIRST).then_some(clock)
+}
+
+/// Has `clock` take note of a version that is judged at `now_ms`, expired or not. Returns its
 /// expiry, if it has one.
 ///
 /// # Errors
@@ -98,10 +108,11 @@ pub fn note_expiry(
     clock: Option<&dyn Clock>,
 ) -> Result<Option<u64>> {
     let expiry_ms = expiry_of(kind, payload)?;
-    if let (Some(expiry_ms), Some(clock)) = (expiry_ms, clock)
-        && is_expired(expiry_ms, now_ms)
-    {
-        clock.saw_expired(expiry_ms);
+    if let (Some(expiry_ms), Some(clock)) = (expiry_ms, clock) {
+        match is_expired(expiry_ms, now_ms) {
+            true => clock.saw_expired(expiry_ms),
+            false => clock.saw_unexpired(expiry_ms),
+        }
     }
     Ok(expiry_ms)
 }

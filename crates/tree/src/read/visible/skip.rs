@@ -7,7 +7,8 @@
 use crate::read::visible::{
     coverage::Cover,
     deleted_run::{HiddenRun, TRACKED_AFTER},
-    iter::{KeyPlace, VisibleIter, copy, successor_into},
+    iter::{KeyPlace, VisibleIter},
+    key_buffer::{copy, successor_into},
 };
 use siltdb_base::{
     cursor::{Direction, EntryCursor},
@@ -41,7 +42,10 @@ impl<C: EntryCursor> VisibleIter<C> {
             sequence_lock.hold(&mut |last| empty_ranges.track(last));
         }
         let (direction, snapshot) = (self.direction, self.reader.snapshot);
-        let is_in_empty_range = empty_ranges.skip(&self.key, snapshot, direction, &mut self.target);
+        let is_in_empty_range = {
+            let moment = (snapshot, self.reader.clock.wall_ms());
+            empty_ranges.skip(&self.key, moment, direction, &mut self.target)
+        };
         if !is_in_empty_range {
             match direction {
                 Direction::Forward => copy(&mut self.target, &self.key),
@@ -80,12 +84,13 @@ impl<C: EntryCursor> VisibleIter<C> {
     #[cold]
     fn learn(&mut self) {
         let Some(candidate) = self.deleted_run.candidate.take() else { return };
+        let as_of_ms = self.reader.clock.wall_ms();
         // In the buffer lies the last deleted key; backward, the one that is seen, if there is one.
         if self.direction == Direction::Backward && self.key_place == KeyPlace::Nowhere {
-            candidate.learn(&self.key, self.deleted_run.keys);
+            candidate.learn(&self.key, self.deleted_run.keys, as_of_ms);
         } else {
             successor_into(&mut self.target, &self.key);
-            candidate.learn(&self.target, self.deleted_run.keys);
+            candidate.learn(&self.target, self.deleted_run.keys, as_of_ms);
         }
     }
 

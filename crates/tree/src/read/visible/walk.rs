@@ -4,7 +4,8 @@
 //! of entries, or left out. Or they are made without setting the iterator down on each key.
 
 use crate::read::visible::{
-    iter::{From, KeyPlace, ValuePlace, VisibleIter, copy},
+    iter::{From, KeyPlace, ValuePlace, VisibleIter},
+    key_buffer::copy,
     resolve::{Verdict, depends_on_time, expiry_of, judge},
 };
 use siltdb_base::{

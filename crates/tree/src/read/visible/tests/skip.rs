@@ -145,7 +145,7 @@ fn who_has_a_family_tracked_beside_a_write_makes_no_empty_range_before_it_is_see
     assert_eq!(forward(&mut iter).len(), 2);
     assert!(empty_ranges.is_tracking());
     let skips = |key: &[u8]| {
-        empty_ranges.skip(key, SequenceNumber(10), Direction::Forward, &mut Vec::new())
+        empty_ranges.skip(key, (SequenceNumber(10), u64::MAX), Direction::Forward, &mut Vec::new())
     };
     assert!((0..500).all(|number| !skips(format!("deleted {number:03}").as_bytes())));
 }
@@ -169,8 +169,9 @@ fn what_was_passed_over_before_an_error_is_no_empty_range_of_a_later_search() {
     assert!(iter.seek_for_prev(b"z").is_err());
     iter.seek_for_prev(b"e").unwrap();
     assert_eq!(iter.key(), Some(&b"a"[..]));
-    let skips =
-        |key: &[u8]| empty_ranges.skip(key, SequenceNumber(9), Direction::Forward, &mut Vec::new());
+    let skips = |key: &[u8]| {
+        empty_ranges.skip(key, (SequenceNumber(9), u64::MAX), Direction::Forward, &mut Vec::new())
+    };
     assert!(skips(b"d00"));
     assert!(!skips(b"m") && !skips(b"n") && !skips(b"y25"));
 }
@@ -184,7 +185,7 @@ fn a_walk_that_fails_makes_no_empty_range() {
         drop(iter);
         let border = empty_ranges.skip(
             b"deleted 010",
-            SequenceNumber(9),
+            (SequenceNumber(9), u64::MAX),
             Direction::Forward,
             &mut Vec::new(),
         );
@@ -211,8 +212,12 @@ fn each_of_many_short_stretches_becomes_an_empty_range() {
     assert_eq!(forward(&mut open_with(&histories, 0, reader, Bounds::default())).len(), STRETCHES);
     for stretch in 0..STRETCHES {
         let key = deleted(stretch, 8);
-        let is_empty_range =
-            empty_ranges.skip(&key, SequenceNumber(9), Direction::Forward, &mut Vec::new());
+        let is_empty_range = empty_ranges.skip(
+            &key,
+            (SequenceNumber(9), u64::MAX),
+            Direction::Forward,
+            &mut Vec::new(),
+        );
         assert!(is_empty_range, "{stretch}");
     }
 }
