@@ -44,4 +44,5 @@ mod isolation {
     mod reads;
     mod updates;
     mod skew;
+    mod expiry;
 }

@@ -1,8 +1,11 @@
 //! A small database in each state in which conflicts must be detected.
 
 use siltdb::{Db, ErrorKind, FamilyOptions, Isolation, Options, Read, Transaction, merge};
-use siltdb_base::fs::mem::{Crash, MemFs};
-use std::sync::Arc;
+use siltdb_base::{
+    clock::ManualClock,
+    fs::mem::{Crash, MemFs},
+};
+use std::{sync::Arc, time::Duration};
 
 /// The place of the data while transactions run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,10 +27,16 @@ pub enum State {
 /// Data that each anomaly begins with: `x` = 10, `y` = 20, `k/1` = 10, `k/2` = 20.
 const DATA: [(&str, i64); 4] = [("x", 10), ("y", 20), ("k/1", 10), ("k/2", 20)];
 
+/// Data that expires `TTL` after the begin: `e/1` = 10, `e/2` = 20.
+const EXPIRING: [(&str, i64); 2] = [("e/1", 10), ("e/2", 20)];
+
+const TTL: Duration = Duration::from_secs(10);
+
 pub struct World {
     pub level: Isolation,
     pub db: Db,
     pub state: State,
+    clock: Arc<ManualClock>,
 }
 
 /// The outcome of a commit.
@@ -42,22 +51,26 @@ fn number(bytes: &[u8]) -> i64 {
 }
 
 /// Values are decimal numbers, which `merge` adds.
-fn options(fs: &MemFs) -> Options {
+fn options(fs: &MemFs, clock: &Arc<ManualClock>) -> Options {
     let add = merge::associative("add", |_, older, newer| {
         Ok((number(older) + number(newer)).to_string().into_bytes())
     });
     let family = FamilyOptions::new().merge_operator(add);
-    Options::new().workers(0).fs(Arc::new(fs.clone())).seed(1).default_family(family)
+    let options = Options::new().workers(0).fs(Arc::new(fs.clone())).seed(1);
+    options.clock(Arc::clone(clock) as Arc<_>).default_family(family)
 }
 
 impl World {
     pub fn new(level: Isolation, state: State) -> Self {
-        let fs = MemFs::new();
-        let mut db = options(&fs).open("db").unwrap();
+        let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000_000)));
+        let mut db = options(&fs, &clock).open("db").unwrap();
         // Old versions below, so that a compaction has work.
         for step in [1, 0] {
             for (key, value) in DATA {
                 db.put(key, (value + step).to_string()).unwrap();
+            }
+            for (key, value) in EXPIRING {
+                db.put_for(key, (value + step).to_string(), TTL).unwrap();
             }
             if step == 1 && matches!(state, State::Compacted | State::CompactedMeanwhile) {
                 db.flush().unwrap();
@@ -67,9 +80,11 @@ impl World {
             State::Memtable => {}
             State::Flushed | State::FlushedMeanwhile => db.flush().unwrap(),
             State::Compacted | State::CompactedMeanwhile => db.compact().unwrap(),
-            State::Reopened => db = options(&fs.crash_clone(Crash::Kill)).open("db").unwrap(),
+            State::Reopened => {
+                db = options(&fs.crash_clone(Crash::Kill), &clock).open("db").unwrap();
+            }
         }
-        Self { level, db, state }
+        Self { level, db, state, clock }
     }
 
     pub fn begin(&self) -> Transaction {
@@ -90,11 +105,7 @@ impl World {
     pub fn try_commit(&self, transaction: &Transaction) -> Outcome {
         match transaction.commit() {
             Ok(_) => {
-                match self.state {
-                    State::FlushedMeanwhile => self.db.flush().unwrap(),
-                    State::CompactedMeanwhile => self.db.compact().unwrap(),
-                    _ => {}
-                }
+                self.move_meanwhile();
                 Outcome::Committed
             }
             Err(error) => {
@@ -103,6 +114,20 @@ impl World {
                 Outcome::Conflict
             }
         }
+    }
+
+    fn move_meanwhile(&self) {
+        match self.state {
+            State::FlushedMeanwhile => self.db.flush().unwrap(),
+            State::CompactedMeanwhile => self.db.compact().unwrap(),
+            _ => {}
+        }
+    }
+
+    /// Lets the keys below `e/` expire, and drops from tables in this state what no reader sees.
+    pub fn expire(&self) {
+        self.clock.advance(TTL);
+        self.move_meanwhile();
     }
 
     /// Commits a transaction that must succeed.
@@ -137,6 +162,11 @@ pub fn put(transaction: &Transaction, key: &str, value: i64) {
 
 /// The numbers under the keys that begin with `k/`.
 pub fn list(source: &impl Read) -> Vec<i64> {
-    let found = source.prefix("k/").unwrap();
+    numbers(source, "k/")
+}
+
+/// The numbers under the keys that begin with `prefix`.
+pub fn numbers(source: &impl Read, prefix: &str) -> Vec<i64> {
+    let found = source.prefix(prefix).unwrap();
     found.map(|entry| number(&entry.unwrap().1)).collect()
 }
