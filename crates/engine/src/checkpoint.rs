@@ -19,8 +19,8 @@ use crate::{
     database::Database,
     jobs::flush::flush_all,
     log_sync::sync_to,
-    open::identity::separate,
-    staging::{begin_manifest, check_free, check_outside_databases, fill_directory},
+    open::{identity::separate, outside::check_outside_databases},
+    staging::{begin_manifest, check_free, fill_directory},
 };
 use siltdb_base::{
     error::Result,

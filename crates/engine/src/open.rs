@@ -2,6 +2,7 @@
 //! made durable.
 
 pub mod foreign;
+pub mod outside;
 pub mod directory;
 pub mod cold;
 pub mod lost_edits;

@@ -24,12 +24,12 @@ use siltdb_base::{
     id::FileNumber,
 };
 use siltdb_disk::{
-    edit::{Edit, tier::COLD_FILE},
+    edit::Edit,
     file_name::{FileName, MARK},
 };
 use std::{
     ffi::{OsStr, OsString},
-    path::{Component, Path, PathBuf},
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
@@ -56,58 +56,6 @@ pub fn check_free(fs: &dyn Fs, dir: &Path) -> Result<()> {
     Err(Error::new(ErrorKind::AlreadyExists, "the path of the new database is in use")
         .with_file(dir)
         .with_hint("give a directory that does not exist"))
-}
-
-/// Refuses a directory that is one of a database, its cold directory among them, or lies in one.
-///
-/// # Errors
-/// `InvalidArgument`; the system's.
-pub fn check_outside_databases(fs: &dyn Fs, dir: &Path) -> Result<()> {
-    let kind = |path: &Path| match path.as_os_str().is_empty() {
-        true => Ok(Some(Metadata::Directory)),
-        false => fs.metadata(path),
-    };
-    for ancestor in &ancestors(dir) {
-        // Nothing lies in a directory that is not there.
-        if kind(ancestor)? != Some(Metadata::Directory) {
-            break;
-        }
-        let has = |name: &Path| -> Result<bool> {
-            Ok(matches!(kind(&ancestor.join(name))?, Some(Metadata::File { .. })))
-        };
-        let message = match has(&FileName::Lock.to_path())? {
-            true if has(&FileName::Current.to_path())? => "the directory belongs to a database",
-            true if has(Path::new(COLD_FILE))? => {
-                "the directory is the cold directory of a database"
-            }
-            _ => continue,
-        };
-        return Err(Error::invalid(message)
-            .with_file(ancestor)
-            .with_hint("give a directory outside of it"));
-    }
-    Ok(())
-}
-
-/// The directories that `dir` lies in, from the top, and `dir` itself. A directory that the path
-/// leaves by `..` is not among them.
-fn ancestors(dir: &Path) -> Vec<PathBuf> {
-    let mut path = PathBuf::new();
-    let mut ancestors = vec![path.clone()];
-    for component in dir.components() {
-        path.push(component);
-        match component {
-            Component::Prefix(_) | Component::RootDir => ancestors.clear(),
-            Component::ParentDir => {
-                // The directory that is left. Its parent gets another path.
-                ancestors.pop();
-                ancestors.pop();
-            }
-            Component::CurDir | Component::Normal(_) => {}
-        }
-        ancestors.push(path.clone());
-    }
-    ancestors
 }
 
 /// Makes the directory `dir` of what `fill` writes into it. On return it is durable.

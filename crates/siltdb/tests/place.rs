@@ -231,3 +231,27 @@ fn families_are_listed_while_manifests_replace_each_other() {
         }
     });
 }
+
+#[test]
+fn a_new_database_lies_in_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data");
+    fill(Options::new(), &path).unwrap();
+    fs::create_dir(path.join("empty")).unwrap();
+    for inside in ["x/../sub", "sub", "sub/deeper", "empty", "lost"] {
+        for create in [Create::IfMissing, Create::New] {
+            let error = Options::new().create(create).open(path.join(inside)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{inside}: {error}");
+            assert!(error.message().contains("belongs to a database"), "{error}");
+        }
+    }
+    for made in ["sub", "lost", "x"] {
+        assert!(!path.join(made).exists(), "{made}");
+    }
+    let left = fs::read_dir(path.join("empty")).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(left.collect::<Vec<_>>(), [""; 0]);
+    // Beside it, by a path through it too, and where one was made by an earlier version.
+    Db::open(path.join("../beside")).unwrap().close().unwrap();
+    fs::rename(dir.path().join("beside"), path.join("empty/old")).unwrap();
+    Db::open(path.join("empty/old")).unwrap().close().unwrap();
+}

@@ -3,9 +3,8 @@
 //! It reads no archive but to open it.
 
 use crate::{
-    open::{directory::lock_by, foreign::check_not_foreign},
+    open::{directory::lock_by, foreign::check_not_foreign, outside::check_outside_databases},
     options::EngineOptions,
-    staging::check_outside_databases,
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},

@@ -6,9 +6,9 @@ use crate::{
     open::{
         directory::{lock_directory, sync_ancestors},
         foreign::check_not_foreign,
+        outside::check_outside_databases,
     },
     options::EngineOptions,
-    staging::check_outside_databases,
 };
 use siltdb_base::{
     codec::resize,

@@ -6,9 +6,10 @@
 use crate::{
     backup::directory::{BackupDirectory, damaged, object_path},
     copying::{FileCopy, OnProgress},
+    open::outside::check_outside_databases,
     options::EngineOptions,
     random::Random,
-    staging::{begin_manifest, check_free, check_outside_databases, fill_directory},
+    staging::{begin_manifest, check_free, fill_directory},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},

@@ -10,7 +10,8 @@ use crate::{
     backup::create::{Backup, BackupRequest, Marking, create_backup_of},
     checkpoint::{Checkpoint, CheckpointRequest, fill_checkpoint},
     copying::{FileCopy, OnProgress},
-    staging::{check_free, check_outside_databases},
+    open::outside::check_outside_databases,
+    staging::check_free,
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},

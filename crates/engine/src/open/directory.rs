@@ -4,7 +4,7 @@
 
 use crate::{
     catalog::manifest::RECOVER_HINT,
-    open::foreign::check_not_foreign,
+    open::{foreign::check_not_foreign, outside::check_outside_databases},
     options::{Access, Create, EngineOptions},
 };
 use siltdb_base::{
@@ -87,7 +87,11 @@ pub fn no_database(dir: &Path) -> Error {
 /// even if it is renamed.
 ///
 /// # Errors
-/// `NotFound`, `InvalidArgument`; as [`check_not_foreign`] and [`check_contents`]; the system's.
+/// `NotFound`, `InvalidArgument`; as [`check_not_foreign`], [`check_contents`] and, for a new
+/// database, [`check_outside_databases`]; the system's.
+///
+/// # Seeded faults
+/// `database_within_a_database`: a new database may lie in the directory of another.
 pub fn open_directory(dir: &Path, options: &EngineOptions) -> Result<(Arc<dyn Fs>, FoundFiles)> {
     let fs = &*options.fs;
     check_not_foreign(fs, dir)?;
@@ -96,6 +100,7 @@ pub fn open_directory(dir: &Path, options: &EngineOptions) -> Result<(Arc<dyn Fs
             return Err(no_database(dir).with_hint("check the path"));
         }
         None => {
+            check_place(fs, dir)?;
             fs.create_dir_all(dir)?;
         }
         Some(Metadata::Directory) => {}
@@ -107,10 +112,22 @@ pub fn open_directory(dir: &Path, options: &EngineOptions) -> Result<(Arc<dyn Fs
     }
     let directory = fs.open_dir(dir)?;
     let found = check_contents(&*directory, options)?;
+    if found.contents == DirectoryContents::Nothing {
+        check_place(fs, dir)?;
+    }
     if found.name == DirectoryName::MayBeLost && options.access != Access::ReadOnly {
         sync_ancestors(fs, dir)?;
     }
     Ok((directory, found))
+}
+
+/// Checks that a new database may be in `dir`: an opening, a copy or a removal of a database that
+/// it lies in would take its files for those of that one.
+fn check_place(fs: &dyn Fs, dir: &Path) -> Result<()> {
+    if cfg!(seeded_fault = "database_within_a_database") {
+        return Ok(());
+    }
+    check_outside_databases(fs, dir)
 }
 
 /// The contents of a directory that may be opened.
