@@ -70,7 +70,7 @@ fn text(bytes: &[u8]) -> String {
 }
 
 fn main() -> Result<()> {
-    let clock = Arc::new(ManualClock::new(0));
+    let clock = Arc::new(ManualClock::at(Duration::ZERO));
     let sessions = Sessions::new(Options::new().clock(clock.clone()).temporary()?)?;
 
     sessions.touch("t1", "ada")?;

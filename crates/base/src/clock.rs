@@ -317,7 +317,13 @@ pub struct ManualClock {
 }
 
 impl ManualClock {
-    /// A clock that shows `wall_ms`.
+    /// A clock that shows the time `since_1970` (UTC), whole milliseconds of it.
+    #[must_use]
+    pub fn at(since_1970: Duration) -> Self {
+        Self::new(since_1970.as_millis() as u64)
+    }
+
+    /// A clock that shows `wall_ms`, milliseconds since 1970; as [`ManualClock::at`].
     #[must_use]
     pub fn new(wall_ms: u64) -> Self {
         Self { wall_ms: AtomicU64::new(wall_ms), monotonic_ns: AtomicU64::new(0) }
@@ -331,7 +337,12 @@ impl ManualClock {
         self.monotonic_ns.fetch_add(ns, Ordering::Relaxed);
     }
 
-    /// Sets the wall time, back too, as an administrator would.
+    /// Sets the wall time to `since_1970` (UTC), back too, as an administrator would.
+    pub fn set(&self, since_1970: Duration) {
+        self.set_wall_ms(since_1970.as_millis() as u64);
+    }
+
+    /// Sets the wall time, in milliseconds since 1970; as [`ManualClock::set`].
     pub fn set_wall_ms(&self, wall_ms: u64) {
         // Relaxed: as in `advance`.
         self.wall_ms.store(wall_ms, Ordering::Relaxed);

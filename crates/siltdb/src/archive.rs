@@ -46,6 +46,7 @@ use siltdb_engine::{
 };
 use std::{
     collections::BTreeMap,
+    fmt,
     iter::FusedIterator,
     ops::{Bound, ControlFlow},
     path::Path,
@@ -234,10 +235,29 @@ impl Db {
 /// An archive that is open for reading, without a database.
 ///
 /// Each read verifies what it reads; [`Archive::verify`] reads all.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Archive {
     file: Arc<ArchiveFile>,
     clock: Arc<dyn Clock>,
+}
+
+impl fmt::Debug for Archive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Archive").field("path", &self.info().path).finish()
+    }
+}
+
+impl fmt::Debug for ArchiveFamily {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.archive.info().path;
+        f.debug_struct("ArchiveFamily").field("name", &self.name).field("path", &path).finish()
+    }
+}
+
+impl fmt::Debug for ArchiveIter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ArchiveIter").finish_non_exhaustive()
+    }
 }
 
 impl Archive {
@@ -295,7 +315,7 @@ impl Archive {
 /// A family of an [`Archive`].
 ///
 /// Values that have expired are not shown.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ArchiveFamily {
     archive: Archive,
     name: String,
@@ -367,7 +387,6 @@ fn value_at<'a>(entry: &Entry<'a>, now_ms: u64) -> Result<Option<&'a [u8]>> {
 }
 
 /// Entries of an [`ArchiveFamily`]. After an error it ends.
-#[derive(Debug)]
 pub struct ArchiveIter {
     cursor: Option<ArchiveCursor>,
     clock: Arc<dyn Clock>,

@@ -37,6 +37,7 @@ use siltdb_engine::{
     copying::CopyProgress,
 };
 use std::{
+    fmt,
     ops::ControlFlow,
     path::{Path, PathBuf},
 };
@@ -164,10 +165,16 @@ impl Follower {
 }
 
 /// The backups in a directory. Each call opens the directory, locks it, and releases it again.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Backups {
     dir: PathBuf,
     options: Options,
+}
+
+impl fmt::Debug for Backups {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Backups").field("dir", &self.dir).finish_non_exhaustive()
+    }
 }
 
 impl Backups {

@@ -17,6 +17,7 @@ use siltdb_engine::{
     open_id::OpenId,
 };
 use std::{
+    fmt,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -36,13 +37,20 @@ use std::{
 /// db.write(&batch)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct WriteBatch {
     pub(crate) bytes: BatchBytes,
     /// The open database whose families the batch names; `None` if the batch is empty.
     pub(crate) open_id: Option<OpenId>,
     /// The families that the batch creates and drops.
     pub(crate) changes: FamilyChanges,
+}
+
+impl fmt::Debug for WriteBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = f.debug_struct("WriteBatch");
+        fields.field("operations", &self.len()).field("bytes", &self.bytes()).finish()
+    }
 }
 
 impl WriteBatch {

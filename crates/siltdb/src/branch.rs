@@ -153,7 +153,12 @@ pub struct Branch {
 
 impl fmt::Debug for Branch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Branch").field("id", &self.id).field("dir", &self.place.engine.dir).finish()
+        let mut fields = f.debug_struct("Branch");
+        // That of a branch that was dropped is not known any more.
+        if let Ok(name) = self.name() {
+            fields.field("name", &name);
+        }
+        fields.field("id", &self.id.0).field("database", &self.place.engine.dir).finish()
     }
 }
 

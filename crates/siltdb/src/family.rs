@@ -48,7 +48,7 @@ pub struct Family {
 
 impl fmt::Debug for Family {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Family").field(&self.place).finish()
+        self.place.describe(f, "Family").finish()
     }
 }
 

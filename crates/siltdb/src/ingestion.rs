@@ -22,7 +22,7 @@ pub struct Ingestion {
 
 impl fmt::Debug for Ingestion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Ingestion").field(&self.place).field(&self.stream).finish()
+        self.place.describe(f, "Ingestion").field("entries", &self.entries()).finish()
     }
 }
 

@@ -12,7 +12,7 @@ use siltdb_base::error::{Error, Result};
 use siltdb_base::fs::{Fs, os::with_file_mode};
 use siltdb_engine::options::{Access, is_file_mode};
 use siltdb_tree::options::BYTEWISE;
-use std::{path::PathBuf, str::FromStr, sync::Arc, time::Duration};
+use std::{fmt, path::PathBuf, str::FromStr, sync::Arc, time::Duration};
 
 /// Prefix of the names of the default family's options.
 const DEFAULT_FAMILY: &str = "default_family.";
@@ -241,6 +241,27 @@ impl FamilyOptions {
     #[must_use]
     pub fn compaction_filter_name(&self) -> Option<&str> {
         self.tree.compaction_filter.as_ref().map(|filter| filter.name())
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = f.debug_struct("Options");
+        for (name, value) in self.entries() {
+            fields.field(&name, &format_args!("{value}"));
+        }
+        fields.finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for FamilyOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = f.debug_struct("FamilyOptions");
+        for (name, value) in self.entries() {
+            fields.field(name, &format_args!("{value}"));
+        }
+        let (operator, filter) = (self.merge_operator_name(), self.compaction_filter_name());
+        fields.field("merge_operator", &operator).field("compaction_filter", &filter).finish()
     }
 }
 

@@ -35,7 +35,7 @@ pub use siltdb_tree::{merge_operator::MergeOperator, strategy::CompactionStrateg
 /// db.put(b"key", b"value")?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct Options {
     pub(crate) engine: EngineOptions,
 }
@@ -357,7 +357,7 @@ impl Options {
 /// let images = db.create_family("images", options)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct FamilyOptions {
     pub(crate) tree: TreeOptions,
 }
@@ -527,7 +527,7 @@ impl FamilyOptions {
     /// use siltdb::{FamilyOptions, Options, Read, testing::{ManualClock, MemFs}};
     /// use std::{sync::Arc, time::Duration};
     ///
-    /// let clock = Arc::new(ManualClock::new(0));
+    /// let clock = Arc::new(ManualClock::at(Duration::ZERO));
     /// let db = Options::new().fs(Arc::new(MemFs::new())).clock(clock.clone()).open("data")?;
     /// let sessions = FamilyOptions::new().ttl(Duration::from_secs(60));
     /// let sessions = db.create_family("sessions", sessions)?;

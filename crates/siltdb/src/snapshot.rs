@@ -39,7 +39,7 @@ pub struct Snapshot {
 
 impl fmt::Debug for Snapshot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Snapshot").field(&self.place).finish()
+        self.place.describe(f, "Snapshot").finish()
     }
 }
 

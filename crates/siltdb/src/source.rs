@@ -109,14 +109,26 @@ pub(crate) fn whole_ms(time: Duration) -> u64 {
     u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
-impl fmt::Debug for ReadPlace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut fields = f.debug_struct("ReadPlace");
-        fields.field("dir", &self.engine.dir).field("family", &self.family.name());
+impl ReadPlace {
+    /// Begins the text of a handle called `handle`: the names of family and database, and nothing
+    /// of what they hold.
+    pub(crate) fn describe<'a, 'f>(
+        &self,
+        f: &'a mut fmt::Formatter<'f>,
+        handle: &str,
+    ) -> fmt::DebugStruct<'a, 'f> {
+        let mut fields = f.debug_struct(handle);
+        fields.field("family", &self.family.name()).field("database", &self.engine.dir);
         if let Some(point) = &self.point {
             fields.field("sequence", &point.sequence.0);
         }
-        fields.finish()
+        fields
+    }
+}
+
+impl fmt::Debug for ReadPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.describe(f, "ReadPlace").finish()
     }
 }
 

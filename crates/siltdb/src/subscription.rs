@@ -265,7 +265,6 @@ impl Filter {
 /// assert!(users.try_next()?.is_none());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
 pub struct Subscription {
     source: Source,
     filter: Arc<Filter>,
@@ -273,8 +272,17 @@ pub struct Subscription {
     is_over: bool,
 }
 
+impl fmt::Debug for Subscription {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = f.debug_struct("Subscription");
+        if let Source::Database { engine, .. } = &self.source {
+            fields.field("database", &engine.dir);
+        }
+        fields.field("position", &self.source.position().0).finish()
+    }
+}
+
 /// Where a subscription reads commits.
-#[derive(Debug)]
 enum Source {
     /// The log of an open database, which is kept open.
     Database { engine: Engine, feed: Box<Feed> },

@@ -7,7 +7,7 @@
 //! use siltdb::{Options, Read, testing::{ManualClock, MemFs}};
 //! use std::{sync::Arc, time::Duration};
 //!
-//! let clock = Arc::new(ManualClock::new(0));
+//! let clock = Arc::new(ManualClock::at(Duration::ZERO));
 //! let db = Options::new().fs(Arc::new(MemFs::new())).clock(clock.clone()).open("data")?;
 //! db.default_family().put_for(b"session", b"alice", Duration::from_secs(60))?;
 //! assert!(db.contains(b"session")?);

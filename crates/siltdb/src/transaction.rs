@@ -242,7 +242,7 @@ impl Shared {
         }
         Err(Error::invalid("the transaction takes more memory than it may")
             .with_mismatch(format_args!("at most {bytes_max} bytes"), bytes)
-            .with_hint("commit in smaller steps, or set `memory_bytes`"))
+            .with_hint("commit in smaller steps, or give more `memory_bytes`"))
     }
 
     fn commit(&self) -> Result<CommitInfo> {
@@ -515,8 +515,9 @@ impl Transaction {
 impl fmt::Debug for Transaction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = lock(&self.shared.state);
-        f.debug_struct("Transaction")
-            .field("family", &self.place)
+        self.place
+            .place
+            .describe(f, "Transaction")
             .field("isolation", &self.shared.options.isolation)
             .field("phase", &state.phase)
             .field("operations", &state.writes.len())

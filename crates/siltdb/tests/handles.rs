@@ -1,8 +1,8 @@
 //! Handles whose database or family is gone, and handles of another database.
 
 use siltdb::{
-    Cursor, Db, Durability, Error, ErrorKind, Family, FamilyOptions, Iter, Options, Read, Slice,
-    Snapshot, WriteBatch, WriteOptions,
+    Cursor, Db, Durability, Error, ErrorKind, Family, FamilyOptions, Isolation, Iter, Options,
+    Read, Slice, Snapshot, SubscribeOptions, WriteBatch, WriteOptions, backup::Backups,
 };
 use siltdb_base::{clock::ManualClock, fs::mem::MemFs};
 use std::{sync::Arc, time::Duration};
@@ -157,12 +157,42 @@ fn what_is_printed_of_a_handle_is_short_and_tells_no_key() {
     let db = options(&fs).open("db").unwrap();
     db.put("secret", "value").unwrap();
     db.flush().unwrap();
-    for printed in
-        [format!("{db:?}"), format!("{:?}", db.default_family()), format!("{:?}", db.snapshot())]
-    {
-        assert!(printed.contains("db") && printed.len() < 120, "{printed}");
-        assert!(!printed.contains("secret"), "{printed}");
+    let users = db.create_family("users", FamilyOptions::new()).unwrap();
+    users.put("secret", "value").unwrap();
+    let (transaction, feed) =
+        (db.begin(Isolation::Serializable), db.subscribe(&SubscribeOptions::default()).unwrap());
+    transaction.put("secret", "value").unwrap();
+    let branch = db.create_branch("dev").unwrap();
+    let typed = db.default_family().typed::<Vec<u8>, String>().unwrap();
+    assert_eq!(format!("{users:?}"), r#"Family { family: "users", database: "db" }"#);
+    for printed in [
+        format!("{db:?}"),
+        format!("{users:?}"),
+        format!("{typed:?}"),
+        format!("{:?}", db.snapshot()),
+        format!("{transaction:?}"),
+        format!("{:?}", transaction.snapshot_reads()),
+        format!("{branch:?}"),
+        format!("{:?}", users.ingest().unwrap()),
+        format!("{feed:?}"),
+    ] {
+        assert!(printed.contains("\"db\"") && printed.len() < 180, "{printed}");
+        assert!(!printed.contains("secret") && !printed.contains("ReadPlace"), "{printed}");
     }
+    let mut batch = WriteBatch::new();
+    batch.put(&users, "secret", "value").unwrap();
+    let bucket = users.bucket(["a", "b"]).unwrap();
+    for printed in [
+        format!("{batch:?}"),
+        format!("{bucket:?}"),
+        format!("{:?}", db.iter().unwrap()),
+        format!("{:?}", Backups::new("backups")),
+    ] {
+        assert!(!printed.contains("secret") && printed.len() < 120, "{printed}");
+    }
+    // Options are told by their names, without the code that serves them.
+    let printed = format!("{:?}", options(&fs));
+    assert!(printed.contains("workers: 0") && !printed.contains("MemFs"), "{printed}");
 }
 
 #[test]
