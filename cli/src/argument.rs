@@ -4,6 +4,7 @@
 
 use crate::bounds::{KeyRange, is_whole, key_range};
 use crate::failure::{Failure, Result};
+use crate::hint::told;
 use crate::output::{Settings, Style};
 use crate::scope::FamilyName;
 use crate::session::{DEFAULT_FAMILY, Opening};
@@ -154,7 +155,7 @@ impl OpeningArguments {
     pub fn options(&self) -> Result<Options> {
         let mut options = Options::new();
         for (name, value) in &self.option {
-            options.set(name, value).map_err(|error| Failure::Usage(error.to_string()))?;
+            options.set(name, value).map_err(|error| Failure::Usage(told(&error)))?;
         }
         if let Some(cold) = &self.cold {
             // The database would take a relative path as one that starts at its own directory.

@@ -2,6 +2,7 @@
 //!
 //! It prints nothing: `main` reports a failure, once.
 
+use crate::hint::told;
 use clap::error::{ContextKind, ContextValue};
 use siltdb::{Error, ErrorKind};
 use std::{ffi::OsString, fmt, io, path::Path};
@@ -253,9 +254,10 @@ impl fmt::Display for Failure {
             ),
             Self::Database(error) if is_without_advice(error) => write!(
                 f,
-                "{error}; `silt check` names what is damaged, `silt recover OLD NEW` saves the rest"
+                "{}; `silt check` names what is damaged, `silt recover OLD NEW` saves the rest",
+                told(error)
             ),
-            Self::Database(error) => write!(f, "{error}"),
+            Self::Database(error) => f.write_str(&told(error)),
         }
     }
 }

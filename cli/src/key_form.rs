@@ -6,6 +6,7 @@
 use crate::argument::{BoundsArguments, FamilyArguments, bytes};
 use crate::bounds::{KeyRange, key_range};
 use crate::failure::{Failure, Result};
+use crate::hint::told;
 use crate::session::Session;
 use crate::text::Form;
 use siltdb::{Error, Key, KeyOrder};
@@ -54,7 +55,7 @@ impl KeyForm {
         let Some(order) = &self.order else { return Ok(Cow::Borrowed(key)) };
         let usage = |reason: String| Failure::Usage(reason);
         let text = str::from_utf8(key).map_err(|_| usage("a key is not UTF-8".to_owned()))?;
-        let key = order.key_of(text).map_err(|error| usage(error.to_string()))?;
+        let key = order.key_of(text).map_err(|error| usage(told(&error)))?;
         Ok(Cow::Owned(key))
     }
 

@@ -3,6 +3,7 @@
 //! It reports the outcome of a verb. The modules do the work, and each uses only those above it.
 #![forbid(unsafe_code)]
 
+mod hint;
 mod failure;
 mod interrupt;
 mod text;

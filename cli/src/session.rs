@@ -4,6 +4,7 @@
 
 use crate::bounds::KeyRange;
 use crate::failure::{Failure, Result};
+use crate::hint::told;
 use crate::interrupt;
 use crate::output::{Output, Settings, message};
 use crate::scope::{FamilyName, ReadScope, Scope, ScopedBucket};
@@ -135,7 +136,7 @@ impl Session {
         if let (Err(error), Opening::WriteIfAllowed) = (&opened, opening)
             && error.kind() == ErrorKind::ReadOnly
         {
-            let why = format!("opened to be read only: {error}");
+            let why = format!("opened to be read only: {}", told(error));
             opened = open(true);
             if opened.is_ok() {
                 message(output.settings().style, &why);
@@ -461,7 +462,7 @@ pub fn follow(
     let sequence = follower.sequence();
     let text = match locked.kind() {
         ErrorKind::ReadOnly => {
-            format!("read without writing, as of sequence number {sequence}: {locked}")
+            format!("read without writing, as of sequence number {sequence}: {}", told(locked))
         }
         _ => {
             let hint = locked.hint().unwrap_or("another process has it open");

@@ -4,6 +4,7 @@
 
 use crate::argument::BoundsArguments;
 use crate::failure::{Failure, Result};
+use crate::hint::told;
 use crate::interrupt;
 use crate::key_form::KeyForm;
 use crate::output::Output;
@@ -316,8 +317,9 @@ fn unread(errors: &[Error]) -> Result<()> {
     match errors.first() {
         None => Ok(()),
         Some(error) => Err(Failure::Damaged(format!(
-            "{} cannot be read: {error}",
-            counted(errors.len() as u64, "file")
+            "{} cannot be read: {}",
+            counted(errors.len() as u64, "file"),
+            told(error)
         ))),
     }
 }
@@ -407,9 +409,9 @@ fn verify(output: &mut Output, files: &[PathBuf]) -> Result<()> {
                     "file": name,
                     "ok": false,
                     "offset": error.offset(),
-                    "error": error.to_string(),
+                    "error": told(&error),
                 });
-                output.result(&error.to_string(), &object)?;
+                output.result(&told(&error), &object)?;
                 damaged.push(name);
             }
             Err(error) => return Err(copy_failure(error)),

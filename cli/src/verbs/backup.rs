@@ -3,6 +3,7 @@
 //! Only create opens the database.
 
 use crate::failure::{Failure, Result};
+use crate::hint::told;
 use crate::interrupt;
 use crate::output::Output;
 use crate::progress::Progress;
@@ -244,8 +245,9 @@ fn list(output: &mut Output, arguments: &ListArguments) -> Result<()> {
     match errors.first() {
         None => Ok(()),
         Some(error) => Err(Failure::Damaged(format!(
-            "{} cannot be read: {error}",
-            counted(errors.len() as u64, "backup")
+            "{} cannot be read: {}",
+            counted(errors.len() as u64, "backup"),
+            told(error)
         ))),
     }
 }
@@ -261,7 +263,7 @@ fn verify(output: &mut Output, arguments: &VerifyArguments) -> Result<()> {
     let report = backups.verify(arguments.at, &mut shown(&progress)).map_err(copy_failure)?;
     drop(progress);
     let VerifyReport { damaged, errors, .. } = &report;
-    let mut lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    let mut lines: Vec<String> = errors.iter().map(told).collect();
     if report.is_clean() {
         let (backups, files) = (counted(report.backups, "backup"), counted(report.files, "file"));
         lines.push(format!("ok: {backups}, {files}, {}", counted(report.bytes, "byte")));
@@ -283,7 +285,7 @@ fn verify(output: &mut Output, arguments: &VerifyArguments) -> Result<()> {
 }
 
 fn error_object(error: &Error) -> Value {
-    json!({ "file": error.file(), "offset": error.offset(), "error": error.to_string() })
+    json!({ "file": error.file(), "offset": error.offset(), "error": told(error) })
 }
 
 /// Removes old backups.

@@ -10,6 +10,7 @@ use crate::bounds::KeyRange;
 use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, LineReader, RECORD_BYTES_MAX};
 use crate::formats::record::BadRecord;
+use crate::hint::told;
 use crate::key_form::KeyForm;
 use crate::limits::{check_entry, too_long};
 use crate::output::Settings;
@@ -167,7 +168,7 @@ fn read(source: Source, form: Form, bytes_max: usize) -> Result<Operations> {
         progress.set(source.bytes_read.get());
         let Some(operation) = operation else { continue };
         let (key, value) = operation.entry();
-        check_entry(key, value).map_err(|error| bad_line(&name, number, 0, &error))?;
+        check_entry(key, value).map_err(|error| bad_line(&name, number, 0, &told(&error)))?;
         bytes += size_of::<Placed>() + key.len() + value.len();
         if bytes > bytes_max {
             let error = too_long("batch is too long", bytes_max, "more");
@@ -211,7 +212,7 @@ pub fn run(session: &mut Session, arguments: &Arguments, mut operations: Operati
                 parts.into_iter().try_for_each(|part| batch.delete_range(&family, part))
             }
         };
-        added.map_err(|error| bad_line(&operations.name, line, 0, &error))?;
+        added.map_err(|error| bad_line(&operations.name, line, 0, &told(&error)))?;
     }
     session.write_once(batch, arguments.durability.or(Durability::Synced))?;
     applied(session, count)
@@ -227,7 +228,7 @@ fn add(transaction: &Transaction, operations: Operations) -> Result<()> {
                 parts.into_iter().try_for_each(|part| transaction.delete_range(part))
             }
         };
-        added.map_err(|error| bad_line(&operations.name, line, 0, &error))?;
+        added.map_err(|error| bad_line(&operations.name, line, 0, &told(&error)))?;
     }
     Ok(())
 }

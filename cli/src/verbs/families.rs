@@ -4,6 +4,7 @@
 
 use crate::argument::{Setting, a_ttl, parse_setting};
 use crate::failure::{Failure, Result};
+use crate::hint::told;
 use crate::output::{Style, message};
 use crate::scope::FamilyName;
 use crate::session::{DEFAULT_FAMILY, MAIN, Opening, Session};
@@ -96,7 +97,7 @@ pub fn options(session: &mut Session, arguments: &OptionsArguments) -> Result<()
 /// [`Failure::Usage`] for an unknown name or a bad value.
 pub fn change(options: &mut FamilyOptions, changes: &[Setting]) -> Result<()> {
     changes.iter().try_for_each(|(name, value)| {
-        options.set(name, value).map_err(|error| Failure::Usage(error.to_string()))
+        options.set(name, value).map_err(|error| Failure::Usage(told(&error)))
     })
 }
 

@@ -16,6 +16,7 @@ use crate::failure::{Failure, Result};
 use crate::formats::dialect::Delimiter;
 use crate::formats::record::{BadRecord, ReadError};
 use crate::formats::{Format, Reader};
+use crate::hint::told;
 use crate::interrupt;
 use crate::key_form::KeyForm;
 use crate::limits::check_entry;
@@ -286,7 +287,9 @@ pub fn run(session: &mut Session, mut job: Job) -> Result<()> {
         (Ok(()), synced) => synced?,
         (outcome @ Err(_), Ok(())) => return outcome,
         (Err(failure), Err(error)) => {
-            return Err(failure.with_note(format!("and what was imported is not synced: {error}")));
+            return Err(
+                failure.with_note(format!("and what was imported is not synced: {}", told(&error)))
+            );
         }
     }
     tally.warn(settings.style, before);
@@ -440,7 +443,7 @@ impl Job {
         let (read, loaded) = load::while_reading(put, |loader| self.read_for(keys, loader))?;
         loaded.map_err(|load::Refused { line, error }| match error.kind() {
             siltdb::ErrorKind::InvalidArgument => {
-                let reason = format!("{}: line {line}: {error}", self.name);
+                let reason = format!("{}: line {line}: {}", self.name, told(&error));
                 self.stopped(Failure::Usage(reason))
             }
             _ => self.stopped(error.into()),

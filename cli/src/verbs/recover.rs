@@ -4,6 +4,7 @@
 //! It never writes to the old one.
 
 use crate::failure::{Failure, Result};
+use crate::hint::told;
 use crate::json;
 use crate::output::Output;
 use crate::progress::Progress;
@@ -161,7 +162,7 @@ pub fn lost_object(lost: &Lost, form: Form) -> Value {
         "part": part_name(lost.part),
         "file": lost.error.file(),
         "offset": lost.error.offset(),
-        "error": lost.error.to_string(),
+        "error": told(&lost.error),
     })
 }
 

@@ -4,6 +4,7 @@
 
 use crate::argument::FamilyArguments;
 use crate::failure::Result;
+use crate::hint::told;
 use crate::session::Session;
 use crate::text::{counted, grouped, size};
 use clap::Args;
@@ -101,7 +102,7 @@ fn database_lines(stats: &Stats, db: &Db) -> Vec<Line> {
         Some(floor) => format!("{}, kept from {floor} on", grouped(stats.sequence)),
         None => grouped(stats.sequence),
     };
-    let error = db.background_error().map(|error| error.to_string());
+    let error = db.background_error().map(|error| told(&error));
     let mut lines = vec![("families", grouped(stats.families)), ("sequence", sequence)];
     lines.extend(data_lines(stats, stats.table_bytes.iter().sum::<u64>() + stats.blob_bytes));
     lines.extend([

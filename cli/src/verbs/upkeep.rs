@@ -4,6 +4,7 @@
 
 use crate::argument::BoundsArguments;
 use crate::failure::{Failure, Result};
+use crate::hint::told;
 use crate::interrupt;
 use crate::key_form::KeyForm;
 use crate::output::Output;
@@ -371,7 +372,7 @@ pub fn report_text(report: &CheckReport) -> String {
         ));
     }
     for error in errors {
-        text.push_str(&format!("\n{error}"));
+        text.push_str(&format!("\n{}", told(error)));
     }
     let LostFiles { files, bytes, .. } = report.lost_files;
     if files > 0 {
@@ -386,7 +387,7 @@ pub fn report_text(report: &CheckReport) -> String {
 
 /// Returns what a check or a scrub has found as an object.
 pub fn report_object(report: &CheckReport, form: Form) -> Value {
-    let errors: Vec<String> = report.errors.iter().map(ToString::to_string).collect();
+    let errors: Vec<String> = report.errors.iter().map(told).collect();
     json!({
         "ok": report.is_clean(),
         "tables": report.tables,

@@ -90,3 +90,54 @@ fn a_long_value_is_printed_as_a_short_one() {
     assert_eq!(found[0]["value"]["hex"], "ff".repeat(100_000));
     assert!(found[0]["expires_at"].is_u64(), "{}", found[0]["expires_at"]);
 }
+
+#[test]
+fn errors_name_the_options_and_verbs_of_the_tool() {
+    let place = Place::new();
+    place.ok(&["put", "db", "k", "v"]);
+    place
+        .run(&["freeze", "db", "default"], 2)
+        .says(&["no cold directory; open it with `--cold DIR`"]);
+    for _ in 0..2 {
+        place.ok(&["put", "db", "k", "v"]);
+        place.ok(&["flush", "db"]);
+    }
+    let run = place.run(&["watch", "db", "--from", "1"], 1);
+    run.says(&["`--option retain_log_bytes=BYTES` and `--option retain_log_for=TIME` keep more"]);
+    place.write("t.sst", "no table");
+    place.run(&["branch", "drop", "db", "x"], 1).says(&["no branch"]);
+}
+
+#[test]
+fn a_database_within_a_database_is_refused_by_each_verb_that_makes_one() {
+    let place = Place::new();
+    place.ok(&["put", "a.db", "k", "v"]);
+    place.ok(&["backup", "create", "a.db", "backups"]);
+    place.ok(&["archive", "create", "a.db", "a.siltar"]);
+    place.write("lines", "k\tv\n");
+    place.ok(&["table", "lines", "t.sst", "--format", "lines"]);
+    let before = std::fs::read_dir(place.path("a.db")).expect("it is there").count();
+    for arguments in [
+        &["put", "a.db/sub", "k", "v"][..],
+        &["incr", "a.db/sub", "n"],
+        &["cas", "a.db/sub", "k", "--absent", "--new", "v"],
+        &["next-id", "a.db/sub", "n"],
+        &["batch", "a.db/sub", "/dev/null"],
+        &["import", "a.db/sub", "lines", "--format", "lines"],
+        &["ingest", "a.db/sub", "t.sst"],
+        &["archive", "import", "a.db/sub", "a.siltar"],
+        &["shell", "a.db/sub", "--create", "-c", "stats"],
+        &["checkpoint", "a.db", "a.db/sub"],
+        &["restore", "backups", "a.db/sub"],
+        &["recover", "a.db", "a.db/sub"],
+    ] {
+        let run = place.run(arguments, 2);
+        let says = match arguments[0] {
+            "recover" => "the new database would lie in the old one",
+            _ => "belongs to a database. file=a.db; give a directory outside of it",
+        };
+        run.says(&[says]);
+    }
+    let after = std::fs::read_dir(place.path("a.db")).expect("it is there").count();
+    assert_eq!(before, after);
+}

@@ -25,7 +25,7 @@ fn tables(place: &Place, dir: &str) -> Vec<String> {
 fn a_family_is_frozen_read_copied_and_thawed() {
     let place = filled();
     let all = place.ok(&["scan", "db"]);
-    place.run(&["freeze", "db", "default"], 2).says(&["no cold directory", "cold_directory"]);
+    place.run(&["freeze", "db", "default"], 2).says(&["no cold directory", "`--cold DIR`"]);
     let text = place.ok(&["freeze", "db", "default", "--cold", "disk/cold"]);
     assert!(text.starts_with("frozen default: ") && text.contains(" in the cold tier ("), "{text}");
     assert!(text.trim_end().ends_with(", 0 tables in the hot tier (0 bytes)"), "{text}");

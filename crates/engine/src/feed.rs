@@ -317,5 +317,5 @@ pub(crate) fn item(record: &Record<'_>, blobs: &Blobs) -> Result<Option<FeedItem
 pub(crate) fn not_retained(first: SequenceNumber, oldest: SequenceNumber) -> Error {
     Error::new(ErrorKind::NotFound, "the log does not reach back that far")
         .with_mismatch(format_args!("a sequence number of at least {}", oldest.0), first.0)
-        .with_hint("retain_log_bytes and retain_log_for keep more of the log")
+        .with_hint("`retain_log_bytes` and `retain_log_for` keep more of the log")
 }

@@ -283,7 +283,7 @@ impl Table {
     #[cold]
     fn timed_out(&self, owner: LockOwner, requests: &[LockRequest], timeout: Duration) -> Error {
         let find = |request| Some((request, self.held.blockers(Some(owner), request).next()?));
-        let mut hint = "try again, or set `lock_timeout`";
+        let mut hint = "try again, or give a longer `lock_timeout`";
         let cause = match requests.iter().find_map(find) {
             Some((request, holder)) => match self.prepared_ids.get(&holder) {
                 Some(id) => {

@@ -218,7 +218,7 @@ fn adopt(fs: &MemFs, dir: &str, adoption: ColdAdoption) -> siltdb::Result<siltdb
 fn refused(fs: &MemFs, dir: &str) {
     let error = options(fs).create(Create::Never).open(dir).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{dir}: {error}");
-    assert!(error.message().contains("silt adopt"), "{dir}: {error}");
+    assert!(error.message().contains("this is a copy"), "{dir}: {error}");
 }
 
 /// Checks that a database is whole and opens for writing.

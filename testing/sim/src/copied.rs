@@ -194,7 +194,7 @@ impl Run {
         match self.options_in(fs).open(directory) {
             Err(error)
                 if error.kind() == ErrorKind::InvalidArgument
-                    && error.message().contains("silt adopt") =>
+                    && error.message().contains("this is a copy") =>
             {
                 Ok(())
             }

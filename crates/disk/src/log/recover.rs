@@ -26,9 +26,9 @@ use siltdb_base::{
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
 /// The advice for a log that is damaged. What loses nothing comes first.
-const DAMAGE_HINT: &str = "`silt recover OLD NEW` saves all that verifies; `--recovery \
-                           point-in-time` reads what precedes the damage, and cuts the log there \
-                           if it opens for writing";
+const DAMAGE_HINT: &str = "`salvage::salvage` saves all that verifies; \
+                           `RecoveryMode::PointInTime` reads what precedes the damage, and cuts \
+                           the log there if it opens for writing";
 
 /// A file that may hold a segment.
 #[derive(Clone, Debug)]

@@ -75,7 +75,7 @@ pub fn check_past(
             let message = "the newest backup in the directory is no past of this database";
             Err(Error::invalid(message).with_mismatch(&newest.source, dir.display()).with_hint(
                 "a copy that went on separately needs a directory of its own; after a restore of \
-                 an earlier backup, `silt backup create --adopt` goes on in this one",
+                 an earlier backup, `CopyOptions::adopt` goes on in this one",
             ))
         }
         None => {
@@ -86,8 +86,7 @@ pub fn check_past(
     }
 }
 
-const ADOPT_HINT: &str =
-    "if they are of this database, `silt backup create --adopt` goes on after them";
+const ADOPT_HINT: &str = "if they are of this database, `CopyOptions::adopt` goes on after them";
 
 fn has_mark(state: &Edit, mark: BackupMark) -> bool {
     state.changes.contains(&Change::BackedUp(mark))

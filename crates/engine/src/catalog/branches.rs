@@ -59,7 +59,7 @@ impl Branches {
         let found = self.records.values().find(|record| record.name == name);
         found.map(Some).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, format!("no branch {name:?}"))
-                .with_hint("`Db::branches` and `silt branch list` list them")
+                .with_hint("`Db::branches` lists them")
         })
     }
 

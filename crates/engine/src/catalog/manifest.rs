@@ -50,7 +50,7 @@ const GO_ON_BYTES_MAX: u64 = 32 << 10;
 
 /// The advice for a database whose tables or log cannot be found.
 pub const RECOVER_HINT: &str =
-    "restore a copy, or save what verifies into a new database with `silt recover OLD NEW`";
+    "restore a copy, or save what verifies into a new database with `salvage::salvage`";
 
 /// Whether an edit that failed can be in the manifest.
 #[derive(Debug)]

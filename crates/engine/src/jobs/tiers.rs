@@ -247,8 +247,7 @@ pub fn thaw(
 
 #[cold]
 fn no_cold_directory() -> Error {
-    Error::invalid("the database has no cold directory")
-        .with_hint("open it with the option cold_directory")
+    Error::invalid("the database has no cold directory").with_hint("open it with `cold_directory`")
 }
 
 /// Has the tables of a family lie in the cold tier from a level on, and waits until those that are

@@ -259,16 +259,16 @@ fn stored_path(path: &Path) -> Result<String> {
 fn missing(full: &Path) -> Error {
     Error::new(ErrorKind::NotFound, "the cold directory is missing, and tables lie there")
         .with_file(&full.join(COLD_FILE))
-        .with_hint("mount it, or name the place where it is now by the option cold_directory")
+        .with_hint("mount it, or name the place where it is now by `cold_directory`")
 }
 
 #[cold]
 fn copied(full: &Path) -> Error {
-    Error::invalid("this is a copy, or was moved to another file system: `silt adopt DB`")
+    Error::invalid("this is a copy, or was moved to another file system")
         .with_file(&full.join(COLD_FILE))
         .with_hint(
-            "the cold directory belongs to another directory of the database; adopt copies its \
-             tables, or takes it over if this is the only one",
+            "the cold directory belongs to another directory of the database; `Options::adopt` \
+             copies its tables, or takes it over if this is the only one",
         )
 }
 

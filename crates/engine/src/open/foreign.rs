@@ -47,9 +47,9 @@ pub fn check_not_foreign(fs: &dyn Fs, path: &Path) -> Result<()> {
         return Ok(());
     };
     let message = format!("this is a database of {engine}, not of SiltDB");
-    Err(Error::new(ErrorKind::Unsupported, message).with_file(&fs.full_path(path)).with_hint(
-        "nothing was changed; export it with its own tools, and `silt import` the result",
-    ))
+    Err(Error::new(ErrorKind::Unsupported, message)
+        .with_file(&fs.full_path(path))
+        .with_hint("nothing was changed; export it with its own tools, and import the result"))
 }
 
 /// The engine that wrote the file; `None` if it is not known, or cannot be read.

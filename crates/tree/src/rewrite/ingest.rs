@@ -256,7 +256,7 @@ fn check_external(table: &Arc<TableScan>, options: &TreeOptions, path: &Path) ->
     let Some(external) = table.external() else {
         return Err(Error::invalid("the table was not written to be ingested")
             .with_file(path)
-            .with_hint("write one with a TableWriter or `silt table`"));
+            .with_hint("write one with a `TableFileWriter`"));
     };
     external.check().map_err(|error| error.or_file(path))?;
     let order = options.key_order.as_deref().unwrap_or(BYTEWISE);

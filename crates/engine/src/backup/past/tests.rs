@@ -64,7 +64,7 @@ fn another_mark_and_a_list_of_an_earlier_version_need_an_adoption() {
         (Newest::Unreadable, "says whose backups"),
     ] {
         let text = refusal(newest, Adoption::Refuses).unwrap();
-        assert!(text.contains(words) && text.contains("--adopt"), "{text}");
+        assert!(text.contains(words) && text.contains("`CopyOptions::adopt`"), "{text}");
         assert_eq!(refusal(newest, Adoption::Adopts), None);
     }
 }

@@ -179,7 +179,7 @@ fn an_opening_for_writing_removes_nothing_while_a_named_table_is_missing() {
             let lenient = EngineOptions { recovery: mode, ..options(&fs) };
             let error = Engine::open(Path::new(DIR), lenient.clone()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
-            assert!(error.to_string().contains("silt recover OLD NEW"), "{error}");
+            assert!(error.to_string().contains("salvage::salvage"), "{error}");
             assert_eq!(error.file().map(Path::new), Some(&*table));
             assert_eq!(files(&fs, ""), before);
             // What is left can be read.
