@@ -249,8 +249,9 @@ impl<S: BucketTarget> Bucket<S> {
     ///
     /// # Errors
     /// `AlreadyExists`; `NotFound`, if a bucket on the path is missing; `InvalidArgument` for the
-    /// root, or in a transaction of another isolation level than writing requires; `Conflict`; as
-    /// [`Transaction::put`].
+    /// root, for the first bucket of a family with keys of its own that begin with
+    /// [`BUCKET_KEY_PREFIX`], or in a transaction of another isolation level than writing requires;
+    /// `Conflict`; as [`Transaction::put`].
     pub fn create(&self) -> Result<()> {
         self.source.change_all(|transaction| tree::create(transaction, &self.path))
     }

@@ -1,8 +1,9 @@
 //! Buckets compared with nested maps, at their bounds, and under concurrent use.
 
 use siltdb::{
-    BUCKET_DEPTH_MAX, BUCKET_NAME_BYTES_MAX, Bucket, BucketTarget, Db, Error, ErrorKind, Family,
-    FamilyOptions, Isolation, Read, Result, Transaction,
+    BUCKET_DEPTH_MAX, BUCKET_IDS_KEY, BUCKET_KEY_PREFIX, BUCKET_NAME_BYTES_MAX, Bucket,
+    BucketTarget, Db, Error, ErrorKind, Family, FamilyOptions, Isolation, Read, Result,
+    Transaction,
 };
 use std::{collections::BTreeMap, thread};
 
@@ -292,6 +293,27 @@ fn the_root_holds_buckets_only() {
     assert_eq!(kind(root.get("k")), invalid);
     assert_eq!(kind(root.rename(["a"])), invalid);
     assert_eq!(kind(root.next_id()), invalid);
+}
+
+/// Such keys would turn into data of buckets, or be taken for their paths.
+#[test]
+fn a_family_whose_own_keys_look_like_those_of_buckets_gets_none() {
+    let (_dir, _db, family) = open();
+    let own = [&BUCKET_KEY_PREFIX[..], b"own"].concat();
+    family.put(&own, "v").unwrap();
+    let bucket = family.bucket(["a"]).unwrap();
+    let error = bucket.create().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    assert_eq!(kind(family.bucket(["a", "b"]).unwrap().create_if_missing()), error.kind());
+    assert_eq!(family.count(..).unwrap(), 1);
+    family.delete(&own).unwrap();
+    bucket.create().unwrap();
+    family.bucket(["b"]).unwrap().create().unwrap();
+    bucket.remove().unwrap();
+    family.bucket(["b"]).unwrap().remove().unwrap();
+    // What is left of the first buckets is not the program's own.
+    bucket.create().unwrap();
+    assert!(family.contains(BUCKET_IDS_KEY).unwrap());
 }
 
 #[test]

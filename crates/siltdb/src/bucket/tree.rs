@@ -6,8 +6,12 @@
 //! # Seeded faults
 //! `bucket_move_keeps_the_name`: the old path still leads to a moved bucket.
 //! `bucket_deletion_misses_nested`: a deletion leaves the keys of nested buckets.
+//! `bucket_among_own_keys`: a family with keys of its own where buckets are stored gets one.
 
-use super::path::{Entry, Part, Path, ROOT, Shown, bucket_prefix, check_depth, data_range, key};
+use super::path::{
+    BUCKET_IDS_KEY, BUCKET_KEY_PREFIX, Entry, Part, Path, ROOT, Shown, bucket_prefix, check_depth,
+    data_range, key,
+};
 use crate::{read::Read, transaction::Transaction};
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -44,9 +48,24 @@ pub(super) fn create(transaction: &Transaction, path: &Path) -> Result<()> {
     let (before, name) = path.split_last()?;
     let way = follow(before, |key| transaction.get(key))?;
     let place = free_place(transaction, path, (last_id(&way), name))?;
-    let id = transaction.next_id(key(ROOT, Part::Sequence, b""))?;
+    refuse_own_keys(transaction)?;
+    let id = transaction.next_id(BUCKET_IDS_KEY)?;
     transaction.put_lasting(&place, &Entry { id, height: Entry::LEAF }.encode())?;
     raise(transaction, before, (&way, Entry::LEAF))
+}
+
+/// Refuses the first bucket of a family that has keys of its own where buckets are stored. They
+/// would count as records of buckets. Nor is one made where the counter of ids was lost, as by a
+/// recovery of a damaged database: it would get the id of another.
+fn refuse_own_keys(transaction: &Transaction) -> Result<()> {
+    let is_first = !transaction.contains(BUCKET_IDS_KEY)?;
+    let is_refused = is_first && !cfg!(seeded_fault = "bucket_among_own_keys");
+    if is_refused && transaction.prefix(BUCKET_KEY_PREFIX)?.next().transpose()?.is_some() {
+        return Err(Error::invalid("the family has keys where buckets are stored, but no bucket")
+            .with_mismatch("no key that begins with 00 ff 62", "such a key")
+            .with_hint("create the bucket in another family"));
+    }
+    Ok(())
 }
 
 /// Creates a bucket and the missing buckets on its path.
