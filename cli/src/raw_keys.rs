@@ -119,12 +119,8 @@ fn changes_bucket(db: &Db, operation: &Operation<'_>) -> bool {
         }
         _ => true,
     };
-    is_of_bucket(operation.key)
-        && is_within
-        && db
-            .family_by_id(operation.family)
-            .and_then(|family| has_buckets(&family))
-            .unwrap_or(false)
+    let has = || db.family_by_id(operation.family).and_then(|family| has_buckets(&family));
+    is_within && is_of_bucket(operation.key) && has().unwrap_or(false)
 }
 
 /// Whether a key stores a bucket, if its family has any.

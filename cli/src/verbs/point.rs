@@ -111,10 +111,10 @@ pub fn get(session: &mut Session, arguments: &GetArguments) -> Result<()> {
                 ((Bound::Unbounded, Bound::Excluded(key.clone())), Direction::Backward, "before")
             }
         };
-        let mut found = None;
+        let (mut is_found, output) = (false, &mut session.output);
         let on_entry: &mut OnEntry<'_> = &mut |key, value| {
-            found = Some((key.to_vec(), value.to_vec()));
-            Ok(ControlFlow::Break(()))
+            is_found = true;
+            output.entry(&keys.shown(key)?, value).map(ControlFlow::Break)
         };
         let wanted = (direction, Wanted::Entries);
         match &bucket {
@@ -124,8 +124,7 @@ pub fn get(session: &mut Session, arguments: &GetArguments) -> Result<()> {
                 visit(&scope, ranges, wanted, on_entry)?;
             }
         }
-        let (key, value) = found.ok_or_else(|| missing(&format!("no key {what}")))?;
-        return session.output.entry(&keys.shown(&key)?, &value);
+        return if is_found { Ok(()) } else { Err(missing(&format!("no key {what}"))) };
     }
     if let (true, None, ReadScope::Committed(family)) = (arguments.raw, &bucket, &scope) {
         let value = family.get_reader(&key)?.ok_or_else(|| missing("no key"))?;

@@ -16,7 +16,7 @@ mod tests;
 
 /// Text at the end of `silt stats --help`.
 pub const HELP: &str = "\
-entries        in memtables and tables, with old versions and deletions
+entries        in memtables and tables, with old versions, deletions and the keys of buckets
 sequence       operations since the database was created
 on disk        tables and blob files, without the log
 blobs          values in files of their own; garbage is what nothing refers to

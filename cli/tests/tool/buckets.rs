@@ -218,6 +218,9 @@ fn keys_that_only_look_like_those_of_buckets_are_plain_ones() {
     assert_eq!(place.ok(&["count", "db"]), "2\n");
     let exported = place.run(&["export", "db", "--format", "lines", "--hex"], 0).stdout;
     assert_eq!(exported.lines().count(), 2);
+    place
+        .run(&["bucket", "create", "db", "a"], 2)
+        .says(&["keys where buckets are stored", "another family"]);
     let watched = place.run(&["watch", "db", "--hex"], 0).stdout;
     assert!(watched.starts_with("1\tput\tdefault\t00ff62\t76\n"), "{watched}");
     assert_eq!(place.ok(&["pop", "db", "--hex"]), "00ff62\t76\n");
@@ -385,4 +388,32 @@ fn commits_of_buckets_alone_are_neither_watched_nor_followed() {
     assert!(plain.contains("\tput\tdefault\t6c617374\t76"), "{plain}");
     let raw = first(&["--raw-keys"]);
     assert!(raw.contains(&format!("\t{STORED}")), "{raw}");
+}
+
+/// What a damaged table hides is whether there are buckets. A read shows rather too much then, and
+/// a deletion deletes nothing.
+#[test]
+fn damage_to_the_counter_of_buckets_lets_reads_go_on_and_stops_deletions() {
+    let place = filled();
+    let lines: String = (0..500).map(|n| format!("key{n:03}\tvalue of {n} {}\n", n * n)).collect();
+    place.run_with(&["import", "db", "-", "--format", "lines"], lines.as_bytes(), 0);
+    place.ok(&["flush", "db"]);
+    let files = std::fs::read_dir(place.path("db")).unwrap().map(|entry| entry.unwrap().path());
+    let table = files.filter(|path| path.extension().is_some_and(|it| it == "table")).min();
+    let table = table.unwrap();
+    let mut bytes = std::fs::read(&table).unwrap();
+    bytes[30] ^= 0x10;
+    std::fs::write(&table, bytes).unwrap();
+    place.run(&["get", "db", "--hex", "00ff62000000000000000001"], 3);
+    let last = ["scan", "db", "--reverse", "--limit", "1", "--keys-only"];
+    assert_eq!(place.ok(&last), "key499\n");
+    assert!(place.ok(&["get", "db", "key499", "--prev"]).starts_with("key498\t"));
+    let export = ["export", "db", "--format", "lines", "--skip-damaged"];
+    assert!(place.run(&export, 3).stdout.contains("key499\tvalue"));
+    let sequence = || place.ok(&["retain", "db"]);
+    let before = sequence();
+    for arguments in [&["--all"][..], &["--from", "00", "--hex"]] {
+        place.run(&[&["delete", "db"][..], arguments].concat(), 3);
+    }
+    assert_eq!(sequence(), before);
 }
