@@ -26,14 +26,13 @@ use crate::{
     database::Database,
     family_commit::commit_changing,
     locks::{Writer, writes_of},
-    log::sequencer::Reservation,
     options::Durability,
     read::begin_snapshot,
     read_point::ReadPoint,
 };
 use siltdb_base::{
     error::{Error, Result},
-    id::{BranchId, FamilyId, SequenceNumber},
+    id::{BranchId, FamilyId},
     limits::{BRANCH_CONFLICTS_LISTED_MAX, BRANCH_MERGE_BYTES_MAX},
     sync::lock,
 };
@@ -216,19 +215,14 @@ fn commit_with_bases(
     let commit = |owner| {
         let _changing = lock(&database.catalog.changing_io);
         let changes = moved_bases(database, begun)?;
-        let (families, _) = check_families(database, batch, &[])?;
-        let published = conditions.check_published(database, batch, &families)?;
-        commit_changing(database, (batch, owner), &changes, &|reservation: &Reservation| {
-            let before = SequenceNumber(reservation.first.0 - 1);
-            conditions.check_between(database, batch, &families, (published, before))
-        })
+        commit_changing(database, (batch, owner), &changes, conditions)
     };
     let writes = || match check_families(database, batch, &[]) {
         Ok((families, _)) => writes_of(batch, &families).collect(),
         // The commit fails with this error.
         Err(_) => Vec::new(),
     };
-    conditions.writer.commit(database, commit, writes)
+    conditions.writer.commit(database, commit, writes).map(drop)
 }
 
 /// The changes that make the next bases of a branch its bases. The caller holds `changing_io`.

@@ -60,6 +60,13 @@ pub enum Writes {
 }
 
 impl Conditions<'_> {
+    /// No conditions, and no locks.
+    #[must_use]
+    pub fn none(database: &Database) -> Self {
+        let writer = Writer::plain(database);
+        Self { snapshot: None, first_expiry: None, reads: None, writes: Writes::Unchecked, writer }
+    }
+
     /// The locks on all that a commit of `batch` checks. While they are held, no other commit makes
     /// it conflict: what was read is locked against writers, what is written against all.
     ///
@@ -104,6 +111,8 @@ impl Conditions<'_> {
     ) -> Result<SequenceNumber> {
         self.check_expiry(database)?;
         let published = database.log.publisher.published();
+        // A family that was dropped alone takes no number.
+        self.reads.map_or(Ok(()), Footprint::check_families)?;
         if let Some(snapshot) = self.snapshot
             && published > snapshot
         {

@@ -7,30 +7,25 @@ mod branching;
 mod copies;
 mod ingests;
 mod streaming;
+mod transactions;
 mod upkeep;
 
 use crate::{
     catalog::branches::FamilyRole,
-    catalog::family::{FamilyChanges, FamilyData},
+    catalog::family::FamilyData,
     commit::{self, Payload},
-    conditional_commit::{self, Conditions},
     database::{Database, Waiting},
     family_clone, family_commit, family_options,
     feed::{Feed, FeedItem},
-    footprint, ingest, install, jobs,
+    ingest, install, jobs,
     jobs::replayed,
     jobs::request::{self, CompactControl},
     jobs::workers::Workers,
-    lock_table::{LockMode, LockTarget},
-    locks::{self, LockHolder},
     log_sync,
     open::close::close_log,
     open::destroy::remove_open,
     open::recovery,
     options::{Access, Durability, EngineOptions, Lifetime},
-    own_writes::IndexedWrites,
-    prepared,
-    prepared_set::Undecided,
     read::{ReadRange, begin_snapshot},
     scrub,
     snapshots::LiveSnapshot,
@@ -44,15 +39,9 @@ use siltdb_base::{
     process::Process,
     sync::lock,
 };
-use siltdb_disk::{
-    batch::BatchBytes,
-    prepared::{Decision, PreparedBatch},
-};
 use siltdb_tree::{
     options::TreeOptions,
-    read::changed::Since,
     read::range_size::{RangeSize, range_size},
-    read::visible::reader::OwnWrites,
 };
 use std::{
     ops::Deref,
@@ -165,111 +154,6 @@ impl Engine {
         let database = self.writable()?;
         let durability = durability.unwrap_or(database.options.durability);
         commit::commit(database, payload, durability)
-    }
-
-    /// Commits `batch` if nothing that `conditions` name has changed. Returns the sequence number
-    /// of its last operation.
-    ///
-    /// # Errors
-    /// As [`conditional_commit::commit_if`].
-    pub fn commit_if(
-        &self,
-        batch: &BatchBytes,
-        durability: Durability,
-        conditions: &Conditions<'_>,
-    ) -> Result<SequenceNumber> {
-        conditional_commit::commit_if(self.writable()?, batch, durability, conditions)
-    }
-
-    /// Prepares `batch` as the transaction `id`.
-    ///
-    /// # Errors
-    /// As [`prepared::prepare`].
-    pub fn prepare(
-        &self,
-        id: &[u8],
-        batch: &BatchBytes,
-        conditions: &Conditions<'_>,
-    ) -> Result<Undecided> {
-        prepared::prepare(self.writable()?, id, batch, conditions)
-    }
-
-    /// Prepares a transaction that was prepared in another database.
-    ///
-    /// # Errors
-    /// As [`prepared::prepare_again`].
-    pub fn prepare_again(&self, transaction: &PreparedBatch) -> Result<()> {
-        prepared::prepare_again(self.writable()?, transaction)
-    }
-
-    /// Decides a prepared transaction.
-    ///
-    /// # Errors
-    /// As [`prepared::decide`].
-    pub fn decide(
-        &self,
-        transaction: (&[u8], Option<SequenceNumber>),
-        decision: Decision,
-        durability: Durability,
-    ) -> Result<SequenceNumber> {
-        prepared::decide(self.writable()?, transaction, decision, durability)
-    }
-
-    /// A holder without locks.
-    #[must_use]
-    pub fn lock_holder(&self) -> LockHolder {
-        LockHolder::new(self)
-    }
-
-    /// Locks a key or range of `family` for `holder`.
-    ///
-    /// # Errors
-    /// As [`locks::acquire`].
-    pub fn lock(
-        &self,
-        holder: &LockHolder,
-        family: &FamilyData,
-        lock: (LockTarget, LockMode),
-        timeout: Duration,
-    ) -> Result<()> {
-        locks::acquire(self.writable()?, holder, family, lock, timeout)
-    }
-
-    /// Checks that `key` was not changed after `snapshot`.
-    ///
-    /// # Errors
-    /// `Conflict`; failures of reading a table.
-    pub fn check_unchanged(
-        &self,
-        family: &FamilyData,
-        key: &[u8],
-        snapshot: &LiveSnapshot,
-    ) -> Result<()> {
-        let snapshot = snapshot.sequence();
-        let since = Since { snapshot, after: snapshot, upto: SequenceNumber::MAX };
-        footprint::check_key(&family.tree.view(), family, key, since)
-    }
-
-    /// The memtable of a family, with everything that `writes` has for it; `None` if that is
-    /// nothing.
-    ///
-    /// # Errors
-    /// As [`IndexedWrites::of`].
-    pub fn own_writes(
-        &self,
-        indexed: &mut IndexedWrites,
-        writes: &BatchBytes,
-        family: FamilyId,
-    ) -> Result<Option<OwnWrites>> {
-        indexed.of(self, writes, family)
-    }
-
-    /// Commits `batch` and changes of families together. Durable on return.
-    ///
-    /// # Errors
-    /// As [`family_commit::commit_with_families`].
-    pub fn commit_with_families(&self, batch: &BatchBytes, changes: &FamilyChanges) -> Result<()> {
-        self.at_work(|database| family_commit::commit_with_families(database, batch, changes))
     }
 
     /// The newest published sequence number, up to which readers see.

@@ -26,17 +26,18 @@ use crate::{
         manifest::Manifest,
     },
     commit::{Committed, check_families, commit_parts_if, insert_batch},
+    conditional_commit::Conditions,
     database::Database,
     install::{Target, create_change, install_with, new_tree},
     lock_table::LockOwner,
-    locks::{Writer, admit_batch, writes_of},
+    locks::{admit_batch, writes_of},
     log::sequencer::{Counts, Reservation},
     log_sync::sync_unnoted,
     separation::{separate_batch, stored_batch},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
-    id::{FamilyId, FileNumber},
+    id::{FamilyId, FileNumber, SequenceNumber},
     limits::{BATCH_BYTES_MAX, BATCH_OPERATIONS_MAX, FAMILIES_MAX},
     sync::lock,
 };
@@ -76,9 +77,11 @@ pub fn prepare_family(
     Ok(Arc::new(FamilyData::prepared(id, name, tree)))
 }
 
-/// Commits a batch, which may be empty, with changes of families. Both are durable on return.
+/// Commits a batch, which may be empty, with changes of families, if nothing that `conditions` name
+/// has changed. Both are durable on return. Returns the sequence number of its last operation.
 ///
 /// # Errors
+/// `Conflict` if something changed;
 /// `AlreadyExists`, if a created family has the name of a remaining one, or was created before;
 /// `NotFound`, if a dropped family, or one of the batch, does not exist; `InvalidArgument`, if the
 /// default family is dropped, or a limit exceeded; otherwise as [`commit`](crate::commit::commit).
@@ -86,7 +89,8 @@ pub fn commit_with_families(
     database: &Database,
     batch: &BatchBytes,
     changes: &FamilyChanges,
-) -> Result<()> {
+    conditions: &Conditions<'_>,
+) -> Result<SequenceNumber> {
     database.health.check()?;
     let families = database.catalog.families.load();
     let is_of_branch = |id: &FamilyId| families.get(*id).is_some_and(|f| f.role != FamilyRole::Own);
@@ -95,37 +99,32 @@ pub fn commit_with_families(
             .with_hint("drop the branch"));
     }
     // `changing_io` is not held here, because this waits for locks of transactions.
-    let commit = |owner| commit_changes(database, (batch, owner), changes);
+    let commit = |owner| {
+        let _changing = lock(&database.catalog.changing_io);
+        commit_changing(database, (batch, owner), changes, conditions)
+    };
     let writes = || {
         let families = database.catalog.families.load();
         let families: Vec<_> = families.iter().map(|f| (f.id, Arc::clone(f))).collect();
         writes_of(batch, &families).collect()
     };
-    Writer::plain(database).commit(database, commit, writes)
+    conditions.writer.commit(database, commit, writes)
 }
 
-fn commit_changes(
-    database: &Database,
-    batch: (&BatchBytes, Option<LockOwner>),
-    changes: &FamilyChanges,
-) -> Result<()> {
-    let _changing = lock(&database.catalog.changing_io);
-    commit_changing(database, batch, changes, &|_| Ok(()))
-}
-
-/// Commits a batch with changes of families and branches, if `check` agrees when it has its place.
-/// The caller holds `changing_io`.
+/// Commits a batch with changes of families and branches, if nothing that `conditions` name has
+/// changed. The caller holds `changing_io`.
 ///
 /// # Errors
-/// As [`commit_with_families`]; those of `check`.
+/// As [`commit_with_families`].
 pub(crate) fn commit_changing(
     database: &Database,
     (batch, owner): (&BatchBytes, Option<LockOwner>),
     changes: &FamilyChanges,
-    check: &dyn Fn(&Reservation) -> Result<()>,
-) -> Result<()> {
+    conditions: &Conditions<'_>,
+) -> Result<SequenceNumber> {
     let (map, dropped) = changed(database, changes)?;
     let (families, counts) = check_families(database, batch, &changes.created)?;
+    let published = conditions.check_published(database, batch, &families)?;
     let separated = separate_batch(database, batch, &families)?;
     let (batch, separated) = stored_batch(batch, separated.as_ref());
     let edit = edit(changes);
@@ -138,26 +137,28 @@ pub(crate) fn commit_changing(
     let record = (RecordKind::FamilyBatch, &[&head[..], batch.as_bytes()][..]);
     let admit = |reservation: &Reservation| {
         admit_batch(database, owner, batch, &families)?;
-        check(reservation)
+        let before = SequenceNumber(reservation.first.0 - 1);
+        conditions.check_between(database, batch, &families, (published, before))
     };
-    let Committed { end, .. } = commit_parts_if(database, record, counts, admit, |reservation| {
-        separated.note(reservation.at().segment);
-        insert_batch(database, batch, (reservation, reservation.first.next()), &families);
-        let mut owing = lock(&database.catalog.manifest_io);
-        let position = behind(reservation.at());
-        let said = Change::FamiliesLogged { position };
-        owing.owe(edit.changes.into_iter().chain([said]).collect(), files_of(&dropped));
-        dropped.iter().for_each(|family| family.keep_blobs(&database.blobs.set()));
-        database.catalog.families.store_changed(map, changes, &dropped);
-        for family in &dropped {
-            database.note_dropped(family.id);
-        }
-        manifest = Some(owing);
-    })?;
+    let Committed { end, last } =
+        commit_parts_if(database, record, counts, admit, |reservation| {
+            separated.note(reservation.at().segment);
+            insert_batch(database, batch, (reservation, reservation.first.next()), &families);
+            let mut owing = lock(&database.catalog.manifest_io);
+            let position = behind(reservation.at());
+            let said = Change::FamiliesLogged { position };
+            owing.owe(edit.changes.into_iter().chain([said]).collect(), files_of(&dropped));
+            dropped.iter().for_each(|family| family.keep_blobs(&database.blobs.set()));
+            database.catalog.families.store_changed(map, changes, &dropped);
+            for family in &dropped {
+                database.note_dropped(family.id);
+            }
+            manifest = Some(owing);
+        })?;
     let manifest = manifest.expect("a record that was committed was put into memory");
     let said = say(database, manifest, end);
     database.background.work.raise();
-    said
+    said.map(|()| last)
 }
 
 /// The map of families after the changes, and the dropped families.

@@ -239,12 +239,34 @@ impl Footprint {
         requests
     }
 
+    /// Checks that no family that was read has been dropped. Cost: one load for each.
+    ///
+    /// # Errors
+    /// `Conflict`.
+    ///
+    /// # Seeded faults
+    /// `dropped_families_not_validated`: what was read of a family that is gone stays valid.
+    pub fn check_families(&self) -> Result<()> {
+        let is_dropped = |read: &&FamilyFootprint| {
+            !cfg!(seeded_fault = "dropped_families_not_validated") && read.family.is_dropped()
+        };
+        match self.families.iter().find(is_dropped) {
+            None => Ok(()),
+            Some(read) => {
+                let (name, id) = (read.family.name(), read.family.id);
+                let message = format!("family {name:?} ({id}), which was read, was dropped");
+                Err(Error::new(ErrorKind::Conflict, message).with_hint("run the transaction again"))
+            }
+        }
+    }
+
     /// Checks that nothing in the footprint changed within `since`. Cost: reads memory, and a table
     /// that was flushed since the snapshot.
     ///
     /// # Errors
     /// `Conflict`, with family and key or range; failures of reading a table.
     pub fn check(&self, since: Since) -> Result<()> {
+        self.check_families()?;
         for footprint in &self.families {
             let family = &footprint.family;
             let view = family.tree.view();

@@ -133,7 +133,7 @@ pub fn acquire(
 ///
 /// # Errors
 /// As [`acquire`].
-pub fn acquire_all(
+pub(crate) fn acquire_all(
     database: &Database,
     holder: &LockHolder,
     requests: Vec<LockRequest>,

@@ -13,6 +13,13 @@ use siltdb_memtable::memtable::Memtable;
 use siltdb_tree::read::visible::{reader::OwnWrites, resolve::OWN_FIRST};
 use std::sync::Arc;
 
+/// What an indexed operation takes at most besides its key and payload, in bytes: the head of the
+/// entry, its slot, and its part of the nodes, which may be half empty.
+const OPERATION_BYTES_MAX: usize = 64;
+
+/// At most one part in this many of the memory of an index is the unused ends of chunks.
+const UNUSED_OF: usize = 8;
+
 /// The indexed writes of a batch, by family.
 #[derive(Debug, Default)]
 pub struct IndexedWrites {
@@ -28,10 +35,12 @@ impl IndexedWrites {
         *self = Self::default();
     }
 
-    /// The memory of the memtables, in bytes.
+    /// The memory that the memtables of `writes` take at most, in bytes, whether or not they are
+    /// indexed yet.
     #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        self.families.iter().map(|(_, memtable)| memtable.used_bytes()).sum()
+    pub fn bytes_max(writes: &BatchBytes) -> usize {
+        let bytes = writes.as_bytes().len();
+        bytes + bytes / UNUSED_OF + writes.count() as usize * OPERATION_BYTES_MAX
     }
 
     /// The memtable of a family, with everything that `writes` has for it; `None` if that is
@@ -73,3 +82,6 @@ impl IndexedWrites {
         &self.families[index].1
     }
 }
+
+#[cfg(test)]
+mod tests;

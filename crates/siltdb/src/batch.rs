@@ -13,7 +13,7 @@ use siltdb_base::{
 use siltdb_disk::batch::BatchBytes;
 use siltdb_engine::{
     catalog::branches::FamilyRole,
-    catalog::family::{DEFAULT_FAMILY, FamilyChanges},
+    catalog::family::{DEFAULT_FAMILY, FamilyChanges, FamilyData},
     open_id::OpenId,
 };
 use std::{
@@ -51,6 +51,15 @@ impl fmt::Debug for WriteBatch {
         let mut fields = f.debug_struct("WriteBatch");
         fields.field("operations", &self.len()).field("bytes", &self.bytes()).finish()
     }
+}
+
+/// The length of a batch at some moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BatchMark {
+    bytes: usize,
+    count: u32,
+    created: usize,
+    dropped: usize,
 }
 
 impl WriteBatch {
@@ -246,14 +255,91 @@ impl WriteBatch {
         self.delete_all(family, &Deletion::of_prefix(prefix.as_ref()))
     }
 
-    /// Returns the bytes and the operation count, for [`WriteBatch::truncate`].
-    pub(crate) fn mark(&self) -> (usize, u32) {
-        (self.bytes(), self.bytes.count())
+    /// Returns the present length, for [`WriteBatch::truncate`].
+    pub(crate) fn mark(&self) -> BatchMark {
+        let FamilyChanges { created, dropped, .. } = &self.changes;
+        BatchMark {
+            bytes: self.bytes(),
+            count: self.bytes.count(),
+            created: created.len(),
+            dropped: dropped.len(),
+        }
     }
 
-    /// Removes the operations added since the batch had `bytes` bytes and `count` operations.
-    pub(crate) fn truncate(&mut self, bytes: usize, count: u32) {
-        self.bytes.truncate(bytes, count);
+    /// Removes what was added since `mark`.
+    pub(crate) fn truncate(&mut self, mark: BatchMark) {
+        self.bytes.truncate(mark.bytes, mark.count);
+        self.changes.created.truncate(mark.created);
+        self.changes.dropped.truncate(mark.dropped);
+    }
+
+    /// Succeeds if the batch is empty or of this open database.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub(crate) fn check_database(&self, open_id: OpenId) -> Result<()> {
+        match self.is_empty() || self.open_id == Some(open_id) {
+            true => Ok(()),
+            false => Err(other_database()),
+        }
+    }
+
+    /// Succeeds if the batch changes no families.
+    ///
+    /// # Errors
+    /// `InvalidArgument`.
+    pub(crate) fn check_operations_alone(&self) -> Result<()> {
+        if self.changes.is_empty() {
+            return Ok(());
+        }
+        Err(Error::invalid("what is prepared cannot create or drop families")
+            .with_hint("change them in a transaction of its own"))
+    }
+
+    /// Whether the batch creates the family.
+    pub(crate) fn creates(&self, id: FamilyId) -> bool {
+        self.changes.created.iter().any(|family| family.id == id)
+    }
+
+    /// Adds all operations and changes of families of another batch, behind those of this one.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::WriteBatch;
+    ///
+    /// let (mut all, mut more) = (WriteBatch::new(), WriteBatch::new());
+    /// all.put(&db.default_family(), "a", "1")?;
+    /// more.delete(&db.default_family(), "b")?;
+    /// all.append(&more)?;
+    /// assert_eq!((all.len(), more.len()), (2, 1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `InvalidArgument`, if it is of another open database, or both are too long together;
+    /// `AlreadyExists` and `NotFound`, if both create or drop the same family. After an error
+    /// nothing was added.
+    pub fn append(&mut self, other: &Self) -> Result<()> {
+        if self.open_id.is_some() && other.open_id.is_some() && self.open_id != other.open_id {
+            return Err(other_database());
+        }
+        let FamilyChanges { created, dropped, .. } = &other.changes;
+        let is_created = |new: &&Arc<FamilyData>| {
+            let mut known = self.changes.created.iter();
+            known.any(|family| family.id == new.id || *family.name() == *new.name())
+        };
+        if let Some(family) = created.iter().find(is_created) {
+            return Err(created_before(&family.name()));
+        }
+        if dropped.iter().any(|id| self.changes.dropped.contains(id)) {
+            return Err(dropped_before());
+        }
+        self.bytes.append(&other.bytes)?;
+        self.changes.created.extend(created.iter().cloned());
+        self.changes.dropped.extend(dropped);
+        self.open_id = self.open_id.or(other.open_id);
+        Ok(())
     }
 
     fn delete_all(&mut self, family: &Family, deletion: &Deletion) -> Result<()> {
@@ -317,8 +403,7 @@ impl WriteBatch {
         let mut created = self.changes.created.iter();
         let is_taken = created.any(|other| other.id == family.id() || *other.name() == *name);
         if is_taken || family.place.family.was_created() {
-            let message = format!("family {name:?} exists, or the batch creates it");
-            return Err(Error::new(ErrorKind::AlreadyExists, message));
+            return Err(created_before(&name));
         }
         self.changes.created.push(Arc::clone(&family.place.family));
         Ok(())
@@ -344,7 +429,7 @@ impl WriteBatch {
             return Err(Error::invalid("the default family cannot be dropped"));
         }
         if self.changes.dropped.contains(&id) {
-            return Err(Error::new(ErrorKind::NotFound, "the batch drops the family already"));
+            return Err(dropped_before());
         }
         self.changes.dropped.push(id);
         Ok(())
@@ -401,6 +486,15 @@ impl WriteBatch {
         self.bytes.clear();
         self.changes = FamilyChanges::default();
     }
+}
+
+fn created_before(name: &str) -> Error {
+    let message = format!("family {name:?} exists, or the batch creates it");
+    Error::new(ErrorKind::AlreadyExists, message)
+}
+
+fn dropped_before() -> Error {
+    Error::new(ErrorKind::NotFound, "the batch drops the family already")
 }
 
 /// The error for families, transactions or batches of another open database.

@@ -3,15 +3,12 @@
 //! A method for the default family does what the method of [`Family`](crate::Family) does.
 
 use crate::{
-    batch::{WriteBatch, other_database},
-    db::Db,
-    key_range::KeyRange,
-    operation::Operation,
+    batch::WriteBatch, db::Db, key_range::KeyRange, operation::Operation,
     write_options::WriteOptions,
 };
 use siltdb_base::error::Result;
 use siltdb_disk::batch::BatchBytes;
-use siltdb_engine::commit::Payload;
+use siltdb_engine::{commit::Payload, conditional_commit::Conditions};
 use std::time::Duration;
 
 impl Db {
@@ -160,11 +157,12 @@ impl Db {
     /// As [`Db::write`].
     pub fn write_with(&self, batch: &WriteBatch, options: &WriteOptions) -> Result<()> {
         options.check_no_expiry()?;
-        if !batch.is_empty() && batch.open_id != Some(self.default.place.open_id) {
-            return Err(other_database());
-        }
+        batch.check_database(self.default.place.open_id)?;
         if !batch.changes.is_empty() {
-            return self.engine().commit_with_families(&batch.bytes, &batch.changes);
+            let (engine, WriteBatch { bytes, changes, .. }) = (self.engine(), batch);
+            return engine
+                .commit_with_families(bytes, changes, &Conditions::none(engine))
+                .map(drop);
         }
         self.engine().commit(&Payload::batch(&batch.bytes), options.durability)
     }

@@ -121,10 +121,11 @@ impl TransactionOptions {
         self
     }
 
-    /// Bound of the memory of the writes and of the record of reads, in bytes. Beyond it, reads and
-    /// writes fail with `InvalidArgument`. They are charged to the memory budget, so that a large
-    /// transaction takes from the block cache. Default: 64 MiB, but at most a quarter of
-    /// [`Options::memory_budget`](crate::Options::memory_budget), and at least 4 MiB.
+    /// Bound of the memory of the writes and of the record of reads, in bytes. A write counts
+    /// twice and some more: a transaction that reads also indexes what it wrote. Beyond the
+    /// bound, reads and writes fail with `InvalidArgument`. They are charged to the memory budget,
+    /// so that a large transaction takes from the block cache. Default: 64 MiB, but at most a
+    /// quarter of [`Options::memory_budget`](crate::Options::memory_budget), and at least 4 MiB.
     #[must_use]
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
         self.memory_bytes = Some(bytes);

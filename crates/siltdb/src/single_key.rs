@@ -534,9 +534,11 @@ impl Family {
         options: &WriteOptions,
         step: impl FnMut(&Transaction) -> Result<T>,
     ) -> Result<T> {
+        // It writes one value, which is as long as the caller gave it, as that of a plain put.
+        let update_options = UpdateOptions::new().memory_bytes(usize::MAX);
         let update_options = match options.durability {
-            None => UpdateOptions::new(),
-            Some(durability) => UpdateOptions::new().durability(durability),
+            None => update_options,
+            Some(durability) => update_options.durability(durability),
         };
         update(self, &update_options, step)
     }

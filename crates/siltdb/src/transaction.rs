@@ -10,7 +10,7 @@
 //! merges and expiry follow the rules of all others.
 
 use crate::{
-    batch::WriteBatch,
+    batch::{BatchMark, WriteBatch},
     family::Family,
     isolation::{Isolation, TransactionOptions},
     key_range::KeyRange,
@@ -39,8 +39,10 @@ use std::{
     time::Duration,
 };
 
+mod families;
 mod locks;
 pub(crate) mod prepare;
+mod savepoints;
 mod sight;
 pub(crate) mod snapshot_reads;
 mod write_kinds;
@@ -137,8 +139,7 @@ enum Phase {
 #[derive(Debug)]
 struct Savepoint {
     name: String,
-    bytes: usize,
-    count: u32,
+    mark: BatchMark,
 }
 
 impl State {
@@ -197,16 +198,8 @@ impl State {
         result
     }
 
-    fn find_savepoint(&self, name: &str) -> Result<usize> {
-        let is_named = |savepoint: &Savepoint| savepoint.name == name;
-        self.savepoints.iter().rposition(is_named).ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, format!("no savepoint is called {name:?}"))
-        })
-    }
-
     /// Charges `bytes` of memory to the budget, in steps; what is indexed is charged by itself.
     fn charge(&mut self, bytes: usize, engine: &Engine) {
-        let bytes = bytes.saturating_sub(self.indexed.memory_bytes());
         let charged = bytes / CHARGE_STEP_BYTES * CHARGE_STEP_BYTES;
         if charged == self.charge.as_ref().map_or(0, Charge::bytes) {
             return;
@@ -218,10 +211,10 @@ impl State {
         memory.cache.fit();
     }
 
+    /// The memory without the index of the writes, which is charged by itself, in bytes.
     fn memory_bytes(&self) -> usize {
         let locks = self.locks.as_ref().map_or(0, |locks| locks.memory_bytes());
-        let writes = self.writes.bytes() + self.indexed.memory_bytes();
-        writes + lock(&self.reads).memory_bytes() + locks
+        self.writes.bytes() + lock(&self.reads).memory_bytes() + locks
     }
 }
 
@@ -235,9 +228,11 @@ impl Shared {
 
     fn check_memory(&self, state: &mut State) -> Result<()> {
         let bytes_max = self.options.memory_bytes_max(self.engine.options.memory_budget);
-        let bytes = state.memory_bytes();
+        let unindexed = state.memory_bytes();
+        // Each write counts with what its index takes, so that a later read stays within the bound.
+        let bytes = unindexed.saturating_add(IndexedWrites::bytes_max(&state.writes.bytes));
         if bytes <= bytes_max {
-            state.charge(bytes, &self.engine);
+            state.charge(unindexed, &self.engine);
             return Ok(());
         }
         Err(Error::invalid("the transaction takes more memory than it may")
@@ -249,7 +244,11 @@ impl Shared {
         let mut state = self.active()?;
         let durability = self.options.durability.unwrap_or(self.engine.options.durability);
         let committed = self.validated(&state, |conditions| {
-            self.engine.commit_if(&state.writes.bytes, durability, conditions)
+            let WriteBatch { bytes, changes, .. } = &state.writes;
+            match changes.is_empty() {
+                true => self.engine.commit_if(bytes, durability, conditions),
+                false => self.engine.commit_with_families(bytes, changes, conditions),
+            }
         });
         // After an error nothing was written, and the reads may be outdated.
         let phase = if committed.is_ok() { Phase::Committed } else { Phase::RolledBack };
@@ -321,12 +320,14 @@ impl Transaction {
 
     fn write(&self, add: impl FnOnce(&mut WriteBatch, &Family) -> Result<()>) -> Result<()> {
         let mut state = self.shared.active()?;
-        self.place.place.engine.check_writable(&self.place.place.family)?;
-        let (bytes, count) = state.writes.mark();
+        if !state.writes.creates(self.place.id()) {
+            self.place.place.engine.check_writable(&self.place.place.family)?;
+        }
+        let mark = state.writes.mark();
         add(&mut state.writes, &self.place)?;
         let checked = self.shared.check_memory(&mut state);
         if checked.is_err() {
-            state.writes.truncate(bytes, count);
+            state.writes.truncate(mark);
         }
         checked
     }
@@ -452,63 +453,6 @@ impl Transaction {
         let mut state = lock(&self.shared.state);
         state.release_locks();
         *state = State::new(&self.shared.engine, self.shared.options.isolation);
-    }
-
-    /// Marks the present writes with a name, for [`rollback_to`](Self::rollback_to). A second
-    /// savepoint of the same name hides the first until it is released.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir()?;
-    /// # let db = siltdb::Db::open(dir.path())?;
-    /// use siltdb::{Isolation, Read};
-    ///
-    /// let transaction = db.begin(Isolation::Snapshot);
-    /// transaction.put("a", "1")?;
-    /// transaction.savepoint("before b")?;
-    /// transaction.put("b", "2")?;
-    /// transaction.rollback_to("before b")?;
-    /// transaction.commit()?;
-    /// assert!(db.contains("a")? && !db.contains("b")?);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// `InvalidArgument`, if the transaction has ended.
-    pub fn savepoint(&self, name: &str) -> Result<()> {
-        let mut state = self.shared.active()?;
-        let (bytes, count) = state.writes.mark();
-        state.savepoints.push(Savepoint { name: name.to_owned(), bytes, count });
-        Ok(())
-    }
-
-    /// Discards the writes since the newest savepoint of this name. That savepoint stays; later
-    /// ones are released. Reads stay recorded, and locks are kept.
-    ///
-    /// # Errors
-    /// `NotFound`, if there is no such savepoint; `InvalidArgument`, if the transaction has ended.
-    pub fn rollback_to(&self, name: &str) -> Result<()> {
-        let mut state = self.shared.active()?;
-        let index = state.find_savepoint(name)?;
-        let Savepoint { bytes, count, .. } = state.savepoints[index];
-        state.savepoints.truncate(index + 1);
-        state.writes.truncate(bytes, count);
-        // Cursors still walk the previous memtables, so these stay unchanged.
-        state.indexed.clear();
-        if cfg!(seeded_fault = "savepoint_forgets_reads") {
-            state.reads = Arc::default();
-        }
-        Ok(())
-    }
-
-    /// Releases the newest savepoint of this name and those after it. The writes stay.
-    ///
-    /// # Errors
-    /// As [`Transaction::rollback_to`].
-    pub fn release(&self, name: &str) -> Result<()> {
-        let mut state = self.shared.active()?;
-        let index = state.find_savepoint(name)?;
-        state.savepoints.truncate(index);
-        Ok(())
     }
 }
 

@@ -20,12 +20,7 @@ use crate::{
     transaction::{Abandoned, Transaction},
 };
 use siltdb_base::error::{Error, ErrorKind, Result};
-use siltdb_engine::{
-    engine::Engine,
-    lock_table::LockRequest,
-    locks::{LockHolder, acquire_all},
-    open_id::OpenId,
-};
+use siltdb_engine::{engine::Engine, lock_table::LockRequest, locks::LockHolder, open_id::OpenId};
 use std::{cell::RefCell, time::Duration};
 
 /// Default bound of attempts. Turns share the progress under contention, so few updates need more
@@ -177,7 +172,7 @@ impl LongAttempt {
             return None;
         }
         let holder = engine.lock_holder();
-        let locked = acquire_all(engine, &holder, self.requests, patience);
+        let locked = engine.lock_all(&holder, self.requests, patience);
         locked.ok().map(|()| holder)
     }
 }

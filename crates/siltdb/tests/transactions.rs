@@ -1,6 +1,11 @@
 //! What a transaction reads of its own writes, what a commit checks, and how a transaction ends.
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
+#[path = "transactions/families.rs"]
+mod families;
+#[path = "transactions/memory.rs"]
+mod memory;
+
 use siltdb::{
     Db, ErrorKind, FamilyOptions, Isolation, Options, Read, Transaction, TransactionOptions,
 };

@@ -3,6 +3,7 @@
 use super::*;
 use crate::{
     catalog::branches::{FamilyRole, MAIN},
+    conditional_commit::Conditions,
     engine::Engine,
     fixture::{Pairs, contents, fault, files, killed, open, pairs, put, put_range, tree_options},
     read::{PinnedReader, ReadRange},
@@ -142,7 +143,8 @@ fn families_of_branches_are_not_among_those_of_the_database() {
     let dropped = vec![record.families[0].head];
     let changes = crate::catalog::family::FamilyChanges { dropped, ..Default::default() };
     let batch = siltdb_disk::batch::BatchBytes::new();
-    let refused = engine.commit_with_families(&batch, &changes).unwrap_err();
+    let refused =
+        engine.commit_with_families(&batch, &changes, &Conditions::none(&engine)).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
     let listed = crate::open::family_names::family_names(&killed(&fs), "db".as_ref()).unwrap();
     assert_eq!(listed, ["default", "other"]);

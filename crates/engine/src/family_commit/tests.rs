@@ -55,7 +55,8 @@ impl<'a> Tables<'a> {
     }
 
     fn commit(self) -> Result<()> {
-        self.engine.commit_with_families(&self.batch, &self.changes)
+        let conditions = Conditions::none(self.engine);
+        self.engine.commit_with_families(&self.batch, &self.changes, &conditions).map(drop)
     }
 }
 
@@ -264,7 +265,7 @@ fn what_happened_to_a_family_later_is_not_undone_by_its_record() {
     let family = |name: &str| engine.prepare_family(name, tree_options()).unwrap();
     let created = vec![family("a"), family("b"), family("c")];
     let changes = FamilyChanges { created, ..FamilyChanges::default() };
-    engine.commit_with_families(&BatchBytes::new(), &changes).unwrap();
+    engine.commit_with_families(&BatchBytes::new(), &changes, &Conditions::none(&engine)).unwrap();
     put(&engine, "b", b"key", b"kept");
     engine.drop_family("a").unwrap();
     engine.rename_family("b", "d").unwrap();
@@ -305,7 +306,7 @@ fn a_prepared_family_is_in_nobodys_way() {
             FamilyChanges { created: vec![Arc::clone(family)], ..FamilyChanges::default() };
         let mut batch = BatchBytes::new();
         batch.put(family.id, b"key", b"value").unwrap();
-        engine.commit_with_families(&batch, &changes)
+        engine.commit_with_families(&batch, &changes, &Conditions::none(&engine)).map(drop)
     };
     create(&first).unwrap();
     assert_eq!(get(&engine, "t1", b"key").unwrap(), b"value");
@@ -328,7 +329,10 @@ fn what_cannot_be_dropped_is_refused_and_nothing_changes() {
     let default = engine.catalog.families.named("default").unwrap().id;
     let dropped = |dropped| {
         let changes = FamilyChanges { dropped, ..FamilyChanges::default() };
-        engine.commit_with_families(&BatchBytes::new(), &changes).unwrap_err().kind()
+        engine
+            .commit_with_families(&BatchBytes::new(), &changes, &Conditions::none(&engine))
+            .unwrap_err()
+            .kind()
     };
     let table = engine.catalog.families.named("t1").unwrap().id;
     assert_eq!(dropped(vec![default]), ErrorKind::InvalidArgument);

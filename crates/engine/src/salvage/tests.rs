@@ -4,6 +4,7 @@ use super::*;
 use crate::{
     catalog::family::{FamilyChanges, FamilyData},
     commit::Payload,
+    conditional_commit::Conditions,
     engine::Engine,
     fixture::{
         DIR, contents, fault, files, killed, open, options, put, put_range, reform_record,
@@ -196,9 +197,9 @@ fn a_family_of_which_only_the_commit_that_created_it_is_left_is_saved_by_name() 
     batch.put(created[1].id, b"key", b"value").unwrap();
     let dropped = vec![created[1].id];
     let changes = FamilyChanges { created: created.to_vec(), ..FamilyChanges::default() };
-    engine.commit_with_families(&batch, &changes).unwrap();
+    engine.commit_with_families(&batch, &changes, &Conditions::none(&engine)).unwrap();
     let changes = FamilyChanges { dropped, ..FamilyChanges::default() };
-    engine.commit_with_families(&BatchBytes::new(), &changes).unwrap();
+    engine.commit_with_families(&BatchBytes::new(), &changes, &Conditions::none(&engine)).unwrap();
     for has_manifest in [true, false] {
         let fs = killed(&fs);
         if !has_manifest {

@@ -151,13 +151,15 @@ impl Transaction {
     ///
     /// # Errors
     /// `AlreadyExists`, if a transaction waits for its decision under this id; `InvalidArgument`,
-    /// for a bad id, if too much waits, or if it has ended: the transaction goes on. After others
+    /// for a bad id, if too much waits, if it creates or drops families, or if it has ended: the
+    /// transaction goes on. After others
     /// it is rolled back: `Conflict`, as [`commit`](Self::commit); `Busy`, if another holds a lock
     /// on what it would lock, after its `lock_timeout`; otherwise as
     /// [`Db::write`](crate::Db::write).
     pub fn prepare(&self, id: impl AsRef<[u8]>) -> Result<PreparedTransaction> {
         let (shared, id) = (&self.shared, id.as_ref());
         let mut state = shared.active()?;
+        state.writes.check_operations_alone()?;
         let prepared = shared.validated(&state, |conditions| {
             shared.engine.prepare(id, &state.writes.bytes, conditions)
         });
