@@ -21,13 +21,19 @@ mod tests;
 #[derive(Args, Clone, Copy, Debug)]
 pub struct SettingsArguments {
     /// Print JSON: one object, or one object a line for several results.
-    #[arg(long, global = true, display_order = 100)]
+    #[arg(long, global = true, hide_short_help = true, display_order = 100)]
     json: bool,
     /// Keys and values, given and printed, in escape form: `\xNN` for a byte, `\\` for a backslash.
-    #[arg(long, global = true, display_order = 101, conflicts_with = "hex")]
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        display_order = 101,
+        conflicts_with = "hex"
+    )]
     escape: bool,
     /// Keys and values, given and printed, as hexadecimal digits.
-    #[arg(long, global = true, display_order = 102)]
+    #[arg(long, global = true, hide_short_help = true, display_order = 102)]
     hex: bool,
 }
 
@@ -49,20 +55,27 @@ impl SettingsArguments {
 pub struct OpeningArguments {
     /// Open the database with this option; may be given several times. Names are those of the
     /// library (memory_budget, workers, …); default_family.NAME counts where a database is made
-    #[arg(long, global = true, value_name = "NAME=VALUE", display_order = 105)]
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "NAME=VALUE",
+        display_order = 105
+    )]
     #[arg(value_parser = parse_setting)]
     option: Vec<Setting>,
     /// The directory of the cold tier of the database: given the first time, and when it was moved
-    #[arg(long, global = true, value_name = "DIR", display_order = 106)]
+    #[arg(long, global = true, hide_short_help = true, value_name = "DIR", display_order = 106)]
     cold: Option<PathBuf>,
     /// For a log that is damaged below its synced position: refuse to open (`strict`), or open with
     /// what precedes the damage (`point-in-time`). A verb that writes then cuts the log there, and
     /// keeps the rest in `DB/lost`; `silt recover` saves more [default: strict]
-    #[arg(long, global = true, value_name = "MODE", display_order = 103)]
+    #[arg(long, global = true, hide_short_help = true, value_name = "MODE", display_order = 103)]
     recovery: Option<Recovery>,
     /// How long to wait for another process to close the database: `5s`, `500ms` or `2m`
     /// [default: no wait]
-    #[arg(long, global = true, value_name = "TIME", display_order = 104, value_parser = a_time)]
+    #[arg(long, global = true, hide_short_help = true, value_name = "TIME", display_order = 104)]
+    #[arg(value_parser = a_time)]
     wait: Option<Duration>,
 }
 
@@ -94,7 +107,10 @@ const UNITS: [(&str, u64); 5] =
     [("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
 
 /// Parses a time to wait: a number and one of the three smallest units.
-fn a_time(text: &str) -> std::result::Result<Duration, String> {
+///
+/// # Errors
+/// A message that says what was expected.
+pub fn a_time(text: &str) -> std::result::Result<Duration, String> {
     time_in(&UNITS[..3], text).ok_or_else(|| "a time is a number and ms, s or m: 5s".to_owned())
 }
 

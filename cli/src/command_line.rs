@@ -3,6 +3,7 @@
 //! It runs verbs; it does not report failures.
 
 use crate::argument::{OpeningArguments, Reach, SettingsArguments};
+use crate::default_database;
 use crate::failure::Result;
 use crate::interrupt;
 use crate::output::{Output, Settings, Style, message};
@@ -12,10 +13,11 @@ use crate::verbs::backup::BackupVerb;
 use crate::verbs::branch::BranchVerb;
 use crate::verbs::{
     adopt, archive, backup, batch, branch, bucket, checkpoint, clone_family, completions, destroy,
-    export, families, follow, import, ingest, inspect, point, prepared, recover, retain, scan,
-    scrub, shell, stats, step, table, take, tier, ttl, txn, upkeep, watch,
+    export, families, follow, import, ingest, inspect, man, point, prepared, recover, retain, scan,
+    scrub, shell, single_delete, stats, step, table, take, tier, ttl, txn, upkeep, watch,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 const LONG_ABOUT: &str = "\
@@ -32,6 +34,9 @@ const AFTER_HELP: &str = "\
 If a family has a merge operator, only a program with that operator can write to the database. \
 Verbs that only read can use it, except for keys with operands, and so can check, inspect and \
 recover.
+
+SILT_DB names the database of verbs that are given none: with it, `silt get SFO` is enough. A DB \
+on the command line comes first. destroy and adopt take theirs from the command line alone.
 
 Exit codes:
     0  done
@@ -52,6 +57,10 @@ Example:
 const VERB_EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 not found or failed, 2 bad command line or input, 3 corruption, 4 locked, \
 5 conflict, 6 condition, 130 ended by Ctrl-C";
+
+const COMMON_OPTIONS: &str = "\
+`--help` also shows the options that all verbs have (--json, --escape, --hex, --wait, --option, …) \
+and the exit codes.";
 
 /// Fill, query, check and look into a SiltDB database
 #[derive(Parser)]
@@ -94,6 +103,9 @@ enum Verb {
     /// Delete a key, or the keys of a range
     #[command(after_help = point::DELETE_HELP)]
     Delete(On<point::DeleteArguments>),
+    /// Delete a key that was put exactly once; on any other, an older value may appear
+    #[command(after_help = single_delete::HELP)]
+    SingleDelete(On<single_delete::Arguments>),
     /// Print the entries of a range: key, tab, value
     #[command(after_help = scan::SCAN_HELP)]
     Scan(On<scan::ScanArguments>),
@@ -211,6 +223,9 @@ enum Verb {
     /// Print a completion script for a shell
     #[command(after_help = completions::HELP)]
     Completions(completions::Arguments),
+    /// Print the manual page, or write one for each verb
+    #[command(after_help = man::HELP)]
+    Man(man::Arguments),
 }
 
 #[derive(Args)]
@@ -258,10 +273,13 @@ enum BucketVerb {
     Delete(On<bucket::PathArguments>),
 }
 
-/// Adds the exit codes to the help of a verb and of its subverbs.
+/// Adds the exit codes to the long help of a verb and of its subverbs, and to the short one where
+/// they are.
 fn with_exit_codes(verb: clap::Command) -> clap::Command {
     let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
-    verb.after_help(format!("{VERB_EXIT_CODES}\n\n{help}")).mut_subcommands(with_exit_codes)
+    verb.after_help(format!("{COMMON_OPTIONS}\n\n{help}"))
+        .after_long_help(format!("{VERB_EXIT_CODES}\n\n{help}"))
+        .mut_subcommands(with_exit_codes)
 }
 
 impl CommandLine {
@@ -270,7 +288,15 @@ impl CommandLine {
     /// # Errors
     /// Errors of clap, which include requests for help and version.
     pub fn read() -> std::result::Result<Self, clap::Error> {
-        Self::from_arg_matches(&Self::full_command().try_get_matches()?)
+        let parse = |words: &[OsString]| Self::full_command().try_get_matches_from(words);
+        let words: Vec<_> = std::env::args_os().collect();
+        let db = std::env::var_os(default_database::VARIABLE).filter(|db| !db.is_empty());
+        let completed = db.and_then(|db| default_database::with(Self::command(), &words, &db));
+        let matches = match completed {
+            None => parse(&words),
+            Some(completed) => default_database::choose(parse(&words), || parse(&completed)),
+        };
+        Self::from_arg_matches(&matches?)
     }
 
     /// Returns the command with the exit codes in the help of each verb.
@@ -291,7 +317,7 @@ impl CommandLine {
         let (verb, reach) = self.verb.reach();
         self.opening.check_for(verb, reach)?;
         let settings = self.settings.settings(self.opening.settings(Settings::default()));
-        let mut start = Start { output: Output::new(settings), options: self.opening.options()? };
+        let start = Start { output: Output::new(settings), options: self.opening.options()? };
         match self.verb {
             Verb::Shell(on) => {
                 let shell = |session: &mut _| shell::run(session, &on.arguments);
@@ -304,6 +330,7 @@ impl CommandLine {
                 open(&on.db, on.arguments.opening(), start, put)
             }
             Verb::Delete(on) => existing(&on, start, point::delete),
+            Verb::SingleDelete(on) => existing(&on, start, single_delete::run),
             Verb::Scan(on) => reading(&on, start, scan::scan),
             Verb::Count(on) => reading(&on, start, scan::count),
             Verb::Batch(on) => {
@@ -331,10 +358,7 @@ impl CommandLine {
             Verb::Stats(on) => reading(&on, start, stats::run),
             Verb::Check(on) => run_check(&on.db, start),
             Verb::Recover(arguments) => run_recover(&arguments, start),
-            Verb::Destroy(arguments) => {
-                let outcome = destroy::run(&mut start.output, start.options, &arguments);
-                flushed(outcome, &mut start.output)
-            }
+            Verb::Destroy(arguments) => run_destroy(&arguments, start),
             Verb::Adopt(arguments) => run_adopt(&arguments, start),
             Verb::Backup(verb) => run_backup(verb, start),
             Verb::Restore(arguments) => run_restore(&arguments, start),
@@ -350,8 +374,10 @@ impl CommandLine {
             Verb::Inspect(arguments) => closed(start, |output| inspect::run(output, &arguments)),
             Verb::Upgrade(on) => closed(start, |output| upkeep::upgrade(&on.db, output)),
             Verb::Completions(arguments) => {
-                completions::run(&mut start.output, &arguments, Self::full_command())?;
-                start.output.flush()
+                closed(start, |output| completions::run(output, &arguments, Self::full_command()))
+            }
+            Verb::Man(arguments) => {
+                closed(start, |output| man::run(output, &arguments, Self::full_command()))
             }
         }
     }
@@ -372,6 +398,7 @@ impl Verb {
             Self::Follow(_) => ("follow", Reach::Files),
             Self::Table(_) => ("table", Reach::Files),
             Self::Completions(_) => ("completions", Reach::Files),
+            Self::Man(_) => ("man", Reach::Files),
             _ => ("", Reach::Open),
         }
     }
@@ -456,6 +483,11 @@ fn run_check(db: &Path, start: Start) -> Result<()> {
 fn run_recover(arguments: &recover::Arguments, start: Start) -> Result<()> {
     let options = start.options.clone();
     closed(start, |output| recover::run(output, options, arguments))
+}
+
+fn run_destroy(arguments: &destroy::Arguments, mut start: Start) -> Result<()> {
+    let outcome = destroy::run(&mut start.output, start.options, arguments);
+    flushed(outcome, &mut start.output)
 }
 
 fn run_adopt(arguments: &adopt::Arguments, mut start: Start) -> Result<()> {

@@ -25,6 +25,7 @@ mod argument;
 mod key_form;
 mod raw_keys;
 mod verbs;
+mod default_database;
 mod command_line;
 
 use command_line::CommandLine;

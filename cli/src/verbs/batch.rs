@@ -1,11 +1,12 @@
 //! The verb batch: applies the operations of a file atomically.
 //!
-//! A line has one operation, `put KEY VALUE`, `delete KEY` or `delete-range FROM TO`, with keys and
-//! value in escape form (hex with `--hex`). After a tab behind the word, tabs separate the fields.
+//! A line has one operation: `put KEY VALUE`, `put-for TTL KEY VALUE`, `delete KEY`, `single-delete
+//! KEY` or `delete-range FROM TO`, with keys and value in escape form (hex with `--hex`). After a
+//! tab behind the word, tabs separate the fields.
 //! After a space, the first key ends at the next space, and the value is the rest of the line.
 //! Blank lines and lines that begin with `#` are skipped. The verb does not open the database.
 
-use crate::argument::{DurabilityArguments, FamilyArguments};
+use crate::argument::{DurabilityArguments, FamilyArguments, a_ttl};
 use crate::bounds::KeyRange;
 use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, LineReader, RECORD_BYTES_MAX};
@@ -24,7 +25,7 @@ use clap::Args;
 use serde_json::json;
 use siltdb::{Durability, Transaction, WriteBatch};
 use std::io::ErrorKind;
-use std::{fmt, ops::Bound, path::PathBuf};
+use std::{fmt, ops::Bound, path::PathBuf, time::Duration};
 
 #[cfg(test)]
 mod tests;
@@ -33,10 +34,19 @@ mod tests;
 /// batch in the log has the same bound.
 const OPERATIONS_BYTES_MAX: usize = u32::MAX as usize;
 
+/// The words with which a line begins.
+const WORDS: [&[u8]; 5] = [b"put", b"put-for", b"delete", b"single-delete", b"delete-range"];
+
+/// The reason why a line that begins with another word is bad.
+const EXPECTED: &str = "expected `put KEY VALUE`, `put-for TTL KEY VALUE`, `delete KEY`, \
+                        `single-delete KEY` or `delete-range FROM TO`";
+
 /// Text at the end of `silt batch --help`.
 pub const HELP: &str = "\
-One operation a line: `put KEY VALUE`, `delete KEY`, or `delete-range FROM TO` for the keys from \
-FROM up to TO, without TO. Keys and values are in escape form (\\\\, \
+One operation a line: `put KEY VALUE`, `put-for 30m KEY VALUE` for a value that expires after that \
+time, `delete KEY`, `single-delete KEY` for a key that was put exactly once (see `silt \
+single-delete --help` for its warning), or `delete-range FROM TO` for the keys from FROM up to TO, \
+without TO. Keys and values are in escape form (\\\\, \
 \\n, \\r, \\t, \\0, \\xNN), or hexadecimal with --hex. After the word and a space, the key ends \
 at the next space, and the value is the rest of the line. After the word and a tab, tabs separate \
 the fields, which may be empty. In a family with a key order keys are text of that order, and \
@@ -107,9 +117,9 @@ impl Operations {
     ) -> Result<()> {
         for Placed { line, operation } in &mut self.placed {
             let spared = match operation {
-                Operation::Put { key, .. } | Operation::Delete { key } => {
-                    raw_keys.check(keys, scope, key)
-                }
+                Operation::Put { key, .. }
+                | Operation::Delete { key }
+                | Operation::SingleDelete { key } => raw_keys.check(keys, scope, key),
                 Operation::DeleteRange { from, to, parts } => {
                     let range = (Bound::Included(from.clone()), Bound::Excluded(to.clone()));
                     let split = raw_keys.parts_to_delete(keys, scope, Some(range));
@@ -131,7 +141,9 @@ impl Operations {
     fn encode(&mut self, keys: &KeyForm) -> Result<()> {
         for Placed { line, operation } in &mut self.placed {
             let (key, to) = match operation {
-                Operation::Put { key, .. } | Operation::Delete { key } => (key, None),
+                Operation::Put { key, .. }
+                | Operation::Delete { key }
+                | Operation::SingleDelete { key } => (key, None),
                 Operation::DeleteRange { from, to, .. } => (from, Some(to)),
             };
             for key in std::iter::once(key).chain(to) {
@@ -206,8 +218,12 @@ pub fn run(session: &mut Session, arguments: &Arguments, mut operations: Operati
     let mut batch = WriteBatch::new();
     for Placed { line, operation } in operations.placed {
         let added = match operation {
-            Operation::Put { key, value } => batch.put(&family, &key, &value),
+            Operation::Put { key, value, ttl: None } => batch.put(&family, &key, &value),
+            Operation::Put { key, value, ttl: Some(ttl) } => {
+                batch.put_for(&family, &key, &value, ttl)
+            }
             Operation::Delete { key } => batch.delete(&family, &key),
+            Operation::SingleDelete { key } => batch.single_delete(&family, &key),
             Operation::DeleteRange { parts, .. } => {
                 parts.into_iter().try_for_each(|part| batch.delete_range(&family, part))
             }
@@ -222,8 +238,10 @@ pub fn run(session: &mut Session, arguments: &Arguments, mut operations: Operati
 fn add(transaction: &Transaction, operations: Operations) -> Result<()> {
     for Placed { line, operation } in operations.placed {
         let added = match operation {
-            Operation::Put { key, value } => transaction.put(&key, &value),
+            Operation::Put { key, value, ttl: None } => transaction.put(&key, &value),
+            Operation::Put { key, value, ttl: Some(ttl) } => transaction.put_for(&key, &value, ttl),
             Operation::Delete { key } => transaction.delete(&key),
+            Operation::SingleDelete { key } => transaction.single_delete(&key),
             Operation::DeleteRange { parts, .. } => {
                 parts.into_iter().try_for_each(|part| transaction.delete_range(part))
             }
@@ -244,8 +262,12 @@ enum Operation {
     Put {
         key: Vec<u8>,
         value: Vec<u8>,
+        ttl: Option<Duration>,
     },
     Delete {
+        key: Vec<u8>,
+    },
+    SingleDelete {
         key: Vec<u8>,
     },
     DeleteRange {
@@ -260,8 +282,8 @@ impl Operation {
     /// Returns key and value, or both bounds; the value of a deletion is empty.
     fn entry(&self) -> (&[u8], &[u8]) {
         match self {
-            Self::Put { key, value } => (key.as_slice(), value.as_slice()),
-            Self::Delete { key } => (key.as_slice(), &[]),
+            Self::Put { key, value, .. } => (key.as_slice(), value.as_slice()),
+            Self::Delete { key } | Self::SingleDelete { key } => (key.as_slice(), &[]),
             Self::DeleteRange { from, to, .. } => (from.as_slice(), to.as_slice()),
         }
     }
@@ -274,6 +296,27 @@ struct BadLine {
     reason: &'static str,
 }
 
+/// Parses the TTL that begins at `start`, and returns it and the index of the separator behind it.
+fn ttl_at(
+    line: &[u8],
+    start: usize,
+    separator: u8,
+) -> std::result::Result<(Duration, usize), BadLine> {
+    let rest = &line[start..];
+    let length = rest.iter().position(|byte| *byte == separator).unwrap_or(rest.len());
+    let time = str::from_utf8(&rest[..length]).ok().and_then(|text| a_ttl(text).ok());
+    let Some(time) = time else {
+        return Err(BadLine {
+            index: start,
+            reason: "a TTL is a number and ms, s, m, h or d: 30m",
+        });
+    };
+    if length == rest.len() {
+        return Err(BadLine { index: line.len(), reason: "no key" });
+    }
+    Ok((time, start + length))
+}
+
 fn parse(line: &[u8], form: Form) -> std::result::Result<Option<Operation>, BadLine> {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     if line.is_empty() || line[0] == b'#' {
@@ -282,14 +325,18 @@ fn parse(line: &[u8], form: Form) -> std::result::Result<Option<Operation>, BadL
     let bad = |index, reason| BadLine { index, reason };
     let word_end = line.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(line.len());
     let word = &line[..word_end];
-    if !matches!(word, b"put" | b"delete" | b"delete-range") {
-        let expected = "expected `put KEY VALUE`, `delete KEY` or `delete-range FROM TO`";
-        return Err(bad(0, expected));
+    if !WORDS.contains(&word) {
+        return Err(bad(0, EXPECTED));
     }
     let Some(separator) = line.get(word_end).copied() else {
         return Err(bad(word_end, "no key"));
     };
-    let key_start = word_end + 1;
+    let mut key_start = word_end + 1;
+    let mut ttl = None;
+    if word == b"put-for" {
+        let (time, end) = ttl_at(line, key_start, separator)?;
+        (ttl, key_start) = (Some(time), end + 1);
+    }
     let rest = &line[key_start..];
     let key_length = rest.iter().position(|byte| *byte == separator);
     let key = &rest[..key_length.unwrap_or(rest.len())];
@@ -299,7 +346,7 @@ fn parse(line: &[u8], form: Form) -> std::result::Result<Option<Operation>, BadL
     let text = |text: &[u8], start| form.parse(text).map_err(|e| bad(start + e.index, e.reason));
     let key = text(key, key_start)?;
     match (word, key_length) {
-        (b"put" | b"delete-range", Some(length)) => {
+        (b"put" | b"put-for" | b"delete-range", Some(length)) => {
             let value_start = key_start + length + 1;
             let value = &line[value_start..];
             if let Some(tab) = value.iter().position(|byte| *byte == b'\t')
@@ -307,8 +354,9 @@ fn parse(line: &[u8], form: Form) -> std::result::Result<Option<Operation>, BadL
             {
                 return Err(bad(value_start + tab, "a tab in the value; write it as `\\t`"));
             }
-            if word == b"put" {
-                return Ok(Some(Operation::Put { key, value: text(value, value_start)? }));
+            if word != b"delete-range" {
+                let value = text(value, value_start)?;
+                return Ok(Some(Operation::Put { key, value, ttl }));
             }
             if let Some(space) = value.iter().position(|byte| *byte == b' ')
                 && separator == b' '
@@ -319,11 +367,12 @@ fn parse(line: &[u8], form: Form) -> std::result::Result<Option<Operation>, BadL
             let to = text(value, value_start)?;
             Ok(Some(Operation::DeleteRange { from: key, to, parts: Vec::new() }))
         }
-        (b"put", None) => Err(bad(line.len(), "no value")),
+        (b"put" | b"put-for", None) => Err(bad(line.len(), "no value")),
         (b"delete-range", None) => Err(bad(line.len(), "no end of the range")),
         (_, Some(length)) => {
             Err(bad(key_start + length, "more than a key; write a space in it as `\\x20`"))
         }
+        (b"single-delete", None) => Ok(Some(Operation::SingleDelete { key })),
         (_, None) => Ok(Some(Operation::Delete { key })),
     }
 }

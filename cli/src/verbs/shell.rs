@@ -6,7 +6,7 @@
 
 mod completion;
 
-use super::{archive, ingest, ttl};
+use super::{archive, ingest, single_delete, ttl};
 use super::{backup, batch, branch, bucket, checkpoint, clone_family, export, families, import};
 use super::{
     point, prepared, retain, scan, scrub, stats, step, take, tier, transactions, txn, upkeep, watch,
@@ -44,7 +44,8 @@ selects another family. A command ends at the line end; a line that begins with 
 `help` lists the verbs; `quit` or Ctrl-D ends the shell.
 
 `begin [NAME] [LEVEL]` opens a transaction: get, put, delete, scan, count, cas, incr, bucket, \
-batch, txn and export then read and write in it until `commit` or `rollback`. `savepoint S`, \
+batch, txn and export then read and write in it until `commit` or `rollback`. `lock KEY` or `lock \
+--prefix P` makes others that write such keys wait until then. `savepoint S`, \
 `rollback to S` and `release S` handle its savepoints. Several transactions may be open: \
 `transactions` lists them, and the prompt names the current one. `switch NAME` makes another one \
 current, `switch` none. `NAME: VERB …` runs one verb in the transaction NAME. The end of the shell \
@@ -105,6 +106,8 @@ enum Verb {
     Put(point::PutArguments),
     /// Delete a key, or the keys of a range
     Delete(point::DeleteArguments),
+    /// Delete a key that was put exactly once; on any other, an older value may appear
+    SingleDelete(single_delete::Arguments),
     /// Print the entries of a range
     Scan(scan::ScanArguments),
     /// Print the number of entries of a range
@@ -119,6 +122,8 @@ enum Verb {
     Commit(transactions::NameArguments),
     /// Roll a transaction back, or go back `to` a savepoint of it
     Rollback(transactions::RollbackArguments),
+    /// Lock a key or a range for the current transaction, until it ends
+    Lock(transactions::LockArguments),
     /// Set a savepoint to which the transaction can roll back
     Savepoint(transactions::SavepointArguments),
     /// Release a savepoint; its writes stay
@@ -505,6 +510,7 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
             point::put(session, &arguments, entry)
         }
         Verb::Delete(arguments) => point::delete(session, &arguments),
+        Verb::SingleDelete(arguments) => single_delete::run(session, &arguments),
         Verb::Scan(arguments) => scan::scan(session, &arguments),
         Verb::Count(arguments) => scan::count(session, &arguments),
         Verb::Batch(arguments) => batch::run(session, &arguments, arguments.operations(settings)?),
@@ -515,6 +521,7 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         Verb::Begin(arguments) => transactions::begin(session, &arguments),
         Verb::Commit(arguments) => transactions::commit(session, &arguments),
         Verb::Rollback(arguments) => transactions::rollback(session, &arguments),
+        Verb::Lock(arguments) => transactions::lock(session, &arguments),
         Verb::Savepoint(arguments) => transactions::savepoint(session, &arguments),
         Verb::Release(arguments) => transactions::release(session, &arguments),
         Verb::Switch(arguments) => transactions::switch(session, &arguments),
@@ -535,12 +542,7 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         Verb::Branch { verb } => branch::run(session, &verb),
         Verb::Clone(arguments) => clone_family::run(session, &arguments),
         Verb::Retain(arguments) => retain::run(session, &arguments),
-        Verb::Bucket { verb } => match verb {
-            BucketVerb::Create(arguments) => bucket::create(session, &arguments),
-            BucketVerb::List(arguments) => bucket::list(session, &arguments),
-            BucketVerb::Move(arguments) => bucket::rename(session, &arguments),
-            BucketVerb::Delete(arguments) => bucket::delete(session, &arguments),
-        },
+        Verb::Bucket { verb } => run_bucket(session, verb),
         Verb::Cas(arguments) => step::cas(session, &arguments),
         Verb::Incr(arguments) => step::incr(session, &arguments),
         Verb::Take(arguments) => take::take(session, &arguments),
@@ -564,6 +566,15 @@ fn run_verb(session: &mut Session, verb: Verb) -> Result<Next> {
         Verb::Quit => return Ok(Next::End),
     }?;
     Ok(Next::Command)
+}
+
+fn run_bucket(session: &mut Session, verb: BucketVerb) -> Result<()> {
+    match verb {
+        BucketVerb::Create(arguments) => bucket::create(session, &arguments),
+        BucketVerb::List(arguments) => bucket::list(session, &arguments),
+        BucketVerb::Move(arguments) => bucket::rename(session, &arguments),
+        BucketVerb::Delete(arguments) => bucket::delete(session, &arguments),
+    }
 }
 
 fn run_families(session: &mut Session, verb: Option<FamiliesVerb>) -> Result<()> {

@@ -2,17 +2,19 @@
 //!
 //! Data verbs find the current transaction through `Session::scope`.
 
-use crate::argument::{self, DurabilityArguments};
+use crate::argument::{self, BoundsArguments, DurabilityArguments, FamilyArguments, a_time};
 use crate::failure::{Failure, Result};
 use crate::json::of_bytes;
+use crate::key_form::KeyForm;
 use crate::output::Style;
+use crate::scope::Scope;
 use crate::session::Session;
 use crate::text::{counted, shortened_bytes};
 use crate::transactions::{Open, TO, parse_isolation};
 use clap::Args;
 use serde_json::json;
-use siltdb::{Durability, Isolation, TransactionOptions};
-use std::ffi::OsString;
+use siltdb::{Durability, Isolation, LockMode, TransactionOptions};
+use std::{ffi::OsString, time::Duration};
 
 /// Arguments of `begin`.
 #[derive(Args, Debug)]
@@ -22,6 +24,9 @@ pub struct BeginArguments {
     /// [default: serializable]
     #[arg(value_name = "NAME|LEVEL", num_args = 0..=2)]
     words: Vec<String>,
+    /// How long its locks, and its commit, wait for those of others: `5s` or `500ms` [default: 1s]
+    #[arg(long, value_name = "TIME", value_parser = a_time)]
+    lock_timeout: Option<Duration>,
     #[command(flatten)]
     durability: DurabilityArguments,
 }
@@ -46,6 +51,22 @@ pub struct RollbackArguments {
 pub struct SavepointArguments {
     /// The name of the savepoint.
     name: String,
+}
+
+/// Arguments of `lock`.
+#[derive(Args, Debug)]
+pub struct LockArguments {
+    /// The key to lock; it need not exist.
+    #[arg(allow_negative_numbers = true, required_unless_present_any = ["prefix", "from", "to"])]
+    #[arg(conflicts_with_all = ["prefix", "from", "to"])]
+    key: Option<OsString>,
+    #[command(flatten)]
+    bounds: BoundsArguments,
+    /// Share the lock with other transactions that lock so; all others that write wait
+    #[arg(long)]
+    shared: bool,
+    #[command(flatten)]
+    family: FamilyArguments,
 }
 
 /// Arguments of `prepare`.
@@ -81,7 +102,10 @@ pub fn begin(session: &mut Session, arguments: &BeginArguments) -> Result<()> {
     let name = name.map_or_else(|| session.transactions.free_name(), str::to_owned);
     session.transactions.check_new(&name)?;
     let durability = arguments.durability.or(Durability::Synced);
-    let options = TransactionOptions::new().isolation(isolation).durability(durability);
+    let mut options = TransactionOptions::new().isolation(isolation).durability(durability);
+    if let Some(timeout) = arguments.lock_timeout {
+        options = options.lock_timeout(timeout);
+    }
     let transaction = session.db().begin_with(&options);
     let level = isolation.as_str();
     let text = format!("began {name}, {level}");
@@ -155,6 +179,33 @@ pub fn rollback(session: &mut Session, arguments: &RollbackArguments) -> Result<
     transaction.rollback()?;
     let text = format!("rolled back {name}, {}", counted(operations as u64, "operation"));
     session.output.result(&text, &json!({ "rolled_back": name, "operations": operations }))
+}
+
+/// Locks a key, or the keys of a range, for the current transaction. Prints the number by which
+/// messages about locks name it.
+///
+/// # Errors
+/// [`Failure::Missing`] if no transaction is current; `Busy`, which names the transaction that
+/// holds the lock, after the timeout; `Conflict` in a deadlock.
+pub fn lock(session: &mut Session, arguments: &LockArguments) -> Result<()> {
+    session.transactions.find(None)?;
+    let keys = KeyForm::of(session, &arguments.family)?;
+    let Scope::Transaction(transaction) = session.scope(arguments.family.name())? else {
+        unreachable!("a transaction is current")
+    };
+    let mode = if arguments.shared { LockMode::Shared } else { LockMode::Exclusive };
+    match &arguments.key {
+        Some(key) => transaction.lock_key(keys.parse(key)?, mode)?,
+        // An empty range locks nothing.
+        None => {
+            if let Some(range) = keys.range(&arguments.bounds)? {
+                transaction.lock_range(range, mode)?;
+            }
+        }
+    }
+    let number = transaction.lock_number();
+    let text = number.map_or(String::new(), |number| format!("locked by transaction {number}"));
+    session.output.result(&text, &json!({ "lock_number": number }))
 }
 
 /// Sets a savepoint in the current transaction.

@@ -3,7 +3,7 @@
 //! The words of a line are those of the shell. The verb parses all lines before it runs the first.
 //! Each line sees the writes of those above it. The verb does not open the database.
 
-use crate::argument::{self, DeletedArguments, DurabilityArguments, FamilyArguments};
+use crate::argument::{self, DeletedArguments, DurabilityArguments, FamilyArguments, a_ttl};
 use crate::bounds::KeyRange;
 use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, LineReader};
@@ -22,7 +22,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use serde_json::json;
 use siltdb::{Durability, Isolation, Read, Transaction, TransactionOptions, WriteOptions};
 use std::io::ErrorKind;
-use std::{ffi::OsString, fmt, path::PathBuf};
+use std::{ffi::OsString, fmt, path::PathBuf, time::Duration};
 
 #[cfg(test)]
 mod tests;
@@ -39,8 +39,10 @@ hexadecimal with --hex; else keys are text of the key order of their family. The
   check KEY = VALUE    require this value; != requires another one, or none
   check KEY >= NUMBER  require such a number; also >, <= and <
   check KEY absent     require that there is no value; `present` is the opposite
-  put KEY VALUE        write a value
+  put KEY VALUE        write a value; --ttl 30m gives it an expiry
   delete KEY           delete a key, which may be missing
+  single-delete KEY    delete a key that was put exactly once; on any other, an
+                        older value may appear
   delete-range         delete the keys of a range: --prefix, --from, --to
   incr KEY [BY]        add BY, by default 1, to a decimal number; a missing one is 0;
                         it keeps its expiry
@@ -101,6 +103,7 @@ struct Line {
 enum Operation {
     Put(PutArguments),
     Delete(DeleteArguments),
+    SingleDelete(DeleteArguments),
     DeleteRange(RangeArguments),
     Incr(IncrArguments),
     Check(CheckArguments),
@@ -112,6 +115,8 @@ struct PutArguments {
     key: OsString,
     #[arg(allow_negative_numbers = true)]
     value: OsString,
+    #[arg(long, value_name = "TIME", value_parser = a_ttl)]
+    ttl: Option<Duration>,
     #[command(flatten)]
     family: FamilyArguments,
 }
@@ -270,6 +275,7 @@ fn parse(command: Command, form: Form) -> Result<Operation> {
             check_entry(&argument::bytes(&put.key, form)?, &argument::bytes(&put.value, form)?)?;
         }
         Operation::Delete(DeleteArguments { key, .. })
+        | Operation::SingleDelete(DeleteArguments { key, .. })
         | Operation::Incr(IncrArguments { key, .. }) => {
             check_entry(&argument::bytes(key, form)?, &[])?;
         }
@@ -370,6 +376,7 @@ impl Operation {
         match self {
             Self::Put(PutArguments { family, .. })
             | Self::Delete(DeleteArguments { family, .. })
+            | Self::SingleDelete(DeleteArguments { family, .. })
             | Self::DeleteRange(RangeArguments { family, .. })
             | Self::Incr(IncrArguments { family, .. })
             | Self::Check(CheckArguments { family, .. }) => family,
@@ -388,6 +395,7 @@ impl Operation {
         match self {
             Self::Put(PutArguments { key, .. })
             | Self::Delete(DeleteArguments { key, .. })
+            | Self::SingleDelete(DeleteArguments { key, .. })
             | Self::Incr(IncrArguments { key, .. }) => {
                 raw_keys.check(keys, &scope, &keys.parse(key)?).map(|()| Vec::new())
             }
@@ -408,9 +416,14 @@ impl Operation {
     ) -> Result<()> {
         match self {
             Self::Put(put) => {
-                transaction.put(keys.parse(&put.key)?, argument::bytes(&put.value, form)?)?;
+                let (key, value) = (keys.parse(&put.key)?, argument::bytes(&put.value, form)?);
+                match put.ttl {
+                    None => transaction.put(key, value)?,
+                    Some(ttl) => transaction.put_for(key, value, ttl)?,
+                }
             }
             Self::Delete(delete) => transaction.delete(keys.parse(&delete.key)?)?,
+            Self::SingleDelete(delete) => transaction.single_delete(keys.parse(&delete.key)?)?,
             Self::DeleteRange(_) => {
                 for range in ranges {
                     transaction.delete_range(range)?;

@@ -29,4 +29,6 @@ mod shell;
 mod transactions;
 mod terminal;
 mod texts;
+mod environment;
+mod once;
 mod documents;

@@ -51,7 +51,7 @@ impl Place {
 
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_silt"));
-        command.current_dir(self.directory.path()).args(arguments);
+        command.current_dir(self.directory.path()).args(arguments).env_remove("SILT_DB");
         command
     }
 

@@ -349,6 +349,8 @@ fn help_and_version_are_there_for_each_verb() {
         "destroy",
         "inspect",
         "completions",
+        "man",
+        "single-delete",
     ] {
         assert!(help.contains(&format!("  {verb} ")), "{verb}");
         let help = place.ok(&[verb, "--help"]);

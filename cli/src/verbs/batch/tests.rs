@@ -3,7 +3,7 @@
 use super::*;
 
 fn put(key: &[u8], value: &[u8]) -> Option<Operation> {
-    Some(Operation::Put { key: key.to_vec(), value: value.to_vec() })
+    Some(Operation::Put { key: key.to_vec(), value: value.to_vec(), ttl: None })
 }
 
 fn delete(key: &[u8]) -> Option<Operation> {
@@ -23,6 +23,30 @@ fn both_separators_are_read() {
     assert_eq!(parsed(b"delete\ta b"), delete(b"a b"));
     assert_eq!(parsed(b"delete\t"), delete(b""));
     assert_eq!(parse(b"put 6b 76", Form::Hex).unwrap(), put(b"k", b"v"));
+}
+
+#[test]
+fn a_value_may_expire_and_a_key_be_deleted_once() {
+    let parsed = |line: &[u8]| parse(line, Form::Escape);
+    let expiring = |value: &[u8]| {
+        let ttl = Some(Duration::from_secs(1800));
+        Some(Operation::Put { key: b"a".to_vec(), value: value.to_vec(), ttl })
+    };
+    assert_eq!(parsed(b"put-for 30m a b c").unwrap(), expiring(b"b c"));
+    assert_eq!(parsed(b"put-for\t30m\ta\t").unwrap(), expiring(b""));
+    let once = Some(Operation::SingleDelete { key: b"a b".to_vec() });
+    assert_eq!(parsed(b"single-delete\ta b").unwrap(), once);
+    for (line, index) in [
+        (&b"put-for"[..], 7),
+        (b"put-for a b", 8),
+        (b"put-for 30m", 11),
+        (b"put-for 30m a", 13),
+        (b"put-for 30m  b", 12),
+        (b"single-delete", 13),
+        (b"single-delete a b", 15),
+    ] {
+        assert_eq!(parsed(line).unwrap_err().index, index, "{}", line.escape_ascii());
+    }
 }
 
 #[test]

@@ -1,0 +1,62 @@
+//! The verb single-delete: deletes a key that was put once.
+//!
+//! It does not open the database.
+
+use crate::argument::{DurabilityArguments, FamilyArguments};
+use crate::failure::Result;
+use crate::key_form::KeyForm;
+use crate::raw_keys::RawKeysArguments;
+use crate::scope::{ReadScope, Scope};
+use crate::session::Session;
+use clap::Args;
+use serde_json::json;
+use siltdb::{Durability, WriteBatch};
+use std::ffi::OsString;
+
+/// Text at the end of its `--help`.
+pub const HELP: &str = "\
+Only for a key that was put exactly once since its last single-delete, or ever, and neither \
+deleted, merged nor put with a TTL since. The next compaction drops both entries together, where a \
+deletion stays until it has met every older value. Warning: on any other key an older value may \
+appear again. If in doubt, use `silt delete`.
+
+Example:
+  silt single-delete demo.db job:17
+  silt single-delete demo.db job:17 --family jobs";
+
+/// Arguments of `single-delete`.
+#[derive(Args, Debug)]
+pub struct Arguments {
+    /// The key to delete, which was put once.
+    #[arg(allow_negative_numbers = true)]
+    key: OsString,
+    #[command(flatten)]
+    family: FamilyArguments,
+    #[command(flatten)]
+    raw_keys: RawKeysArguments,
+    #[command(flatten)]
+    durability: DurabilityArguments,
+}
+
+/// Deletes a key that was put once.
+///
+/// # Errors
+/// Errors of the database.
+pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
+    let keys = KeyForm::of(session, &arguments.family)?;
+    let key = keys.parse(&arguments.key)?;
+    let scope = session.scope(arguments.family.name())?;
+    arguments.raw_keys.check(&keys, &ReadScope::from(scope.clone()), &key)?;
+    match scope {
+        Scope::Transaction(transaction) => {
+            arguments.durability.refuse_in_transaction()?;
+            transaction.single_delete(&key)?;
+        }
+        Scope::Committed(family) => {
+            let mut batch = WriteBatch::new();
+            batch.single_delete(&family, &key)?;
+            session.write_once(batch, arguments.durability.or(Durability::Synced))?;
+        }
+    }
+    session.output.result("", &json!({ "operations": 1 }))
+}
