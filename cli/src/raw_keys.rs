@@ -136,6 +136,16 @@ pub fn has_buckets(family: &Family) -> siltdb::Result<bool> {
     Ok(family.key_order() == KeyOrder::bytewise() && family.contains(BUCKET_IDS_KEY)?)
 }
 
+/// How many buckets the root holds, to tell of them. In a transaction it is 0, because a look at
+/// them would count as read; also where damage hides them.
+pub fn buckets_in(scope: &ReadScope) -> u64 {
+    if matches!(scope, ReadScope::Transaction(_)) {
+        return 0;
+    }
+    let names = scope.bucket(&[]).and_then(|root| root.children());
+    names.map_or(0, |names| names.len() as u64)
+}
+
 /// Refuses a range of which nothing is left.
 fn not_empty(parts: Vec<KeyRange>) -> Result<Vec<KeyRange>> {
     if parts.is_empty() { Err(refused("all keys of this range store")) } else { Ok(parts) }

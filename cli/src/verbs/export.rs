@@ -14,7 +14,7 @@ use crate::interrupt;
 use crate::key_form::KeyForm;
 use crate::output::{Style, tell, warning};
 use crate::progress::Progress;
-use crate::raw_keys::RawKeysArguments;
+use crate::raw_keys::{RawKeysArguments, buckets_in};
 use crate::scope::{ReadScope, label};
 use crate::session::Session;
 use crate::text::{Form, counted};
@@ -43,7 +43,8 @@ Formats:
 
 An import of jsonl and json restores every record byte for byte, with its expiry; take the same \
 --key. One of lines restores every record that the export accepts; with --escape or --hex that is \
-any record. Lines, csv and tsv do not hold an expiry: the export says how many it left out. For \
+any record. Lines, csv and tsv do not hold an expiry: the export says how many it left out, and \
+how many buckets, if --raw-keys is not given. For \
 csv and tsv, all fields must also be strings, and the same in all values. A cell cannot tell a \
 string from a number, nor null from an empty string or a missing field.
 
@@ -101,7 +102,9 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
         true => damage(session, &session.family_of(arguments.family.name())?)?,
         false => Vec::new(),
     };
-    let ranges = arguments.raw_keys.parts(&keys, &scope, range)?;
+    let ranges = arguments.raw_keys.parts(&keys, &scope, range.clone())?;
+    let is_split = range.is_some_and(|range| ranges != [range]);
+    let buckets = if is_split { buckets_in(&scope) } else { 0 };
     let ranges = ranges.into_iter().flat_map(|range| around(range, &skipped)).collect();
     let mut exporter = Exporter {
         scope,
@@ -113,6 +116,7 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
         keys,
         exported: 0,
         expiring: 0,
+        buckets,
     };
     let fail = |error: WriteError| match error {
         WriteError::Unfit(reason) => Failure::Usage(reason),
@@ -123,7 +127,7 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
         exporter.export(&mut session.output, &fail)?;
         let exported = exporter.exported;
         session.output.flush()?;
-        exporter.tell_expiring(settings.style);
+        exporter.tell_left_out(settings.style);
         tell(&match settings.style {
             Style::Text => format!("exported {}", counted(exported, "record")),
             Style::Json => json!({ "exported": exported }).to_string(),
@@ -149,7 +153,7 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
         failure => failure,
     })?;
     out.finish().map_err(|error| fail(error.into()))?;
-    exporter.tell_expiring(settings.style);
+    exporter.tell_left_out(settings.style);
     let exported = exporter.exported;
     let text = format!("exported {}", counted(exported, "record"));
     session.output.result(&text, &json!({ "exported": exported }))?;
@@ -239,6 +243,8 @@ struct Exporter {
     exported: u64,
     /// Of these, records whose value expires.
     expiring: u64,
+    /// Buckets that are left out.
+    buckets: u64,
 }
 
 impl Exporter {
@@ -309,8 +315,14 @@ impl Exporter {
         Ok(())
     }
 
-    /// Says how many expiries the format has left out.
-    fn tell_expiring(&self, style: Style) {
+    /// Says how many buckets and expiries the export has left out.
+    fn tell_left_out(&self, style: Style) {
+        if self.buckets > 0 {
+            let are = if self.buckets == 1 { "is" } else { "are" };
+            let buckets = counted(self.buckets, "bucket");
+            let hint = "--raw-keys exports the keys in which buckets are stored";
+            warning(style, &format!("{buckets} {are} left out; {hint}"));
+        }
         if self.expiring > 0 && !self.format.holds_expiry() {
             let values = counted(self.expiring, "value");
             let text = format!(

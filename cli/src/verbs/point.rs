@@ -10,7 +10,7 @@ use crate::failure::{Failure, Result};
 use crate::key_form::KeyForm;
 use crate::limits::{check_entry, too_long};
 use crate::output::message;
-use crate::raw_keys::RawKeysArguments;
+use crate::raw_keys::{RawKeysArguments, buckets_in};
 use crate::scope::{ReadScope, Scope, all_or_none};
 use crate::session::{Direction, OnEntry, Opening, Session, Wanted, visit, visit_bucket};
 use crate::source::{Source, read_failure};
@@ -390,17 +390,8 @@ pub fn delete(session: &mut Session, arguments: &DeleteArguments) -> Result<()> 
         }
     }
     print_deleted(session, key.is_none().then_some(deleted))?;
-    if arguments.deleted.is_all() && !arguments.raw_keys.is_given() && keys.may_have_buckets() {
-        tell_of_buckets(session, &scope)?;
-    }
-    Ok(())
-}
-
-/// Says how many buckets a family still has after the deletion of all its other keys. In a
-/// transaction it does not, because a look at them would count as read.
-fn tell_of_buckets(session: &mut Session, scope: &Scope) -> Result<()> {
-    let Scope::Committed(family) = scope else { return Ok(()) };
-    let buckets = family.bucket([""; 0])?.children()?.len() as u64;
+    let is_asked = arguments.deleted.is_all() && !arguments.raw_keys.is_given();
+    let buckets = if is_asked { buckets_in(&read) } else { 0 };
     if buckets > 0 {
         session.output.flush()?;
         let stay = if buckets == 1 { "stays" } else { "stay" };

@@ -275,6 +275,27 @@ fn transactions_hide_the_buckets_that_they_make() {
     assert_eq!(counts[6], "1");
 }
 
+/// An export may be the only copy.
+#[test]
+fn an_export_says_that_it_leaves_buckets_out() {
+    let place = filled();
+    place.ok(&["bucket", "create", "db", "bob"]);
+    let export = |more: &[&str]| {
+        place.run(&[&["export", "db", "all.lines", "--hex"][..], more].concat(), 0).stderr
+    };
+    let arguments = ["--format", "lines"];
+    let said = export(&arguments);
+    assert!(said.contains("warning: 2 buckets are left out; --raw-keys"), "{said}");
+    assert_eq!(export(&[&arguments[..], &["--raw-keys"]].concat()), "");
+    assert_eq!(export(&[&arguments[..], &["--prefix", "61"]].concat()), "");
+    let stdout = place.run(&["export", "db", "--format", "lines", "--json", "--hex"], 0);
+    stdout.says(&["{\"warning\":\"2 buckets are left out"]);
+    place.ok(&["bucket", "delete", "db", "bob"]);
+    assert!(export(&arguments).contains("1 bucket is left out"));
+    place.ok(&["bucket", "delete", "db", "ada"]);
+    assert_eq!(export(&arguments), "");
+}
+
 #[test]
 fn pop_takes_no_key_that_stores_a_bucket() {
     let place = filled();
