@@ -9,7 +9,7 @@ use crate::{
 use siltdb_base::error::Result;
 use siltdb_disk::batch::BatchBytes;
 use siltdb_engine::{commit::Payload, conditional_commit::Conditions};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 impl Db {
     /// Sets the value of a key of the default family; see [`Family::put`](crate::Family::put).
@@ -60,6 +60,20 @@ impl Db {
         options: &WriteOptions,
     ) -> Result<()> {
         self.default.put_for_with(key, value, time, options)
+    }
+
+    /// Sets the value of a key of the default family, which expires at `expiry`; see
+    /// [`WriteBatch::put_until`].
+    ///
+    /// # Errors
+    /// As [`Family::put`](crate::Family::put).
+    pub fn put_until(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        expiry: SystemTime,
+    ) -> Result<()> {
+        self.default.put_until(key, value, expiry)
     }
 
     /// Deletes a key of the default family, whether it exists or not.

@@ -4,6 +4,7 @@
 
 use crate::{
     deletion::Deletion,
+    expiry::Expiry,
     key_order::KeyOrder,
     key_range::{KeyRange, read_range},
     options::FamilyOptions,
@@ -25,7 +26,10 @@ use siltdb_engine::{
     streams::{ValueStream, get_stream},
 };
 use siltdb_tree::{options::TreeOptions, read::range_size::RangeSize};
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    time::{Duration, SystemTime},
+};
 
 /// A handle on a family. It keeps the database open and its directory locked. After the family was
 /// dropped, its calls fail with `NotFound`, and it keeps the files of the family.
@@ -211,6 +215,20 @@ impl Family {
     ) -> Result<()> {
         let (expiry_ms, durability) = (self.place.expiry_ms(time), options.durability);
         self.apply_expiring(key.as_ref(), value.as_ref(), expiry_ms, durability)
+    }
+
+    /// Sets the value of a key, which expires at `expiry`; see
+    /// [`WriteBatch::put_until`](crate::WriteBatch::put_until).
+    ///
+    /// # Errors
+    /// As [`Family::put`].
+    pub fn put_until(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        expiry: SystemTime,
+    ) -> Result<()> {
+        self.put_with(key, value, &WriteOptions::new().expiry(Expiry::At(expiry)))
     }
 
     /// Deletes a key, whether it exists or not, with the durability of

@@ -9,8 +9,8 @@ mod kept;
 mod noted;
 
 use siltdb::{
-    Action, Create, Db, ErrorKind, Event, Family, FamilyOptions, Isolation, MergeOperator, Options,
-    Read, Result, SubscribeOptions, WriteBatch, WriteOptions,
+    Action, Create, Db, ErrorKind, Event, Family, FamilyOptions, Isolation, KeyOrder,
+    MergeOperator, Options, Read, Result, SubscribeOptions, WriteBatch, WriteOptions,
     testing::{Crash, ManualClock, MemFs},
 };
 use std::{
@@ -129,6 +129,29 @@ fn a_write_that_gives_an_expiry_keeps_it() {
     assert_eq!(keys(&family), ["batch", "for ever", "long"]);
     world.pass(10_000_000);
     assert_eq!(keys(&family), ["for ever"]);
+}
+
+#[test]
+fn a_value_that_is_put_until_a_time_expires_at_that_time() {
+    let world = World::new();
+    let db = world.open();
+    let family = db.create_family("f", expiring()).unwrap();
+    let until = |ms| SystemTime::UNIX_EPOCH + Duration::from_millis(1_000_000_u64 + ms);
+    let strings = expiring().key_order(KeyOrder::of::<String>());
+    let typed = db.create_family("typed", strings).unwrap().typed::<String, String>().unwrap();
+    family.put_until("family", "1", until(5000)).unwrap();
+    typed.put_until("typed", &"1".to_owned(), until(3000)).unwrap();
+    db.put_until("default", "1", until(3000)).unwrap();
+    // Before 1970.
+    family.put_until("gone", "1", SystemTime::UNIX_EPOCH - Duration::from_secs(1)).unwrap();
+    assert_eq!(keys(&family), ["family"]);
+    let there = || (typed.contains("typed").unwrap(), db.contains("default").unwrap());
+    world.pass(2999);
+    assert_eq!(there(), (true, true));
+    world.pass(1);
+    assert_eq!((there(), keys(&family).len()), ((false, false), 1));
+    world.pass(2000);
+    assert!(family.is_empty().unwrap());
 }
 
 #[test]

@@ -45,4 +45,5 @@ mod isolation {
     mod updates;
     mod skew;
     mod expiry;
+    mod drops;
 }

@@ -72,6 +72,19 @@ impl<K: Key, V: Value> TypedFamily<K, V> {
         self.source.put_for_with(key.form(), value.to_value()?, time, options)
     }
 
+    /// Sets the value of a key, which expires at `expiry`; see [`Family::put_until`].
+    ///
+    /// # Errors
+    /// As [`Family::put`].
+    pub fn put_until(
+        &self,
+        key: &(impl KeyForm<K> + ?Sized),
+        value: &V,
+        expiry: SystemTime,
+    ) -> Result<()> {
+        self.source.put_until(key.form(), value.to_value()?, expiry)
+    }
+
     /// Deletes a key, with `options`.
     ///
     /// # Errors

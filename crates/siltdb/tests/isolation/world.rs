@@ -1,6 +1,6 @@
 //! A small database in each state in which conflicts must be detected.
 
-use siltdb::{Db, ErrorKind, FamilyOptions, Isolation, Options, Read, Transaction, merge};
+use siltdb::{Db, ErrorKind, Family, FamilyOptions, Isolation, Options, Read, Transaction, merge};
 use siltdb_base::{
     clock::ManualClock,
     fs::mem::{Crash, MemFs},
@@ -31,6 +31,9 @@ const DATA: [(&str, i64); 4] = [("x", 10), ("y", 20), ("k/1", 10), ("k/2", 20)];
 const EXPIRING: [(&str, i64); 2] = [("e/1", 10), ("e/2", 20)];
 
 const TTL: Duration = Duration::from_secs(10);
+
+/// The name of a second family, in which `x` = 10.
+const SECOND: &str = "second";
 
 pub struct World {
     pub level: Isolation,
@@ -64,6 +67,9 @@ impl World {
     pub fn new(level: Isolation, state: State) -> Self {
         let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000_000)));
         let mut db = options(&fs, &clock).open("db").unwrap();
+        let second = db.create_family(SECOND, FamilyOptions::new()).unwrap();
+        second.put("x", "10").unwrap();
+        drop(second);
         // Old versions below, so that a compaction has work.
         for step in [1, 0] {
             for (key, value) in DATA {
@@ -89,6 +95,11 @@ impl World {
 
     pub fn begin(&self) -> Transaction {
         self.db.begin(self.level)
+    }
+
+    /// The second family.
+    pub fn second(&self) -> Family {
+        self.db.family(SECOND).unwrap()
     }
 
     /// Returns whether the level is one of `levels`.
