@@ -42,6 +42,12 @@ impl Truth<'_> {
         self.model.value(self.family, key, self.at)
     }
 
+    /// The keys of the family whose values expire.
+    #[must_use]
+    pub fn expiring(&self) -> Vec<Shared> {
+        self.model.expiries(self.family, self.at).into_keys().collect()
+    }
+
     /// Adds the place of the difference to a violation.
     #[must_use]
     pub fn blame(&self, violation: Violation) -> Violation {

@@ -255,7 +255,11 @@ impl OpenTransaction {
         draw: &mut Draw,
     ) -> Checked<u64> {
         let count = draw.within(1..=5);
-        let keys: Vec<Shared> = (0..count).map(|_| look.key(draw)).collect();
+        let mut keys: Vec<Shared> = (0..count).map(|_| look.key(draw)).collect();
+        let expiring = truth.expiring();
+        if !expiring.is_empty() && draw.chance(1, 2) {
+            keys[0] = expiring[draw.index(expiring.len())].clone();
+        }
         for key in &keys {
             self.add(look.family, Span::of_key(key));
         }

@@ -41,7 +41,13 @@ impl Run {
         }
         match self.draw.below(10) {
             0 => self.roll_back(open),
-            1..4 => self.commit_transaction(open),
+            1..4 => {
+                if self.settings.expiring > 0 && self.draw.chance(1, 3) {
+                    let ms = self.draw.within(1..=3000);
+                    self.advance(Duration::from_millis(ms));
+                }
+                self.commit_transaction(open)
+            }
             _ => {
                 self.transactions.push(open);
                 Ok(())

@@ -107,6 +107,39 @@ fn a_commit_that_relied_on_what_expired_conflicts_where_reads_are_validated() {
     }
 }
 
+#[test]
+fn what_is_hidden_may_expire_before_the_commit() {
+    for way in ["get", "forward", "backward"] {
+        let world = World::new();
+        let db = world.open();
+        let family = db.create_family("f", expiring()).unwrap();
+        for key in ["deleted", "in a range", "newer", "own"] {
+            family.put_for(key, "hidden", TTL).unwrap();
+        }
+        // The hidden versions stay.
+        let snapshot = db.snapshot();
+        family.delete("deleted").unwrap();
+        family.delete_range("i".."j").unwrap();
+        family.put_for("newer", "newer", 1000 * TTL).unwrap();
+        let transaction = db.begin(Isolation::Serializable).family(&family).unwrap();
+        transaction.put_for("own", "own", TTL).unwrap();
+        let pairs = transaction.iter().unwrap();
+        let keys: Vec<_> = match way {
+            "get" => ["deleted", "in a range", "newer", "own"]
+                .into_iter()
+                .filter(|key| transaction.contains(key).unwrap())
+                .map(|key| key.as_bytes().to_vec())
+                .collect(),
+            "forward" => pairs.map(|pair| pair.unwrap().0.to_vec()).collect(),
+            _ => pairs.rev().map(|pair| pair.unwrap().0.to_vec()).collect(),
+        };
+        assert_eq!(keys.len(), 2, "{way}");
+        world.pass(TTL.as_millis() as u64 + 1);
+        transaction.commit().unwrap_or_else(|error| panic!("{way}: {error}"));
+        drop(snapshot);
+    }
+}
+
 /// The closure's own error of a conflict.
 #[derive(Debug)]
 struct Failed;

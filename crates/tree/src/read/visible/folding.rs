@@ -58,17 +58,11 @@ impl Folding {
         resolver: impl FnOnce() -> Resolver<'r>,
     ) -> Option<Slice> {
         let kept = self.kept.get_or_insert_with(|| {
-            let Resolver { folds, now_ms, clock, .. } = resolver();
+            let Resolver { folds, now_ms, .. } = resolver();
             let is_valid = |fold: &Arc<Fold>| {
                 fold.since_ms <= now_ms && fold.expiry_ms.is_none_or(|expiry| now_ms < expiry)
             };
-            let fold = folds.and_then(|folds| folds.find(key)).filter(is_valid);
-            if let (Some(clock), Some(expiry_ms)) =
-                (clock, fold.as_ref().and_then(|fold| fold.expiry_ms))
-            {
-                clock.saw_unexpired(expiry_ms);
-            }
-            fold
+            folds.and_then(|folds| folds.find(key)).filter(is_valid)
         });
         let (value, expiry_ms, since_ms) = match kept {
             Some(fold) if fold.sequence == sequence => {
@@ -85,6 +79,12 @@ impl Folding {
             self.operands.push(sequence, operand);
         }
         Some(value)
+    }
+
+    /// When what the operands are applied to expires, if it does.
+    #[must_use]
+    pub fn expiry_ms(&self) -> Option<u64> {
+        self.expiry_ms
     }
 
     /// Something that expires then, or never, decides what newer operands are applied to.

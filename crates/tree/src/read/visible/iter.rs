@@ -25,14 +25,14 @@ use crate::{
         key_buffer::{copy, successor_into},
         plain::{Outlook, Plain},
         reader::Reader,
-        resolve::{Verdict, depends_on_time, expiry_of, judge},
+        resolve::{Verdict, committed_expiry, expiry_of},
     },
 };
 use siltdb_base::{
     cursor::{Direction, EntryCursor, Fetch},
     error::Result,
     id::SequenceNumber,
-    key::{BlobPointer, Entry},
+    key::BlobPointer,
     slice::Slice,
     tombstone::Fragments,
 };
@@ -372,7 +372,7 @@ impl<C: EntryCursor> VisibleIter<C> {
                 continue;
             }
             let cover = self.coverage.find(entry.key);
-            match verdict(&entry, cover, &self.reader)? {
+            match self.reader.decide(&entry, cover)? {
                 Verdict::Value(value) => {
                     self.value_place = ValuePlace::Cursor(entry.value.len() - value.len());
                 }
@@ -412,10 +412,11 @@ impl<C: EntryCursor> VisibleIter<C> {
                 self.merge.next()?;
                 continue;
             }
-            let verdict = verdict(&entry, cover, &self.reader)?;
+            let verdict = self.reader.decide(&entry, cover)?;
             if let Verdict::Operand(operand) = verdict {
                 let known = self.folding.add(&self.key, entry.sequence, operand, || resolver);
                 if let Some(value) = known {
+                    self.reader.note_unexpired(self.folding.expiry_ms());
                     fetched = value;
                     break Some(fetched.as_bytes());
                 }
@@ -480,7 +481,7 @@ impl<C: EntryCursor> VisibleIter<C> {
     fn gather_backward(&mut self) -> Result<Found> {
         let cover = self.coverage.find(&self.key);
         let sight = self.reader.sight();
-        let mut found = Found::Nothing;
+        let (mut found, mut alive_until) = (Found::Nothing, None);
         self.folding.restart(Added::OldestFirst);
         while let Some(entry) = self.merge.entry() {
             if entry.key != self.key {
@@ -488,27 +489,27 @@ impl<C: EntryCursor> VisibleIter<C> {
             }
             if sight.sees(entry.sequence) {
                 let sequence = entry.sequence;
-                match verdict(&entry, cover, &self.reader)? {
+                match self.reader.verdict(&entry, cover)? {
                     Verdict::Operand(operand) => {
                         let resolver = || self.reader.resolver();
                         let known = self.folding.add(&self.key, sequence, operand, resolver);
                         if let Some(known) = known {
                             copy(&mut self.value, &known);
-                            found = Found::Value;
+                            (found, alive_until) = (Found::Value, self.folding.expiry_ms());
                         }
                     }
                     Verdict::Value(value) => {
                         self.folding.pass(expiry_of(entry.kind, entry.value)?);
                         copy(&mut self.value, value);
-                        found = Found::Value;
+                        (found, alive_until) = (Found::Value, committed_expiry(&entry)?);
                     }
                     Verdict::Blob(pointer) => {
                         self.folding.pass(pointer.expiry_ms);
-                        found = Found::Blob(pointer);
+                        (found, alive_until) = (Found::Blob(pointer), committed_expiry(&entry)?);
                     }
                     Verdict::Absent => {
                         self.folding.pass_absent(expiry_of(entry.kind, entry.value)?);
-                        found = Found::Nothing;
+                        (found, alive_until) = (Found::Nothing, None);
                     }
                 }
                 if self.skip_hidden(cover, sequence)? {
@@ -517,6 +518,7 @@ impl<C: EntryCursor> VisibleIter<C> {
             }
             self.merge.prev()?;
         }
+        self.reader.note_unexpired(alive_until);
         Ok(found)
     }
 
@@ -581,12 +583,4 @@ impl<C: EntryCursor> VisibleIter<C> {
             }
         }
     }
-}
-
-/// What an entry that the snapshot sees says now.
-#[inline]
-fn verdict<'a>(entry: &Entry<'a>, cover: Option<Cover>, reader: &Reader) -> Result<Verdict<'a>> {
-    let covering = cover.map(|cover| cover.sequence);
-    let now_ms = if depends_on_time(entry.kind) { reader.time_for(entry)? } else { 0 };
-    judge(entry.kind, entry.value, entry.sequence, covering, now_ms)
 }

@@ -83,12 +83,14 @@ where
         };
         match judge(kind, value.bytes(), sequence, covering, now_ms)? {
             Verdict::Value(tail) => {
+                self.note_unexpired(sequence, (kind, value.bytes()))?;
                 if let Some(merged) = &mut self.merged {
                     merged.folding.pass(expiry_of(kind, value.bytes())?);
                 }
                 self.found(value.with(tail));
             }
             Verdict::Blob(pointer) => {
+                self.note_unexpired(sequence, (kind, value.bytes()))?;
                 if let Some(merged) = &mut self.merged {
                     merged.folding.pass(pointer.expiry_ms);
                 }
@@ -103,6 +105,22 @@ where
             Verdict::Operand(operand) => return Ok(self.add_operand(sequence, operand)),
         }
         Ok(ControlFlow::Break(()))
+    }
+
+    /// Has the clock take note of a value that will expire and is no own write.
+    #[inline]
+    fn note_unexpired(
+        &self,
+        sequence: SequenceNumber,
+        (kind, payload): (EntryKind, &[u8]),
+    ) -> Result<()> {
+        if depends_on_time(kind)
+            && let Some(expiry_ms) = expiry_of(kind, payload)?
+            && let Some(clock) = (self.resolver)().clock.and_then(|it| noted_by(it, sequence))
+        {
+            clock.saw_unexpired(expiry_ms);
+        }
+        Ok(())
     }
 
     /// The time for a version that depends on it, whose expiry is noted: a value that operands are
@@ -129,6 +147,11 @@ where
         let Some(value) = merged.folding.add(self.key, sequence, operand, &self.resolver) else {
             return ControlFlow::Continue(());
         };
+        if let (Some(expiry_ms), Some(clock)) =
+            (merged.folding.expiry_ms(), (self.resolver)().clock)
+        {
+            clock.saw_unexpired(expiry_ms);
+        }
         if merged.folding.is_empty() {
             self.show(Pinnable::from(&value));
         } else {

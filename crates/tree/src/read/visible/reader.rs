@@ -6,7 +6,13 @@ use crate::{
     merge_operator::MergeOperator,
     read::empty_ranges::{EmptyRanges, SequenceLock},
     read::folds::Folds,
-    read::visible::resolve::{BlobSource, OWN_FIRST, Resolver, note_expiry, noted_by},
+    read::visible::{
+        coverage::Cover,
+        resolve::{
+            BlobSource, OWN_FIRST, Resolver, Verdict, committed_expiry, depends_on_time, judge,
+            note_expiry, noted_by,
+        },
+    },
 };
 use siltdb_base::{clock::Clock, cursor::Fetch, error::Result, id::SequenceNumber, key::Entry};
 use siltdb_memtable::memtable::Memtable;
@@ -78,8 +84,42 @@ impl Reader {
         Sight { snapshot: self.snapshot, newest: self.newest() }
     }
 
-    /// The time for an entry that depends on it; the clock takes note if the entry has expired.
-    pub(super) fn time_for(&self, entry: &Entry<'_>) -> Result<u64> {
+    /// What an entry that the snapshot sees says now. The clock takes note if it has expired.
+    #[inline]
+    pub(super) fn verdict<'a>(
+        &self,
+        entry: &Entry<'a>,
+        cover: Option<Cover>,
+    ) -> Result<Verdict<'a>> {
+        let covering = cover.map(|cover| cover.sequence);
+        let now_ms = if depends_on_time(entry.kind) { self.time_for(entry)? } else { 0 };
+        judge(entry.kind, entry.value, entry.sequence, covering, now_ms)
+    }
+
+    /// The same for an entry that no newer one hides. The clock takes note also of a value that
+    /// will expire.
+    #[inline]
+    pub(super) fn decide<'a>(
+        &self,
+        entry: &Entry<'a>,
+        cover: Option<Cover>,
+    ) -> Result<Verdict<'a>> {
+        let verdict = self.verdict(entry, cover)?;
+        if matches!(verdict, Verdict::Value(_) | Verdict::Blob(_)) && depends_on_time(entry.kind) {
+            self.note_unexpired(committed_expiry(entry)?);
+        }
+        Ok(verdict)
+    }
+
+    /// Has the clock take note of what a reader saw, which expires then.
+    #[inline]
+    pub(super) fn note_unexpired(&self, expiry_ms: Option<u64>) {
+        if let Some(expiry_ms) = expiry_ms {
+            self.clock.saw_unexpired(expiry_ms);
+        }
+    }
+
+    fn time_for(&self, entry: &Entry<'_>) -> Result<u64> {
         let now_ms = self.clock.wall_ms();
         note_expiry((entry.kind, entry.value), now_ms, noted_by(&*self.clock, entry.sequence))?;
         Ok(now_ms)

@@ -19,7 +19,7 @@ use siltdb_base::{
     clock::Clock,
     error::{Error, ErrorKind, Result},
     id::SequenceNumber,
-    key::{BlobPointer, EntryKind, split_expiring},
+    key::{BlobPointer, Entry, EntryKind, split_expiring},
     slice::Slice,
 };
 use std::{cell::Cell, fmt};
@@ -97,7 +97,15 @@ pub fn noted_by(clock: &dyn Clock, sequence: SequenceNumber) -> Option<&dyn Cloc
     (sequence < OWN_FIRST).then_some(clock)
 }
 
-/// Has `clock` take note of a version that is judged at `now_ms`, expired or not. Returns its
+/// When the value of an entry expires, if it does and is no own write.
+///
+/// # Errors
+/// As [`expiry_of`].
+pub fn committed_expiry(entry: &Entry<'_>) -> Result<Option<u64>> {
+    if entry.sequence < OWN_FIRST { expiry_of(entry.kind, entry.value) } else { Ok(None) }
+}
+
+/// Has `clock` take note of a version that is judged at `now_ms` and has expired. Returns its
 /// expiry, if it has one.
 ///
 /// # Errors
@@ -108,11 +116,10 @@ pub fn note_expiry(
     clock: Option<&dyn Clock>,
 ) -> Result<Option<u64>> {
     let expiry_ms = expiry_of(kind, payload)?;
-    if let (Some(expiry_ms), Some(clock)) = (expiry_ms, clock) {
-        match is_expired(expiry_ms, now_ms) {
-            true => clock.saw_expired(expiry_ms),
-            false => clock.saw_unexpired(expiry_ms),
-        }
+    if let (Some(expiry_ms), Some(clock)) = (expiry_ms, clock)
+        && is_expired(expiry_ms, now_ms)
+    {
+        clock.saw_expired(expiry_ms);
     }
     Ok(expiry_ms)
 }
