@@ -419,9 +419,10 @@ impl Transaction {
     /// Durable on return by the transaction's options.
     ///
     /// # Errors
-    /// `Conflict`, if another commit changed first what the level checks, or in a deadlock; `Busy`,
-    /// if another transaction holds a lock on a written key for longer than `lock_timeout`. As
-    /// [`Db::write`](crate::Db::write); `InvalidArgument`, if the transaction has ended.
+    /// `Conflict`, if another commit changed first what the level checks, if a value of that has
+    /// expired, or in a deadlock; `Busy`, if another transaction holds a lock on a written key for
+    /// longer than `lock_timeout`. As [`Db::write`](crate::Db::write); `InvalidArgument`, if the
+    /// transaction has ended.
     pub fn commit(&self) -> Result<CommitInfo> {
         self.shared.commit()
     }
