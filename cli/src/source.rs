@@ -1,6 +1,7 @@
 //! Input from a file or stdin, with progress, that Ctrl-C can interrupt.
 //!
-//! It refuses other compressions by name, and interprets nothing else.
+//! It refuses other compressions by name, as well as text in a file that is named as gzip, and
+//! interprets nothing else.
 
 use crate::failure::{Failure, Result};
 use crate::formats::input::peek;
@@ -99,16 +100,19 @@ impl Source {
         Self::open(path)
     }
 
-    /// Returns the same input, uncompressed if it begins like a gzip file. Warnings are in `style`.
+    /// Returns the input at `path`, uncompressed if it begins like a gzip file. Warnings are in
+    /// `style`.
     ///
     /// # Errors
-    /// [`Failure::File`] if it cannot be read; [`Failure::Usage`] for another compression.
-    pub fn uncompressed(mut self, style: Style) -> Result<Self> {
+    /// [`Failure::File`] if it cannot be read; [`Failure::Usage`] for another compression, and for
+    /// a file that is named as gzip and is none, as an empty one.
+    pub fn uncompressed(mut self, path: &Path, style: Style) -> Result<Self> {
         let peeked = peek(self.input, START_BYTES);
         let (start, input) = peeked.map_err(|error| read_failure(&self.name, error))?;
         self.input = input;
         if start.starts_with(&GZIP_START) {
             self.input = Box::new(Gunzip::new(self.input, style));
+            return Ok(self);
         }
         if let Some((_, compression)) = OTHERS.iter().find(|(other, _)| start.starts_with(other)) {
             let name = &self.name;
@@ -117,8 +121,20 @@ impl Source {
                  can be uncompressed into `silt import DB -`"
             )));
         }
+        if is_gzip(path) {
+            let name = &self.name;
+            return Err(Failure::Usage(format!(
+                "{name}: the input is not gzip, as the name of the file says; text is read after \
+                 a change of the name, or by `silt import DB - --format FORMAT < FILE`"
+            )));
+        }
         Ok(self)
     }
+}
+
+/// Returns whether the file at `path` is named as gzip, in any case of letters.
+pub fn is_gzip(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("gz"))
 }
 
 /// Checks that the file at `path` may hold records or operations.

@@ -17,6 +17,7 @@ use crate::progress::Progress;
 use crate::raw_keys::{RawKeysArguments, buckets_in};
 use crate::scope::{ReadScope, label};
 use crate::session::Session;
+use crate::source::is_gzip;
 use crate::text::{Form, counted};
 use clap::Args;
 use flate2::{Compression, write::GzEncoder};
@@ -139,8 +140,7 @@ pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
     // the name only when it is complete, and is durable before it is reported.
     let out = Destination::create(&arguments.file);
     let mut out = out.map_err(|error| Failure::file("create", &name, error))?;
-    let is_gzip = arguments.file.extension().is_some_and(|extension| extension == "gz");
-    let written = if is_gzip {
+    let written = if is_gzip(&arguments.file) {
         let mut compressed = GzEncoder::new(&mut out, Compression::default());
         exporter
             .export(&mut compressed, &fail)

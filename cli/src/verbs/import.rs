@@ -24,7 +24,7 @@ use crate::output::{Settings, Style, message};
 use crate::progress::Progress;
 use crate::raw_keys::{RawKeysArguments, has_buckets, refuse};
 use crate::session::Session;
-use crate::source::{BytesRead, Source, check_records, read_failure};
+use crate::source::{BytesRead, Source, check_records, is_gzip, read_failure};
 use crate::text::{counted, grouped, shortened_bytes};
 use crate::verbs::families::open_family;
 use crate::whole_number::number_in;
@@ -43,7 +43,8 @@ use tally::{BadPlaced, Span, Tally};
 
 /// Text at the end of `silt import --help`.
 pub const HELP: &str = "\
-Formats (also in gzip, read as by gunzip; lines only if the name of the file ends in .gz):
+Formats (also in gzip, read as by gunzip; lines only if the name of the file ends in .gz; other
+content in a file of such a name is refused):
   csv, tsv  A header, then records. The key is a column, the value the whole
             record as a JSON object of strings. Csv has quotes as in RFC 4180.
             In tsv a quotation mark is text, unless --quote '\"' is given. The
@@ -219,9 +220,8 @@ impl InputArguments {
         check_records(&self.file)?;
         let options = self.reader_options(settings)?;
         let mut source = Source::open(&self.file)?;
-        let is_gzip = self.file.extension().is_some_and(|extension| extension == "gz");
-        if options.format != Format::Lines || is_gzip {
-            source = source.uncompressed(settings.style)?;
+        if options.format != Format::Lines || is_gzip(&self.file) {
+            source = source.uncompressed(&self.file, settings.style)?;
         }
         let reader = Reader::new(source.input, options);
         let (reader, found) = reader.map_err(|error| match error.kind() {

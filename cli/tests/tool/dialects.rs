@@ -145,6 +145,54 @@ fn a_header_of_another_delimiter_is_refused_by_name() {
 }
 
 #[test]
+fn a_file_named_as_gzip_is_gzip_or_refused() {
+    let place = Place::new();
+    let hint = "`silt import DB - --format";
+    for (name, content) in [
+        ("text.csv.gz", &b"id,a\n1,2\n"[..]),
+        ("text.CSV.GZ", b"id,a\n1,2\n"),
+        ("text.jsonl.gz", b"{\"id\": \"1\"}\n"),
+        ("text.json.gz", b"[]"),
+        ("text.lines.gz", b"k\tv\n"),
+        ("empty.csv.gz", b""),
+        ("short.csv.gz", b"\x1f"),
+        ("method.csv.gz", b"\x1f\x8b\x07......."),
+    ] {
+        place.write(name, content);
+        let run = place.run(&["import", "db", name], 2);
+        run.says(&[name, "not gzip, as the name of the file says", hint]);
+        assert!(!place.path("db").exists());
+    }
+    place.run(&["import", "db", "text.csv.gz", "--format", "csv"], 2).says(&[hint]);
+    place.run(&["table", "text.csv.gz", "out.table"], 2).says(&["not gzip"]);
+    place.write("other.csv.gz", b"\x28\xb5\x2f\xfd....");
+    place.run(&["import", "db", "other.csv.gz"], 2).says(&["compressed by zstd"]);
+    // The way that the hint names.
+    place.run_with(&["import", "db", "-", "--format", "csv"], b"id,a\n1,2\n", 0);
+    // Gzip is read whatever the name says.
+    for name in ["whole.csv.gz", "WHOLE.CSV.GZ", "whole.csv"] {
+        place.write(name, [gzip(b"id,a\n3,4\n"), gzip(b"5,6\n")].concat());
+        let run = place.run(&["import", "db", name], 0);
+        assert!(run.stdout.starts_with("imported 2 records"), "{}", run.stdout);
+    }
+    // Lines hold any bytes, so that the name alone tells.
+    place.write("whole.LINES.GZ", gzip(b"k\tv\n"));
+    place.run(&["import", "db", "whole.LINES.GZ"], 0);
+    assert_eq!(place.ok(&["get", "db", "k"]), "v\n");
+    let whole = gzip(b"id,a\n7,8\n");
+    for cut in 3..whole.len() {
+        place.write("cut.csv.gz", &whole[..cut]);
+        place.run(&["import", "db", "cut.csv.gz"], 1).says(&["cannot read cut.csv.gz"]);
+    }
+    place.write("none.jsonl.gz", gzip(b""));
+    place.run(&["import", "db", "none.jsonl.gz"], 0);
+    for name in ["out.csv.gz", "out.csv.GZ"] {
+        place.ok(&["export", "db", name]);
+        assert!(std::fs::read(place.path(name)).unwrap().starts_with(b"\x1f\x8b"));
+    }
+}
+
+#[test]
 fn other_encodings_and_compressions_are_refused_by_name() {
     let place = Place::new();
     let utf16: Vec<u8> = "id,a\n1,2\n".bytes().flat_map(|byte| [byte, 0]).collect();
