@@ -72,17 +72,22 @@ impl Layout {
         if given.is_none() { layout.checked(sample) } else { Ok(layout) }
     }
 
-    /// Refuses a header of one column that another delimiter splits.
+    /// Refuses a header of one column that another delimiter splits, if it also splits a record.
     fn checked(self, sample: &[u8]) -> Result<Self, String> {
-        let columns = |delimiter| {
+        let counts = |delimiter| {
             let dialect = Dialect { delimiter, ..self.dialect };
-            field_counts(dialect, sample).first().copied()
+            field_counts(dialect, sample)
         };
-        if columns(self.dialect.delimiter) != Some(1) {
+        if counts(self.dialect.delimiter).first() != Some(&1) {
             return Ok(self);
         }
         for other in Delimiter::DETECTED {
-            let Some(count @ 2..) = columns(other) else { continue };
+            let counts = counts(other);
+            let Some((&count @ 2.., records)) = counts.split_first() else { continue };
+            // Where no record has it, it is a character of the name.
+            if !records.is_empty() && split(records) == 0 {
+                continue;
+            }
             let (name, word, own) = (other.name(), other.word(), self.dialect.delimiter.word());
             return Err(format!(
                 "the header is one column, but {name} splits it into {count}; --delimiter {word} \
@@ -132,24 +137,33 @@ fn separator_line(sample: &[u8]) -> Option<Delimiter> {
 /// 2. The candidate with the most fields wins, if it has at least two, and the same number in
 ///    each record. Among equals, the first in [`Delimiter::DETECTED`] wins.
 /// 3. Otherwise the same rule applies to candidates that give no record more fields than the
-///    header.
+///    header, and split at least half of the records. One that the records lack is a character in
+///    a name of the header: `name|alias`, then `Ada`, is one column.
 /// 4. Otherwise it is a comma.
 fn find(sample: &[u8], quote: Quote) -> Delimiter {
     let counts = Delimiter::DETECTED
         .map(|delimiter| (delimiter, field_counts(Dialect { delimiter, quote }, sample)));
-    let most = |fits: fn(usize, usize) -> bool| {
+    let most = |fit: fn(&[usize], usize) -> bool| {
         let mut best: Option<(Delimiter, usize)> = None;
         for (candidate, counts) in &counts {
             let Some((&header, records)) = counts.split_first() else { continue };
             let is_better = best.is_none_or(|(_, most)| header > most);
-            if header >= 2 && is_better && records.iter().all(|count| fits(*count, header)) {
+            if header >= 2 && is_better && fit(records, header) {
                 best = Some((*candidate, header));
             }
         }
         best.map(|(candidate, _)| candidate)
     };
-    let equal = most(|count, header| count == header);
-    equal.or_else(|| most(|count, header| count <= header)).unwrap_or(Delimiter::COMMA)
+    let equal = most(|records, header| records.iter().all(|count| *count == header));
+    let short = |records: &[usize], header| {
+        records.iter().all(|count| *count <= header) && 2 * split(records) >= records.len()
+    };
+    equal.or_else(|| most(short)).unwrap_or(Delimiter::COMMA)
+}
+
+/// Counts the records with at least two fields.
+fn split(records: &[usize]) -> usize {
+    records.iter().filter(|count| **count >= 2).count()
 }
 
 /// Counts the fields of the first records in `sample`.

@@ -145,6 +145,18 @@ fn a_header_of_another_delimiter_is_refused_by_name() {
 }
 
 #[test]
+fn one_column_may_have_a_delimiter_in_its_name() {
+    let place = Place::new();
+    for (number, name) in ["a|b", "a;b", "a\tb"].iter().enumerate() {
+        let text = format!("{name}\nx{number}\ny\n");
+        import(&place, "csv", &[], text.as_bytes(), 0);
+        let key = format!("x{number}");
+        let value = serde_json::json!({ *name: key }).to_string();
+        assert_eq!(place.ok(&["get", "db", &key]), format!("{value}\n"));
+    }
+}
+
+#[test]
 fn a_file_named_as_gzip_is_gzip_or_refused() {
     let place = Place::new();
     let hint = "`silt import DB - --format";

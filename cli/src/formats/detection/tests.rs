@@ -25,6 +25,33 @@ fn without_a_sign_it_is_a_comma() {
     assert_eq!(found("a;b;c\n1;2\n1;2;3\n"), "`;`");
 }
 
+/// A header of one column whose name holds a delimiter, and records that hold none.
+#[test]
+fn a_header_and_its_records_agree_on_the_delimiter() {
+    for (sample, delimiter) in [
+        ("a|b\n1\n2\n", "`,`"),
+        ("a;b\n1\n2\n", "`,`"),
+        ("a\tb\n1\n", "`,`"),
+        ("a;b|c\n1;2\n3;4\n", "`;`"),
+        ("id,a|b|c|d\n1,x\n2\n", "`,`"),
+        ("a|b\n1\n2|3\n4\n5\n", "`,`"),
+        ("a;b;c\n1;2;3\n4\n", "`;`"),
+        ("a;b;\n1;2\n3;4\n", "`;`"),
+        ("a;b\n", "`;`"),
+        ("\"a|b\"\n1|2\n", "`,`"),
+    ] {
+        assert_eq!(found(sample), delimiter, "{sample:?}");
+    }
+    let csv = |text: &str| Layout::of_csv(text.as_bytes(), None, Quote::DOUBLE);
+    for sample in ["a|b\n1\n2\n", "a;b\n1\n", "a\tb\n1\n"] {
+        assert_eq!(csv(sample).unwrap().dialect.delimiter.name(), "`,`", "{sample:?}");
+    }
+    // Some records speak for it and more against it: no guess.
+    assert!(csv("a|b\n1\n2|3\n4\n5\n").unwrap_err().contains("`|` splits it into 2"));
+    let tsv = |text: &str| Layout::of_tsv(text.as_bytes(), None, Quote::NONE);
+    assert!(tsv("a,b\n1\n").is_ok());
+}
+
 /// The last record of a cut sample may be incomplete, and does not count.
 #[test]
 fn a_sample_may_be_cut() {
