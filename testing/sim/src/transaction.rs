@@ -523,6 +523,12 @@ impl OpenTransaction {
             }
             _ => Footprint::default(),
         };
+        let is_gone =
+            |family: &FamilyIndex| self.validates_reads() && !families.contains_key(family);
+        let mut certain = checked.certain.iter().filter(|(_, span)| span.overlaps(span));
+        if certain.any(|(family, _)| is_gone(family)) {
+            return Ending::Conflict;
+        }
         let began = self.began.commit;
         let moments = [Moment { commit: began, ..now }, now];
         if checked.certain.iter().any(|(family, span)| model.differs(*family, span, moments)) {
@@ -533,7 +539,7 @@ impl OpenTransaction {
             return Ending::Conflict;
         }
         let mut possible = checked.possible.iter();
-        match possible.any(|(family, span)| model.touched(*family, span, began))
+        match possible.any(|(family, span)| is_gone(family) || model.touched(*family, span, began))
             || self.may_rely_on_expired(model, now)
         {
             true => Ending::Either,
