@@ -13,6 +13,7 @@ mod rules;
 mod tidy;
 mod words;
 mod lines;
+mod counts;
 mod peers;
 mod bench_all;
 mod help;
@@ -29,7 +30,7 @@ struct Job {
     run: fn(&[&str]) -> Option<ExitCode>,
 }
 
-const JOBS: [Job; 6] = [
+const JOBS: [Job; 7] = [
     Job {
         name: "help",
         arguments: "",
@@ -60,6 +61,16 @@ const JOBS: [Job; 6] = [
         run: |arguments| match arguments {
             [] => Some(lines::run(root(), None)),
             [commit] => Some(lines::run(root(), Some(commit))),
+            _ => None,
+        },
+    },
+    Job {
+        name: "counts",
+        arguments: "[--store]",
+        does: "instructions of small operations under callgrind, beside the stored table",
+        run: |arguments| match arguments {
+            [] => Some(counts::run(root(), counts::Use::Compare)),
+            ["--store"] => Some(counts::run(root(), counts::Use::Store)),
             _ => None,
         },
     },

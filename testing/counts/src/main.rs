@@ -1,0 +1,238 @@
+//! Operations of one kind on a small database, for `cargo xtask counts`, which runs this program
+//! under callgrind and counts the instructions within [`measured`].
+//!
+//! `siltdb-counts CASE DIR` prepares a new database in `DIR`, runs the operations of the case and
+//! prints their number. `siltdb-counts` alone prints the cases. Nothing here is random, and no
+//! thread of the engine does work of its own, so the counts of two runs differ by little.
+#![forbid(unsafe_code)]
+
+use siltdb::{Db, Error, Isolation, Options, Read, Result, WriteBatch};
+use std::{hint::black_box, process::ExitCode};
+
+/// Operations of a case.
+const OPERATIONS: u64 = 10_000;
+
+/// Operations of a batch.
+const BATCH: u64 = 100;
+
+/// Keys of a database that is read.
+const KEYS: u64 = 20_000;
+
+const VALUE: [u8; 100] = [7; 100];
+
+/// A kind of operation.
+struct Case {
+    name: &'static str,
+    /// Prepares the database and runs the operations within [`measured`].
+    run: fn(&Db) -> Result<u64>,
+}
+
+const CASES: [Case; 15] = [
+    Case { name: "put", run: |db| count(|index| db.put(key(index), VALUE)) },
+    Case { name: "batch_entry", run: batches },
+    Case { name: "transaction", run: transactions },
+    Case {
+        name: "delete",
+        run: |db| {
+            fill(db, 0..KEYS)?;
+            count(|index| db.delete(key(index)))
+        },
+    },
+    Case {
+        name: "get_memtable",
+        run: |db| {
+            fill(db, 0..KEYS)?;
+            gets(db, 0)
+        },
+    },
+    Case {
+        name: "get_level0",
+        run: |db| {
+            for part in 0..4 {
+                fill(db, part * KEYS / 4..(part + 1) * KEYS / 4)?;
+                db.flush()?;
+            }
+            gets(db, 0)
+        },
+    },
+    Case {
+        name: "get_table",
+        run: |db| {
+            compacted(db)?;
+            gets(db, 0)
+        },
+    },
+    Case {
+        name: "get_miss",
+        run: |db| {
+            compacted(db)?;
+            gets(db, KEYS)
+        },
+    },
+    Case { name: "seek", run: seeks },
+    Case { name: "cursor_step", run: cursor_steps },
+    Case { name: "cursor_step_memtable", run: cursor_steps_memtable },
+    Case { name: "iterator_step", run: iterator_steps },
+    Case { name: "flush_entry", run: flush },
+    Case { name: "compaction_entry", run: compaction },
+    Case { name: "open", run: open_again },
+];
+
+/// Runs what is counted: the counts are those between the entry of this function and its return.
+#[inline(never)]
+fn measured(work: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+    work()
+}
+
+/// A key of 16 bytes. Neighbouring indices lie far apart.
+fn key(index: u64) -> [u8; 16] {
+    let spread = u128::from(index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    (spread << 64 | u128::from(index)).to_be_bytes()
+}
+
+/// Runs [`OPERATIONS`] operations.
+fn count(mut operation: impl FnMut(u64) -> Result<()>) -> Result<u64> {
+    measured(&mut || (0..OPERATIONS).try_for_each(&mut operation))?;
+    Ok(OPERATIONS)
+}
+
+fn fill(db: &Db, indices: std::ops::Range<u64>) -> Result<()> {
+    indices.into_iter().try_for_each(|index| db.put(key(index), VALUE))
+}
+
+/// All keys in tables below level 0, whose blocks were read once.
+fn compacted(db: &Db) -> Result<()> {
+    fill(db, 0..KEYS)?;
+    db.flush()?;
+    db.compact()?;
+    db.iter()?.try_for_each(|pair| pair.map(drop))
+}
+
+fn gets(db: &Db, first: u64) -> Result<u64> {
+    let get = |index| db.get(key(first + index)).map(|value| drop(black_box(value)));
+    // Once before, so that what is read is in the cache.
+    (0..OPERATIONS).try_for_each(get)?;
+    count(get)
+}
+
+fn batches(db: &Db) -> Result<u64> {
+    let mut batch = WriteBatch::new();
+    let family = db.default_family();
+    measured(&mut || {
+        for first in (0..OPERATIONS).step_by(BATCH as usize) {
+            batch.clear();
+            for index in first..first + BATCH {
+                batch.put(&family, key(index), VALUE)?;
+            }
+            db.write(&batch)?;
+        }
+        Ok(())
+    })?;
+    Ok(OPERATIONS)
+}
+
+/// One read and one write each.
+fn transactions(db: &Db) -> Result<u64> {
+    fill(db, 0..KEYS)?;
+    count(|index| {
+        let transaction = db.begin(Isolation::Serializable);
+        black_box(transaction.get(key(index))?);
+        transaction.put(key(index), VALUE)?;
+        transaction.commit().map(drop)
+    })
+}
+
+fn seeks(db: &Db) -> Result<u64> {
+    compacted(db)?;
+    let mut cursor = db.cursor()?;
+    count(|index| {
+        cursor.seek(key(index))?;
+        black_box(cursor.entry());
+        Ok(())
+    })
+}
+
+fn cursor_steps(db: &Db) -> Result<u64> {
+    compacted(db)?;
+    walk(db)
+}
+
+fn cursor_steps_memtable(db: &Db) -> Result<u64> {
+    fill(db, 0..KEYS)?;
+    walk(db)
+}
+
+fn walk(db: &Db) -> Result<u64> {
+    let mut cursor = db.cursor()?;
+    cursor.seek_to_first()?;
+    count(|_| {
+        black_box(cursor.entry());
+        cursor.next()
+    })
+}
+
+fn iterator_steps(db: &Db) -> Result<u64> {
+    compacted(db)?;
+    let mut iter = db.iter()?;
+    count(|_| iter.next().map_or(Ok(()), |pair| pair.map(|pair| drop(black_box(pair)))))
+}
+
+fn flush(db: &Db) -> Result<u64> {
+    fill(db, 0..KEYS)?;
+    measured(&mut || db.flush())?;
+    Ok(KEYS)
+}
+
+fn compaction(db: &Db) -> Result<u64> {
+    for part in 0..4 {
+        fill(db, part * KEYS / 4..(part + 1) * KEYS / 4)?;
+        db.flush()?;
+    }
+    measured(&mut || db.compact())?;
+    Ok(KEYS)
+}
+
+/// An opening whose log has all entries, an entry.
+fn open_again(db: &Db) -> Result<u64> {
+    fill(db, 0..KEYS)?;
+    let copy = db.path().with_extension("copy");
+    db.checkpoint(&copy)?;
+    measured(&mut || options().open(&copy).map(drop))?;
+    Ok(KEYS)
+}
+
+fn options() -> Options {
+    // Without workers the caller runs all jobs.
+    Options::new().workers(0).seed(1)
+}
+
+fn run(case: &str, dir: &str) -> Result<u64> {
+    let case = CASES.iter().find(|known| known.name == case);
+    let case = case.ok_or_else(|| Error::invalid("no such case"))?;
+    let db = options().open(dir)?;
+    (case.run)(&db)
+}
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match &arguments[..] {
+        [] => {
+            CASES.iter().for_each(|case| println!("{}", case.name));
+            ExitCode::SUCCESS
+        }
+        [case, dir] => match run(case, dir) {
+            Ok(operations) => {
+                println!("{operations}");
+                ExitCode::SUCCESS
+            }
+            Err(error) => {
+                eprintln!("error: {error}");
+                ExitCode::FAILURE
+            }
+        },
+        _ => {
+            eprintln!("usage: siltdb-counts [CASE DIR]");
+            ExitCode::from(2)
+        }
+    }
+}
