@@ -99,6 +99,8 @@ pub struct Report {
     pub ingests_of_several: u64,
     /// Of these, those that created a family, and may have dropped one.
     pub families_committed: u64,
+    /// Of these, those by a transaction that applied a batch.
+    pub families_of_transactions: u64,
     /// Commits acknowledged after a failed call, by a database that was not reopened.
     pub commits_resumed: u64,
     /// Commits that were in progress at a crash and were found after it.
@@ -349,6 +351,7 @@ impl Report {
         self.ingests += other.ingests;
         self.ingests_of_several += other.ingests_of_several;
         self.families_committed += other.families_committed;
+        self.families_of_transactions += other.families_of_transactions;
         self.commits_resumed += other.commits_resumed;
         self.in_flight_kept += other.in_flight_kept;
         self.commits_lost += other.commits_lost;
@@ -412,6 +415,7 @@ impl Report {
             ("ingests", self.ingests),
             ("ingests into several families", self.ingests_of_several),
             ("commits of families", self.families_committed),
+            ("families committed by transactions", self.families_of_transactions),
             ("commits after a failed call", self.commits_resumed),
             ("commits in flight that are kept", self.in_flight_kept),
             ("commits lost to a power loss", self.commits_lost),

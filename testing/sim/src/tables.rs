@@ -10,7 +10,16 @@ use crate::{
     violation::{Checked, Violation, must},
     watch::Activity,
 };
-use siltdb::{Durability, ErrorKind, WriteBatch};
+use siltdb::{Durability, ErrorKind, Isolation, WriteBatch};
+
+/// The levels of the transactions that create and drop families.
+const LEVELS: [Isolation; 5] = [
+    Isolation::ReadUncommitted,
+    Isolation::ReadCommitted,
+    Isolation::RepeatableRead,
+    Isolation::Snapshot,
+    Isolation::Serializable,
+];
 
 /// A new family gets at most this many keys in the commit that creates it.
 const KEYS_MAX: u64 = 40;
@@ -40,12 +49,21 @@ impl Run {
         names.insert(name.to_owned(), index);
         self.model.begin(planned.durability, planned.clock, &planned.operations);
         self.joined = Some(number);
-        let work = |database: &crate::database::Database| database.db.write(&batch);
+        let level = self.draw.chance(1, 2).then(|| self.draw.pick(&LEVELS));
+        let work = |database: &crate::database::Database| match level {
+            None => database.db.write(&batch),
+            Some(level) => {
+                let transaction = database.db.begin(level);
+                transaction.apply(&batch)?;
+                transaction.commit().map(drop)
+            }
+        };
         let outcome = self.operate(Activity::Commit, Some(names.clone()), work);
         self.joined = None;
         let kind = match outcome? {
             Outcome::Done(()) => {
                 self.report.families_committed += 1;
+                self.report.families_of_transactions += u64::from(level.is_some());
                 self.database.families.insert(index, family);
                 self.acknowledge(&planned)?;
                 return match old {

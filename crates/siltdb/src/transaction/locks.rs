@@ -86,7 +86,7 @@ impl Transaction {
     /// locks nothing.
     ///
     /// Costs a test of each locked key in the range. While it is held, each lock and each write in
-    /// the family tests each locked range.
+    /// the family also searches the locked ranges, which are ordered.
     ///
     /// # Errors
     /// As [`Transaction::lock_key`].
