@@ -245,3 +245,21 @@ fn a_family_with_a_ttl_gives_it_to_each_put() {
     assert_eq!(place.ok(&["count", "db", "--family", "short"]), "2\n");
     assert!(options("short").contains("ttl=0ms\n") && options("short").contains("=none\n"));
 }
+
+#[test]
+fn the_old_name_of_an_order_is_taken_for_the_new_one() {
+    let place = Place::new();
+    place.ok(&["put", "db", "k", "v"]);
+    place.ok(&["families", "create", "db", "old", "key_order=caseless"]);
+    let options = place.ok(&["families", "options", "db", "old"]);
+    assert!(options.contains("key_order=caseless-ascii\n"), "{options}");
+    place.write("lines", "apple\t1\nREADME\t2\nreadme\t3\nZebra\t4\n");
+    for (table, name) in [("a.sst", "caseless"), ("b.sst", "caseless-ascii")] {
+        let option = format!("key_order={name}");
+        place.ok(&["table", "lines", table, "--format", "lines", &option]);
+        place.ok(&["ingest", "db", table, "--family", "old"]);
+    }
+    let keys = place.ok(&["scan", "db", "--family", "old", "--keys-only"]);
+    assert_eq!(keys, "\"apple\"\n\"README\"\n\"readme\"\n\"Zebra\"\n".replace('"', ""));
+    place.run(&["families", "create", "db", "f", "key_order=caseless-unicode"], 2);
+}

@@ -34,7 +34,7 @@ const END: u8 = 0;
 /// | `Vec<u8>`, `String` | `bytewise`, `string` | as they are; before other fields delimited |
 /// | `[u8; N]` | `bytes[N]` | as they are; also integers that are big-endian already |
 /// | [`LittleEndian<N>`](crate::LittleEndian) | `le[N]` | the bytes from the last to the first |
-/// | [`Caseless`](crate::Caseless) | `caseless` | lower case, delimited, then a bit for each byte |
+/// | [`Caseless`](crate::Caseless) | `caseless-ascii` | lower case, delimited; a bit a byte |
 /// | [`Reverse<K>`](std::cmp::Reverse) | `reverse(K)` | delimited, all bits inverted |
 /// | `Option<K>` | `option(K)` | 0, or 1 and the value |
 /// | tuples of 2 to 6 fields | `(A,B)` … | one field after the other |

@@ -2,10 +2,12 @@
 //!
 //! # Names
 //! ```text
-//! order:  u8 … u128  i8 … i128  f32  f64  bool  string  bytewise  caseless
+//! order:  u8 … u128  i8 … i128  f32  f64  bool  string  bytewise  caseless-ascii
 //!         bytes[N]  le[N]  option(order)  reverse(order)  (order,order,…)
 //!         a name with a dot: that of a program
 //! ```
+//!
+//! `caseless` is the old name of `caseless-ascii`.
 //!
 //! It does not store names, and `typed` compares them.
 
@@ -13,7 +15,10 @@ mod text;
 
 use crate::key::Key;
 use siltdb_base::error::{Error, Result};
-use siltdb_tree::options::{BYTEWISE, KEY_ORDER_BYTES_MAX};
+use siltdb_tree::{
+    options::BYTEWISE,
+    order_name::{KEY_ORDER_BYTES_MAX, present_name},
+};
 use std::{fmt, sync::Arc};
 
 /// Widths of integers, in bytes.
@@ -85,23 +90,25 @@ impl KeyOrder {
     /// The order of a key type.
     #[must_use]
     pub fn of<K: Key>() -> Self {
-        Self::stored(Some(K::order_name().into()))
+        // A program may have written an old name into a type of its own.
+        Self::stored(Some(present_name(&K::order_name()).into()))
     }
 
     /// The order of this name: one that [`Key`] lists, or one of a program, which has a dot.
     ///
     /// # Errors
-    /// `InvalidArgument` for any other name.
+    /// `InvalidArgument` for any other name. `caseless` is taken for its present name.
     pub fn named(name: &str) -> Result<Self> {
         let unknown = || {
             Error::invalid(format!("unknown key order {name:?}"))
                 .with_hint("orders of a program have a dot in their name, as geo.point")
         };
-        let field = parse(name).ok_or_else(unknown)?;
+        let name = present_name(name);
+        let field = parse(&name).ok_or_else(unknown)?;
         Ok(Self { name: name.into(), field })
     }
 
-    /// The order with the name that a family stores; `None` is bytewise.
+    /// The order with the name that a family has, a present one; `None` is bytewise.
     pub(crate) fn stored(name: Option<Arc<str>>) -> Self {
         let name = name.unwrap_or_else(|| BYTEWISE.into());
         let field = parse(&name).unwrap_or(Field::Custom);
@@ -195,7 +202,7 @@ fn parse_word(word: &str) -> Option<Field> {
     Some(match word {
         BYTEWISE => Field::Bytewise,
         "string" => Field::Text,
-        "caseless" => Field::Caseless,
+        "caseless-ascii" | "caseless" => Field::Caseless,
         "bool" => Field::Bool,
         "f32" => Field::Float32,
         "f64" => Field::Float64,

@@ -200,7 +200,8 @@ impl<const N: usize> Key for LittleEndian<N> {
     }
 }
 
-/// Text in the order of its lower case: `a`, `B`, `b`, `c`. Only ASCII letters have a case.
+/// Text in the order of its lower case: `a`, `B`, `b`, `c`. Only ASCII letters have a case, as the
+/// name of the order says: `caseless-ascii`, formerly `caseless`.
 ///
 /// The text is kept as it was given. Spellings that differ are different keys, beside each other,
 /// with upper case first. [`Caseless::spellings`] is the range of them.
@@ -246,7 +247,7 @@ impl PartialOrd for Caseless {
 
 impl Key for Caseless {
     fn order_name() -> String {
-        "caseless".to_owned()
+        "caseless-ascii".to_owned()
     }
 
     fn encode(&self, out: &mut Vec<u8>) {

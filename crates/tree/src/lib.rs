@@ -6,6 +6,7 @@
 pub mod merge_operator;
 pub mod compaction_filter;
 pub mod strategy;
+pub mod order_name;
 pub mod options;
 pub mod memory;
 pub mod files;

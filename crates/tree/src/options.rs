@@ -41,6 +41,7 @@ use crate::{
     compaction_filter::NamedFilter,
     merge_operator::{MergeOperator, not_given},
     options::stored::{filter_name, has_whole_keys, strategy_of, with_level},
+    order_name::{KEY_ORDER_BYTES_MAX, present_name},
     strategy::{CompactionStrategy, in_range},
 };
 use siltdb_base::{
@@ -66,9 +67,6 @@ pub const TABLE_BYTES_TARGET: RangeInclusive<u64> = 1 << 10..=1 << 32;
 
 /// Base level sizes that are permitted, in bytes.
 pub const BASE_LEVEL_BYTES: RangeInclusive<u64> = 1 << 10..=1 << 48;
-
-/// Longest name of a key order, in bytes: as much as a family's own name.
-pub const KEY_ORDER_BYTES_MAX: usize = 255;
 
 /// Tombstone triggers that are permitted, in percent; one above 100 never triggers.
 pub const TOMBSTONE_PERCENT_TRIGGER: RangeInclusive<u32> = 1..=101;
@@ -503,7 +501,7 @@ impl TreeOptions {
             10 => {
                 let name = std::str::from_utf8(value.take_all())
                     .map_err(|_| Error::corruption("the name of a key order is not UTF-8"))?;
-                self.key_order = (name != BYTEWISE).then(|| name.into());
+                self.key_order = (name != BYTEWISE).then(|| present_name(name).into());
             }
             11 => self.table.prefix_extractor = Some(PrefixExtractor::decode(value)?),
             12 => self.value_threshold = value.varint()?,

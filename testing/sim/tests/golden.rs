@@ -7,10 +7,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
-    BranchOptions, ColdAdoption, CompactionFilter, CompactionStrategy, Compression, CopyProgress,
-    Db, Durability, ErrorKind, Family, FamilyOptions, FilterDecision, FilteredEntry, Isolation,
-    KeyOrder, MergeOptions, OnConflict, Options, PrefixExtractor, Read, RetentionFloor, TableKind,
-    WriteBatch, WriteOptions,
+    BranchOptions, Caseless, ColdAdoption, CompactionFilter, CompactionStrategy, Compression,
+    CopyProgress, Db, Durability, ErrorKind, Family, FamilyOptions, FilterDecision, FilteredEntry,
+    Isolation, KeyOrder, MergeOptions, OnConflict, Options, PrefixExtractor, Read, RetentionFloor,
+    TableKind, WriteBatch, WriteOptions,
     inspect::{self, Detail, Line},
 };
 use siltdb_base::{
@@ -1050,13 +1050,17 @@ fn stored_families_keep_their_key_orders_and_their_ttl() {
     for (name, texts) in ORDERED {
         let family = db.family(name).unwrap();
         let order = family.key_order();
-        assert_eq!(order.name(), name);
+        assert_eq!(order, KeyOrder::named(name).unwrap());
         let keys = family.iter().unwrap().keys();
         let keys: Vec<_> = keys.map(|key| order.text_of(&key.unwrap()).unwrap()).collect();
         assert_eq!(keys, texts, "{name}");
     }
     let typed = db.family("u64").unwrap().typed::<u64, String>().unwrap();
     assert_eq!(typed.last().unwrap(), Some((u64::MAX, "in the log".to_owned())));
+    // The stored name is an old one, that of the type is the present one.
+    let caseless = db.family("caseless").unwrap().typed::<Caseless, Vec<u8>>().unwrap();
+    assert_eq!(caseless.source().key_order().name(), "caseless-ascii");
+    assert_eq!(caseless.count(Caseless::spellings("readme")).unwrap(), 2);
     let refused = db.family("u64").unwrap().typed::<i64, String>().unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
     let ttl = db.family("expiring").unwrap().options().get("ttl").unwrap();

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 #[test]
 fn names_of_types_are_names() {
     type Long = (u8, Option<i128>, [u8; 4], Reverse<(Caseless, bool)>, f32, LittleEndian<16>);
-    let expected = "(u8,option(i128),bytes[4],reverse((caseless,bool)),f32,le[16])";
+    let expected = "(u8,option(i128),bytes[4],reverse((caseless-ascii,bool)),f32,le[16])";
     for order in [
         KeyOrder::of::<Long>(),
         KeyOrder::of::<u64>(),
@@ -186,4 +186,17 @@ fn bytes_that_are_no_key_have_no_text() {
         let error = KeyOrder::named(name).unwrap().text_of(key).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corruption, "{name} {key:?}");
     }
+}
+
+#[test]
+fn the_old_name_of_an_order_means_the_present_one() {
+    type Named = (u8, Reverse<Caseless>);
+    let (old, present) = ("(u8,reverse(caseless))", "(u8,reverse(caseless-ascii))");
+    let of = KeyOrder::of::<Named>();
+    assert_eq!(of.name(), present);
+    for order in [KeyOrder::named(old), KeyOrder::named(present)] {
+        assert_eq!(order.unwrap(), of);
+    }
+    assert_eq!(KeyOrder::named("my.caseless").unwrap().name(), "my.caseless");
+    assert!(KeyOrder::named("caseless-unicode").is_err());
 }

@@ -303,3 +303,16 @@ fn strategies_round_trip_and_check_their_parameters() {
     assert_eq!(decode(&[14, 1, 3]), ErrorKind::Unsupported);
     assert_eq!(decode(&[22, 1, 3]), ErrorKind::Corruption);
 }
+
+#[test]
+fn an_old_name_of_a_key_order_is_read_as_the_present_one() {
+    let order = |name: &str| TreeOptions { key_order: Some(name.into()), ..TreeOptions::default() };
+    let read = |options: &TreeOptions| {
+        let mut bytes = Vec::new();
+        options.encode(&mut bytes);
+        TreeOptions::decode(&bytes, &find).unwrap().key_order
+    };
+    let present = Some("(u8,reverse(caseless-ascii))".into());
+    assert_eq!(read(&order("(u8,reverse(caseless))")), present);
+    assert_eq!(read(&order("(u8,reverse(caseless-ascii))")), present);
+}

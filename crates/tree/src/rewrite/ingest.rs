@@ -5,6 +5,7 @@
 
 use crate::{
     options::{BYTEWISE, TreeOptions},
+    order_name::present_name,
     rewrite::job::{JobContext, JobOutput, JobPart, NewFile, NewTable, NewTables, Opening},
     rewrite::output::origin_of,
 };
@@ -260,7 +261,7 @@ fn check_external(table: &Arc<TableScan>, options: &TreeOptions, path: &Path) ->
     };
     external.check().map_err(|error| error.or_file(path))?;
     let order = options.key_order.as_deref().unwrap_or(BYTEWISE);
-    if external.key_order != order {
+    if present_name(&external.key_order) != order {
         return Err(Error::invalid("the table has another key order than the family")
             .with_file(path)
             .with_mismatch(order, external.key_order.escape_debug())
