@@ -2,6 +2,7 @@
 //!
 //! It compares bytes, and reads no entries.
 
+use siltdb::KEY_BYTES_MAX;
 use std::ops::Bound;
 
 #[cfg(test)]
@@ -84,6 +85,12 @@ pub fn is_empty((lower, upper): &KeyRange) -> bool {
         (Bound::Included(lower) | Bound::Excluded(lower), Bound::Excluded(upper))
         | (Bound::Excluded(lower), Bound::Included(upper)) => lower >= upper,
     }
+}
+
+/// Returns whether no key is greater. A deletion without an end is stored as a range up to this
+/// key, and the deletion of the key itself.
+pub fn is_greatest(key: &[u8]) -> bool {
+    key.len() == KEY_BYTES_MAX && key.iter().all(|byte| *byte == 0xff)
 }
 
 /// Returns the first key after all that begin with `prefix`; `None` if there is none.

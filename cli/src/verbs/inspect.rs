@@ -9,7 +9,7 @@ use crate::output::{Output, Style};
 use crate::session::exists;
 use crate::text::Form;
 use clap::{Args, ValueEnum};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use siltdb::{
     Error, ErrorKind,
     inspect::{self, Detail, Line},
@@ -35,7 +35,8 @@ pub const HELP: &str = "\
 The part and the database may have either order. Keys are printed between quotation marks, with a \
 backslash before a quotation mark or backslash, and any byte that is not printable ASCII as \
 \\xNN. --escape, --hex and --json print them as other verbs do; --escape adds quotation marks, and \
-prints one inside as \\x22.
+prints one inside as \\x22. The greatest possible key, which ends a deletion of a range without an \
+end, is `greatest-key` without quotes; with --json {\"greatest\": true}.
 
 Example:
   silt inspect wal demo.db | head
@@ -146,6 +147,8 @@ fn print(output: &mut Output, line: &Line) -> Result<()> {
             let value = match (field.number(), field.bytes()) {
                 (Some(number), _) => Value::from(number),
                 (_, Some(bytes)) => json::of_bytes(bytes, form),
+                // Not a string, which a key can be.
+                _ if field.is_greatest_key() => json!({ "greatest": true }),
                 _ => Value::from(field.text()),
             };
             (field.name().to_owned(), value)

@@ -3,6 +3,7 @@
 //! `check` also takes a database that does not open; the others do not open it.
 
 use crate::argument::BoundsArguments;
+use crate::bounds::is_greatest;
 use crate::failure::{Failure, Result};
 use crate::hint::told;
 use crate::interrupt;
@@ -294,19 +295,23 @@ impl CheckBar {
 /// Formats the keys that a loss concerns.
 fn range_of(lost: &Lost) -> String {
     let key = |key: &Option<Vec<u8>>| key.as_deref().unwrap_or_default().escape_ascii().to_string();
-    let (first, last) = (key(&lost.first), key(&lost.last));
+    let first = key(&lost.first);
+    let end = match lost.last.as_deref() {
+        Some(last) if is_greatest(last) => String::new(),
+        _ => format!("=\"{}\"", key(&lost.last)),
+    };
     let family = lost.family.as_deref().unwrap_or("?");
     let thing = match lost.part {
         LostPart::Entries => "entry",
         LostPart::Values => "separated value",
     };
     match lost.entries_max {
-        Some(0) => format!("range \"{first}\"..=\"{last}\" of family {family}, no entries"),
+        Some(0) => format!("range \"{first}\"..{end} of family {family}, no entries"),
         Some(most) => {
             let most = counted(most, thing);
-            format!("range \"{first}\"..=\"{last}\" of family {family}, at most {most}")
+            format!("range \"{first}\"..{end} of family {family}, at most {most}")
         }
-        None => format!("range \"{first}\"..=\"{last}\" of family {family}"),
+        None => format!("range \"{first}\"..{end} of family {family}"),
     }
 }
 

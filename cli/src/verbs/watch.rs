@@ -3,6 +3,7 @@
 //! It does not wait for later commits, as `follow` does.
 
 use crate::argument::bytes;
+use crate::bounds::is_greatest;
 use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::json;
@@ -17,7 +18,7 @@ use crate::whole_number::any_number;
 use clap::Args;
 use serde_json::{Map, Value, json};
 use siltdb::{
-    Action, Commit, Db, Event, Family, FamilyChange, FamilyId, KeyChange, KeyOrder,
+    Action, Commit, Db, Event, Family, FamilyChange, FamilyId, KeyChange, KeyOrder, Operation,
     SubscribeOptions,
 };
 use std::{
@@ -28,7 +29,8 @@ use std::{
 /// Text at the end of `silt watch --help`.
 pub const HELP: &str = "\
 A line has sequence number, action, family, key, value or end, and expiry, separated by tabs; with \
---json it is a commit, and expires_at is in milliseconds since 1970. Keys are text of the key \
+--json it is a commit, and expires_at is in milliseconds since 1970. A deletion of a range without \
+an end has none, and `unbounded` after it; with --json the end is null. Keys are text of the key \
 order of their family. The log has the commits that are not flushed yet, and those that \
 retain_log_bytes and retain_log_for keep. These options are not stored: an opening for writing \
 without them drops what they kept. It ends at the newest commit; `silt follow` continues with \
@@ -144,14 +146,18 @@ pub fn print(
         };
         output.line(&format!("{}\t{line}", commit.first))?;
     }
-    for KeyChange { sequence, operation } in raw_keys.shown(db, commit.changes()) {
+    for KeyChange { sequence, operation } in joined(raw_keys.shown(db, commit.changes())) {
         let (family, keys) = named(db, operation.family, form);
         let (action, operand) = action(&operation.action, &keys);
         let mut line = format!("{sequence}\t{action}\t{family}\t");
         form.render(&keys.shown_or_bytes(operation.key), &mut line);
-        if let Some(operand) = operand {
-            line.push('\t');
-            form.render(&operand, &mut line);
+        match operand {
+            Operand::Nothing => {}
+            Operand::Value(bytes) | Operand::End(bytes) => {
+                line.push('\t');
+                form.render(&bytes, &mut line);
+            }
+            Operand::NoEnd => line.push_str("\t\tunbounded"),
         }
         if let Action::PutUntil { expiry_ms, .. } = operation.action {
             line.push_str(&format!("\texpires at {}", utc(expiry_ms)));
@@ -161,16 +167,42 @@ pub fn print(
     Ok(())
 }
 
-/// Returns the word for an action, and its operand besides the key.
-fn action<'a>(action: &Action<'a>, keys: &KeyForm) -> (&'static str, Option<Cow<'a, [u8]>>) {
+/// Joins what the log stores of a deletion without an end: leaves the deletion of the greatest key
+/// out after a range up to it.
+fn joined<'a>(changes: impl Iterator<Item = KeyChange<'a>>) -> impl Iterator<Item = KeyChange<'a>> {
+    let mut family_without_end = None;
+    changes.filter(move |KeyChange { operation: Operation { family, key, action, .. }, .. }| {
+        let is_second = family_without_end.take() == Some(*family)
+            && *action == Action::Delete
+            && is_greatest(key);
+        if matches!(action, Action::DeleteRange(end) if is_greatest(end)) {
+            family_without_end = Some(*family);
+        }
+        !is_second
+    })
+}
+
+/// What an action has besides the key.
+enum Operand<'a> {
+    Nothing,
+    Value(Cow<'a, [u8]>),
+    /// The exclusive end of a range.
+    End(Cow<'a, [u8]>),
+    /// The range has no end.
+    NoEnd,
+}
+
+/// Returns the word for an action, and its operand.
+fn action<'a>(action: &Action<'a>, keys: &KeyForm) -> (&'static str, Operand<'a>) {
     match *action {
-        Action::Put(value) => ("put", Some(value.into())),
-        Action::PutUntil { value, .. } => ("put-until", Some(value.into())),
-        Action::Delete => ("delete", None),
-        Action::SingleDelete => ("single-delete", None),
-        Action::DeleteRange(end) => ("delete-range", Some(keys.shown_or_bytes(end))),
-        Action::Merge(operand) => ("merge", Some(operand.into())),
-        _ => ("unknown", None),
+        Action::Put(value) => ("put", Operand::Value(value.into())),
+        Action::PutUntil { value, .. } => ("put-until", Operand::Value(value.into())),
+        Action::Delete => ("delete", Operand::Nothing),
+        Action::SingleDelete => ("single-delete", Operand::Nothing),
+        Action::DeleteRange(end) if is_greatest(end) => ("delete-range", Operand::NoEnd),
+        Action::DeleteRange(end) => ("delete-range", Operand::End(keys.shown_or_bytes(end))),
+        Action::Merge(operand) => ("merge", Operand::Value(operand.into())),
+        _ => ("unknown", Operand::Nothing),
     }
 }
 
@@ -198,7 +230,7 @@ fn commit_object(
     });
     let families: Vec<Value> = families.collect();
     let operations =
-        raw_keys.shown(db, commit.changes()).map(|KeyChange { sequence, operation }| {
+        joined(raw_keys.shown(db, commit.changes())).map(|KeyChange { sequence, operation }| {
             let (family, keys) = named(db, operation.family, form);
             let (word, operand) = action(&operation.action, &keys);
             let key = keys.shown_or_bytes(operation.key);
@@ -207,10 +239,13 @@ fn commit_object(
             object.insert("action".to_owned(), json!(word));
             object.insert("family".to_owned(), json!(family));
             object.insert("key".to_owned(), json::of_bytes(&key, form));
-            if let Some(operand) = operand {
-                let name = if word == "delete-range" { "end" } else { "value" };
-                object.insert(name.to_owned(), json::of_bytes(&operand, form));
-            }
+            let operand = match operand {
+                Operand::Nothing => None,
+                Operand::Value(bytes) => Some(("value", json::of_bytes(&bytes, form))),
+                Operand::End(bytes) => Some(("end", json::of_bytes(&bytes, form))),
+                Operand::NoEnd => Some(("end", Value::Null)),
+            };
+            object.extend(operand.map(|(name, value)| (name.to_owned(), value)));
             if let Action::PutUntil { expiry_ms, .. } = operation.action {
                 object.insert("expires_at".to_owned(), json!(expiry_ms));
             }

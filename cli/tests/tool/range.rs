@@ -136,6 +136,55 @@ fn a_clone_is_a_family_that_goes_its_own_way() {
     assert!(shell.stdout.ends_with("default\nsecond\nthird\n"), "{}", shell.stdout);
 }
 
+/// The end of a deletion without an end is no key of 64 KiB in any report.
+#[test]
+fn a_deletion_without_an_end_is_printed_as_one() {
+    let place = filled();
+    place.ok(&["flush", "db"]);
+    place.ok(&["delete", "db", "--from", "b2"]);
+    place.ok(&["put", "db", "z", "z!"]);
+    let after = "6\tdelete-range\tdefault\tb2\t\tunbounded\n8\tput\tdefault\tz\tz!\n";
+    for form in [&[][..], &["--escape"]] {
+        let run = place.run(&[&["watch", "db", "--from", "6"], form].concat(), 0);
+        assert_eq!(run.stdout, after);
+    }
+    for form in [&["--json"][..], &["--json", "--hex"]] {
+        let objects = place.run(&[&["watch", "db", "--from", "6"], form].concat(), 0).json();
+        let operations = objects[0]["operations"].as_array().unwrap();
+        assert_eq!(operations.len(), 1);
+        assert_eq!(operations[0]["action"], "delete-range");
+        assert!(operations[0].as_object().unwrap()["end"].is_null());
+        assert_eq!((&objects[0]["first"], &objects[0]["last"]), (&json!(6), &json!(7)));
+    }
+    // A prefix leaves the second operation out.
+    let run = place.run(&["watch", "db", "--from", "6", "--prefix", "c"], 0);
+    assert_eq!(run.stdout, after.lines().next().map(|line| format!("{line}\n")).unwrap());
+    let inspected = |part: &str, path: &str, expected: &str| {
+        for form in [&[][..], &["--escape"], &["--hex"], &["--json"]] {
+            let arguments = [&["inspect", part, path, "--operations"], form].concat();
+            let text = place.ok(&arguments);
+            assert!(text.lines().all(|line| line.len() < 1000), "{arguments:?}");
+            let word = if form == ["--json"] { "{\"greatest\":true}" } else { "=greatest-key" };
+            assert_eq!(text.matches(word).count() > 0, !expected.is_empty(), "{arguments:?}");
+            assert!(form != [""; 0] || text.contains(expected), "{text}");
+        }
+    };
+    inspected("wal", "db", "end=greatest-key");
+    place.ok(&["flush", "db"]);
+    inspected("manifest", "db", "last_key=greatest-key");
+    let entries = std::fs::read_dir(place.path("db")).unwrap();
+    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let tables = names.filter(|name| name.ends_with(".table"));
+    let table = tables.max().unwrap();
+    inspected("table", &format!("db/{table}"), "end=greatest-key");
+    let path = place.path("db").join(&table);
+    let mut bytes = std::fs::read(&path).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let run = place.run(&["check", "db"], 3);
+    assert!(run.stdout.contains("range \"b2\".. of family default"), "{}", run.stdout);
+}
+
 #[test]
 fn watch_prints_the_commits_of_the_log_in_their_order() {
     let place = filled();

@@ -2,7 +2,10 @@
 //!
 //! The caller chooses how they are shown, as text or otherwise; [`Line`] has a default.
 
-use siltdb_base::error::{Error, Result};
+use siltdb_base::{
+    error::{Error, Result},
+    limits::KEY_BYTES_MAX,
+};
 use std::{fmt, path::Path};
 
 /// The level of detail of a report.
@@ -40,7 +43,12 @@ enum Value {
     Text,
     Number(u64),
     Bytes(Vec<u8>),
+    /// The greatest possible key.
+    GreatestKey,
 }
+
+/// The text of the greatest possible key. Bytes are quoted, this is not.
+const GREATEST_KEY: &str = "greatest-key";
 
 impl Field {
     /// Its name.
@@ -60,17 +68,24 @@ impl Field {
     pub fn number(&self) -> Option<u64> {
         match self.value {
             Value::Number(number) => Some(number),
-            Value::Text | Value::Bytes(_) => None,
+            Value::Text | Value::Bytes(_) | Value::GreatestKey => None,
         }
     }
 
-    /// The value, if it is bytes, such as a key.
+    /// The value, if it is bytes, such as a key; `None` for the greatest possible key.
     #[must_use]
     pub fn bytes(&self) -> Option<&[u8]> {
         match &self.value {
             Value::Bytes(bytes) => Some(bytes),
-            Value::Text | Value::Number(_) => None,
+            Value::Text | Value::Number(_) | Value::GreatestKey => None,
         }
+    }
+
+    /// Whether the value is the greatest possible key: 64 KiB of 0xff. The text is a word then.
+    /// The deletion of a range without an end is stored as one up to this key, and one of the key.
+    #[must_use]
+    pub fn is_greatest_key(&self) -> bool {
+        self.value == Value::GreatestKey
     }
 }
 
@@ -100,6 +115,15 @@ impl Line {
     #[must_use]
     pub fn with_bytes(self, name: &'static str, bytes: &[u8]) -> Self {
         self.with_field(name, quoted(bytes), Value::Bytes(bytes.to_vec()))
+    }
+
+    /// Adds a key as [`with_bytes`](Self::with_bytes) does; of the greatest possible one a word.
+    #[must_use]
+    pub fn with_key(self, name: &'static str, key: &[u8]) -> Self {
+        if key.len() == KEY_BYTES_MAX && key.iter().all(|byte| *byte == u8::MAX) {
+            return self.with_field(name, GREATEST_KEY.to_owned(), Value::GreatestKey);
+        }
+        self.with_bytes(name, key)
     }
 
     fn with_field(mut self, name: &'static str, text: String, value: Value) -> Self {

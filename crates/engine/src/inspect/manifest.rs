@@ -290,7 +290,7 @@ pub(super) fn with_summary(line: Line, meta: &TableMeta) -> Line {
 
 /// Adds both ends of a range. An exclusive end is followed by `exclusive`.
 fn with_range(line: Line, [first, last]: [&'static str; 2], range: &KeySpan) -> Line {
-    let line = line.with_bytes(first, &range.first).with_bytes(last, &range.last);
+    let line = line.with_key(first, &range.first).with_key(last, &range.last);
     match range.end {
         RangeEnd::Inclusive => line,
         RangeEnd::Exclusive => line.with("range_end", "exclusive"),

@@ -199,8 +199,8 @@ fn block_line(index: usize, info: &BlockInfo<'_>) -> Line {
         .with_number("block", index as u64)
         .with_number("offset", info.offset)
         .with_number("length", info.bytes)
-        .with_bytes("first_key", info.first_key)
-        .with_bytes("last_key", info.last_key)
+        .with_key("first_key", info.first_key)
+        .with_key("last_key", info.last_key)
         .with_number("entries", info.entries)
         .with_number("sequence_max", info.sequence_max.0)
         .with("flags", flags(info.contents));
@@ -230,7 +230,7 @@ fn report_entries(sealed: &SealedBlock, on_line: OnLine<'_>) -> Result<()> {
         let entry = block.entry(place);
         block.copy_key(place, &mut key);
         let line = Line::new("entry")
-            .with_bytes("key", &key)
+            .with_key("key", &key)
             .with_number("sequence", entry.sequence.0)
             .with("kind", kind_name(entry.kind));
         on_line(with_payload(line, entry.kind, entry.value)?)?;
@@ -242,8 +242,8 @@ fn report_tombstones(table: &TableScan, on_line: OnLine<'_>) -> Result<()> {
     table.tombstones().tombstones().try_for_each(|tombstone| {
         on_line(
             Line::new("range-tombstone")
-                .with_bytes("start", &tombstone.start)
-                .with_bytes("end", &tombstone.end)
+                .with_key("start", &tombstone.start)
+                .with_key("end", &tombstone.end)
                 .with_number("sequence", tombstone.sequence.0),
         )
     })

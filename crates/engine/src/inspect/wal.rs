@@ -223,7 +223,7 @@ fn operation_line(sequence: SequenceNumber, operation: &BatchOperation<'_>) -> R
         .with_number("sequence", sequence.0)
         .with("kind", kind_name(operation.kind))
         .with_number("family", operation.family.0.into())
-        .with_bytes("key", operation.key);
+        .with_key("key", operation.key);
     with_payload(line, operation.kind, operation.payload)
 }
 
@@ -245,7 +245,7 @@ pub(super) fn with_payload(line: Line, kind: EntryKind, payload: &[u8]) -> Resul
     Ok(match kind {
         EntryKind::Put | EntryKind::Merge => line.with_number("value_bytes", payload.len() as u64),
         EntryKind::Delete | EntryKind::SingleDelete => line,
-        EntryKind::RangeDelete => line.with_bytes("end", payload),
+        EntryKind::RangeDelete => line.with_key("end", payload),
         EntryKind::PutExpiring => {
             let (expiry_ms, value) = split_expiring(payload)?;
             line.with_number("value_bytes", value.len() as u64).with_number("expiry_ms", expiry_ms)

@@ -1,6 +1,7 @@
 //! The text form of lines.
 
 use super::{Detail, Line, quoted};
+use siltdb_base::limits::KEY_BYTES_MAX;
 use std::path::Path;
 
 #[test]
@@ -18,6 +19,24 @@ fn numbers_and_bytes_can_be_had_as_what_they_are() {
     let expected =
         [("item", None, None), ("offset", Some(64), None), ("key", None, Some(&b"a\xff"[..]))];
     assert_eq!(seen, expected);
+}
+
+#[test]
+fn the_greatest_key_is_a_word_and_its_neighbours_are_bytes() {
+    let field = |key: &[u8]| Line::new("record").with_key("end", key).fields[1].clone();
+    let greatest = [u8::MAX; KEY_BYTES_MAX];
+    let found = field(&greatest);
+    assert_eq!(
+        (found.text(), found.bytes(), found.is_greatest_key()),
+        ("greatest-key", None, true)
+    );
+    let mut smaller = greatest;
+    smaller[KEY_BYTES_MAX - 1] -= 1;
+    for key in [&smaller[..], &greatest[1..], b"greatest-key", b""] {
+        let found = field(key);
+        assert_eq!((found.bytes(), found.is_greatest_key()), (Some(key), false));
+        assert_eq!(found.text(), quoted(key));
+    }
 }
 
 #[test]
