@@ -332,7 +332,8 @@ impl CompactionFilter for EverySecond {
 }
 
 pub fn filtered(dir: &Path, count: u64, how: How) -> Result<f64> {
-    let db = filled(&Options::new(), dir, FamilyOptions::new(), count)?;
+    let options = Options::new().compaction_filter(Arc::new(EverySecond));
+    let db = filled(&options, dir, FamilyOptions::new(), count)?;
     let family = db.default_family();
     let start = Instant::now();
     if how == How::Option {

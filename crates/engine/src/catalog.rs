@@ -31,7 +31,7 @@ pub struct Catalog {
     pub files: Arc<OpenFiles>,
     /// The merge operators given at open.
     pub operators: Vec<Arc<dyn MergeOperator>>,
-    /// The compaction filters given at open or with the options of a family.
+    /// The compaction filters given at open.
     pub filters: CompactionFilters,
     /// Hands out the ids of files, families and tables.
     pub ids: IdAllocator,

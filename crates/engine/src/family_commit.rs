@@ -67,7 +67,7 @@ pub fn prepare_family(
     options.check_writable()?;
     database.health.check()?;
     database.catalog.check_operator(&options)?;
-    database.catalog.filters.learn(options.compaction_filter.as_ref())?;
+    database.catalog.filters.check_given(options.compaction_filter.as_ref())?;
     if database.catalog.ids.next_family() >= NEXT_FAMILY_MAX {
         return Err(Error::invalid("ids of families are used up"));
     }

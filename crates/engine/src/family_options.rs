@@ -38,7 +38,7 @@ pub fn change_options(
     let _changing = lock(&database.catalog.changing_io);
     family.check()?;
     database.catalog.check_operator(&options)?;
-    database.catalog.filters.learn(options.compaction_filter.as_ref())?;
+    database.catalog.filters.check_given(options.compaction_filter.as_ref())?;
     let now = family.tree.options();
     let operator = match (&now.merge_operator, options.merge_operator) {
         (Some(now), Some(given)) if now.name() != given.name() => {

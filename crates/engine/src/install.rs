@@ -528,7 +528,7 @@ pub fn create_family(
         return Err(Error::new(ErrorKind::AlreadyExists, format!("family {name:?} exists")));
     }
     database.catalog.check_operator(&options)?;
-    database.catalog.filters.learn(options.compaction_filter.as_ref())?;
+    database.catalog.filters.check_given(options.compaction_filter.as_ref())?;
     let creation = create_change(database.catalog.ids.family(), name, &options);
     let manifest = lock(&database.catalog.manifest_io);
     install_with(database, manifest, (vec![creation], None), options.merge_operator.as_slice())?;

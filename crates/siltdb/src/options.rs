@@ -268,8 +268,8 @@ impl Options {
         self
     }
 
-    /// A compaction filter that families of the database may name. Every opening for writing
-    /// provides one for each name. It does not give a filter to a family without one.
+    /// Registers a compaction filter that families of the database may name. Every opening for
+    /// writing registers one for each name. It gives no filter to a family without one.
     #[must_use]
     pub fn compaction_filter(mut self, filter: Arc<dyn CompactionFilter>) -> Self {
         self.engine.compaction_filters.push(filter);

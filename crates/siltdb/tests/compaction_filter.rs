@@ -256,22 +256,35 @@ fn a_database_without_its_filter_opens_for_reading_alone() {
 }
 
 #[test]
-fn a_filter_that_was_not_given_is_refused_where_it_is_named() {
+fn a_filter_that_the_opening_did_not_register_is_refused_where_it_is_named() {
     let Bench { fs, db, filter } = bench();
     db.close().unwrap();
-    let db = options(&fs).compaction_filter(filter).open("db").unwrap();
-    // The name as it is stored, without code.
+    let db = options(&fs).compaction_filter(filter.clone()).open("db").unwrap();
+    // The name as it is stored, without code, and with it.
     let named = db.default_family().options();
-    let other = options(&MemFs::new()).open("db").unwrap();
-    let refused = |error: siltdb::Error| {
-        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
-        assert!(error.message().contains("by value"), "{error}");
-    };
-    refused(other.create_family("f", named.clone()).unwrap_err());
-    refused(other.default_family().set_options(&named).unwrap_err());
+    let given = FamilyOptions::new().compaction_filter(filter.clone());
+    let fs = MemFs::new();
+    let other = options(&fs).open("db").unwrap();
+    for (wanted, hint) in [(&named, "with this filter"), (&given, "Options::compaction_filter")] {
+        for error in [
+            other.create_family("f", wanted.clone()).err(),
+            other.family_or_create("f", wanted.clone()).err(),
+            other.prepare_family("f", wanted.clone()).err(),
+            other.default_family().set_options(wanted).err(),
+        ] {
+            let error = error.expect("the next opening would fail");
+            assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+            assert!(error.message().contains("\"by value\""), "{error}");
+            assert!(error.hint().unwrap().contains(hint), "{error}");
+        }
+    }
+    // So the next opening, too, needs no filter.
+    drop(other);
+    let other = options(&fs.crash_clone(Crash::Kill)).open("db").unwrap();
     assert_eq!(other.families().len(), 1);
-    // The same name with its code is learned.
-    let given = FamilyOptions::new().compaction_filter(Arc::new(ByValue::default()));
+    drop(other);
+    // Both are taken where the opening has registered one of this name.
+    let other = options(&MemFs::new()).compaction_filter(filter).open("db").unwrap();
     let family = other.create_family("f", given).unwrap();
     other.create_family("g", named).unwrap();
     family.put("a", "drop").unwrap();

@@ -79,6 +79,15 @@ fn filter_not_given(name: &str) -> Error {
         .with_hint("open the database with this filter")
 }
 
+/// The error for a filter that options of a family bring and the opening did not register.
+fn filter_not_registered(name: &str) -> Error {
+    Error::invalid(format!("the compaction filter {name:?} was not registered at the opening"))
+        .with_hint(
+            "a family stores the name alone: give the filter to `Options::compaction_filter` at \
+             this opening and each later one",
+        )
+}
+
 /// The filter of a family: its name, and the code if this process has it.
 #[derive(Clone)]
 pub struct NamedFilter {
@@ -197,6 +206,29 @@ impl CompactionFilters {
         // Release: pairs with `are_given`; options that name the filter are put in force later.
         self.are_given.store(true, Ordering::Release);
         Ok(())
+    }
+
+    /// Checks that the filter of options that a family is to get was given at open. A family with
+    /// one that came with its options alone would work until the next opening, which would refuse
+    /// it.
+    ///
+    /// # Seeded faults
+    /// `unregistered_filter_accepted`: the next opening notices.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, if there is none of its name.
+    pub fn check_given(&self, named: Option<&NamedFilter>) -> Result<()> {
+        let Some(named) = named else { return Ok(()) };
+        if lock(&self.given).iter().any(|filter| filter.name() == named.name()) {
+            return Ok(());
+        }
+        match named.code {
+            Some(_) if cfg!(seeded_fault = "unregistered_filter_accepted") => {
+                self.learn(Some(named))
+            }
+            Some(_) => Err(filter_not_registered(named.name())),
+            None => Err(filter_not_given(named.name())),
+        }
     }
 
     /// The filter `named`, for a job that writes to `level`; `None`, if its code was not given.

@@ -75,7 +75,12 @@ impl NewDatabase {
         let families = found.families.values();
         let operators = families.filter_map(|family| family.options.merge_operator.clone());
         options.merge_operators.extend(operators);
-        Ok(Self { engine: Engine::open(dir, options)?, keeps: Keeps::All, old_blobs: None })
+        let engine = Engine::open(dir, options)?;
+        for family in found.families.values() {
+            // Substitutes as well: a salvage filters nothing.
+            engine.catalog.filters.learn(family.options.compaction_filter.as_ref())?;
+        }
+        Ok(Self { engine, keeps: Keeps::All, old_blobs: None })
     }
 
     /// Creates one for a dry run. It lies in memory, and refuses what one on disk would refuse.

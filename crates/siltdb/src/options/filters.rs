@@ -33,13 +33,14 @@ impl FamilyOptions {
         self
     }
 
-    /// The filter that compactions ask about the values of the family. Only its name is stored, so
-    /// give it again at each opening, with
-    /// [`Options::compaction_filter`](crate::Options::compaction_filter).
+    /// The filter that compactions ask about the values of the family. Only its name is stored:
+    /// each opening, also the one that creates the family, registers the filter by
+    /// [`Options::compaction_filter`](crate::Options::compaction_filter). One that is not
+    /// registered is refused.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
-    /// use siltdb::{CompactionFilter, Db, FamilyOptions, FilterDecision, FilteredEntry, Read};
+    /// use siltdb::{CompactionFilter, FamilyOptions, FilterDecision, FilteredEntry, Options, Read};
     /// use std::sync::Arc;
     ///
     /// /// Drops sessions that have ended.
@@ -59,7 +60,7 @@ impl FamilyOptions {
     ///     }
     /// }
     ///
-    /// let db = Db::open(dir.path())?;
+    /// let db = Options::new().compaction_filter(Arc::new(Ended)).open(dir.path())?;
     /// let options = FamilyOptions::new().compaction_filter(Arc::new(Ended));
     /// let sessions = db.create_family("sessions", options)?;
     /// sessions.put(b"a", b"ended")?;

@@ -49,7 +49,15 @@ fn a_filter_is_learned_once_and_missed_by_name() {
     let error = filters.learn(Some(&stored)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("\"by value\""), "{error}");
+    for named in [&stored, &given] {
+        let error = filters.check_given(Some(named)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert!(filters.for_job(named, 0).is_none() && !filters.are_given());
+    }
     filters.learn(Some(&given)).unwrap();
+    for named in [None, Some(&stored), Some(&given)] {
+        filters.check_given(named).unwrap();
+    }
     filters.learn(Some(&stored)).unwrap();
     assert!(filters.for_job(&stored, 0).is_some());
 }
