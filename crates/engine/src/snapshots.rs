@@ -68,10 +68,8 @@ impl fmt::Debug for KeptView {
 
 #[derive(Debug, Default)]
 struct Known {
-    /// How many snapshots read at each number.
-    live: BTreeMap<SequenceNumber, usize>,
-    /// How many snapshots read as of each time, in ms since 1970.
-    times: BTreeMap<u64, usize>,
+    /// How many snapshots read at each number, and as of which time in ms since 1970.
+    live: BTreeMap<(SequenceNumber, u64), usize>,
     /// How many compactions of a family show values to a filter.
     filtering: BTreeMap<FamilyId, usize>,
     /// What snapshots read of families that were being filtered when they were taken.
@@ -84,7 +82,7 @@ struct Known {
 
 impl Known {
     fn newest(&self) -> Option<SequenceNumber> {
-        self.live.last_key_value().map(|(newest, _)| *newest)
+        self.live.last_key_value().map(|((newest, _), _)| *newest)
     }
 
     /// Checks that the state after `sequence` is kept.
@@ -109,27 +107,21 @@ impl Known {
         (sequence, now_ms): (SequenceNumber, u64),
         registry: &Arc<Snapshots>,
     ) -> LiveSnapshot {
-        *self.live.entry(sequence).or_insert(0) += 1;
-        *self.times.entry(now_ms).or_insert(0) += 1;
+        *self.live.entry((sequence, now_ms)).or_insert(0) += 1;
         LiveSnapshot { sequence, now_ms, registry: Arc::clone(registry) }
     }
 
     /// Ends a snapshot at `sequence` as of `now_ms`. Returns the views that no snapshot needs any
     /// more.
     fn release(&mut self, (sequence, now_ms): (SequenceNumber, u64)) -> Vec<KeptView> {
-        if let Some(count) = self.times.get_mut(&now_ms) {
-            *count -= 1;
-            if *count == 0 {
-                self.times.remove(&now_ms);
-            }
-        }
-        let Some(count) = self.live.get_mut(&sequence) else { return Vec::new() };
+        let Some(count) = self.live.get_mut(&(sequence, now_ms)) else { return Vec::new() };
         *count -= 1;
         if *count > 0 {
             return Vec::new();
         }
-        self.live.remove(&sequence);
-        if self.views.is_empty() {
+        self.live.remove(&(sequence, now_ms));
+        let same = (sequence, 0)..=(sequence, u64::MAX);
+        if self.views.is_empty() || self.live.range(same).next().is_some() {
             return Vec::new();
         }
         let all = (sequence, FamilyId(0))..=(sequence, FamilyId(u32::MAX));
@@ -221,10 +213,11 @@ impl Snapshots {
         settled_ms: impl FnOnce() -> u64,
     ) -> Retained {
         let known = lock(&self.known);
-        let earliest = known.times.first_key_value().map_or(u64::MAX, |(earliest, _)| *earliest);
+        let earliest = known.live.keys().map(|(_, now_ms)| *now_ms).min().unwrap_or(u64::MAX);
         let earliest_ms = settled_ms().min(earliest);
         let present = present();
-        let mut sequences: Vec<_> = known.live.keys().copied().collect();
+        let mut sequences: Vec<_> = known.live.keys().map(|(sequence, _)| *sequence).collect();
+        sequences.dedup();
         let newest_snapshot = sequences.last().copied();
         if sequences.last() != Some(&present) {
             sequences.push(present);

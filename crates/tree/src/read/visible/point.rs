@@ -76,21 +76,22 @@ where
     #[inline]
     pub fn add(&mut self, version: KeyVersion<'_>) -> Result<ControlFlow<()>> {
         let KeyVersion { sequence, kind, value, covering } = version;
-        let now_ms = if depends_on_time(kind) {
-            self.look_at_time(sequence, kind, value.bytes())?
-        } else {
-            0
-        };
+        let is_timed = depends_on_time(kind);
+        let now_ms = if is_timed { self.look_at_time(sequence, kind, value.bytes())? } else { 0 };
         match judge(kind, value.bytes(), sequence, covering, now_ms)? {
             Verdict::Value(tail) => {
-                self.note_unexpired(sequence, (kind, value.bytes()))?;
+                if is_timed {
+                    self.note_unexpired(sequence, (kind, value.bytes()))?;
+                }
                 if let Some(merged) = &mut self.merged {
                     merged.folding.pass(expiry_of(kind, value.bytes())?);
                 }
                 self.found(value.with(tail));
             }
             Verdict::Blob(pointer) => {
-                self.note_unexpired(sequence, (kind, value.bytes()))?;
+                if is_timed {
+                    self.note_unexpired(sequence, (kind, value.bytes()))?;
+                }
                 if let Some(merged) = &mut self.merged {
                     merged.folding.pass(pointer.expiry_ms);
                 }
@@ -108,14 +109,13 @@ where
     }
 
     /// Has the clock take note of a value that will expire and is no own write.
-    #[inline]
+    #[cold]
     fn note_unexpired(
         &self,
         sequence: SequenceNumber,
         (kind, payload): (EntryKind, &[u8]),
     ) -> Result<()> {
-        if depends_on_time(kind)
-            && let Some(expiry_ms) = expiry_of(kind, payload)?
+        if let Some(expiry_ms) = expiry_of(kind, payload)?
             && let Some(clock) = (self.resolver)().clock.and_then(|it| noted_by(it, sequence))
         {
             clock.saw_unexpired(expiry_ms);
