@@ -96,7 +96,7 @@ impl Engine {
     /// Locks all of `requests` for `holder`, or none.
     ///
     /// # Errors
-    /// As [`locks::acquire_all`].
+    /// As [`locks::acquire`].
     pub fn lock_all(
         &self,
         holder: &LockHolder,
