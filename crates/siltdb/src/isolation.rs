@@ -5,8 +5,8 @@ use std::time::Duration;
 
 /// Default bound of the memory of a transaction: its writes and its footprint, in bytes. With a
 /// small memory budget it is a quarter of that, but no less than the second number.
-const MEMORY_BYTES: usize = 64 << 20;
-const MEMORY_BYTES_MIN: usize = 4 << 20;
+const MEMORY_BYTES: usize = 128 << 20;
+const MEMORY_BYTES_MIN: usize = 8 << 20;
 
 /// How far a transaction is isolated from others, weakest level first.
 ///
@@ -123,9 +123,9 @@ impl TransactionOptions {
 
     /// Bound of the memory of the writes and of the record of reads, in bytes. A write counts
     /// twice and some more: a transaction that reads also indexes what it wrote. Beyond the
-    /// bound, reads and writes fail with `InvalidArgument`. They are charged to the memory budget,
-    /// so that a large transaction takes from the block cache. Default: 64 MiB, but at most a
-    /// quarter of [`Options::memory_budget`](crate::Options::memory_budget), and at least 4 MiB.
+    /// bound, reads and writes fail with `InvalidArgument`. What is used is charged to the memory
+    /// budget, so that a large transaction takes from the block cache. Default: 128 MiB, but at
+    /// most half of [`Options::memory_budget`](crate::Options::memory_budget), and at least 8 MiB.
     #[must_use]
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
         self.memory_bytes = Some(bytes);
@@ -134,7 +134,7 @@ impl TransactionOptions {
 
     /// The bound of the memory in a database with this memory budget, in bytes.
     pub(crate) fn memory_bytes_max(&self, budget: usize) -> usize {
-        let default = || MEMORY_BYTES.min((budget / 4).max(MEMORY_BYTES_MIN));
+        let default = || MEMORY_BYTES.min((budget / 2).max(MEMORY_BYTES_MIN));
         self.memory_bytes.unwrap_or_else(default)
     }
 

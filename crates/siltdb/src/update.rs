@@ -84,7 +84,7 @@ impl UpdateOptions {
     }
 
     /// Bound of the memory of one attempt, in bytes; see [`TransactionOptions::memory_bytes`].
-    /// Default: 64 MiB.
+    /// Default: as there.
     #[must_use]
     pub fn memory_bytes(mut self, bytes: usize) -> Self {
         self.transaction = self.transaction.memory_bytes(bytes);
