@@ -10,7 +10,7 @@ mod tests;
 
 /// What hints of the library say, and what the tool says in its place. A unit test finds hints that
 /// name something else.
-const WORDS: [(&str, &str); 16] = [
+const WORDS: [(&str, &str); 17] = [
     ("`cold_directory`", "`--cold DIR`"),
     ("`retain_log_bytes`", "`--option retain_log_bytes=BYTES`"),
     ("`retain_log_for`", "`--option retain_log_for=TIME`"),
@@ -30,6 +30,11 @@ const WORDS: [(&str, &str); 16] = [
         "a family stores the name alone: give the operator to `Options::merge_operator` at this \
          opening and each later one",
         "only a program that has the operator can do this",
+    ),
+    (
+        "a family stores the name alone: give the filter to `Options::compaction_filter` at this \
+         opening and each later one",
+        "only a program that has the filter can do this",
     ),
 ];
 

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod draw;
+pub mod ending;
 pub mod violation;
 pub mod counts;
 pub mod report;

@@ -5,6 +5,7 @@
 
 use crate::{
     draw::Draw,
+    ending::Ending,
     keys::KeyShape,
     model::{FamilyIndex, Model, Moment, Operation, Shared, Span, successor},
     reads::{Pairs, Truth, Walk, compare_get, compare_get_many, compare_pairs, compare_some},
@@ -17,23 +18,6 @@ use std::{
     ops::Bound,
     sync::Arc,
 };
-
-/// The predicted result of a commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// It succeeds.
-    Commit,
-    /// It is refused with `Conflict`.
-    Conflict,
-    /// Either, because a value changed and changed back. The engine may or may not notice that.
-    Either,
-    /// It is refused, because a family that it wrote to has been dropped.
-    Dropped,
-    /// It is refused with `Busy`, because another transaction has locked a written key.
-    Busy,
-    /// It is refused, with `Conflict` or `Busy`.
-    ConflictOrBusy,
-}
 
 /// A lock that a transaction holds.
 #[derive(Clone, Debug)]
@@ -205,6 +189,18 @@ impl OpenTransaction {
         self.reads.add(family, span);
     }
 
+    /// Notes a scan of keys alone. That what operands are applied to expires changes no key.
+    fn covered_keys(&mut self, truth: Truth<'_>, covered: Span, shown: &Pairs) {
+        let before = self.reads.shown.len();
+        self.covered(truth.family, covered, shown);
+        let expiries = truth.model.expiries(truth.family, truth.at);
+        let seen: Vec<_> = self.reads.shown.drain(before..).collect();
+        let expires = |key: &Shared| seen.iter().any(|(_, span)| span.contains(key));
+        let expiring = shown.iter().map(|(key, _)| key);
+        let expiring = expiring.filter(|key| expiries.contains_key(*key) && expires(key));
+        self.reads.shown.extend(expiring.map(|key| (truth.family, Span::of_key(key))));
+    }
+
     /// Notes that the transaction may have read any key of a family.
     pub fn read_anything(&mut self, family: FamilyIndex) {
         self.reads.possible.push((family, Span::all()));
@@ -338,7 +334,7 @@ impl OpenTransaction {
             let message = format!("{count} keys counted in {span:?}, expected {}", expected.len());
             return Err(Violation::new(message));
         }
-        self.covered(look.family, span, &expected);
+        self.covered_keys(truth, span, &expected);
         Ok(1)
     }
 
@@ -565,18 +561,6 @@ pub enum Used {
     Return,
     /// The savepoint is removed.
     Release,
-}
-
-impl Ending {
-    /// The same, if another transaction has locked a written key.
-    #[must_use]
-    pub fn locked(self) -> Self {
-        match self {
-            Self::Commit => Self::Busy,
-            Self::Either => Self::ConflictOrBusy,
-            other => other,
-        }
-    }
 }
 
 impl Look<'_> {

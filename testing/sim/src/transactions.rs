@@ -3,11 +3,12 @@
 //! `transaction` knows what a transaction sees and depends on.
 
 use crate::{
+    ending::Ending,
     keys::{CLOCK_KEY, operand, value},
     model::{Clock, DEFAULT, FamilyIndex, Operation, Shared},
     plan::{Form, Planned},
     run::{Outcome, Run},
-    transaction::{Ending, Look, Notes, OpenTransaction, Used},
+    transaction::{Look, Notes, OpenTransaction, Used},
     violation::{Checked, Violation, must},
     watch::Activity,
 };

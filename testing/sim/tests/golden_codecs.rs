@@ -142,7 +142,7 @@ fn a_family_that_this_build_cannot_write_is_refused_by_name_and_read_all_the_sam
     assert!(error.message().contains("zstd for the family"), "{error}");
     assert!(error.hint().unwrap().contains("feature `zstd`"), "{error}");
     let other = tempfile::tempdir().unwrap();
-    let db = options().open(other.path()).unwrap();
+    let db = options().open(other.path().join("db")).unwrap();
     let error = created(&db).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     let family = db.default_family();
