@@ -11,7 +11,7 @@ use std::{
     process::{Command, ExitCode},
 };
 
-/// The table: the compiler in the first line, then a case and its count in each.
+/// The table: what it was counted with in the first line, then a case and its count in each.
 const TABLE: &str = "testing/counts/table.txt";
 
 /// A count may be above its line in the table by one part in this many.
@@ -32,8 +32,8 @@ type Counts = Vec<(String, u64)>;
 /// The counts of a build.
 #[derive(Debug, PartialEq, Eq)]
 struct Table {
-    /// What the compiler says of itself.
-    compiler: String,
+    /// What decides the counts beside the code: compiler, C library and processor.
+    with: String,
     counts: Counts,
 }
 
@@ -61,7 +61,7 @@ fn count(root: &Path) -> Result<Result<Table, String>, String> {
     if output(Command::new("valgrind").arg("--version")).is_err() {
         return Ok(Err("no instruction counts: valgrind is not installed".to_owned()));
     }
-    let compiler = output(Command::new("rustc").arg("--version").current_dir(root))?;
+    let with = counted_with(root)?;
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--quiet", "--locked", "--release", "-p", "siltdb-counts"]);
     build.args(["--target-dir", "target"]).current_dir(root);
@@ -73,10 +73,24 @@ fn count(root: &Path) -> Result<Result<Table, String>, String> {
     let cases = output(&mut Command::new(&program))?;
     let counts =
         cases.lines().map(|case| Ok((case.to_owned(), count_case(&program, case, &work)?)));
-    Ok(Ok(Table {
-        compiler: compiler.trim().to_owned(),
-        counts: counts.collect::<Result<_, String>>()?,
-    }))
+    Ok(Ok(Table { with, counts: counts.collect::<Result<_, String>>()? }))
+}
+
+/// Compiler, C library and processor: with others the counts differ though the code does not.
+fn counted_with(root: &Path) -> Result<String, String> {
+    let compiler = output(Command::new("rustc").arg("--version").current_dir(root))?;
+    let library = output(Command::new("ldd").arg("--version")).unwrap_or_default();
+    let library = library.lines().next().unwrap_or("another C library");
+    Ok(format!("{}, {library}, {}", compiler.trim(), processor()))
+}
+
+/// The part of the processor that decides which of several routines runs.
+fn processor() -> &'static str {
+    #[cfg(target_arch = "x86_64")]
+    if std::arch::is_x86_feature_detected!("avx2") {
+        return "x86_64 with avx2";
+    }
+    std::env::consts::ARCH
 }
 
 /// The instructions of one operation of a case.
@@ -130,9 +144,8 @@ fn use_counts(root: &Path, counted: &Table, how: Use) -> Result<bool, String> {
         return Ok(true);
     }
     let stored = stored.ok_or_else(|| format!("no {TABLE}: cargo xtask counts --store"))?;
-    if stored.compiler != counted.compiler {
-        let (stored, present) = (&stored.compiler, &counted.compiler);
-        println!("skipped: the table is of {stored}, and this is {present}");
+    if stored.with != counted.with {
+        println!("skipped: the table is of {}, and this is {}", stored.with, counted.with);
         return Ok(true);
     }
     let (text, above) = compare(&stored, counted);
@@ -147,16 +160,16 @@ fn use_counts(root: &Path, counted: &Table, how: Use) -> Result<bool, String> {
 impl Table {
     fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines();
-        let compiler = lines.next()?.to_owned();
+        let with = lines.next()?.to_owned();
         let count = |line: &str| {
             let (name, count) = line.split_once(' ')?;
             Some((name.to_owned(), count.trim().parse().ok()?))
         };
-        Some(Self { compiler, counts: lines.map(count).collect::<Option<_>>()? })
+        Some(Self { with, counts: lines.map(count).collect::<Option<_>>()? })
     }
 
     fn text(&self) -> String {
-        let mut text = format!("{}\n", self.compiler);
+        let mut text = format!("{}\n", self.with);
         for (name, count) in &self.counts {
             text.push_str(&format!("{name} {count}\n"));
         }

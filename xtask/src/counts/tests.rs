@@ -4,7 +4,7 @@ use super::*;
 
 fn table(counts: &[(&str, u64)]) -> Table {
     let counts = counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect();
-    Table { compiler: "rustc 1.95.0".to_owned(), counts }
+    Table { with: "rustc 1.95.0".to_owned(), counts }
 }
 
 #[test]
