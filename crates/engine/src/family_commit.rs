@@ -81,10 +81,10 @@ pub fn prepare_family(
 /// has changed. Both are durable on return. Returns the sequence number of its last operation.
 ///
 /// # Errors
-/// `Conflict` if something changed;
-/// `AlreadyExists`, if a created family has the name of a remaining one, or was created before;
-/// `NotFound`, if a dropped family, or one of the batch, does not exist; `InvalidArgument`, if the
-/// default family is dropped, or a limit exceeded; otherwise as [`commit`](crate::commit::commit).
+/// `Conflict`, if something changed; `AlreadyExists`, if a created family has the name of a
+/// remaining one, or was created before; `NotFound`, if a dropped family, or one of the batch, does
+/// not exist; `InvalidArgument`, if the default family is dropped, or a limit exceeded; otherwise
+/// as [`commit`](crate::commit::commit).
 pub fn commit_with_families(
     database: &Database,
     batch: &BatchBytes,

@@ -3,11 +3,14 @@
 use super::open;
 use siltdb::{ErrorKind, Isolation, Options, Read, TransactionOptions};
 
+/// The memory that a transaction may take, in bytes.
+const BOUND: usize = 8 << 20;
+
 #[test]
 fn what_was_written_within_the_bound_can_be_read() {
-    let (_dir, db) = open();
     for value_bytes in [0, 10, 100, 1000, 20_000] {
-        let options = TransactionOptions::new().memory_bytes(1 << 20);
+        let (_dir, db) = open();
+        let options = TransactionOptions::new().memory_bytes(BOUND);
         let transaction = db.begin_with(&options);
         let value = vec![7; value_bytes];
         let mut written = 0_u64;
@@ -19,10 +22,13 @@ fn what_was_written_within_the_bound_can_be_read() {
             }
         };
         assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
-        // Point reads record nothing at this size of footprint; the index is what they need.
+        // These reads record nothing, so the index is all that they take.
         let read = transaction.snapshot_reads();
         assert_eq!(read.get(0_u64.to_be_bytes()).unwrap().unwrap().len(), value_bytes);
         assert_eq!(read.count(..).unwrap(), written, "{value_bytes}");
+        // The newest chunk of the index is charged whole, and half of it may be unused.
+        let taken = db.stats().memory.transactions;
+        assert!(taken <= BOUND as u64 * 3 / 2, "{taken} bytes with values of {value_bytes}");
         transaction.rollback().unwrap();
     }
 }
