@@ -389,7 +389,7 @@ fn delete_each(db: &Db, count: u64) -> impl FnOnce(&Family) -> Result<()> {
 
 pub fn expired(dir: &Path, count: u64, how: How) -> Result<f64> {
     let hour = Duration::from_secs(3600);
-    let clock = Arc::new(ManualClock::new(NOW_MS));
+    let clock = Arc::new(ManualClock::at(Duration::from_millis(NOW_MS)));
     let family = FamilyOptions::new().ttl(how.pick(Duration::ZERO, hour));
     let options = Options::new().clock(Arc::clone(&clock) as Arc<dyn Clock>);
     let db = filled(&options, dir, family, count)?;

@@ -213,7 +213,7 @@ pub fn expiry(
     amount: Amount,
     teller: &Teller<'_>,
 ) -> Result<()> {
-    let clock = Arc::new(ManualClock::new(NOW_MS));
+    let clock = Arc::new(ManualClock::at(Duration::from_millis(NOW_MS)));
     let db = Options::new().clock(clock.clone()).open(dir)?;
     let family = db.default_family();
     for number in 0..amount.entries {

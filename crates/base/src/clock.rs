@@ -320,13 +320,8 @@ impl ManualClock {
     /// A clock that shows the time `since_1970` (UTC), whole milliseconds of it.
     #[must_use]
     pub fn at(since_1970: Duration) -> Self {
-        Self::new(since_1970.as_millis() as u64)
-    }
-
-    /// A clock that shows `wall_ms`, milliseconds since 1970; as [`ManualClock::at`].
-    #[must_use]
-    pub fn new(wall_ms: u64) -> Self {
-        Self { wall_ms: AtomicU64::new(wall_ms), monotonic_ns: AtomicU64::new(0) }
+        let wall_ms = AtomicU64::new(since_1970.as_millis() as u64);
+        Self { wall_ms, monotonic_ns: AtomicU64::new(0) }
     }
 
     /// Moves both times forward.
@@ -339,13 +334,8 @@ impl ManualClock {
 
     /// Sets the wall time to `since_1970` (UTC), back too, as an administrator would.
     pub fn set(&self, since_1970: Duration) {
-        self.set_wall_ms(since_1970.as_millis() as u64);
-    }
-
-    /// Sets the wall time, in milliseconds since 1970; as [`ManualClock::set`].
-    pub fn set_wall_ms(&self, wall_ms: u64) {
         // Relaxed: as in `advance`.
-        self.wall_ms.store(wall_ms, Ordering::Relaxed);
+        self.wall_ms.store(since_1970.as_millis() as u64, Ordering::Relaxed);
     }
 }
 

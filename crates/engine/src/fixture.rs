@@ -50,7 +50,7 @@ pub fn options(fs: &MemFs) -> EngineOptions {
         memtable_bytes: 64 << 10,
         tree: tree_options(),
         fs: Arc::new(fs.clone()),
-        clock: Arc::new(ManualClock::new(1_000_000)),
+        clock: Arc::new(ManualClock::at(Duration::from_millis(1_000_000))),
         seed: Some(1),
         ..EngineOptions::default()
     }

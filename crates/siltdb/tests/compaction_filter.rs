@@ -487,7 +487,8 @@ fn a_prepared_transaction_is_filtered_only_after_its_commit() {
 
 #[test]
 fn an_expiry_stays_and_expired_values_are_not_shown() {
-    let (clock, filter) = (Arc::new(ManualClock::new(1_000_000)), Arc::new(ByValue::default()));
+    let (clock, filter) =
+        (Arc::new(ManualClock::at(Duration::from_millis(1_000_000))), Arc::new(ByValue::default()));
     let family = FamilyOptions::new()
         .compaction_filter(filter.clone())
         .ttl(Duration::from_secs(100))

@@ -29,7 +29,10 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        Self { fs: MemFs::new(), clock: Arc::new(ManualClock::new(1_000_000)) }
+        Self {
+            fs: MemFs::new(),
+            clock: Arc::new(ManualClock::at(Duration::from_millis(1_000_000))),
+        }
     }
 
     fn options(&self) -> Options {

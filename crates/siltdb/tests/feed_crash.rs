@@ -9,7 +9,7 @@ use siltdb_base::{
     clock::ManualClock,
     fs::mem::{Crash, MemFs},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 const SEEDS: u64 = 150;
 
@@ -17,7 +17,9 @@ const SEEDS: u64 = 150;
 type Told = (u64, u64, Vec<(Vec<u8>, Option<Vec<u8>>)>);
 
 fn open(fs: &MemFs, seed: u64) -> Db {
-    let options = Options::new().fs(Arc::new(fs.clone())).clock(Arc::new(ManualClock::new(1_000)));
+    let options = Options::new()
+        .fs(Arc::new(fs.clone()))
+        .clock(Arc::new(ManualClock::at(Duration::from_millis(1_000))));
     let options = options.workers(0).seed(seed).memtable_bytes(4 << 10).memory_budget(1 << 20);
     options.retain_log_bytes(1 << 30).open("db").unwrap()
 }

@@ -197,7 +197,7 @@ fn what_is_printed_of_a_handle_is_short_and_tells_no_key() {
 
 #[test]
 fn an_iterator_passes_over_what_has_expired_since_it_was_made() {
-    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::at(Duration::from_millis(1_000))));
     let db = options(&fs).clock(clock.clone()).open("db").unwrap();
     db.put("a", "1").unwrap();
     db.default_family().put_for("b", "2", Duration::from_secs(1)).unwrap();

@@ -19,6 +19,7 @@ use std::{
         atomic::{AtomicBool, Ordering},
     },
     thread,
+    time::Duration,
 };
 use world::{Random, World, compare, contents, options, small};
 
@@ -48,7 +49,7 @@ fn every_state_from_the_floor_on_is_what_it_was() {
 }
 
 fn open(fs: &MemFs) -> Db {
-    options(fs, &Arc::new(ManualClock::new(1_000_000))).open("db").unwrap()
+    options(fs, &Arc::new(ManualClock::at(Duration::from_millis(1_000_000)))).open("db").unwrap()
 }
 
 /// Three versions of some keys, each flushed, and the sequence numbers after them.
@@ -90,7 +91,7 @@ fn copies_readers_and_followers_have_the_floor_and_the_history() {
     };
     has_all(&db, "the database");
     db.checkpoint("copy").unwrap();
-    let clock = Arc::new(ManualClock::new(1_000_000));
+    let clock = Arc::new(ManualClock::at(Duration::from_millis(1_000_000)));
     let copy = options(&fs, &clock).open("copy").unwrap();
     copy.compact().unwrap();
     has_all(&copy, "a checkpoint");
@@ -285,7 +286,7 @@ fn a_floor_is_refused_where_nothing_may_be_written() {
     assert_eq!(db.set_retention_floor(RetentionFloor::Sequence(2)).unwrap(), Some(2));
     compare(&db.snapshot_at(2).unwrap(), &[(b"a".to_vec(), b"2".to_vec())], "now");
     db.close().unwrap();
-    let clock = Arc::new(ManualClock::new(1_000_000));
+    let clock = Arc::new(ManualClock::at(Duration::from_millis(1_000_000)));
     let reader = options(&fs, &clock).read_only(true).open("db").unwrap();
     let refused = reader.set_retention_floor(RetentionFloor::None).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::ReadOnly);

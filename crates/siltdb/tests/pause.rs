@@ -19,7 +19,7 @@ const STUCK: Duration = Duration::from_secs(60);
 fn options(fs: &MemFs, workers: usize) -> Options {
     Options::new()
         .fs(Arc::new(fs.clone()))
-        .clock(Arc::new(ManualClock::new(1_000_000)))
+        .clock(Arc::new(ManualClock::at(Duration::from_millis(1_000_000))))
         .seed(5)
         .workers(workers)
         .memtable_bytes(4 << 10)

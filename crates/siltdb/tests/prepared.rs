@@ -21,7 +21,7 @@ const NOW_MS: u64 = 1_700_000_000_000;
 fn options(fs: &MemFs) -> Options {
     Options::new()
         .fs(Arc::new(fs.clone()))
-        .clock(Arc::new(ManualClock::new(NOW_MS)))
+        .clock(Arc::new(ManualClock::at(Duration::from_millis(NOW_MS))))
         .workers(0)
         .seed(7)
         .memtable_bytes(16 << 10)

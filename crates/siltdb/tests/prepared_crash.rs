@@ -18,7 +18,9 @@ use std::{
 };
 
 fn open(fs: &MemFs) -> Db {
-    let options = Options::new().fs(Arc::new(fs.clone())).clock(Arc::new(ManualClock::new(1_000)));
+    let options = Options::new()
+        .fs(Arc::new(fs.clone()))
+        .clock(Arc::new(ManualClock::at(Duration::from_millis(1_000))));
     let options = options.workers(0).seed(3).memtable_bytes(4 << 10).memory_budget(1 << 20);
     options.lock_timeout(Duration::ZERO).open("db").unwrap()
 }

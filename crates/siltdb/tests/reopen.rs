@@ -31,7 +31,7 @@ fn open(fs: &MemFs, clock: &Arc<ManualClock>) -> siltdb::Result<Db> {
 fn what_was_seen_expired_stays_so_after_a_restart_with_the_clock_set_back() {
     // After a flush, the log has nothing that the close would have to end.
     for is_flushed in [false, true] {
-        let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+        let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::at(Duration::from_millis(1_000))));
         let db = open(&fs, &clock).unwrap();
         let mut batch = WriteBatch::new();
         let family = db.default_family();
@@ -44,10 +44,10 @@ fn what_was_seen_expired_stays_so_after_a_restart_with_the_clock_set_back() {
             db.sync_wal().unwrap();
         }
         assert!(db.contains(b"short").unwrap());
-        clock.set_wall_ms(3_000);
+        clock.set(Duration::from_millis(3_000));
         assert!(!db.contains(b"short").unwrap());
         db.close().unwrap();
-        clock.set_wall_ms(1_500);
+        clock.set(Duration::from_millis(1_500));
         let db = open(&fs, &clock).unwrap();
         assert!(!db.contains(b"short").unwrap());
         assert!(db.contains(b"long").unwrap());
@@ -72,7 +72,8 @@ const LOOKS: [(&str, Look); 8] = [
 fn what_was_seen_expired_stays_so_after_a_kill_without_a_flush() {
     for (name, look) in LOOKS {
         for (is_flushed, threshold) in [(false, 0), (true, 0), (true, 32)] {
-            let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+            let (fs, clock) =
+                (MemFs::new(), Arc::new(ManualClock::at(Duration::from_millis(1_000))));
             let db = open(&fs, &clock).unwrap();
             let family = db.default_family();
             family.set_options(&family.options().value_threshold(threshold)).unwrap();
@@ -82,13 +83,13 @@ fn what_was_seen_expired_stays_so_after_a_kill_without_a_flush() {
                 db.flush().unwrap();
             }
             assert!(look(&db), "{name}");
-            clock.set_wall_ms(3_000);
+            clock.set(Duration::from_millis(3_000));
             assert!(!look(&db), "{name}");
             // Twice, because the second recovery must keep what the first one found.
             let (mut fs, mut open_now) = (fs, db);
             for _ in 0..2 {
                 fs = fs.crash_clone(Crash::Kill);
-                clock.set_wall_ms(1_500);
+                clock.set(Duration::from_millis(1_500));
                 open_now = open(&fs, &clock).unwrap();
                 assert!(!look(&open_now), "{name}, flushed: {is_flushed}");
                 assert!(open_now.contains(b"long").unwrap());
@@ -101,16 +102,16 @@ fn what_was_seen_expired_stays_so_after_a_kill_without_a_flush() {
 #[test]
 fn what_a_process_that_only_read_saw_expired_stays_so() {
     for (name, look) in LOOKS {
-        let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+        let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::at(Duration::from_millis(1_000))));
         let db = open(&fs, &clock).unwrap();
         db.put_for(b"short", b"1", Duration::from_millis(1_000)).unwrap();
         db.put_for(b"long", b"2", Duration::from_millis(8_000)).unwrap();
         db.close().unwrap();
         let db = open(&fs, &clock).unwrap();
-        clock.set_wall_ms(3_000);
+        clock.set(Duration::from_millis(3_000));
         assert!(!look(&db), "{name}");
         db.close().unwrap();
-        clock.set_wall_ms(1_500);
+        clock.set(Duration::from_millis(1_500));
         let db = open(&fs, &clock).unwrap();
         assert!(!look(&db), "{name}");
         assert!(db.contains(b"long").unwrap());
@@ -119,7 +120,7 @@ fn what_a_process_that_only_read_saw_expired_stays_so() {
 
 #[test]
 fn the_log_takes_one_note_of_what_has_expired_and_none_without_it() {
-    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::at(Duration::from_millis(1_000))));
     let db = open(&fs, &clock).unwrap();
     for (key, ms) in [("a", 1_000), ("b", 2_000), ("c", 90_000)] {
         db.put_for(key, "value", Duration::from_millis(ms)).unwrap();
@@ -130,7 +131,7 @@ fn the_log_takes_one_note_of_what_has_expired_and_none_without_it() {
         db.get(key).unwrap();
     }
     assert_eq!((db.count(..).unwrap(), sequence()), (3, before));
-    clock.set_wall_ms(5_000);
+    clock.set(Duration::from_millis(5_000));
     for _ in 0..3 {
         assert_eq!(db.count(..).unwrap(), 1);
         assert_eq!(db.get("a").unwrap(), None);
@@ -144,23 +145,23 @@ fn one_wrong_reading_of_the_clock_neither_ends_nor_stops_expiry() {
     const NOW_MS: u64 = 1_790_000_000_000;
     const HOUR: Duration = Duration::from_secs(3600);
     for is_closed in [false, true] {
-        let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(NOW_MS)));
+        let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::at(Duration::from_millis(NOW_MS))));
         let mut db = open(&fs, &clock).unwrap();
         let put = |db: &Db, key: &[u8], life: Duration| {
             db.default_family().put_for(key, b"value", life).unwrap();
         };
         put(&db, b"before", 2 * HOUR);
         // The year 2096.
-        clock.set_wall_ms(NOW_MS + 70 * 365 * 86_400_000);
+        clock.set(Duration::from_millis(NOW_MS + 70 * 365 * 86_400_000));
         assert!(!db.contains(b"before").unwrap(), "the clock is believed while it says so");
         put(&db, b"wrong", HOUR);
         if is_closed {
             db.flush().unwrap();
             db.close().unwrap();
-            clock.set_wall_ms(NOW_MS + 1000);
+            clock.set(Duration::from_millis(NOW_MS + 1000));
             db = open(&fs, &clock).unwrap();
         }
-        clock.set_wall_ms(NOW_MS + 1000);
+        clock.set(Duration::from_millis(NOW_MS + 1000));
         let mut batch = WriteBatch::new();
         let until = UNIX_EPOCH + Duration::from_millis(NOW_MS) + HOUR;
         batch.put_until(&db.default_family(), b"hour", b"value", until).unwrap();
@@ -181,7 +182,7 @@ fn one_wrong_reading_of_the_clock_neither_ends_nor_stops_expiry() {
 fn a_close_keeps_what_is_not_in_the_log() {
     let volatile = WriteOptions::new().durability(Durability::Volatile);
     for closes in [true, false] {
-        let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+        let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::at(Duration::from_millis(1_000))));
         let db = open(&fs, &clock).unwrap();
         let users = db.create_family("users", FamilyOptions::new()).unwrap();
         db.put_with(b"loaded", b"1", &volatile).unwrap();
@@ -208,7 +209,7 @@ fn a_close_keeps_what_is_not_in_the_log() {
 
 #[test]
 fn a_close_that_cannot_keep_everything_says_so_to_all() {
-    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::at(Duration::from_millis(1_000))));
     let db = open(&fs, &clock).unwrap();
     let volatile = WriteOptions::new().durability(Durability::Volatile);
     db.put(b"logged", b"1").unwrap();
@@ -226,7 +227,7 @@ fn a_close_that_cannot_keep_everything_says_so_to_all() {
 #[test]
 fn a_close_leaves_little_to_be_replayed() {
     let value = vec![7; 1 << 10];
-    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::at(Duration::from_millis(1_000))));
     let write = |db: &Db, first: u32, count: u32| {
         for number in first..first + count {
             db.put(number.to_be_bytes(), &value).unwrap();
@@ -272,7 +273,7 @@ fn assert_refused(fs: &MemFs, clock: &Arc<ManualClock>) {
 
 #[test]
 fn a_log_that_is_missing_after_a_close_is_noticed() {
-    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::at(Duration::from_millis(1_000))));
     let db = open(&fs, &clock).unwrap();
     db.put(b"key", b"value").unwrap();
     db.close().unwrap();
@@ -282,7 +283,7 @@ fn a_log_that_is_missing_after_a_close_is_noticed() {
 
 #[test]
 fn a_log_that_is_missing_after_a_close_that_followed_a_crash_is_noticed() {
-    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::at(Duration::from_millis(1_000))));
     let db = open(&fs, &clock).unwrap();
     db.put(b"key", b"value").unwrap();
     let fs = fs.crash_clone(Crash::Kill);
@@ -293,7 +294,7 @@ fn a_log_that_is_missing_after_a_close_that_followed_a_crash_is_noticed() {
 
 #[test]
 fn a_log_whose_segment_was_full_at_the_close_is_missed_as_well() {
-    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::at(Duration::from_millis(1_000))));
     let db = options(&fs, &clock).memtable_bytes(8 << 10).open("db").unwrap();
     // A commit larger than a segment gets a segment of its own, which it fills.
     db.put(b"key", vec![b'v'; 64 << 10]).unwrap();
@@ -317,7 +318,7 @@ fn accept_once(fs: &MemFs, clock: &Arc<ManualClock>) -> siltdb::Result<()> {
 
 #[test]
 fn a_missing_log_that_was_accepted_once_stays_accepted() {
-    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::at(Duration::from_millis(1_000))));
     let db = open(&fs, &clock).unwrap();
     db.put(b"key", b"value").unwrap();
     db.close().unwrap();
@@ -327,7 +328,7 @@ fn a_missing_log_that_was_accepted_once_stays_accepted() {
 
 #[test]
 fn a_damaged_log_that_was_accepted_once_stays_accepted() {
-    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::at(Duration::from_millis(1_000))));
     let db = open(&fs, &clock).unwrap();
     db.put(b"first", b"value").unwrap();
     db.put(b"key", b"value").unwrap();

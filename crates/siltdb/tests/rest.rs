@@ -37,7 +37,8 @@ fn separated() -> FamilyOptions {
 
 impl Bench {
     fn new(options: &FamilyOptions, seed: u64) -> Self {
-        let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000_000)));
+        let (fs, clock) =
+            (MemFs::new(), Arc::new(ManualClock::at(Duration::from_millis(1_000_000))));
         let db = Options::new()
             .workers(0)
             .fs(Arc::new(fs.clone()))

@@ -22,7 +22,7 @@ const STUCK: Duration = Duration::from_secs(60);
 fn options(fs: &MemFs, workers: usize) -> Options {
     Options::new()
         .fs(Arc::new(fs.clone()))
-        .clock(Arc::new(ManualClock::new(1_000_000)))
+        .clock(Arc::new(ManualClock::at(Duration::from_millis(1_000_000))))
         .seed(5)
         .workers(workers)
         .memtable_bytes(16 << 10)
@@ -138,7 +138,7 @@ fn a_scrub_makes_no_call_that_changes_anything() {
 
 #[test]
 fn the_background_scrub_finds_damage_and_sees_it_go() {
-    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000_000)));
+    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::at(Duration::from_millis(1_000_000))));
     let interval = Duration::from_secs(3600);
     let scrubbing = options(&fs, 1).clock(clock.clone()).scrub_interval(interval);
     let (db, tables) = with_cold_family(scrubbing.scrub_bytes_per_second(1 << 20), &fs);

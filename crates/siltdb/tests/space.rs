@@ -23,7 +23,8 @@ struct Bench {
 
 impl Bench {
     fn new() -> Self {
-        let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000_000)));
+        let (fs, clock) =
+            (MemFs::new(), Arc::new(ManualClock::at(Duration::from_millis(1_000_000))));
         let db = Options::new()
             .workers(0)
             .fs(Arc::new(fs.clone()))
@@ -277,7 +278,7 @@ fn a_database_that_is_opened_again_gives_space_back_too() {
 
 #[test]
 fn the_workers_notice_that_time_has_passed() {
-    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000_000)));
+    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::at(Duration::from_millis(1_000_000))));
     let options = Options::new().workers(1).fs(Arc::new(fs)).clock(clock.clone()).seed(1);
     let db = options.open("db").unwrap();
     for number in 0..1_000 {

@@ -41,7 +41,8 @@ fn open(fs: &MemFs, clock: &Arc<ManualClock>) -> Db {
 impl Bench {
     fn new(seed: u64) -> Self {
         println!("seed {seed}");
-        let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000_000_000)));
+        let (fs, clock) =
+            (MemFs::new(), Arc::new(ManualClock::at(Duration::from_millis(1_000_000_000))));
         Self { db: open(&fs, &clock), fs, clock, state: seed }
     }
 
@@ -82,7 +83,8 @@ impl Bench {
 
 #[test]
 fn a_limited_rate_delays_compactions_and_no_flush() {
-    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000_000_000)));
+    let (fs, clock) =
+        (MemFs::new(), Arc::new(ManualClock::at(Duration::from_millis(1_000_000_000))));
     let options = Options::new().fs(Arc::new(fs)).clock(Arc::clone(&clock) as Arc<_>);
     let options = options.seed(5).workers(0).memtable_bytes(64 << 10).memory_budget(4 << 20);
     // Nothing is due by itself.

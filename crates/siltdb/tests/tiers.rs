@@ -45,7 +45,7 @@ fn small() -> FamilyOptions {
 fn options(fs: &MemFs) -> Options {
     Options::new()
         .fs(Arc::new(fs.clone()))
-        .clock(Arc::new(ManualClock::new(1_000_000)))
+        .clock(Arc::new(ManualClock::at(Duration::from_millis(1_000_000))))
         .workers(0)
         .seed(5)
         .memtable_bytes(32 << 10)
@@ -820,7 +820,7 @@ fn writers_and_readers_go_on_while_families_freeze_and_thaw() {
 #[test]
 fn the_background_moves_at_its_rate_and_a_freeze_at_its_own() {
     let fs = MemFs::new();
-    let clock = Arc::new(ManualClock::new(1_000_000));
+    let clock = Arc::new(ManualClock::at(Duration::from_millis(1_000_000)));
     let options = tiered(&fs).clock(clock.clone()).tier_rate(10_000);
     let db = options.open("db").unwrap();
     let family = db.default_family();
@@ -1049,7 +1049,7 @@ fn fill_both(families: [&Family; 2], round: u64, map: &mut Map) {
 #[test]
 fn a_frozen_family_takes_its_separated_values_to_the_cold_tier() {
     let fs = MemFs::new();
-    let clock = Arc::new(ManualClock::new(1_000_000));
+    let clock = Arc::new(ManualClock::at(Duration::from_millis(1_000_000)));
     let db = tiered(&fs).clock(clock.clone()).open("db").unwrap();
     let separating = small().value_threshold(100).blob_file_bytes(64 << 10);
     let events = db.create_family("events", separating.clone()).unwrap();

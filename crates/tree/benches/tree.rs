@@ -35,7 +35,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 const VALUE: [u8; 100] = *b"It is as long as values often are, and compresses about as well as \
@@ -138,7 +138,7 @@ impl Bench {
             uids: &|| TableUid(next()),
             family_names: &|_| None,
             log_start: siltdb_base::id::SegmentId(0),
-            clock: &ManualClock::new(0),
+            clock: &ManualClock::at(Duration::ZERO),
             cancelled: &AtomicBool::new(false),
             given_up: None,
             should_yield: &AtomicBool::new(false),

@@ -30,6 +30,7 @@ use std::{
     ops::ControlFlow,
     path::Path,
     sync::Arc,
+    time::Duration,
 };
 
 /// Where archives are made.
@@ -142,7 +143,7 @@ impl Run {
         if must(fs.metadata(Path::new(FILE)), "looking for an archive")?.is_none() {
             return Ok(false);
         }
-        let clock = Arc::new(ManualClock::new(self.clock.wall_ms()));
+        let clock = Arc::new(ManualClock::at(Duration::from_millis(self.clock.wall_ms())));
         let options = self.settings.options(&fs, &clock, self.draw.next());
         let archive = must(Archive::open_with(FILE, &options), "opening an archive")?;
         must(archive.verify(&mut |_| ControlFlow::Continue(())), "verifying an archive")?;
@@ -185,7 +186,7 @@ impl Run {
         clock: &ManualClock,
     ) -> Checked<()> {
         let (now, later_ms) = (self.now(), self.now().wall_ms + LATER_MS);
-        clock.set_wall_ms(later_ms);
+        clock.set(Duration::from_millis(later_ms));
         let mut model = self.model.clone();
         model.truncate(self.visible);
         for (name, index) in names {
@@ -231,7 +232,10 @@ impl Run {
     /// Imports the guests of the archive into the database itself, which has guests of these names:
     /// beside them, and in their place.
     fn import_beside(&mut self, fs: &MemFs, model: &Model) -> Checked<()> {
-        let (clock, seed) = (Arc::new(ManualClock::new(self.clock.wall_ms())), self.draw.next());
+        let (clock, seed) = (
+            Arc::new(ManualClock::at(Duration::from_millis(self.clock.wall_ms()))),
+            self.draw.next(),
+        );
         let opened = Database::open(&self.settings, fs, &clock, seed);
         let db = must(opened, "opening the database of an archive")?;
         let import = |options: &ImportOptions| {

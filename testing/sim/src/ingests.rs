@@ -37,7 +37,7 @@ pub(crate) fn ingest(database: &Database, planned: &Planned) -> siltdb::Result<(
     }
     database.fs.create_dir_all(Path::new(OUTSIDE))?;
     // It is set for each entry, so that the bytes depend on the seed alone.
-    let clock = Arc::new(ManualClock::new(0));
+    let clock = Arc::new(ManualClock::at(Duration::ZERO));
     let writer_clock = Arc::clone(&clock) as Arc<_>;
     let options = Options::new().fs(Arc::new(database.fs.clone())).clock(writer_clock);
     let mut files: Vec<(Family, PathBuf)> = Vec::new();
@@ -54,7 +54,7 @@ pub(crate) fn ingest(database: &Database, planned: &Planned) -> siltdb::Result<(
         for operation in operations {
             match operation {
                 Operation::Put { key, value, expiry_ms: Some(ms) } if ms % 2 == 0 => {
-                    clock.set_wall_ms(ms - TTL.as_millis() as u64);
+                    clock.set(Duration::from_millis(ms - TTL.as_millis() as u64));
                     table.put(key, value)?;
                 }
                 Operation::Put { key, value, expiry_ms } => {

@@ -26,7 +26,13 @@ use siltdb_base::{
     clock::{Clock, ManualClock},
     fs::mem::{CallKind, Crash, Fault, FaultError, FaultSpan, MemFs},
 };
-use std::{collections::BTreeMap, ops::RangeInclusive, path::Path, sync::Arc, time::UNIX_EPOCH};
+use std::{
+    collections::BTreeMap,
+    ops::RangeInclusive,
+    path::Path,
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
 
 /// Largest depth of crashes inside recoveries from crashes.
 pub(crate) const DEPTH_MAX: u32 = 3;
@@ -276,7 +282,7 @@ impl Recovery<'_> {
     /// Salvages the files that were recovered: the result must equal what `database` holds.
     fn salvage(&mut self, fs: &MemFs, database: &Database, times: &Times) -> Checked<()> {
         fs.set_space_limit(None);
-        let clock = Arc::new(ManualClock::new(times.latest_ms()));
+        let clock = Arc::new(ManualClock::at(Duration::from_millis(times.latest_ms())));
         let seed = self.draw.next();
         let options = || self.settings.options(fs, &clock, seed);
         let saved = salvage(DIRECTORY, SALVAGED, options(), &mut |_| {});
@@ -414,7 +420,7 @@ impl Recovery<'_> {
         floors_ms.extend_from_slice(&times_ms);
         let wall_ms = times_ms.into_iter().max().unwrap_or(clock_ms);
         if wall_ms > clock_ms && floors_ms.iter().any(|floor_ms| *floor_ms < wall_ms) {
-            self.clock.set_wall_ms(wall_ms);
+            self.clock.set(Duration::from_millis(wall_ms));
             database.read_clock();
         }
         let at = Moment { commit, wall_ms, flushed: *standing.flushed.end() };
@@ -511,7 +517,7 @@ fn check_follower(follower: &Follower, shown: &BTreeMap<String, Pairs>) -> Check
 /// right again.
 pub fn turn_back(clock: &ManualClock, draw: &mut Draw, report: &mut Report) {
     let back_ms = draw.pick(&[1, 300, 3000, 3000, 1 << 33]);
-    clock.set_wall_ms(clock.wall_ms().saturating_sub(back_ms));
+    clock.set(Duration::from_millis(clock.wall_ms().saturating_sub(back_ms)));
     report.turns_back += 1;
 }
 

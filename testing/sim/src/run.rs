@@ -191,7 +191,7 @@ impl Run {
     /// # Errors
     /// If the new database is not empty, crashes included.
     pub fn new(mut draw: Draw, settings: Settings) -> Checked<Self> {
-        let clock = Arc::new(ManualClock::new(WALL_MS_START));
+        let clock = Arc::new(ManualClock::at(Duration::from_millis(WALL_MS_START)));
         let model = Model::new(settings.operator);
         let mut report = Report { runs: 1, ..Report::default() };
         let fs = MemFs::new();
@@ -504,7 +504,7 @@ impl Run {
         self.read_clock();
         let latest_ms = self.now().wall_ms;
         if self.clock.wall_ms() < latest_ms && self.draw.chance(1, 2) {
-            self.clock.set_wall_ms(latest_ms);
+            self.clock.set(Duration::from_millis(latest_ms));
         } else {
             turn_back(&self.clock, &mut self.draw, &mut self.report);
         }

@@ -21,7 +21,7 @@ use siltdb_base::{
     clock::{Clock, ManualClock},
     fs::mem::MemFs,
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// Of each family this many keys are looked up, besides two scans.
 const LOOKUPS_MAX: u64 = 60;
@@ -77,7 +77,7 @@ impl Twin {
         draw: &mut Draw,
     ) -> Checked<Self> {
         let TwinState { model, commit, names, wall_ms, latest_ms } = state;
-        let clock = Arc::new(ManualClock::new(wall_ms));
+        let clock = Arc::new(ManualClock::at(Duration::from_millis(wall_ms)));
         let times = Times::new(latest_ms, &[], &clock);
         let options = place.options(settings.options(fs, &clock, draw.next()));
         let db = must(options.open(place.directory), &format!("opening {}", place.what))?;

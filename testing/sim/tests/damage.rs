@@ -92,7 +92,7 @@ const ENDS: [End; 3] = [End::Closed, End::Recovered, End::Killed];
 fn options(fs: &MemFs) -> Options {
     Options::new()
         .fs(Arc::new(fs.clone()))
-        .clock(Arc::new(ManualClock::new(1_000)))
+        .clock(Arc::new(ManualClock::at(Duration::from_millis(1_000))))
         .seed(7)
         .workers(0)
         .memtable_bytes(8 << 10)

@@ -21,6 +21,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 /// Bytes between two that are flipped, except at the edges of a file.
@@ -42,7 +43,7 @@ struct Sample {
 }
 
 fn options(fs: &MemFs) -> Options {
-    let clock = Arc::new(ManualClock::new(1_000));
+    let clock = Arc::new(ManualClock::at(Duration::from_millis(1_000)));
     let options = Options::new().fs(Arc::new(fs.clone())).clock(clock).seed(11).workers(0);
     options.memtable_bytes(8 << 10).memory_budget(1 << 20).default_family(family_options())
 }

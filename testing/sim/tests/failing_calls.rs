@@ -11,7 +11,7 @@ use siltdb_base::{
     cursor::Direction,
     fs::mem::{CallKind, Crash, Fault, FaultError, FaultSpan, MemFs},
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 const DIRECTORY: &str = "db";
 
@@ -45,7 +45,7 @@ struct Told {
 fn options(fs: &MemFs) -> Options {
     Options::new()
         .fs(Arc::new(fs.clone()))
-        .clock(Arc::new(ManualClock::new(1_000)))
+        .clock(Arc::new(ManualClock::at(Duration::from_millis(1_000))))
         .seed(5)
         .workers(0)
         .memtable_bytes(4 << 10)

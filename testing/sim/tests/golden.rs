@@ -109,7 +109,7 @@ struct Writer {
 
 impl Writer {
     fn new() -> Self {
-        let clock = Arc::new(ManualClock::new(WRITTEN_MS));
+        let clock = Arc::new(ManualClock::at(Duration::from_millis(WRITTEN_MS)));
         Self { fs: MemFs::new(), clock, sessions: 0, contents: Contents::new() }
     }
 

@@ -30,7 +30,7 @@ fn contents(db: &Db) -> Contents {
 }
 
 fn clock() -> Arc<ManualClock> {
-    Arc::new(ManualClock::new(WRITTEN_MS))
+    Arc::new(ManualClock::at(Duration::from_millis(WRITTEN_MS)))
 }
 
 /// The bytes of the archive, and what it holds.

@@ -13,7 +13,7 @@ use siltdb_base::{
     clock::ManualClock,
     fs::{Fs, mem::MemFs},
 };
-use std::{collections::BTreeMap, fs, ops::ControlFlow, path::Path, sync::Arc};
+use std::{collections::BTreeMap, fs, ops::ControlFlow, path::Path, sync::Arc, time::Duration};
 
 /// The backups that today's code writes.
 const NEWEST: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../golden/0.1.backups");
@@ -41,7 +41,7 @@ fn contents(db: &Db) -> Contents {
 /// The files of two backups, and what each holds.
 fn written() -> (BTreeMap<String, Vec<u8>>, [Contents; 2]) {
     let fs = MemFs::new();
-    let clock = Arc::new(ManualClock::new(WRITTEN_MS));
+    let clock = Arc::new(ManualClock::at(Duration::from_millis(WRITTEN_MS)));
     let options = Options::new().workers(0).seed(1).fs(Arc::new(fs.clone())).clock(clock);
     let db = options.open("golden").unwrap();
     let users = db.create_family("ünïcode", FamilyOptions::new()).unwrap();

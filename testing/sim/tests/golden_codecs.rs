@@ -220,7 +220,8 @@ fn the_stored_databases_are_written_on_request() {
     if std::env::var_os("GOLDEN").is_none_or(|what| what != "write") {
         return;
     }
-    let (fs, clock) = (MemFs::new(), ManualClock::new(1_750_000_000_000));
+    let (fs, clock) =
+        (MemFs::new(), ManualClock::at(std::time::Duration::from_millis(1_750_000_000_000)));
     let clock = std::sync::Arc::new(clock);
     let db =
         options().fs(std::sync::Arc::new(fs.clone())).clock(clock).seed(1).open("golden").unwrap();

@@ -12,25 +12,25 @@ fn forward(manual: &Arc<ManualClock>, latest_ms: u64, jump_ms: u64) -> ForwardCl
 
 #[test]
 fn a_forward_clock_never_goes_back() {
-    let manual = Arc::new(ManualClock::new(1000));
+    let manual = Arc::new(ManualClock::at(Duration::from_millis(1000)));
     let clock = forward(&manual, 500, 0);
     assert_eq!(clock.wall_ms(), 1000);
-    manual.set_wall_ms(10);
+    manual.set(Duration::from_millis(10));
     assert_eq!(clock.wall_ms(), 1000);
-    manual.set_wall_ms(2000);
+    manual.set(Duration::from_millis(2000));
     assert_eq!(clock.wall_ms(), 2000);
     assert_eq!(forward(&manual, 9000, 0).wall_ms(), 9000);
 }
 
 #[test]
 fn time_runs_on_while_the_wall_is_far_behind_and_waits_while_it_is_a_little() {
-    let manual = Arc::new(ManualClock::new(NOW_MS));
+    let manual = Arc::new(ManualClock::at(Duration::from_millis(NOW_MS)));
     let clock = forward(&manual, 0, 0);
     assert_eq!(clock.wall_ms(), NOW_MS);
-    manual.set_wall_ms(NOW_MS - LAG_MS_MAX);
+    manual.set(Duration::from_millis(NOW_MS - LAG_MS_MAX));
     manual.advance(Duration::from_millis(LAG_MS_MAX / 2));
     assert_eq!(clock.wall_ms(), NOW_MS, "the wall catches up");
-    manual.set_wall_ms(NOW_MS - YEAR_MS);
+    manual.set(Duration::from_millis(NOW_MS - YEAR_MS));
     for step in 1..=5 {
         manual.advance(Duration::from_micros(60_000_500));
         assert_eq!(clock.wall_ms(), NOW_MS + step * 60_000 + step / 2);
@@ -38,17 +38,17 @@ fn time_runs_on_while_the_wall_is_far_behind_and_waits_while_it_is_a_little() {
         (0..9).for_each(|_| assert_eq!(clock.wall_ms(), NOW_MS + step * 60_000 + step / 2));
     }
     let reached = clock.wall_ms();
-    manual.set_wall_ms(reached + 5);
+    manual.set(Duration::from_millis(reached + 5));
     assert_eq!(clock.wall_ms(), reached + 5);
 }
 
 #[test]
 fn a_jump_of_years_counts_at_once_and_is_settled_when_it_has_lasted() {
-    let manual = Arc::new(ManualClock::new(NOW_MS));
+    let manual = Arc::new(ManualClock::at(Duration::from_millis(NOW_MS)));
     let clock = forward(&manual, NOW_MS - 1000, 0);
     assert_eq!((clock.wall_ms(), clock.settled_ms()), (NOW_MS, NOW_MS));
     let future = NOW_MS + 70 * YEAR_MS;
-    manual.set_wall_ms(future);
+    manual.set(Duration::from_millis(future));
     assert_eq!((clock.wall_ms(), clock.settled_ms()), (future, NOW_MS));
     assert_eq!(clock.stored(), StoredTime { latest_ms: NOW_MS, jump_ms: future });
     manual.advance(HOUR / 2);
@@ -60,16 +60,16 @@ fn a_jump_of_years_counts_at_once_and_is_settled_when_it_has_lasted() {
 
 #[test]
 fn a_jump_that_is_taken_back_leaves_nothing_behind() {
-    let manual = Arc::new(ManualClock::new(NOW_MS));
+    let manual = Arc::new(ManualClock::at(Duration::from_millis(NOW_MS)));
     let clock = forward(&manual, NOW_MS, 0);
-    manual.set_wall_ms(NOW_MS + 70 * YEAR_MS);
+    manual.set(Duration::from_millis(NOW_MS + 70 * YEAR_MS));
     assert!(clock.wall_ms() > NOW_MS + YEAR_MS);
     manual.advance(Duration::from_secs(60));
-    manual.set_wall_ms(NOW_MS + 60_000);
+    manual.set(Duration::from_millis(NOW_MS + 60_000));
     assert_eq!((clock.wall_ms(), clock.settled_ms()), (NOW_MS + 60_000, NOW_MS + 60_000));
     // One wrong year after the other: each has to last by itself.
     for years in [70, 30, 50] {
-        manual.set_wall_ms(NOW_MS + years * YEAR_MS);
+        manual.set(Duration::from_millis(NOW_MS + years * YEAR_MS));
         assert_eq!(clock.wall_ms(), NOW_MS + years * YEAR_MS);
         manual.advance(HOUR - Duration::from_millis(1));
         clock.wall_ms();
@@ -80,7 +80,7 @@ fn a_jump_that_is_taken_back_leaves_nothing_behind() {
 #[test]
 fn short_openings_settle_a_jump_that_lasts_and_forget_one_that_does_not() {
     let future = NOW_MS + 2 * YEAR_MS;
-    let manual = Arc::new(ManualClock::new(future));
+    let manual = Arc::new(ManualClock::at(Duration::from_millis(future)));
     let first = forward(&manual, NOW_MS, 0);
     assert_eq!((first.wall_ms(), first.settled_ms()), (future, NOW_MS));
     let StoredTime { latest_ms, jump_ms } = first.stored();
@@ -92,7 +92,7 @@ fn short_openings_settle_a_jump_that_lasts_and_forget_one_that_does_not() {
     for (wall_ms, settled_ms) in
         [(future + 9 * YEAR_MS, NOW_MS), (NOW_MS + 7, NOW_MS + 7), (NOW_MS - 7, NOW_MS)]
     {
-        manual.set_wall_ms(wall_ms);
+        manual.set(Duration::from_millis(wall_ms));
         let clock = forward(&manual, latest_ms, jump_ms);
         assert_eq!((clock.wall_ms(), clock.settled_ms()), (wall_ms.max(NOW_MS), settled_ms));
     }
@@ -117,37 +117,38 @@ impl TimeLog for Arc<Notes> {
 
 #[test]
 fn a_time_is_noted_before_more_is_seen_expired_than_is_known() {
-    let (clock, notes) = (Arc::new(ManualClock::new(1000)), Arc::new(Notes::default()));
+    let (clock, notes) =
+        (Arc::new(ManualClock::at(Duration::from_millis(1000))), Arc::new(Notes::default()));
     let forward =
         ForwardClock::new(clock.clone(), StoredTime { latest_ms: 1000, ..StoredTime::default() });
     // Nothing is there to note it.
     forward.saw_expired(1500);
     forward.note_in(Box::new(notes.clone()));
-    clock.set_wall_ms(2000);
+    clock.set(Duration::from_millis(2000));
     for expiry_ms in [900, 1000, 1500, 1600, 2000] {
         forward.saw_expired(expiry_ms);
     }
     assert_eq!(*lock(&notes.told), [2000]);
     // What could not be kept is tried again.
     notes.is_full.store(true, Ordering::Relaxed);
-    clock.set_wall_ms(3000);
+    clock.set(Duration::from_millis(3000));
     forward.saw_expired(2500);
     notes.is_full.store(false, Ordering::Relaxed);
     forward.saw_expired(2400);
     assert_eq!(*lock(&notes.told), [2000, 3000]);
     // The manifest has a later time.
-    clock.set_wall_ms(4000);
+    clock.set(Duration::from_millis(4000));
     forward.note_known(forward.stored());
     forward.saw_expired(3500);
     // A jump shows what it does not settle.
-    clock.set_wall_ms(4000 + 2 * JUMP_MS_MIN);
+    clock.set(Duration::from_millis(4000 + 2 * JUMP_MS_MIN));
     forward.saw_expired(5000);
     assert_eq!(*lock(&notes.told), [2000, 3000]);
 }
 
 #[test]
 fn a_clock_goes_on_from_the_later_time_of_another_process() {
-    let manual = Arc::new(ManualClock::new(1000));
+    let manual = Arc::new(ManualClock::at(Duration::from_millis(1000)));
     let forward = ForwardClock::new(manual.clone(), StoredTime::default());
     assert_eq!(forward.wall_ms(), 1000);
     let at = |latest_ms| StoredTime { latest_ms, jump_ms: 0 };
@@ -161,17 +162,17 @@ fn a_clock_goes_on_from_the_later_time_of_another_process() {
     forward.go_on_from(at(92_000));
     assert_eq!(forward.wall_ms(), 95_000);
     // Time that has passed while the wall was set back is not known yet.
-    manual.set_wall_ms(96_000);
+    manual.set(Duration::from_millis(96_000));
     assert_eq!(forward.wall_ms(), 96_000);
     manual.advance(Duration::from_millis(700));
-    manual.set_wall_ms(96_100);
+    manual.set(Duration::from_millis(96_100));
     forward.go_on_from(at(96_300));
     assert_eq!(forward.wall_ms(), 96_300);
     // A year that is far ahead and that the other one has not settled decides nothing for good.
     let far = 95_000 + 2 * JUMP_MS_MIN;
-    manual.set_wall_ms(far);
+    manual.set(Duration::from_millis(far));
     forward.go_on_from(StoredTime { latest_ms: 97_000, jump_ms: far });
     assert_eq!((forward.wall_ms(), forward.settled_ms()), (far, 97_000));
-    manual.set_wall_ms(97_500);
+    manual.set(Duration::from_millis(97_500));
     assert_eq!(forward.wall_ms(), 97_500);
 }

@@ -48,7 +48,7 @@ fn a_pressure_that_was_noted_too_late_stops_nobody_for_ever() {
 
 #[test]
 fn a_commit_that_wants_to_be_synced_soon_hurries_one_sync_only() {
-    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::at(Duration::from_millis(1_000))));
     let options = EngineOptions { clock: clock.clone(), ..options(&fs) };
     let (database, _lock) = recovery::open(Path::new(DIR), options, Waiting::ForWorkers).unwrap();
     let soon = Duration::from_millis(5);

@@ -6,7 +6,7 @@ use siltdb_base::{
     clock::ManualClock,
     fs::{Fs, mem::MemFs},
 };
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 const SOURCE: &str = "source";
 
@@ -21,7 +21,7 @@ fn file(bytes: usize) -> (MemFs, Vec<u8>) {
 fn a_copy_has_all_bytes_and_their_checksum() {
     for bytes in [0, 1, PIECE_BYTES_MAX as usize, 3 * PIECE_BYTES_MAX as usize + 7] {
         let (fs, content) = file(bytes);
-        let clock = ManualClock::new(0);
+        let clock = ManualClock::at(Duration::ZERO);
         let mut seen = Vec::new();
         let mut note = |progress: CopyProgress| {
             seen.push(progress.bytes_done);
@@ -42,7 +42,7 @@ fn a_copy_has_all_bytes_and_their_checksum() {
 #[test]
 fn a_rate_is_kept_to() {
     let (fs, _) = file(100_000);
-    let clock = ManualClock::new(0);
+    let clock = ManualClock::at(Duration::ZERO);
     let mut go_on = |_| ControlFlow::Continue(());
     let mut copying = FileCopy::new(&clock, Some(20_000), &mut go_on).unwrap();
     let source = fs.open(Path::new(SOURCE)).unwrap();
@@ -60,7 +60,7 @@ fn a_rate_is_kept_to() {
 #[test]
 fn a_copy_that_is_cancelled_ends_with_the_next_piece() {
     let (fs, _) = file(1 << 20);
-    let clock = ManualClock::new(0);
+    let clock = ManualClock::at(Duration::ZERO);
     let mut calls = 0;
     let mut stop = |_| {
         calls += 1;

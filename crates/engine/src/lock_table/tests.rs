@@ -32,7 +32,7 @@ fn range(lower: u8, upper: u8) -> LockTarget {
 #[test]
 fn what_is_granted_and_refused_is_what_a_list_of_locks_says() {
     let (table, flag) = (LockTable::default(), Arc::new(LockFlag::new(FamilyId(3))));
-    let clock = ManualClock::new(0);
+    let clock = ManualClock::at(Duration::ZERO);
     let owners: Vec<_> = (0..4).map(|_| table.new_owner()).collect();
     let mut held: Vec<(LockOwner, u8, u8, LockMode)> = Vec::new();
     let mut random = Random::new(Some(7));
@@ -118,7 +118,7 @@ fn a_queue_moves_in_order_and_an_owner_with_locks_passes_it() {
 #[test]
 fn a_request_is_granted_as_a_whole_or_not_at_all() {
     let (table, flag) = (LockTable::default(), Arc::new(LockFlag::new(FamilyId(0))));
-    let clock = ManualClock::new(0);
+    let clock = ManualClock::at(Duration::ZERO);
     let of = |keys: &[&[u8]]| {
         keys.iter().map(|k| request(&flag, key(k), LockMode::Exclusive)).collect::<Vec<_>>()
     };
@@ -132,7 +132,7 @@ fn a_request_is_granted_as_a_whole_or_not_at_all() {
 #[test]
 fn locks_that_are_handed_over_are_those_of_the_new_owner_alone() {
     let (table, flag) = (LockTable::default(), Arc::new(LockFlag::new(FamilyId(5))));
-    let clock = ManualClock::new(0);
+    let clock = ManualClock::at(Duration::ZERO);
     let [from, to, beside] = [(); 3].map(|()| table.new_owner());
     let shared = request(&flag, key(b"s"), LockMode::Shared);
     let held = vec![

@@ -51,7 +51,7 @@ pub fn options(fs: &MemFs, clock: &Arc<ManualClock>) -> Options {
 }
 
 pub fn clock() -> Arc<ManualClock> {
-    Arc::new(ManualClock::new(BEGIN_MS))
+    Arc::new(ManualClock::at(Duration::from_millis(BEGIN_MS)))
 }
 
 pub fn open(fs: &MemFs) -> Db {

@@ -9,7 +9,7 @@ use siltdb::{
     backup::CopyOptions,
     testing::{Clock, Fs, ManualClock, MemFs},
 };
-use std::{ops::ControlFlow, path::Path, sync::Arc, thread};
+use std::{ops::ControlFlow, path::Path, sync::Arc, thread, time::Duration};
 
 #[test]
 fn progress_ascends_to_its_end() {
@@ -129,7 +129,7 @@ fn a_close_cancels_the_backup() {
 
 #[test]
 fn a_rate_is_kept_to() {
-    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000_000)));
+    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::at(Duration::from_millis(1_000_000))));
     let db = options(&fs).clock(clock.clone()).open(DB).unwrap();
     fill(&db, 0..200, 1);
     let rate = CopyOptions::new().rate(1_000);

@@ -369,7 +369,7 @@ fn a_restored_database_gives_no_id_of_a_family_again() {
 
 #[test]
 fn what_had_expired_stays_so_in_a_restored_database_whose_clock_is_behind() {
-    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000_000)));
+    let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::at(Duration::from_millis(1_000_000))));
     let db = options(&fs).clock(clock.clone()).open(DB).unwrap();
     db.put_for("key", "value", Duration::from_secs(1)).unwrap();
     db.flush().unwrap();
@@ -377,7 +377,7 @@ fn what_had_expired_stays_so_in_a_restored_database_whose_clock_is_behind() {
     assert_eq!(db.get("key").unwrap(), None);
     back_up(&db);
     backups(&fs).restore(None, RESTORED).unwrap();
-    let behind = Arc::new(ManualClock::new(1_000_000));
+    let behind = Arc::new(ManualClock::at(Duration::from_millis(1_000_000)));
     let copy = options(&fs).clock(behind).open(RESTORED).unwrap();
     assert_eq!(copy.get("key").unwrap(), None);
 }

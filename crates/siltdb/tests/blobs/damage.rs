@@ -9,6 +9,7 @@ use siltdb::{
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 fn path(name: &str) -> PathBuf {
@@ -209,7 +210,7 @@ fn a_stray_blob_file_is_removed_and_harms_nothing() {
 fn a_scrub_counts_separated_values_and_keeps_its_rate_with_them() {
     const RATE: u64 = 64 << 10;
     let fs = flushed();
-    let clock = Arc::new(ManualClock::new(1_000));
+    let clock = Arc::new(ManualClock::at(Duration::from_millis(1_000)));
     let db = options(&fs).clock(clock.clone()).open("db").unwrap();
     let report = db.scrub(&ScrubOptions::new(), &mut |_| {}).unwrap();
     let values: u64 = filled(0..20, 1).values().map(|value| value.len() as u64).sum();

@@ -33,7 +33,7 @@ struct Copied {
 
 impl World {
     fn new() -> Self {
-        Self { fs: MemFs::new(), clock: Arc::new(ManualClock::new(BEGIN_MS)) }
+        Self { fs: MemFs::new(), clock: Arc::new(ManualClock::at(Duration::from_millis(BEGIN_MS))) }
     }
 
     fn options(&self) -> Options {

@@ -88,7 +88,7 @@ fn operands_fold_onto_separated_values_and_snapshots_keep_them() {
 #[test]
 fn separated_values_expire_and_are_deleted() {
     let fs = MemFs::new();
-    let clock = Arc::new(siltdb::testing::ManualClock::new(1_000_000));
+    let clock = Arc::new(siltdb::testing::ManualClock::at(Duration::from_millis(1_000_000)));
     let db = options(&fs).clock(clock.clone()).open("db").unwrap();
     db.put_for(b"a", value(1, 1, 500), Duration::from_secs(60)).unwrap();
     fill(&db, 0..30, 1);

@@ -5,7 +5,7 @@ use siltdb::{
     Isolation, Read,
     testing::{Clock, Crash, ManualClock, MemFs},
 };
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 fn bytes(fs: &MemFs) -> u64 {
     blob_files(fs, "db").iter().map(|(_, bytes)| bytes).sum()
@@ -47,7 +47,7 @@ fn files_without_references_go_and_others_are_collected() {
 #[test]
 fn values_that_move_keep_to_the_background_rate() {
     let seconds = |rate: u64| {
-        let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000)));
+        let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::at(Duration::from_millis(1_000))));
         let db = options(&fs).background_rate(rate).clock(clock.clone()).open("db").unwrap();
         fill(&db, 0..8000, 0);
         settle(&db);

@@ -25,7 +25,7 @@ fn seen_and_killed() -> World {
 
 impl World {
     fn set_back(&self) {
-        self.clock.set_wall_ms(1_000_500);
+        self.clock.set(Duration::from_millis(1_000_500));
     }
 }
 

@@ -126,7 +126,8 @@ pub struct World {
 impl World {
     pub fn new(seed: u64) -> Self {
         println!("seed {seed}");
-        let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000_000)));
+        let (fs, clock) =
+            (MemFs::new(), Arc::new(ManualClock::at(Duration::from_millis(1_000_000))));
         let db = options(&fs, &clock).open("db").unwrap();
         let default = Known { name: "default".into(), handle: db.default_family(), id: 0 };
         let present = State::from([(0, Map::new())]);

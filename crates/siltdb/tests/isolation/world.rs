@@ -65,7 +65,8 @@ fn options(fs: &MemFs, clock: &Arc<ManualClock>) -> Options {
 
 impl World {
     pub fn new(level: Isolation, state: State) -> Self {
-        let (fs, clock) = (MemFs::new(), Arc::new(ManualClock::new(1_000_000)));
+        let (fs, clock) =
+            (MemFs::new(), Arc::new(ManualClock::at(Duration::from_millis(1_000_000))));
         let mut db = options(&fs, &clock).open("db").unwrap();
         let second = db.create_family(SECOND, FamilyOptions::new()).unwrap();
         second.put("x", "10").unwrap();

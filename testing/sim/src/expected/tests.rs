@@ -58,7 +58,7 @@ fn volatile_commits_may_be_missing_from_some_number_on() {
 
 #[test]
 fn a_power_loss_within_a_recovery_takes_what_a_kill_had_left_in_the_log() {
-    let clock = siltdb_base::clock::ManualClock::new(1000);
+    let clock = siltdb_base::clock::ManualClock::at(std::time::Duration::from_millis(1000));
     let mut times = Times::new(1000, &[700, 800], &clock);
     times.saw_expired(900);
     let before = Expectation::exactly(0, 0..=0, Names::new(), &times);

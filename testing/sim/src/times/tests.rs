@@ -6,14 +6,14 @@ use std::{sync::Arc, time::Duration};
 
 #[test]
 fn the_time_goes_on_and_a_crash_takes_it_back_to_a_durable_one_at_most() {
-    let clock = ManualClock::new(1000);
+    let clock = ManualClock::at(Duration::from_millis(1000));
     let mut times = Times::new(1000, &[900], &clock);
-    clock.set_wall_ms(1200);
+    clock.set(Duration::from_millis(1200));
     times.read(&clock);
-    clock.set_wall_ms(300);
+    clock.set(Duration::from_millis(300));
     times.read(&clock);
     assert_eq!(times.at(&clock), 1200);
-    clock.set_wall_ms(1300);
+    clock.set(Duration::from_millis(1300));
     assert_eq!(times.at(&clock), 1300);
     assert_eq!(times.floors_ms(), [900, 1000, 1200]);
     times.made_durable();
@@ -22,7 +22,7 @@ fn the_time_goes_on_and_a_crash_takes_it_back_to_a_durable_one_at_most() {
 
 #[test]
 fn what_was_seen_expired_bounds_what_a_kill_takes_back() {
-    let clock = ManualClock::new(1000);
+    let clock = ManualClock::at(Duration::from_millis(1000));
     let mut times = Times::new(1000, &[900], &clock);
     times.saw_expired(950);
     times.saw_expired(940);
@@ -31,9 +31,9 @@ fn what_was_seen_expired_bounds_what_a_kill_takes_back() {
 
 #[test]
 fn the_time_runs_on_while_the_clock_is_far_behind() {
-    let clock = ManualClock::new(5 * LAG_MS_MAX);
+    let clock = ManualClock::at(Duration::from_millis(5 * LAG_MS_MAX));
     let mut times = Times::new(5 * LAG_MS_MAX, &[], &clock);
-    clock.set_wall_ms(0);
+    clock.set(Duration::ZERO);
     clock.advance(Duration::from_millis(70));
     times.read(&clock);
     assert_eq!(times.at(&clock), 5 * LAG_MS_MAX + 70);
@@ -42,7 +42,7 @@ fn the_time_runs_on_while_the_clock_is_far_behind() {
 #[test]
 fn a_time_that_the_clock_reaches_again_runs_on_as_that_of_the_database() {
     let start_ms = 5 * LAG_MS_MAX;
-    let clock = Arc::new(ManualClock::new(start_ms));
+    let clock = Arc::new(ManualClock::at(Duration::from_millis(start_ms)));
     let forward = ForwardClock::new(Arc::clone(&clock) as _, StoredTime::default());
     let mut times = Times::new(forward.wall_ms(), &[], &clock);
     let mut read = || {
@@ -50,10 +50,10 @@ fn a_time_that_the_clock_reaches_again_runs_on_as_that_of_the_database() {
         assert_eq!(times.at(&clock), forward.wall_ms());
         times.at(&clock)
     };
-    clock.set_wall_ms(start_ms - 300);
+    clock.set(Duration::from_millis(start_ms - 300));
     assert_eq!(read(), start_ms);
     clock.advance(Duration::from_millis(300));
     assert_eq!(read(), start_ms);
-    clock.set_wall_ms(0);
+    clock.set(Duration::ZERO);
     assert_eq!(read(), start_ms + 300);
 }

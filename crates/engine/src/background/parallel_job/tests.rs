@@ -25,6 +25,7 @@ use std::{
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     thread,
+    time::Duration,
 };
 
 /// A merge of overlapping tables, in several parts.
@@ -70,7 +71,7 @@ impl Work {
             uids: &|| TableUid(next()),
             family_names: &|_| None,
             log_start: siltdb_base::id::SegmentId(0),
-            clock: &ManualClock::new(0),
+            clock: &ManualClock::at(Duration::ZERO),
             cancelled: &AtomicBool::new(false),
             given_up: None,
             should_yield: &AtomicBool::new(false),

@@ -32,6 +32,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{Arc, atomic::Ordering},
     thread,
+    time::Duration,
 };
 
 /// A database with several tables that overlap.
@@ -473,7 +474,7 @@ fn the_next_segment_is_made_ready_when_an_eighth_of_the_generation_is_left() {
 #[test]
 fn what_writers_leave_to_compactions_follows_from_what_is_in_memory() {
     let fs = MemFs::new();
-    let clock = Arc::new(ManualClock::new(1_000_000));
+    let clock = Arc::new(ManualClock::at(Duration::from_millis(1_000_000)));
     let options = EngineOptions { clock: clock.clone(), ..options(&fs) };
     let waiting = Waiting::RunJob(run_one);
     let (database, _lock) = recovery::open(Path::new(DIR), options, waiting).unwrap();
@@ -593,7 +594,7 @@ fn a_flush_and_a_look_for_compactions_take_only_the_families_that_changed() {
 fn what_time_makes_due_is_looked_for_in_all_families_now_and_then() {
     let fs = MemFs::new();
     drop(with_families(&fs, 3));
-    let clock = Arc::new(ManualClock::new(1_000_000));
+    let clock = Arc::new(ManualClock::at(Duration::from_millis(1_000_000)));
     let options = EngineOptions { clock: clock.clone(), ..options(&fs) };
     let waiting = Waiting::RunJob(run_one);
     let (database, _lock) = recovery::open(Path::new(DIR), options, waiting).unwrap();

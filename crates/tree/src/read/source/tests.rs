@@ -25,6 +25,7 @@ use siltdb_disk::{
 use std::{
     path::Path,
     sync::{Arc, atomic::AtomicBool},
+    time::Duration,
 };
 
 /// Keys and sequence numbers in the order of entries.
@@ -43,7 +44,7 @@ fn write(files: &Arc<OpenFiles>, number: u64, places: &Places) -> TableReference
         uids: &|| TableUid(number),
         family_names: &|_| None,
         log_start: siltdb_base::id::SegmentId(0),
-        clock: &ManualClock::new(0),
+        clock: &ManualClock::at(Duration::ZERO),
         cancelled: &AtomicBool::new(false),
         given_up: None,
         should_yield: &AtomicBool::new(false),

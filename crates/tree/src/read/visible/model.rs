@@ -20,7 +20,7 @@ use siltdb_base::{
     slice::Slice,
     tombstone::{Fragments, RangeTombstone},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// The time of all reads in tests.
 pub(crate) const NOW_MS: u64 = 1000;
@@ -254,7 +254,7 @@ fn blob(offset: u64) -> Vec<u8> {
 pub(crate) fn reader(snapshot: u64) -> Reader {
     Reader {
         snapshot: SequenceNumber(snapshot),
-        clock: Arc::new(ManualClock::new(NOW_MS)),
+        clock: Arc::new(ManualClock::at(Duration::from_millis(NOW_MS))),
         operator: Some(Arc::new(Append)),
         blobs: Some(Arc::new(|pointer: &BlobPointer| Ok(Slice::from(blob(pointer.offset))))),
         fetch: Fetch::Values,

@@ -30,6 +30,7 @@ use std::{
     ops::ControlFlow,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
+    time::Duration,
 };
 
 mod skip;
@@ -419,7 +420,7 @@ fn fold_of_operands_on_a_value_that_expires_is_good_until_then() {
         (NOW_MS + 2, expired),
     ] {
         let reader = Reader {
-            clock: Arc::new(ManualClock::new(now_ms)),
+            clock: Arc::new(ManualClock::at(Duration::from_millis(now_ms))),
             folds: Some(Arc::clone(&folds)),
             ..reader(sequence)
         };

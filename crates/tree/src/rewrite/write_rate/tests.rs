@@ -5,12 +5,12 @@ use siltdb_base::{
     clock::ManualClock,
     fs::{Fs, mem::MemFs},
 };
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
 fn limited(bytes_per_second: u64) -> (Arc<ManualClock>, Arc<WriteRate>) {
-    let clock = Arc::new(ManualClock::new(0));
+    let clock = Arc::new(ManualClock::at(Duration::ZERO));
     (Arc::clone(&clock), Arc::new(WriteRate::new(bytes_per_second, clock)))
 }
 
