@@ -5,9 +5,10 @@ use crate::{
     commit::Payload,
     engine::Engine,
     fixture::{
-        DIR, contents, fault, files, get, killed, leave_manifest_unfinished, open, picture, put,
-        put_range, tree_options,
+        DIR, contents, fault, files, get, held_up, killed, leave_manifest_unfinished, on_segments,
+        open, picture, put, put_range, stop_call, tree_options,
     },
+    footprint::Footprint,
     open::family_names::family_names,
     options::Durability,
     read::PinnedReader,
@@ -409,4 +410,40 @@ fn other_commits_before_and_after_stay_in_order() {
         assert_eq!(get(&again, "t1", b"later").unwrap(), b"1");
         assert_eq!(contents(&again, "default", None), contents(&engine, "default", None));
     }
+}
+
+/// The other commit has its place and is in no memtable yet: the first check cannot see it.
+///
+/// # Seeded fault
+/// `change_of_families_validated_once`: such a commit is checked before it has its place only.
+#[test]
+fn a_commit_before_the_place_of_a_change_of_families_is_checked() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    put(&engine, "default", b"k", b"read");
+    let snapshot = engine.snapshot();
+    let sequence = snapshot.sequence();
+    let fill = stop_call(&fs, on_segments(CallKind::Fill));
+    let other = engine.clone();
+    let before = held_up(move || put(&other, "default", b"k", b"changed"));
+    fill.wait();
+    let other = engine.clone();
+    let changing = held_up(move || {
+        let mut reads = Footprint::default();
+        reads.add_key(&other.catalog.families.named("default").unwrap(), b"k");
+        let conditions = Conditions {
+            snapshot: Some(sequence),
+            reads: Some(&reads),
+            ..Conditions::none(&other)
+        };
+        let created = vec![other.prepare_family("new", tree_options()).unwrap()];
+        let changes = FamilyChanges { created, ..FamilyChanges::default() };
+        other.commit_with_families(&BatchBytes::new(), &changes, &conditions)
+    });
+    fill.go_on();
+    before.recv().unwrap();
+    assert_eq!(changing.recv().unwrap().unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(engine.family_names(), ["default"]);
+    assert_eq!(open(&killed(&fs)).family_names(), ["default"]);
+    drop(snapshot);
 }
