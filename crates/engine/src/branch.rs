@@ -18,6 +18,7 @@ use crate::{
     },
     database::Database,
     family_clone::{clone_changes, is_in_memory},
+    family_commit::begin_drop,
     install::{create_change, install, install_with},
     jobs::flush::flush_all,
     snapshots::LiveSnapshot,
@@ -183,9 +184,10 @@ pub fn drop_branch(database: &Database, name: &str) -> Result<()> {
         return Err(Error::invalid(format!("branch {name:?} is checked out"))
             .with_hint("check out another one first"));
     }
-    let ids = record.families.iter().flat_map(|family| family.ids());
+    let ids: Vec<_> = record.families.iter().flat_map(|family| family.ids()).collect();
     let dropped = Change::Branch(BranchChange::Dropped(record.id));
-    let changes = ids.map(|id| Change::DropFamily { id }).chain([dropped]).collect();
+    let _begun = begin_drop(database, &ids);
+    let changes = ids.into_iter().map(|id| Change::DropFamily { id }).chain([dropped]).collect();
     install(database, changes, None)?;
     database.background.work.raise();
     Ok(())

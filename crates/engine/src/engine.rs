@@ -256,7 +256,7 @@ impl Engine {
     /// # Errors
     /// `NotFound`; `InvalidArgument`, for the default family; as [`install::install`].
     pub fn drop_family(&self, name: &str) -> Result<()> {
-        self.at_work(|database| install::drop_family(database, name))
+        self.at_work(|database| family_commit::drop_family(database, name))
     }
 
     /// Renames a family.

@@ -15,6 +15,9 @@
 //! crash, recovery applies the changes of each record behind the position in the manifest, and owes
 //! them again.
 //!
+//! A family can also be dropped by an edit alone (`drop_family`). That drop has no number, and is
+//! placed between commits by a wait.
+//!
 //! From 3 to 5 no other edit is made, so that no edit names families whose record may be lost. The
 //! commit waits for `manifest_io` while it holds a place in the log. So no holder of `manifest_io`
 //! may wait for publication.
@@ -22,13 +25,13 @@
 use crate::{
     catalog::{
         branches::FamilyRole,
-        family::{DEFAULT_FAMILY, FamilyChanges, FamilyData, FamilyMap, check_name},
+        family::{DEFAULT_FAMILY, DropState, FamilyChanges, FamilyData, FamilyMap, check_name},
         manifest::Manifest,
     },
     commit::{Committed, check_families, commit_parts_if, insert_batch},
     conditional_commit::Conditions,
     database::Database,
-    install::{Target, create_change, install_with, new_tree},
+    install::{Target, create_change, install, install_with, new_tree},
     lock_table::LockOwner,
     locks::{admit_batch, writes_of},
     log::sequencer::{Counts, Reservation},
@@ -162,6 +165,52 @@ pub(crate) fn commit_changing(
     let said = say(database, manifest, end);
     database.background.work.raise();
     said.map(|()| last)
+}
+
+/// Drops a family by an edit that is no commit: a drop needs no space in the log, because it may be
+/// there to free space.
+///
+/// # Errors
+/// `NotFound`; `InvalidArgument` for the default family; as [`install`].
+pub fn drop_family(database: &Database, name: &str) -> Result<()> {
+    if name == DEFAULT_FAMILY {
+        return Err(Error::invalid("the default family cannot be dropped"));
+    }
+    database.health.check()?;
+    let _changing = lock(&database.catalog.changing_io);
+    let id = database.catalog.families.named(name)?.id;
+    let _begun = begin_drop(database, &[id]);
+    install(database, vec![Change::DropFamily { id }], None)?;
+    database.background.work.raise();
+    Ok(())
+}
+
+/// A drop of families that is no commit, until it is carried out or has failed.
+#[derive(Debug)]
+pub(crate) struct BegunDrop(Vec<Arc<FamilyData>>);
+
+impl Drop for BegunDrop {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|family| family.set_leaving(DropState::Over));
+    }
+}
+
+/// Gives the drop of families by an edit that is no commit its place between the commits. The
+/// caller holds `changing_io`, but not `manifest_io`.
+///
+/// From now on a commit that has read one of the families and has no place yet fails with
+/// `Conflict`. Those with a place are published on return. So no reader of the edit can miss a
+/// commit that came before it.
+pub(crate) fn begin_drop(database: &Database, ids: &[FamilyId]) -> BegunDrop {
+    let families = database.catalog.families.load();
+    let begun = BegunDrop(ids.iter().filter_map(|id| families.get(*id)).cloned().collect());
+    begun.0.iter().for_each(|family| family.set_leaving(DropState::Begun));
+    // The lock orders the two kinds of commits: a later one sees the state of the families.
+    let (last, _) = lock(&database.log.sequencer).last();
+    if !cfg!(seeded_fault = "drop_without_a_number_waits_for_none") {
+        database.log.publisher.wait(last);
+    }
+    begun
 }
 
 /// The map of families after the changes, and the dropped families.

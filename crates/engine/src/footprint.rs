@@ -239,7 +239,8 @@ impl Footprint {
         requests
     }
 
-    /// Checks that no family that was read has been dropped. Cost: one load for each.
+    /// Checks that no family that was read has been dropped, or is being dropped. Cost: two loads
+    /// for each.
     ///
     /// # Errors
     /// `Conflict`.
@@ -248,7 +249,7 @@ impl Footprint {
     /// `dropped_families_not_validated`: what was read of a family that is gone stays valid.
     pub fn check_families(&self) -> Result<()> {
         let is_dropped = |read: &&FamilyFootprint| {
-            !cfg!(seeded_fault = "dropped_families_not_validated") && read.family.is_dropped()
+            !cfg!(seeded_fault = "dropped_families_not_validated") && read.family.is_going()
         };
         match self.families.iter().find(is_dropped) {
             None => Ok(()),

@@ -558,22 +558,6 @@ pub fn adopt_operator(database: &Database) -> Result<()> {
     install(database, vec![options_change(family.id, &options)], None)
 }
 
-/// Drops a family.
-///
-/// # Errors
-/// `NotFound`; `InvalidArgument` for the default family; as [`install`].
-pub fn drop_family(database: &Database, name: &str) -> Result<()> {
-    if name == DEFAULT_FAMILY {
-        return Err(Error::invalid("the default family cannot be dropped"));
-    }
-    database.health.check()?;
-    let _changing = lock(&database.catalog.changing_io);
-    let id = database.catalog.families.named(name)?.id;
-    install(database, vec![Change::DropFamily { id }], None)?;
-    database.background.work.raise();
-    Ok(())
-}
-
 /// Renames a family.
 ///
 /// # Errors

@@ -16,6 +16,7 @@ use crate::{
     commit::commit_skip,
     copying::{CopyProgress, FileCopy, OnProgress},
     database::Database,
+    family_commit::begin_drop,
     family_options::other_key_order,
     install::{create_change, install_with},
     jobs::{
@@ -432,10 +433,19 @@ fn install_targets(
     output: &JobOutput,
 ) -> Result<()> {
     let _changing = lock(&database.catalog.changing_io);
-    let manifest = lock(&database.catalog.manifest_io);
     let places = places(database, targets, existing)?;
+    let replaced: Vec<_> = places.iter().filter_map(replaced).collect();
+    let _begun = begin_drop(database, &replaced);
+    let manifest = lock(&database.catalog.manifest_io);
     let changes = changes(database, targets, &places, output.changes.clone());
     install_with(database, manifest, (changes, None), &[])
+}
+
+fn replaced(place: &ImportPlace) -> Option<FamilyId> {
+    match *place {
+        ImportPlace::Instead(old) => Some(old),
+        _ => None,
+    }
 }
 
 fn file_of(change: &Change) -> Option<FileNumber> {

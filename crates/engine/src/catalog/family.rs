@@ -48,6 +48,8 @@ pub struct FamilyData {
     /// Whether the family is in no map: not created yet, or dropped.
     absent: AtomicBool,
     created: AtomicBool,
+    /// Whether a drop that is no commit is under way.
+    leaving: AtomicBool,
     /// Of a dropped family: the blob files that its readers may need.
     kept_blobs: OnceLock<BlobSet>,
 }
@@ -59,8 +61,8 @@ impl FamilyData {
         let (absent, created) = (AtomicBool::new(false), AtomicBool::new(true));
         let lock_flag = Arc::new(LockFlag::new(id));
         let (role, name) = (FamilyRole::Own, Mutex::new(name.into()));
-        let kept_blobs = OnceLock::new();
-        Self { id, role, name, tree, lock_flag, absent, created, kept_blobs }
+        let (leaving, kept_blobs) = (AtomicBool::new(false), OnceLock::new());
+        Self { id, role, name, tree, lock_flag, absent, created, leaving, kept_blobs }
     }
 
     /// The same family with another role.
@@ -94,6 +96,20 @@ impl FamilyData {
     #[must_use]
     pub fn is_dropped(&self) -> bool {
         self.is_absent() && self.was_created()
+    }
+
+    /// Whether the family was dropped, or is being dropped by an edit that is no commit.
+    #[inline]
+    #[must_use]
+    pub fn is_going(&self) -> bool {
+        // Acquire pairs with the release in `set_leaving`: after the drop the family is absent.
+        self.leaving.load(Ordering::Acquire) || self.is_dropped()
+    }
+
+    /// Says whether a drop that is no commit is under way.
+    pub fn set_leaving(&self, leaving: DropState) {
+        // Release: see `is_going`.
+        self.leaving.store(leaving == DropState::Begun, Ordering::Release);
     }
 
     #[inline]
@@ -153,6 +169,15 @@ impl FamilyData {
             "set one when it is created or by its options; for the default family, at open",
         ))
     }
+}
+
+/// The state of a drop that is no commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DropState {
+    /// It is under way.
+    Begun,
+    /// It was carried out, or has failed.
+    Over,
 }
 
 /// Families that a commit creates and drops.
