@@ -17,7 +17,7 @@ use crate::{
     kept::KeptFiles,
     lock_table::LockTable,
     log::{Log, generation::Frozen, sequencer::Room},
-    memory::Memory,
+    memory::{GiveBackFreed, Memory},
     open_id::OpenId,
     options::EngineOptions,
     prepared_set::PreparedSet,
@@ -89,6 +89,14 @@ pub struct Database {
     pub id_blocks: IdBlocks,
     /// What the opening took out of the database and kept.
     pub kept: KeptFiles,
+    /// The last field: it is dropped after all others.
+    freed: GiveBackFreed,
+}
+
+impl Drop for Database {
+    fn drop(&mut self) {
+        self.freed.set_bytes(self.memory.stats().total());
+    }
 }
 
 /// The parts that an opening builds from the files of a database.
@@ -151,6 +159,7 @@ impl Database {
             turns,
             id_blocks,
             kept: KeptFiles::default(),
+            freed: GiveBackFreed::default(),
         };
         let floor = lock(&database.catalog.manifest_io).state.retention_floor;
         database.snapshots.set_floor(floor);

@@ -3,7 +3,7 @@
 use crate::{compression_turns::CompressionTurns, options::EngineOptions};
 use siltdb_base::{
     budget::{Budget, Charge, Part},
-    memory::chunk::Pages,
+    memory::{allocator::give_back_freed, chunk::Pages},
 };
 use siltdb_disk::cache::Cache;
 use siltdb_memtable::arena::{ArenaOptions, ArenaPool};
@@ -12,6 +12,9 @@ use std::sync::Arc;
 /// What a backup, an archive, a checkpoint or a scrub takes for its buffers, in bytes: a window to
 /// read, one to write, and a block.
 const COPY_BYTES: usize = 768 << 10;
+
+/// A database that is closed with at least this many bytes gives them back to the system.
+const GIVE_BACK_BYTES_MIN: u64 = 4 << 20;
 
 /// The sources of memory of a database.
 #[derive(Clone, Debug)]
@@ -26,6 +29,28 @@ pub struct Memory {
     pub transaction_arenas: Arc<ArenaPool>,
     /// The memory of values that are compressed before they are separated.
     pub compression_turns: Arc<CompressionTurns>,
+}
+
+/// Gives freed memory back to the system when it is dropped, if there is much. The allocator of the
+/// C library may keep it otherwise, for as long as the process runs.
+#[derive(Debug, Default)]
+pub struct GiveBackFreed {
+    bytes: u64,
+}
+
+impl GiveBackFreed {
+    /// Notes the bytes that will have been freed by then.
+    pub fn set_bytes(&mut self, bytes: u64) {
+        self.bytes = bytes;
+    }
+}
+
+impl Drop for GiveBackFreed {
+    fn drop(&mut self) {
+        if self.bytes >= GIVE_BACK_BYTES_MIN {
+            give_back_freed();
+        }
+    }
 }
 
 impl Memory {

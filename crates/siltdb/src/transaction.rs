@@ -21,6 +21,7 @@ use crate::{
 use siltdb_base::{
     budget::{Charge, Part},
     error::{Error, ErrorKind, Result},
+    memory::allocator::give_back_freed,
     slice::Pinnable,
     sync::lock,
 };
@@ -49,6 +50,10 @@ mod write_kinds;
 
 /// The charge of a transaction changes by multiples of this, in bytes.
 const CHARGE_STEP_BYTES: usize = 64 << 10;
+
+/// Each time a transaction has grown by this part of the budget, freed memory goes back to the
+/// system: the allocator may keep as much as it takes.
+const GIVE_BACK_PART: usize = 16;
 
 /// The result of a commit.
 #[non_exhaustive]
@@ -201,7 +206,8 @@ impl State {
     /// Charges `bytes` of memory to the budget, in steps; what is indexed is charged by itself.
     fn charge(&mut self, bytes: usize, engine: &Engine) {
         let charged = bytes / CHARGE_STEP_BYTES * CHARGE_STEP_BYTES;
-        if charged == self.charge.as_ref().map_or(0, Charge::bytes) {
+        let before = self.charge.as_ref().map_or(0, Charge::bytes);
+        if charged == before {
             return;
         }
         let memory = &engine.memory;
@@ -209,6 +215,10 @@ impl State {
         self.charge.get_or_insert_with(new).resize(charged);
         // The cache gives way.
         memory.cache.fit();
+        let step = (memory.budget.limit() / GIVE_BACK_PART).max(CHARGE_STEP_BYTES);
+        if charged / step > before / step {
+            give_back_freed();
+        }
     }
 
     /// The memory without the index of the writes, which is charged by itself, in bytes.
