@@ -4,14 +4,17 @@
 
 /// The jobs outside this program: their commands and summaries.
 pub const OTHER_JOBS: &[(&str, &str)] = &[
+    (".ci/quick", "formatting, lints, rules and unit tests, in a few minutes"),
     (".ci/run", "everything that must hold before a merge, cheapest first"),
+    (".ci/nightly", "that, and what takes long: documentation, Miri, more crashes, planted faults"),
+    (".ci/steps", "the steps of these three, which source it"),
     (".ci/loom", "all interleavings of the concurrent parts, up to a bound"),
     (".ci/miri", "undefined behaviour in the crates with unsafe code"),
     (".ci/seeded-faults", "plants known faults and checks that the tests find them"),
     ("cargo fmt --all", "formats the code"),
     ("cargo clippy --workspace --all-targets -- -D warnings", "the lints"),
     ("cargo test -p siltdb-tree", "the tests of one crate"),
-    ("cargo test --workspace --quiet", "all tests"),
+    ("cargo test --workspace --all-features --quiet", "all tests"),
     ("cargo sim --crashes 2000", "random operations, faults and crashes against a model"),
     (
         "cargo run --example sessions",
