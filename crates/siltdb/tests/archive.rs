@@ -3,14 +3,11 @@
 //!
 //! # Seeded fault
 //! `archive_without_a_sync`: an archive gets its name before it is durable.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
-mod archive {
-    mod world;
-    mod bad_input;
-    mod cleanup;
-    mod crash;
-    mod damage;
-    mod rounds;
-    mod writers;
-}
+mod world;
+mod bad_input;
+mod cleanup;
+mod crash;
+mod damage;
+mod rounds;
+mod writers;

@@ -1,5 +1,4 @@
 //! A whole database on a real disk: filled, read, flushed, compacted, closed and opened again.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
     Compression, Db, Durability, ErrorKind, FamilyOptions, LogIo, Options, Read, ReadIo, WriteBatch,

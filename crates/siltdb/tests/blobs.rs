@@ -1,5 +1,4 @@
 //! Separated values: every feature sees through them, crashes lose none, their space comes back.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 #[path = "blobs/copies.rs"]
 mod copies;

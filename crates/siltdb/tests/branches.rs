@@ -4,11 +4,7 @@
 //! # Seeded fault
 //! `branch_merge_overwrites_a_conflict`: a merge that is to refuse conflicts takes the other side.
 
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
-
-mod maps;
-
-use maps::{Map, Random, Writes, contents, key, small};
+use crate::maps::{Map, Random, Writes, contents, key, small};
 use siltdb::{
     Branch, BranchOptions, CheckpointOptions, Db, ErrorKind, Family, Isolation, KeyDifference,
     MergeOptions, OnConflict, Options, Read, WriteBatch, salvage,

@@ -1,5 +1,4 @@
 //! Bulk loading: sorted streams and table files against a map, beside transactions, and refused.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
     CheckpointOptions, Db, Durability, ErrorKind, Event, Family, FamilyOptions, Isolation, Options,

@@ -1,5 +1,4 @@
 //! Checkpoints during writes.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
     CheckpointOptions, CopyProgress, Db, ErrorKind, FamilyOptions, Options, Read, WriteBatch,

@@ -4,11 +4,7 @@
 //! `clone_sees_later_writes_of_source`: a table that is shared is seen whole.
 //! `file_removed_while_a_clone_needs_it`: a purge does not ask whether a file is in use.
 
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
-
-mod maps;
-
-use maps::{Map, Random, Writes, contents, key, small};
+use crate::maps::{Map, Random, Writes, contents, key, small};
 use siltdb::{
     CheckReport, CheckpointOptions, Db, ErrorKind, Family, FamilyOptions, Isolation, Options, Read,
     ScrubOptions, Snapshot,

@@ -1,5 +1,4 @@
 //! Compaction filters: what they drop and change, and what no filter may touch.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
     CompactionFilter, Db, ErrorKind, FamilyOptions, FilterDecision, FilteredEntry, Isolation,

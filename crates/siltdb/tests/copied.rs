@@ -5,8 +5,6 @@
 //! `linked_files_written`: files that both have by hard links are written to.
 //! `cold_copy_is_owner`: a copy takes the cold directory of its original for its own.
 
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
-
 use siltdb::{
     ColdAdoption, Create, Db, Durability, ErrorKind, FamilyOptions, Options, Read, WriteOptions,
     testing::{Call, Crash, Fs, MemFs},

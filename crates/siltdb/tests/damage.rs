@@ -4,8 +4,6 @@
 //! Damage that can be told from a crash is refused with the file's name. Damage that cannot, a torn
 //! tail of the log, costs the last commits at most.
 
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
-
 use siltdb::{
     Db, Durability, Error, ErrorKind, FamilyOptions, LogIo, Options, Read, RecoveryMode,
     WriteBatch, WriteOptions,

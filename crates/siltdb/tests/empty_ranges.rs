@@ -1,5 +1,4 @@
 //! Readers that skip deleted keys, and writers into the ranges that they skip.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{Cursor, Db, Durability, Options, Read, WriteBatch, WriteOptions};
 use siltdb_base::fs::mem::MemFs;

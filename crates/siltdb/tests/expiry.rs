@@ -1,5 +1,4 @@
 //! The TTL of a family: which writes it concerns, when values expire, and that it is kept.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 #[path = "expiry/fixed_time.rs"]
 mod fixed_time;

@@ -1,5 +1,4 @@
 //! The change feed: order, each commit once, across rotations, flushes, reopens and crashes.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
     Action, Db, Durability, ErrorKind, Event, FamilyChange, FamilyOptions, Isolation, LockMode,

@@ -1,6 +1,5 @@
 //! The change feed over crashes. A feed of the reopened database returns the commits returned
 //! before, as far as recovery has them. These commits make up the state of the database.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
     Action, Db, Durability, Event, Options, Read, SubscribeOptions, WriteBatch, WriteOptions,

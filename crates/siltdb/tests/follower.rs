@@ -1,5 +1,4 @@
 //! A follower beside a writer: what it shows, what it leaves alone, and what it takes for damage.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
     Action, Create, Db, Durability, ErrorKind, Event, Family, FamilyOptions, Follower, Isolation,

@@ -3,8 +3,6 @@
 //!
 //! It reads one segment; the manifest decides which segments are needed.
 
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
-
 use siltdb::{Durability, FamilyOptions, Options, WriteBatch, WriteOptions};
 use siltdb_base::fs::{
     Fs,

@@ -3,8 +3,6 @@
 //! # Seeded faults
 //! `history_above_the_floor_is_dropped`: jobs do not ask for the floor.
 
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
-
 #[path = "history/world.rs"]
 mod world;
 

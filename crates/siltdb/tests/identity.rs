@@ -3,8 +3,6 @@
 //! # Seeded fault
 //! `checkpoint_keeps_the_identity`: a checkpoint has the identity of its source.
 
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
-
 use siltdb::{
     Db, Options,
     backup::Backups,

@@ -1,6 +1,5 @@
 //! Walks over keys alone read no value that lies apart from its key: every such block is damaged
 //! here, and each walk gets to its end.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
     Compression, Db, ErrorKind, FamilyOptions, Isolation, Options, Read, ReadOptions,

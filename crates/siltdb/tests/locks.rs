@@ -1,5 +1,4 @@
 //! Locks of transactions: which calls wait, for how long, and what a lock guarantees.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
     Db, Error, ErrorKind, Isolation, LockMode, Options, Read, Result, Transaction,

@@ -2,7 +2,6 @@
 //! one.
 //!
 //! The assertions are on counts of files, tables, calls and bytes, not on times.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{Db, FamilyOptions, Options, Read};
 use siltdb_base::fs::{

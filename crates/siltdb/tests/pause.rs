@@ -1,5 +1,4 @@
 //! Pauses of the background work, and compactions that are cancelled.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
     CancelToken, CompactOptions, CompactProgress, Create, Db, ErrorKind, FamilyOptions, Options,

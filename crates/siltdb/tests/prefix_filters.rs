@@ -1,9 +1,6 @@
 //! Filters with prefixes: the same answers under every extractor, and tables that are not read.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
-mod draw;
-
-use draw::Draw;
+use crate::draw::Draw;
 use siltdb::{
     Db, FamilyOptions, KeyOrder, MergeOperator, Options, PrefixExtractor, Read, ReadOptions,
     Snapshot, TableKind, TypedFamily, merge,
@@ -15,7 +12,7 @@ type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
 impl Draw {
     /// Keys of users with items, keys that are shorter than any prefix, and the last of all keys.
-    fn key(&mut self) -> Vec<u8> {
+    fn user_key(&mut self) -> Vec<u8> {
         match self.below(30) {
             0 => Vec::new(),
             1 => vec![0xff; self.below(5) as usize],
@@ -86,7 +83,7 @@ fn check(read: &impl Read, map: &Map, draw: &mut Draw) {
     reversed.reverse();
     assert_eq!(reversed, expected, "prefix {prefix:?}, backward");
 
-    let (lower, upper) = (draw.key(), draw.key());
+    let (lower, upper) = (draw.user_key(), draw.user_key());
     let expected: Vec<_> = match lower <= upper {
         true => {
             map.range(lower.clone()..upper.clone()).map(|(k, v)| (k.clone(), v.clone())).collect()
@@ -95,7 +92,7 @@ fn check(read: &impl Read, map: &Map, draw: &mut Draw) {
     };
     assert_eq!(collect(read.range(&lower[..]..&upper[..]).unwrap()), expected);
 
-    let key = draw.key();
+    let key = draw.user_key();
     assert_eq!(read.get(&key).unwrap().as_deref(), map.get(&key).map(|value| &value[..]));
     // A cursor within a prefix, from a seek on and back.
     let mut cursor = read.cursor_with(&ReadOptions::new().prefix(&prefix)).unwrap();
@@ -159,10 +156,10 @@ fn every_extractor_gives_the_answers_of_a_map_while_the_option_changes() {
         let db = options(&MemFs::new(), *first).default_family(with_operator).open("db").unwrap();
         let (mut map, mut past) = (Map::new(), None::<Past>);
         for step in 0..3000_u64 {
-            let key = draw.key();
+            let key = draw.user_key();
             match draw.below(20) {
                 0 => {
-                    let end = draw.key();
+                    let end = draw.user_key();
                     if key < end {
                         db.delete_range(&key[..]..&end[..]).unwrap();
                         map.retain(|found, _| *found < key || *found >= end);

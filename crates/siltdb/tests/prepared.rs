@@ -1,5 +1,4 @@
 //! Two-phase commit: what a prepared transaction promises until its decision, and after it.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
     Action, CheckProgress, Db, Durability, Error, ErrorKind, Event, FamilyOptions, Isolation,

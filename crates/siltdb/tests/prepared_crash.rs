@@ -1,7 +1,6 @@
 //! Prepared transactions and crashes: at each call that changes a file, and between random steps, a
 //! kill and a power loss leave each transaction undecided, committed or gone, never half, and never
 //! less than was acknowledged.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
     Db, Durability, ErrorKind, FamilyOptions, Isolation, Options, Read, TransactionOptions,

@@ -1,5 +1,4 @@
 //! Opening for reading only: it shows the data, refuses writes, and changes no file.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
     Create, Db, ErrorKind, FamilyOptions, MergeOperator, Options, Read, Result, WriteBatch,

@@ -1,8 +1,6 @@
 //! Neighbours of keys, cursors within bounds, and keys without values, against a sorted map.
 
-mod draw;
-
-use draw::Draw;
+use crate::draw::Draw;
 use siltdb::{
     Compression, Cursor, Db, FamilyOptions, MergeOperator, Options, Read, ReadOptions, Slice,
     testing::MemFs,
@@ -19,7 +17,7 @@ use std::{
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
 impl Draw {
-    fn key(&mut self) -> Vec<u8> {
+    fn short_key(&mut self) -> Vec<u8> {
         match self.below(40) {
             0 => Vec::new(),
             1 => vec![0xff; 3],
@@ -45,7 +43,7 @@ fn filled(draw: &mut Draw) -> siltdb::Result<(Db, Map)> {
     let mut map = Map::new();
     for part in 0..3 {
         for _ in 0..150 {
-            let key = draw.key();
+            let key = draw.short_key();
             if draw.below(4) == 0 {
                 db.delete(&key)?;
                 map.remove(&key);
@@ -79,7 +77,7 @@ fn the_neighbours_of_a_key_are_those_of_a_sorted_map() {
         let mut draw = Draw::new(seed);
         let (db, map) = filled(&mut draw).unwrap();
         for _ in 0..300 {
-            let key = draw.key();
+            let key = draw.short_key();
             let before = |end| of(map.range::<Vec<u8>, _>((Bound::Unbounded, end)).next_back());
             let after = |start| of(map.range::<Vec<u8>, _>((start, Bound::Unbounded)).next());
             assert_eq!(owned(db.get_lt(&key).unwrap()), before(Bound::Excluded(&key)));
@@ -94,7 +92,7 @@ fn the_neighbours_of_a_key_are_those_of_a_sorted_map() {
 }
 
 fn bound(draw: &mut Draw) -> Bound<Vec<u8>> {
-    let key = draw.key();
+    let key = draw.short_key();
     match draw.below(3) {
         0 => Bound::Unbounded,
         1 => Bound::Included(key),
@@ -131,7 +129,7 @@ fn a_cursor_stays_within_its_bounds_and_shows_values_only_if_they_are_wanted() {
         assert_eq!(entry(&cursor), None);
         let mut at: Option<usize> = None;
         for _ in 0..200 {
-            let key = draw.key();
+            let key = draw.short_key();
             match draw.below(6) {
                 0 => {
                     cursor.seek(&key).unwrap();

@@ -1,5 +1,4 @@
 //! The state, besides data, that a database keeps from one process to the next.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
     Db, Durability, ErrorKind, FamilyOptions, Isolation, Options, Read, RecoveryMode, WriteBatch,

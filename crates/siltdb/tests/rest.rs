@@ -4,7 +4,6 @@
 //! # Seeded faults
 //! `superseded_elsewhere_not_counted`: of what newer tables replace, nothing counts as garbage.
 //! `open_blob_file_never_sealed`: the blob file in use keeps its garbage.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
     CompactionStrategy, Compression, Db, FamilyOptions, Options, Read, Snapshot, TableKind,

@@ -1,7 +1,5 @@
 //! Batches that create and drop families together with data.
 
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
-
 use siltdb::{
     Db, Durability, ErrorKind, FamilyOptions, MergeOperator, Options, Read, WriteBatch,
     WriteOptions,

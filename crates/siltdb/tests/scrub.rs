@@ -1,5 +1,4 @@
 //! Scrubs of a database in use.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
     CancelToken, Db, ErrorKind, FamilyOptions, Options, Read, ScrubOptions, ScrubReport,

@@ -1,5 +1,4 @@
 //! Space that background work reclaims within a minute, counted in bytes of table files.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{CompactionStrategy, Db, FamilyOptions, Options, Read, Snapshot, WriteBatch};
 use siltdb_base::{

@@ -1,5 +1,4 @@
 //! The compaction strategies of a family: what readers see, what leaves, and what is written.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
     CompactionStrategy, Compression, Db, Durability, ErrorKind, Event, Family, FamilyOptions,

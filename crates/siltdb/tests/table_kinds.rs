@@ -1,6 +1,5 @@
 //! Both kinds of tables, mapped and read, compressed and not, give the same answers; everything
 //! that takes tables takes those of either kind.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
     Compression, Create, Db, Family, FamilyOptions, Options, Read, ReadIo, ReadOptions, TableKind,

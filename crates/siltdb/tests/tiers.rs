@@ -4,11 +4,7 @@
 //! `cold_copy_not_synced`: an edit names a copy that is not durable yet.
 //! `frozen_values_stay_hot`: a freeze leaves separated values in blob files.
 
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
-
-mod maps;
-
-use maps::{Map, Random, Writes, contents, key};
+use crate::maps::{Map, Random, Writes, contents, key};
 use siltdb::{
     Compression, Db, ErrorKind, Family, FamilyOptions, Options, Read, RetentionFloor, ScrubOptions,
     archive::ArchiveOptions,
@@ -38,7 +34,7 @@ const FAMILIES_MAX: usize = 5;
 
 /// Small, so that little data makes several levels.
 fn small() -> FamilyOptions {
-    maps::small().compression(Compression::None)
+    crate::maps::small().compression(Compression::None)
 }
 
 /// Without a cold directory: that of the manifest, if there is one.

@@ -1,5 +1,4 @@
 //! What a transaction reads of its own writes, what a commit checks, and how a transaction ends.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 #[path = "transactions/drops.rs"]
 mod drops;

@@ -1,5 +1,4 @@
 //! Typed families against a map of the same types, and the order that a family keeps.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
     Action, Caseless, Db, ErrorKind, Event, Family, FamilyOptions, Isolation, Key, KeyOrder,

@@ -1,5 +1,4 @@
 //! The verbs of typed families: each has the effect of its twin on bytes, and none is missing.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
     Db, ErrorKind, Expiry, FamilyOptions, Isolation, KeyOrder, Options, Read, SubscribeOptions,

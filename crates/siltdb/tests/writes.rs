@@ -1,8 +1,6 @@
 //! Deletions of ranges with bounds of every kind, and batches that are examined and sent.
 
-mod draw;
-
-use draw::Draw;
+use crate::draw::Draw;
 use siltdb::{
     Action, Db, Durability, ErrorKind, FamilyOptions, KEY_BYTES_MAX, Operation, Options, Read,
     WriteBatch, WriteOptions, testing::MemFs,
@@ -18,7 +16,7 @@ type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 
 impl Draw {
     /// Short keys over few byte values, and the longest possible key.
-    fn key(&mut self) -> Vec<u8> {
+    fn edge_key(&mut self) -> Vec<u8> {
         let byte = [0, b'a', b'b', 0xfe, 0xff][self.below(5) as usize];
         match self.below(12) {
             0 => vec![byte; KEY_BYTES_MAX],
@@ -28,7 +26,7 @@ impl Draw {
     }
 
     fn bound(&mut self) -> Bound<Vec<u8>> {
-        let key = self.key();
+        let key = self.edge_key();
         [Bound::Unbounded, Bound::Included(key.clone()), Bound::Excluded(key)]
             [self.below(3) as usize]
             .clone()
@@ -53,12 +51,12 @@ fn ranges_with_bounds_of_every_kind_delete_what_a_map_would_lose() {
         let mut map = Map::new();
         for step in 0..60 {
             for _ in 0..8 {
-                let (key, value) = (draw.key(), vec![step; 3]);
+                let (key, value) = (draw.edge_key(), vec![step; 3]);
                 db.put(&key, &value).unwrap();
                 map.insert(key, value);
             }
             if draw.below(3) == 0 {
-                let prefix = draw.key();
+                let prefix = draw.edge_key();
                 db.delete_prefix(&prefix).unwrap();
                 map.retain(|key, _| !key.starts_with(&prefix));
             } else {

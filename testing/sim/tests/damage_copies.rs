@@ -3,7 +3,6 @@
 //! family and branch, and nothing that was never there.
 //!
 //! `damage.rs` sweeps the files of a database without copies, bit by bit.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
     Create, Db, Family, FamilyOptions, Options, Read,

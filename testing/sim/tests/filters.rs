@@ -2,7 +2,6 @@
 //! or the history sees stays as it is, and everything else is filtered in the end.
 //!
 //! All choices are random, from a seed that is printed; `FILTERS_SEED` tries one alone.
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
 
 use siltdb::{
     CompactionFilter, Db, Durability, FamilyOptions, FilterDecision, FilteredEntry, Options,

@@ -4,8 +4,6 @@
 //! `NAME` is a database, and `NAME.txt` its contents: of each entry the family, and key and value
 //! in hexadecimal digits. `GOLDEN=write` writes both again.
 
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
-
 use siltdb::{
     BranchOptions, Caseless, ColdAdoption, CompactionFilter, CompactionStrategy, Compression,
     CopyProgress, Db, Durability, ErrorKind, Family, FamilyOptions, FilterDecision, FilteredEntry,
@@ -1267,7 +1265,7 @@ fn compare_written(name: &str) {
          (docs/format.md, Versions), and store a database of it beside this one.\n\
          2. Else the engine chose others of the bytes that the format allows (when it flushes, \
          what it compacts, how it compresses): write it again with\n    \
-         GOLDEN=write cargo test -p siltdb-sim --test golden\n\
+         GOLDEN=write cargo test -p siltdb-sim --test suite golden::\n\
          and say in the commit why the bytes differ. The old database must pass the other tests \
          of this file first.";
     assert_eq!(names(&files), names(&stored), "{advice}");

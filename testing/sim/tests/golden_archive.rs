@@ -3,8 +3,6 @@
 //!
 //! `GOLDEN=write` writes it again.
 
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
-
 use siltdb::{Compression, Db, FamilyOptions, Options, Read, archive::Archive, merge};
 use siltdb_base::{clock::ManualClock, fs::mem::MemFs};
 use std::{collections::BTreeMap, fs, ops::ControlFlow, path::Path, sync::Arc, time::Duration};

@@ -3,8 +3,6 @@
 //!
 //! `GOLDEN=write` writes it again.
 
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
-
 use siltdb::{
     CopyProgress, Db, FamilyOptions, Options, Read,
     backup::{Backups, CopyOptions},

@@ -4,8 +4,6 @@
 //! dictionary; their options now say LZ4, so that every build opens it. `0.1-codecs.unwritable` is
 //! the same before that. A build with the feature `zstd` writes both, with `GOLDEN=write`.
 
-#![expect(clippy::unwrap_used, reason = "a test that fails names the line")]
-
 use siltdb::{Compression, Db, ErrorKind, FamilyOptions, Options, Read};
 use siltdb_base::fs::LogIo;
 #[cfg(feature = "zstd")]

@@ -1,6 +1,8 @@
 //! Copies of a database with separated values hold them all.
 
-use crate::world::{blob_files, contents, fill, filled, key, open, options, separating, value};
+use crate::blobs::world::{
+    blob_files, contents, fill, filled, key, open, options, separating, value,
+};
 use siltdb::{backup::Backups, testing::MemFs};
 use siltdb_base::fs::mem::CallKind;
 use std::{

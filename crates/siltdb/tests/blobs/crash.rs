@@ -1,6 +1,6 @@
 //! Crashes at every call: what was acknowledged as synced is there, with its whole value.
 
-use crate::world::{contents, crashed, key, options, synced, value};
+use crate::blobs::world::{contents, crashed, key, options, synced, value};
 use siltdb::{
     Db, Durability, ErrorKind, Isolation, Read, WriteOptions,
     testing::{Crash, Fault, FaultError, FaultSpan, MemFs},
@@ -131,9 +131,9 @@ fn a_lost_value_of_an_unsynced_commit_is_a_lost_tail_and_of_a_synced_one_is_dama
     db.put_with(key(1), value(1, 1, 3000), &synced()).unwrap();
     db.put_with(key(2), value(2, 1, 3000), &synced()).unwrap();
     drop(db);
-    let (name, bytes) = crate::world::blob_files(&fs, "db").remove(0);
+    let (name, bytes) = crate::blobs::world::blob_files(&fs, "db").remove(0);
     assert!(bytes > 6000);
-    crate::damage::cut(&fs, &name, 5000);
+    crate::blobs::damage::cut(&fs, &name, 5000);
     let error = options(&fs).open("db").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corruption);
     assert!(error.to_string().contains(&name), "{error}");

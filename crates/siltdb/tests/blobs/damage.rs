@@ -1,6 +1,6 @@
 //! Damage to blob files: named with file and offset, and nothing else is lost.
 
-use crate::world::{blob_files, contents, fill, filled, key, open, options, value};
+use crate::blobs::world::{blob_files, contents, fill, filled, key, open, options, value};
 use siltdb::{
     ErrorKind, Read, ScrubOptions,
     salvage::LostPart,
@@ -174,8 +174,8 @@ fn a_check_reads_the_values_of_what_was_replayed() {
 #[test]
 fn salvage_leaves_out_operands_over_a_lost_value() {
     let fs = MemFs::new();
-    let operator = || std::sync::Arc::new(crate::reads::Append);
-    let family = crate::world::separating().merge_operator(operator());
+    let operator = || std::sync::Arc::new(crate::blobs::reads::Append);
+    let family = crate::blobs::world::separating().merge_operator(operator());
     let with = || options(&fs).merge_operator(operator()).default_family(family.clone());
     let db = with().open("db").unwrap();
     for number in 0..3 {

@@ -1,6 +1,6 @@
 //! Every way to copy values keeps their expiry, of short values and of separated ones.
 
-use crate::world::separating;
+use crate::blobs::world::separating;
 use siltdb::{
     Action, CompactionFilter, Db, Event, Family, FamilyOptions, FilterDecision, FilteredEntry,
     Options, Read, SubscribeOptions, WriteBatch,

@@ -1,6 +1,8 @@
 //! What reads and writes see of separated values.
 
-use crate::world::{THRESHOLD, blob_files, contents, fill, filled, key, open, options, value};
+use crate::blobs::world::{
+    THRESHOLD, blob_files, contents, fill, filled, key, open, options, value,
+};
 use siltdb::{
     Action, Db, Event, FamilyOptions, Isolation, MergeOperator, Read, Result, SubscribeOptions,
     WriteBatch,
@@ -66,7 +68,7 @@ fn a_compressible_value_is_stored_compressed() {
 fn operands_fold_onto_separated_values_and_snapshots_keep_them() {
     let fs = MemFs::new();
     let open = || options(&fs).merge_operator(Arc::new(Append));
-    let family = crate::world::separating().merge_operator(Arc::new(Append));
+    let family = crate::blobs::world::separating().merge_operator(Arc::new(Append));
     let db = open().default_family(family).open("db").unwrap();
     let old = value(1, 1, 300);
     db.put(b"k", &old).unwrap();
@@ -271,7 +273,7 @@ fn a_feed_ends_a_retained_segment_at_a_lost_value() {
 fn real_files_and_threads_serve_readers_while_values_move() {
     let dir = tempfile::tempdir().unwrap();
     let options = siltdb::Options::new().memtable_bytes(64 << 10).workers(2);
-    let family = crate::world::separating().blob_garbage_percent(20);
+    let family = crate::blobs::world::separating().blob_garbage_percent(20);
     let db = options.default_family(family).open(dir.path().join("db")).unwrap();
     std::thread::scope(|scope| {
         for reader in 0..2 {
@@ -318,7 +320,7 @@ fn streamed(mut stream: siltdb::ValueStream) -> std::io::Result<Vec<u8>> {
 #[test]
 fn values_are_written_and_read_as_streams() {
     let fs = MemFs::new();
-    let family = crate::world::separating().merge_operator(Arc::new(Append));
+    let family = crate::blobs::world::separating().merge_operator(Arc::new(Append));
     let db = options(&fs).merge_operator(Arc::new(Append)).default_family(family);
     let db = db.open("db").unwrap();
     let family = db.default_family();
@@ -420,7 +422,7 @@ fn many_values_come_in_the_order_of_their_keys_wherever_they_lie() {
 #[test]
 fn many_values_are_folded_onto_separated_ones() {
     let fs = MemFs::new();
-    let family = crate::world::separating().merge_operator(Arc::new(Append));
+    let family = crate::blobs::world::separating().merge_operator(Arc::new(Append));
     let db = options(&fs).default_family(family).open("db").unwrap();
     fill(&db, 0..20, 1);
     db.merge(key(3), b"+").unwrap();

@@ -1,6 +1,8 @@
 //! Space of separated values that nothing refers to any more.
 
-use crate::world::{blob_files, contents, fill, filled, key, open, options, separating, value};
+use crate::blobs::world::{
+    blob_files, contents, fill, filled, key, open, options, separating, value,
+};
 use siltdb::{
     Isolation, Read,
     testing::{Clock, Crash, ManualClock, MemFs},

@@ -1,6 +1,6 @@
 //! The time of snapshots and transactions is fixed when they begin.
 
-use crate::{TTL, World, expiring};
+use crate::expiry::{TTL, World, expiring};
 use siltdb::{Db, ErrorKind, Family, Isolation, Read};
 
 const LEVELS: [Isolation; 5] = [

@@ -1,6 +1,6 @@
 //! What reads and writes a key keeps the expiry of its entry, unless it is told another.
 
-use crate::{Append, TTL, World, expiring};
+use crate::expiry::{Append, TTL, World, expiring};
 use siltdb::{
     Db, Durability, ErrorKind, Expiry, Family, FamilyOptions, Isolation, Read, Transaction,
     WriteBatch, WriteOptions,

@@ -1,6 +1,6 @@
 //! The time at which something was seen expired is kept by the log, and by what reads the log.
 
-use crate::{DIR, World};
+use crate::expiry::{DIR, World};
 use siltdb::{
     Db, ErrorKind, Read,
     backup::Backups,
