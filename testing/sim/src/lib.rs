@@ -28,6 +28,7 @@ pub mod buckets;
 pub mod transaction;
 mod history;
 pub mod recovery;
+mod rescue;
 pub mod plan;
 mod ingests;
 mod carry_out;

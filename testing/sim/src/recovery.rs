@@ -40,6 +40,9 @@ pub(crate) const DEPTH_MAX: u32 = 3;
 /// One kill in this many is also salvaged.
 const SALVAGED_OF: u64 = 10;
 
+/// One salvage in this many is also one of damaged files.
+const RESCUED_OF: u64 = 2;
+
 /// One opening in this many comes after a read-only opening.
 const LOOKED_AT_OF: u64 = 8;
 
@@ -180,6 +183,10 @@ impl Recovery<'_> {
         check_undecided(&expectation.waiting, &database.db, standing.commit)?;
         check_floor(&database.db, &expectation.retained)?;
         if let Some(copy) = copy {
+            if self.draw.chance(1, RESCUED_OF) {
+                self.rescue(&copy, &database.db, &times)
+                    .map_err(|violation| violation.during("a rescue"))?;
+            }
             self.salvage(&copy, &database, &times)?;
         }
         self.count_losses(expectation, &standing);

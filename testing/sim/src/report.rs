@@ -113,6 +113,10 @@ pub struct Report {
     pub recoveries: u64,
     /// Salvages compared with what a recovery of the same files holds.
     pub salvages: u64,
+    /// Salvages with a damaged table, compared with those without retired log segments.
+    pub rescues: u64,
+    /// Keys that retired segments have given back in them.
+    pub rescued_keys: u64,
     /// Read-only openings, compared with the opening after them.
     pub looks: u64,
     /// States of a follower that were compared with the database.
@@ -358,6 +362,8 @@ impl Report {
         self.volatile_lost += other.volatile_lost;
         self.recoveries += other.recoveries;
         self.salvages += other.salvages;
+        self.rescues += other.rescues;
+        self.rescued_keys += other.rescued_keys;
         self.looks += other.looks;
         self.followed += other.followed;
         self.followed_copies += other.followed_copies;
@@ -422,6 +428,8 @@ impl Report {
             ("volatile commits that a crash takes", self.volatile_lost),
             ("recoveries", self.recoveries),
             ("salvages", self.salvages),
+            ("rescues from retired segments", self.rescues),
+            ("keys that retired segments give back", self.rescued_keys),
             ("openings that only read", self.looks),
             ("states of a follower", self.followed),
             ("copies of a follower", self.followed_copies),
@@ -503,8 +511,9 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "recoveries   {:>9}  {} of them compared with a salvage, {} with reader and follower",
-            self.recoveries, self.salvages, self.looks
+            "recoveries   {:>9}  {} of them compared with a salvage, {} with reader and follower; \
+             {} rescues from retired segments, of {} keys",
+            self.recoveries, self.salvages, self.looks, self.rescues, self.rescued_keys
         )?;
         writeln!(f, "{}", self.transactions)?;
         writeln!(f, "{}", self.locks)?;
