@@ -378,6 +378,33 @@ fn without_retired(fs: &MemFs) -> Vec<Pairs> {
     contents_of(&fs, NEW)
 }
 
+/// The log has what was written to a clone, and not what it began with: operands over that are no
+/// value.
+#[test]
+fn a_clone_gets_back_what_was_written_to_it_and_nothing_in_part() {
+    let fs = MemFs::new();
+    let engine = created(&fs);
+    for key in [b"base", b"kept"] {
+        apply(&engine, "joined", EntryKind::Put, key, b"0");
+    }
+    engine.clone_family(&family(&engine, "joined"), "twin", None).unwrap();
+    apply(&engine, "joined", EntryKind::Put, b"kept", b"of the source");
+    apply(&engine, "twin", EntryKind::Merge, b"base", b"1");
+    apply(&engine, "twin", EntryKind::Put, b"own", b"2");
+    apply(&engine, "twin", EntryKind::Merge, b"own", b"3");
+    engine.flush().unwrap();
+    engine.compact_all().unwrap();
+    let expected = all_of(&engine);
+    let pair = |key: &str, value: &str| (key.as_bytes().to_vec(), value.as_bytes().to_vec());
+    assert_eq!(expected[3], [pair("base", "01"), pair("kept", "0"), pair("own", "23")]);
+    let fs = killed(&fs);
+    files(&fs, ".table").iter().for_each(|table| fs.remove(table).unwrap());
+    let report = saved(&fs);
+    let found = contents_of(&fs, NEW);
+    assert_eq!(found[..3], expected[..3], "{report:?}");
+    assert_eq!(found[3], [pair("own", "23")], "{report:?}");
+}
+
 /// The tables of an import were never logged, and hold nothing older than the log has.
 #[test]
 fn an_operation_before_an_import_hides_nothing_of_it() {
