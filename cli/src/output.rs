@@ -6,10 +6,11 @@
 
 use crate::failure::{Failure, Result};
 use crate::json;
-use crate::text::{Form, pieces, printable, printable_columns};
+use crate::text::{Form, printable, printable_columns};
+use crate::value::PrintedValue;
 use serde_json::{Value, json};
-use siltdb::{Expiry, RecoveryMode, ValueStream};
-use std::io::{self, BufWriter, Read, Stdout, Write};
+use siltdb::{Expiry, RecoveryMode};
+use std::io::{self, BufWriter, Stdout, Write};
 use std::time::Duration;
 
 /// The style of output, for people or for programs.
@@ -38,20 +39,6 @@ pub struct Settings {
 /// Bytes whose text is in memory at a time.
 const RENDERED_BYTES: usize = 64 << 10;
 
-/// Length from which on a value is printed before all of it is verified, in bytes.
-const VERIFIED_BYTES_MAX: u64 = 32 << 20;
-
-/// Bytes of such a value that are in memory at a time.
-const PIECE_BYTES: u64 = 1 << 20;
-
-/// The error of the database that a stream of it failed with.
-fn read_error(error: io::Error) -> Failure {
-    match error.downcast::<siltdb::Error>() {
-        Ok(error) => error.into(),
-        Err(error) => Failure::file("read", "the value", error),
-    }
-}
-
 /// Stdout, with the settings of the running verb.
 pub struct Output {
     stdout: BufWriter<Stdout>,
@@ -79,24 +66,28 @@ impl Output {
     /// Prints an entry: key, tab, value; or an object with both.
     ///
     /// # Errors
-    /// [`Failure::Stdout`], as for all methods here.
-    pub fn entry(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+    /// [`Failure::Stdout`], as for all methods here; of values as [`PrintedValue::in_pieces`].
+    pub fn entry(&mut self, key: &[u8], value: &PrintedValue<'_>) -> Result<()> {
         if self.settings.style == Style::Json {
             self.json_entry(key, value)?;
             return self.raw(b"}\n");
         }
-        self.rendered(key)?;
+        self.rendered(&PrintedValue::Whole(key))?;
         self.raw(b"\t")?;
-        self.bytes(value)
+        self.rendered(value)?;
+        self.raw(b"\n")
     }
 
     /// Prints a value, or an object with key and value, and the time of an expiry.
     ///
     /// # Errors
-    /// [`Failure::Stdout`].
-    pub fn value(&mut self, key: &[u8], value: &[u8], expiry: Expiry) -> Result<()> {
+    /// As [`Output::entry`].
+    pub fn value(&mut self, key: &[u8], value: &PrintedValue<'_>, expiry: Expiry) -> Result<()> {
         match (self.settings.style, expiry.ms()) {
-            (Style::Text, _) => self.bytes(value),
+            (Style::Text, _) => {
+                self.rendered(value)?;
+                self.raw(b"\n")
+            }
             (Style::Json, None) => self.entry(key, value),
             (Style::Json, Some(ms)) => {
                 self.json_entry(key, value)?;
@@ -122,19 +113,18 @@ impl Output {
     /// # Errors
     /// [`Failure::Stdout`].
     pub fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
-        self.rendered(bytes)?;
+        self.rendered(&PrintedValue::Whole(bytes))?;
         self.raw(b"\n")
     }
 
-    /// Prints bytes in the form of the settings, piece by piece: the text of a long value is up to
-    /// four times as long as the value.
-    fn rendered(&mut self, bytes: &[u8]) -> Result<()> {
-        for piece in pieces(bytes, RENDERED_BYTES) {
+    /// Prints a value in the form of the settings, piece by piece: the text of a long value is up
+    /// to four times as long as the value.
+    fn rendered(&mut self, value: &PrintedValue<'_>) -> Result<()> {
+        value.in_pieces(RENDERED_BYTES, |piece| {
             self.line.clear();
             self.settings.form.render(piece, &mut self.line);
-            self.stdout.write_all(self.line.as_bytes()).map_err(Failure::Stdout)?;
-        }
-        Ok(())
+            self.stdout.write_all(self.line.as_bytes()).map_err(Failure::Stdout)
+        })
     }
 
     /// Prints bytes unchanged.
@@ -145,53 +135,39 @@ impl Output {
         self.stdout.write_all(bytes).map_err(Failure::Stdout)
     }
 
-    /// Prints the bytes of a value unchanged. One shorter than [`VERIFIED_BYTES_MAX`] is read and
-    /// verified first, a longer one is printed piece by piece.
+    /// Prints the bytes of a value unchanged.
     ///
     /// # Errors
-    /// [`Failure::Stdout`]; errors of the database, such as `Corruption` after the damaged bytes of
-    /// a long value were printed.
-    pub fn raw_stream(&mut self, mut stream: ValueStream) -> Result<()> {
-        let piece_bytes = match stream.len() < VERIFIED_BYTES_MAX {
-            true => stream.len(),
-            false => PIECE_BYTES,
-        };
-        let mut piece = Vec::new();
-        loop {
-            piece.clear();
-            let read = stream.by_ref().take(piece_bytes).read_to_end(&mut piece);
-            if read.map_err(read_error)? == 0 {
-                return Ok(());
-            }
-            self.raw(&piece)?;
-        }
+    /// [`Failure::Stdout`], and as [`PrintedValue::in_pieces`].
+    pub fn raw_value(&mut self, value: &PrintedValue<'_>) -> Result<()> {
+        value.in_pieces(RENDERED_BYTES, |piece| self.raw(piece))
     }
 
     /// Prints an object with key and value, up to its closing brace.
-    fn json_entry(&mut self, key: &[u8], value: &[u8]) -> Result<()> {
+    fn json_entry(&mut self, key: &[u8], value: &PrintedValue<'_>) -> Result<()> {
         self.raw(b"{\"key\":")?;
-        self.json_bytes(key)?;
+        self.json_value(&PrintedValue::Whole(key))?;
         self.raw(b",\"value\":")?;
-        self.json_bytes(value)
+        self.json_value(value)
     }
 
-    /// Prints what [`json::of_bytes`] makes of `bytes`, piece by piece.
-    fn json_bytes(&mut self, bytes: &[u8]) -> Result<()> {
-        if bytes.len() <= RENDERED_BYTES {
+    /// Prints what [`json::of_bytes`] makes of the bytes of `value`, piece by piece.
+    fn json_value(&mut self, value: &PrintedValue<'_>) -> Result<()> {
+        if let PrintedValue::Whole(bytes) = value
+            && bytes.len() <= RENDERED_BYTES
+        {
             let value = json::of_bytes(bytes, self.settings.form);
             return self.raw(json::line(&value).as_bytes());
         }
-        let is_text = str::from_utf8(bytes).is_ok();
         let (form, before, after) = match self.settings.form {
-            Form::Plain if !is_text => (Form::Hex, "{\"hex\":\"", "\"}"),
+            Form::Plain if !value.is_utf8()? => (Form::Hex, "{\"hex\":\"", "\"}"),
             form => (form, "\"", "\""),
         };
         self.raw(before.as_bytes())?;
-        for piece in pieces(bytes, RENDERED_BYTES) {
+        value.in_pieces(RENDERED_BYTES, |piece| {
             let line = json::line(&json::of_bytes(piece, form));
-            let inner = &line[1..line.len() - 1];
-            self.raw(inner.as_bytes())?;
-        }
+            self.raw(&line.as_bytes()[1..line.len() - 1])
+        })?;
         self.raw(after.as_bytes())
     }
 

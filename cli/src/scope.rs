@@ -3,10 +3,8 @@
 //!
 //! It opens nothing and ends no transaction.
 
-use crate::bounds::KeyRange;
 use siltdb::{
-    Bucket, BucketIter, Cursor, Expiry, Family, Iter, Read, ReadOptions, Result, Slice, Snapshot,
-    Transaction,
+    Bucket, Cursor, Expiry, Family, Read, ReadOptions, Result, Slice, Snapshot, Transaction,
 };
 
 /// Which family of which branch; what is not given is the one in use.
@@ -79,15 +77,15 @@ impl ReadScope {
         }
     }
 
-    /// Returns the values of `keys`, at one moment.
+    /// Returns the length of the value of a key.
     ///
     /// # Errors
     /// Errors of the database.
-    pub fn get_many(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<Slice>>> {
+    pub fn value_len(&self, key: &[u8]) -> Result<Option<u64>> {
         match self {
-            Self::Committed(family) => family.get_many(keys),
-            Self::Transaction(transaction) => transaction.get_many(keys),
-            Self::Snapshot(snapshot) => snapshot.get_many(keys),
+            Self::Committed(family) => family.value_len(key),
+            Self::Transaction(transaction) => transaction.value_len(key),
+            Self::Snapshot(snapshot) => snapshot.value_len(key),
         }
     }
 
@@ -122,18 +120,6 @@ impl ReadScope {
             Self::Snapshot(snapshot) => snapshot.cursor_with(options),
         }
     }
-
-    /// Creates an iterator with `options`.
-    ///
-    /// # Errors
-    /// Errors of the database.
-    pub fn iter_with(&self, options: &ReadOptions) -> Result<Iter> {
-        match self {
-            Self::Committed(family) => family.iter_with(options),
-            Self::Transaction(transaction) => transaction.iter_with(options),
-            Self::Snapshot(snapshot) => snapshot.iter_with(options),
-        }
-    }
 }
 
 /// A bucket of a [`ReadScope`].
@@ -161,30 +147,6 @@ impl ReadScope {
 }
 
 impl ScopedBucket {
-    /// Returns the value of a key.
-    ///
-    /// # Errors
-    /// Errors of the database: there is no such bucket.
-    pub fn get(&self, key: &[u8]) -> Result<Option<Slice>> {
-        match self {
-            Self::Committed(bucket) => bucket.get(key),
-            Self::Transaction(bucket) => bucket.get(key),
-            Self::Snapshot(bucket) => bucket.get(key),
-        }
-    }
-
-    /// Creates an iterator over a range.
-    ///
-    /// # Errors
-    /// Errors of the database: there is no such bucket.
-    pub fn range(&self, range: KeyRange) -> Result<BucketIter> {
-        match self {
-            Self::Committed(bucket) => bucket.range(range),
-            Self::Transaction(bucket) => bucket.range(range),
-            Self::Snapshot(bucket) => bucket.range(range),
-        }
-    }
-
     /// Returns the names of the buckets in it.
     ///
     /// # Errors

@@ -2,18 +2,16 @@
 //!
 //! It parses no command line.
 
-use crate::bounds::KeyRange;
 use crate::failure::{Failure, Result};
 use crate::hint::told;
-use crate::interrupt;
 use crate::output::{Output, Settings, message};
-use crate::scope::{FamilyName, ReadScope, Scope, ScopedBucket};
+use crate::scope::{FamilyName, ReadScope, Scope};
 use crate::text::counted;
 use crate::transactions::Transactions;
 use siltdb::{
     Checkpoint, CheckpointOptions, CopyProgress, Create, Db, Durability, Error, ErrorKind, Family,
-    Follower, KeptFiles, Options, Read as _, ReadOptions, RecoveryMode, Slice, SubscribeOptions,
-    Subscription, WriteBatch, WriteOptions,
+    Follower, KeptFiles, Options, Read as _, RecoveryMode, SubscribeOptions, Subscription,
+    WriteBatch, WriteOptions,
     backup::{Backup, CopyOptions},
 };
 use std::ops::ControlFlow;
@@ -47,15 +45,6 @@ pub enum Opening {
 
 /// What is told of the progress of a copy, and may cancel it.
 pub type OnCopied<'a> = &'a mut dyn FnMut(CopyProgress) -> ControlFlow<()>;
-
-/// The direction of a scan.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// Keys ascend.
-    Forward,
-    /// Keys descend.
-    Backward,
-}
 
 /// The output and the options with which a session starts.
 pub struct Start {
@@ -502,75 +491,4 @@ fn is_about_operator(error: &Error) -> bool {
         && ["the family needs the merge operator", "the family needs the compaction filter"]
             .iter()
             .any(|message| error.message().starts_with(message))
-}
-
-/// A callback for each key and value that decides whether to continue.
-pub type OnEntry<'a> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'a;
-
-/// Whether a scan reads values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
-    /// Keys and values.
-    Entries,
-    /// Keys only; values are not read, and are empty.
-    Keys,
-}
-
-/// Calls `on_entry` with the entries of `ranges`, which are in order, until it breaks.
-///
-/// # Errors
-/// [`Failure::Interrupted`]; errors of the database and of `on_entry`.
-pub fn visit(
-    scope: &ReadScope,
-    mut ranges: Vec<KeyRange>,
-    (direction, wanted): (Direction, Wanted),
-    on_entry: &mut OnEntry<'_>,
-) -> Result<()> {
-    if direction == Direction::Backward {
-        ranges.reverse();
-    }
-    for range in ranges {
-        let options = ReadOptions::new().range(range).keys_only(wanted == Wanted::Keys);
-        if walk(scope.iter_with(&options)?, direction, on_entry)?.is_break() {
-            break;
-        }
-    }
-    Ok(())
-}
-
-/// Visits the keys of a bucket, as [`visit`] does.
-///
-/// # Errors
-/// As [`visit`].
-pub fn visit_bucket(
-    bucket: &ScopedBucket,
-    range: KeyRange,
-    (direction, wanted): (Direction, Wanted),
-    on_entry: &mut OnEntry<'_>,
-) -> Result<()> {
-    let entries = bucket.range(range)?;
-    let walked = match wanted {
-        Wanted::Entries => walk(entries, direction, on_entry),
-        Wanted::Keys => walk(entries.keys_only(), direction, on_entry),
-    };
-    walked.map(|_| ())
-}
-
-fn walk(
-    mut entries: impl DoubleEndedIterator<Item = siltdb::Result<(Slice, Slice)>>,
-    direction: Direction,
-    on_entry: &mut OnEntry<'_>,
-) -> Result<ControlFlow<()>> {
-    loop {
-        interrupt::check()?;
-        let entry = match direction {
-            Direction::Forward => entries.next(),
-            Direction::Backward => entries.next_back(),
-        };
-        let Some(entry) = entry else { return Ok(ControlFlow::Continue(())) };
-        let (key, value) = entry?;
-        if on_entry(&key, &value)?.is_break() {
-            return Ok(ControlFlow::Break(()));
-        }
-    }
 }

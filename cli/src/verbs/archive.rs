@@ -12,6 +12,7 @@ use crate::progress::Progress;
 use crate::raw_keys::RawKeysArguments;
 use crate::session::{DEFAULT_FAMILY, Session};
 use crate::text::{counted, printable_name};
+use crate::value::PrintedValue;
 use crate::verbs::backup::{RateArguments, copy_failure, shown, utc};
 use crate::whole_number::any_number;
 use clap::{Args, Subcommand};
@@ -443,7 +444,7 @@ fn scan(output: &mut Output, arguments: &ArchiveScan) -> Result<()> {
             let (key, value) = entry?;
             match arguments.keys_only {
                 true => output.key(&keys.shown(&key)?)?,
-                false => output.entry(&keys.shown(&key)?, &value)?,
+                false => output.entry(&keys.shown(&key)?, &PrintedValue::Whole(&value))?,
             }
             left -= 1;
         }

@@ -6,19 +6,24 @@ use crate::argument::{
     self, AtArguments, BucketArguments, DeletedArguments, DurabilityArguments, FamilyArguments,
     a_ttl,
 };
+use crate::bounds::KeyRange;
 use crate::failure::{Failure, Result};
 use crate::key_form::KeyForm;
 use crate::limits::{check_entry, too_long};
 use crate::output::message;
 use crate::raw_keys::{RawKeysArguments, buckets_in};
 use crate::scope::{ReadScope, Scope, all_or_none};
-use crate::session::{Direction, OnEntry, Opening, Session, Wanted, visit, visit_bucket};
+use crate::session::{Opening, Session};
 use crate::source::{Source, read_failure};
 use crate::text::{Form, counted, shortened_bytes};
+use crate::value::{PrintedValue, STREAMED_BYTES_MIN};
 use crate::verbs::bucket::write_in;
+use crate::walk::{Direction, OnEntry, Walk, Wanted, visit, visit_bucket};
 use clap::Args;
 use serde_json::json;
-use siltdb::{Durability, Expiry, Read as _, VALUE_BYTES_MAX, WriteBatch, WriteOptions};
+use siltdb::{
+    Durability, Expiry, Read as _, ReadOptions, VALUE_BYTES_MAX, WriteBatch, WriteOptions,
+};
 use std::io::Read;
 use std::ops::{Bound, ControlFlow};
 use std::{ffi::OsString, path::PathBuf, time::Duration};
@@ -55,10 +60,6 @@ Example:
 
 #[cfg(test)]
 mod tests;
-
-/// Length from which on the value of a file is written piece by piece, in bytes. Values that long
-/// are stored as they are, without compression, by both ways.
-const STREAMED_BYTES_MIN: u64 = 32 << 20;
 
 /// Arguments of `get`.
 #[derive(Args, Debug)]
@@ -114,44 +115,106 @@ pub fn get(session: &mut Session, arguments: &GetArguments) -> Result<()> {
         let (mut is_found, output) = (false, &mut session.output);
         let on_entry: &mut OnEntry<'_> = &mut |key, value| {
             is_found = true;
-            output.entry(&keys.shown(key)?, value).map(ControlFlow::Break)
+            output.entry(&keys.shown(key)?, &value).map(ControlFlow::Break)
         };
-        let wanted = (direction, Wanted::Entries);
+        let walk = Walk { direction, wanted: Wanted::Entries };
         match &bucket {
-            Some(bucket) => visit_bucket(bucket, range, wanted, on_entry)?,
+            Some(bucket) => visit_bucket(bucket, range, walk, on_entry)?,
             None => {
                 let ranges = arguments.raw_keys.parts(&keys, &scope, Some(range))?;
-                visit(&scope, ranges, wanted, on_entry)?;
+                visit(&scope, ranges, walk, on_entry)?;
             }
         }
         return if is_found { Ok(()) } else { Err(missing(&format!("no key {what}"))) };
     }
-    if let (true, None, ReadScope::Committed(family)) = (arguments.raw, &bucket, &scope) {
-        let value = family.get_reader(&key)?.ok_or_else(|| missing("no key"))?;
-        return session.output.raw_stream(value);
-    }
-    let found = match &bucket {
-        Some(bucket) => bucket.get(&key)?.map(|value| (value, Expiry::Never)),
-        None => scope.get_expiring(&key)?,
+    let (mut is_found, output) = (false, &mut session.output);
+    let mut print = |value: PrintedValue<'_>, expiry| {
+        is_found = true;
+        match arguments.raw {
+            true => output.raw_value(&value),
+            false => output.value(&key_shown, &value, expiry),
+        }
     };
-    let (value, expiry) = found.ok_or_else(|| missing("no key"))?;
-    if arguments.raw {
-        return session.output.raw(&value);
+    match &bucket {
+        Some(bucket) => {
+            let walk = Walk { direction: Direction::Forward, wanted: Wanted::Entries };
+            visit_bucket(bucket, only(&key), walk, &mut |_, value| {
+                print(value, Expiry::Never).map(ControlFlow::Break)
+            })?;
+        }
+        None => look_up(&scope, &key, print)?,
     }
-    session.output.value(&key_shown, &value, expiry)
+    if is_found { Ok(()) } else { Err(missing("no key")) }
+}
+
+/// Returns the range that has no other key.
+fn only(key: &[u8]) -> KeyRange {
+    (Bound::Included(key.to_vec()), Bound::Included(key.to_vec()))
+}
+
+/// Calls `seen` with the value of a key and its expiry, if there is one.
+fn look_up(
+    scope: &ReadScope,
+    key: &[u8],
+    seen: impl FnOnce(PrintedValue<'_>, Expiry) -> Result<()>,
+) -> Result<()> {
+    if scope.value_len(key)?.is_none_or(|bytes| bytes < STREAMED_BYTES_MIN) {
+        return match scope.get_expiring(key)? {
+            Some((value, expiry)) => seen(PrintedValue::Whole(&value), expiry),
+            None => Ok(()),
+        };
+    }
+    // A cursor tells the value and its expiry of one moment, and does not read the value.
+    let options = ReadOptions::new().range(only(key)).stream_from(STREAMED_BYTES_MIN);
+    let mut cursor = scope.cursor_with(&options)?;
+    cursor.seek_to_first()?;
+    match (cursor.value(), cursor.expires_at()?) {
+        (Some(value), Some(expiry)) => {
+            seen(PrintedValue::of(value, cursor.value_reader()?), expiry)
+        }
+        _ => Ok(()),
+    }
 }
 
 fn get_many(session: &mut Session, arguments: &GetArguments) -> Result<()> {
     let form = KeyForm::of(session, &arguments.family)?;
     let texts = std::iter::once(&arguments.key).chain(&arguments.more);
     let keys: Vec<_> = texts.map(|text| form.parse(text)).collect::<Result<_>>()?;
-    let scope = session.read_scope(arguments.family.name(), arguments.moment.at)?;
+    let scope = match session.read_scope(arguments.family.name(), arguments.moment.at)? {
+        // One moment for all of them, so that their values are in memory one after the other.
+        ReadScope::Committed(family) => {
+            ReadScope::Snapshot(session.db().snapshot().family(&family)?)
+        }
+        scope => scope,
+    };
     let mut missing = Vec::new();
-    for (key, value) in keys.iter().zip(scope.get_many(&keys)?) {
+    let output = &mut session.output;
+    let mut print = |key: &Vec<u8>, value: Option<PrintedValue<'_>>| {
         let shown = form.shown(key)?;
         match value {
-            Some(value) => session.output.entry(&shown, &value)?,
+            Some(value) => output.entry(&shown, &value)?,
             None => missing.push(format!("`{}`", shortened_bytes(&shown))),
+        }
+        Ok(())
+    };
+    match scope {
+        // Reads of some transactions see what was committed last.
+        ReadScope::Transaction(transaction) => {
+            for (key, value) in keys.iter().zip(transaction.get_many(&keys)?) {
+                print(key, value.as_deref().map(PrintedValue::Whole))?;
+            }
+        }
+        scope => {
+            for key in &keys {
+                let mut is_found = false;
+                look_up(&scope, key, |value, _| {
+                    is_found = true;
+                    print(key, Some(value))
+                })?;
+                if !is_found {
+                    print(key, None)?;
+                }
+            }
         }
     }
     if missing.is_empty() {

@@ -9,8 +9,9 @@ use crate::output::message;
 use crate::progress::Progress;
 use crate::raw_keys::RawKeysArguments;
 use crate::scope::ReadScope;
-use crate::session::{Direction, OnEntry, Session, Wanted, visit, visit_bucket};
+use crate::session::Session;
 use crate::text::counted;
+use crate::walk::{Direction, OnEntry, Walk, Wanted, visit, visit_bucket};
 use crate::whole_number::any_number;
 use clap::Args;
 use serde_json::json;
@@ -19,6 +20,9 @@ use std::ops::ControlFlow;
 
 /// Text at the end of `silt scan --help`.
 pub const SCAN_HELP: &str = "\
+Prints what the database holds when the scan begins. A value of 32 MiB or more that a blob file \
+holds is printed piece by piece: if it is damaged, the error comes after a part of it.
+
 Example:
   silt scan demo.db --prefix SE --limit 10
   silt scan demo.db --from A --to B --reverse --keys-only";
@@ -75,6 +79,7 @@ pub fn scan(session: &mut Session, arguments: &ScanArguments) -> Result<()> {
     }
     let mut has_more = false;
     let wanted = if arguments.keys_only { Wanted::Keys } else { Wanted::Entries };
+    let walk = Walk { direction, wanted };
     let on_entry: &mut OnEntry<'_> = &mut |key, value| {
         if left == 0 {
             has_more = true;
@@ -84,17 +89,17 @@ pub fn scan(session: &mut Session, arguments: &ScanArguments) -> Result<()> {
         if arguments.keys_only {
             output.key(&key)?;
         } else {
-            output.entry(&key, value)?;
+            output.entry(&key, &value)?;
         }
         left -= 1;
         let is_last = left == 0 && shown.is_none();
         Ok(if is_last { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     };
     match path {
-        Some(path) => visit_bucket(&scope.bucket(&path)?, range, (direction, wanted), on_entry)?,
+        Some(path) => visit_bucket(&scope.bucket(&path)?, range, walk, on_entry)?,
         None => {
             let ranges = arguments.raw_keys.parts(&keys, &scope, Some(range))?;
-            visit(&scope, ranges, (direction, wanted), on_entry)?;
+            visit(&scope, ranges, walk, on_entry)?;
         }
     }
     if let Some(shown) = shown.filter(|_| has_more) {
@@ -157,12 +162,12 @@ pub fn count(session: &mut Session, arguments: &CountArguments) -> Result<()> {
             }
             Ok(ControlFlow::Continue(()))
         };
-        let wanted = (Direction::Forward, Wanted::Keys);
+        let walk = Walk { direction: Direction::Forward, wanted: Wanted::Keys };
         match arguments.bucket.path(session.output.settings().form)? {
-            Some(path) => visit_bucket(&scope.bucket(&path)?, range, wanted, on_entry)?,
+            Some(path) => visit_bucket(&scope.bucket(&path)?, range, walk, on_entry)?,
             None => {
                 let ranges = arguments.raw_keys.parts(&keys, &scope, Some(range))?;
-                visit(&scope, ranges, wanted, on_entry)?;
+                visit(&scope, ranges, walk, on_entry)?;
             }
         }
     }

@@ -7,9 +7,11 @@ use crate::bounds::KeyRange;
 use crate::failure::{Failure, Result};
 use crate::key_form::KeyForm;
 use crate::raw_keys::RawKeysArguments;
-use crate::session::{Direction, Opening, Session};
+use crate::session::{Opening, Session};
 use crate::text::shortened_bytes;
+use crate::value::PrintedValue;
 use crate::verbs::bucket::write;
+use crate::walk::Direction;
 use clap::Args;
 use serde_json::json;
 use siltdb::{Expiry, Read as _, Slice, Transaction};
@@ -103,7 +105,7 @@ pub fn take(session: &mut Session, arguments: &TakeArguments) -> Result<()> {
     let shown = keys.shown(&key)?;
     let missing = || Failure::Missing(format!("no key `{}`", shortened_bytes(&shown)));
     let value = taken.ok_or_else(missing)?;
-    session.output.value(&shown, &value, Expiry::Never)
+    session.output.value(&shown, &PrintedValue::Whole(&value), Expiry::Never)
 }
 
 /// Deletes the first or the last key and prints it with its value.
@@ -119,7 +121,7 @@ pub fn pop(session: &mut Session, arguments: &PopArguments) -> Result<()> {
     })?;
     let empty = || Failure::Missing("no key: the family is empty".to_owned());
     let (key, value) = popped.ok_or_else(empty)?;
-    session.output.entry(&keys.shown(&key)?, &value)
+    session.output.entry(&keys.shown(&key)?, &PrintedValue::Whole(&value))
 }
 
 /// Deletes the first entry of `ranges` in a direction, and returns it.

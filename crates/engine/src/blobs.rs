@@ -23,6 +23,7 @@ use siltdb_disk::{
 use siltdb_tree::read::visible::resolve::BlobSource;
 use std::{
     collections::BTreeMap,
+    ops::Deref,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -170,8 +171,49 @@ fn absent(pointer: &BlobPointer) -> Error {
         .with_mismatch("a file that the manifest names", FileName::Blob(pointer.file))
 }
 
-/// Where a reader reads separated values; `None` if there are none.
-pub type SourceOfPinned = Option<Arc<dyn BlobSource>>;
+/// Where the separated values are read that a pinned view refers to.
+#[derive(Clone, Debug)]
+pub enum PinnedBlobs {
+    /// In files that were pinned with the view.
+    Set(Arc<BlobSet>),
+    /// In any file that is there: see [`KnownBlobs::Any`].
+    Any(Arc<Blobs>),
+}
+
+impl Deref for PinnedBlobs {
+    type Target = dyn BlobSource;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Set(set) => &**set,
+            Self::Any(blobs) => &**blobs,
+        }
+    }
+}
+
+impl PinnedBlobs {
+    /// A source of whole values.
+    #[must_use]
+    pub fn source(&self) -> Arc<dyn BlobSource> {
+        match self {
+            Self::Set(set) => Arc::clone(set) as Arc<dyn BlobSource>,
+            Self::Any(blobs) => Arc::clone(blobs) as Arc<dyn BlobSource>,
+        }
+    }
+
+    /// The file that `pointer` leads to, long enough for it. It stays readable while it is held.
+    ///
+    /// # Errors
+    /// Corruption, with file and offset; `NotFound`; the system's.
+    pub fn hold(&self, pointer: &BlobPointer) -> Result<Arc<BlobFile>> {
+        let file = match self {
+            Self::Set(set) => Arc::clone(set.get(pointer.file).ok_or_else(|| unknown(pointer))?),
+            Self::Any(blobs) => blobs.find(pointer)?,
+        };
+        file.check_place(pointer)?;
+        Ok(file)
+    }
+}
 
 /// A place for one record, and the hold of a commit on its file. Dropping it says that the commit
 /// is published or failed.
@@ -283,7 +325,7 @@ impl Blobs {
         self: &Arc<Self>,
         pin: impl Fn() -> Result<T>,
         kept: impl Fn() -> Option<&'k BlobSet>,
-    ) -> Result<(T, SourceOfPinned)> {
+    ) -> Result<(T, Option<PinnedBlobs>)> {
         loop {
             let removals = self.removals.load(Ordering::Acquire);
             let pinned = pin()?;
@@ -291,7 +333,7 @@ impl Blobs {
                 return Ok((pinned, None));
             }
             if self.known == KnownBlobs::Any {
-                return Ok((pinned, Some(Arc::clone(self) as Arc<dyn BlobSource>)));
+                return Ok((pinned, Some(PinnedBlobs::Any(Arc::clone(self)))));
             }
             let set = match kept() {
                 None => self.set(),
@@ -299,7 +341,7 @@ impl Blobs {
             };
             // A file that has left meanwhile may be one that the pinned tables refer to.
             if self.removals.load(Ordering::Acquire) == removals {
-                return Ok((pinned, Some(set as Arc<dyn BlobSource>)));
+                return Ok((pinned, Some(PinnedBlobs::Set(set))));
             }
         }
     }
@@ -444,16 +486,6 @@ impl Blobs {
             files.entry(pointer.file).or_insert_with(|| Arc::clone(&file));
             BlobSet { files }
         });
-        Ok(file)
-    }
-
-    /// The file that `pointer` leads to, long enough for it. It stays readable while it is held.
-    ///
-    /// # Errors
-    /// Corruption, with file and offset; `NotFound`.
-    pub fn hold(&self, pointer: &BlobPointer) -> Result<Arc<BlobFile>> {
-        let file = self.find(pointer)?;
-        file.check_place(pointer)?;
         Ok(file)
     }
 

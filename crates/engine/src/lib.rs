@@ -6,6 +6,7 @@
 pub mod options;
 pub mod health;
 pub mod read_point;
+pub mod blobs;
 pub mod snapshots;
 pub mod signal;
 pub mod in_flight;
@@ -17,7 +18,6 @@ pub mod open_id;
 pub mod copying;
 pub mod compression_turns;
 pub mod memory;
-pub mod blobs;
 pub mod log;
 pub mod lock_table;
 pub mod prepared_set;

@@ -5,7 +5,7 @@
 //! the view.
 
 use crate::{
-    blobs::SourceOfPinned,
+    blobs::PinnedBlobs,
     catalog::family::FamilyData,
     database::Database,
     read_point::ReadPoint,
@@ -35,6 +35,7 @@ use std::{
 };
 
 pub(crate) mod many;
+pub mod stream;
 
 /// A range of keys as callers give it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -97,6 +98,8 @@ pub struct ExpiringValue {
 pub struct PinnedReader {
     view: Arc<View>,
     reader: TreeReader,
+    /// Where separated values are read; `None` if there are none.
+    blobs: Option<PinnedBlobs>,
 }
 
 impl PinnedReader {
@@ -121,14 +124,15 @@ impl PinnedReader {
                 None => Arc::clone(&database.options.clock),
             },
             operator: options.merge_operator.clone(),
-            blobs,
+            blobs: blobs.as_ref().map(PinnedBlobs::source),
             fetch: Fetch::Values,
+            streamed_from: None,
             empty_ranges: is_stable.then(|| Arc::clone(family.tree.empty_ranges())),
             sequence_lock: Some(database.log.sequencer.sequence_lock()),
             folds: is_stable.then(|| Arc::clone(family.tree.folds())),
             own: None,
         };
-        Ok(Self { view, reader })
+        Ok(Self { view, reader, blobs })
     }
 
     /// The same reader with the writes of `own` as the newest.
@@ -278,7 +282,7 @@ pub(crate) struct PinnedView {
     /// What is read of them.
     pub(crate) snapshot: SequenceNumber,
     /// The blob files that they refer to, if there are any.
-    blobs: SourceOfPinned,
+    blobs: Option<PinnedBlobs>,
     /// Whether a snapshot keeps the view.
     is_kept: bool,
 }

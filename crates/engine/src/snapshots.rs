@@ -9,13 +9,13 @@
 //! drop what the snapshot sees, because it does not know of it. So the list keeps the view that the
 //! snapshot had of the family when it was taken.
 
-use crate::read_point::ReadPoint;
+use crate::{blobs::PinnedBlobs, read_point::ReadPoint};
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     id::{FamilyId, SequenceNumber},
     sync::lock,
 };
-use siltdb_tree::read::{view::View, visible::resolve::BlobSource};
+use siltdb_tree::read::view::View;
 use std::{
     collections::BTreeMap,
     fmt,
@@ -57,7 +57,7 @@ pub struct KeptView {
     /// Memtables and tables.
     pub view: Arc<View>,
     /// The blob files that they refer to, if there are any.
-    pub blobs: Option<Arc<dyn BlobSource>>,
+    pub blobs: Option<PinnedBlobs>,
 }
 
 impl fmt::Debug for KeptView {

@@ -17,8 +17,9 @@ use crate::{
     isolation::Isolation,
     iter::{Cursor, Iter},
     key_order::KeyOrder,
-    key_range::{KeyRange, read_range},
+    key_range::KeyRange,
     read::Read,
+    read_options::ReadOptions,
     single_key::Swap,
     snapshot::Snapshot,
     source::{Pinned, ReadSource},
@@ -27,7 +28,6 @@ use crate::{
 };
 use path::{Part, Path, data_range, key};
 use siltdb_base::{
-    cursor::Fetch,
     error::{Error, ErrorKind, Result},
     slice::Slice,
 };
@@ -170,7 +170,7 @@ impl<S: ReadSource> Bucket<S> {
         let (pinned, id) = self.find()?;
         let prefix = key(id, Part::Child, b"");
         let range = prefix.clone()..key(id, Part::Sequence, b"");
-        let names = Iter::new(pinned, read_range(&range), Fetch::KeysOnly).keys();
+        let names = Iter::new(pinned, ReadOptions::new().range(range)).keys();
         names.map(|name| Ok(name?[prefix.len()..].to_vec())).collect()
     }
 
@@ -212,7 +212,7 @@ impl<S: ReadSource> Bucket<S> {
     /// # Errors
     /// As [`Bucket::get`].
     pub fn range(&self, range: impl KeyRange) -> Result<BucketIter> {
-        self.walk(&range, Fetch::Values)
+        self.walk(&range, &ReadOptions::new())
     }
 
     /// Counts the keys in a range by iterating over them, without their values.
@@ -220,12 +220,13 @@ impl<S: ReadSource> Bucket<S> {
     /// # Errors
     /// As [`Bucket::get`].
     pub fn count(&self, range: impl KeyRange) -> Result<u64> {
-        self.walk(&range, Fetch::KeysOnly)?.try_fold(0, |count, pair| pair.map(|_| count + 1))
+        let options = ReadOptions::new().keys_only(true);
+        self.walk(&range, &options)?.try_fold(0, |count, pair| pair.map(|_| count + 1))
     }
 
-    fn walk(&self, range: &impl KeyRange, fetch: Fetch) -> Result<BucketIter> {
+    fn walk(&self, range: &impl KeyRange, options: &ReadOptions) -> Result<BucketIter> {
         let (pinned, id) = self.find_data()?;
-        let iter = Iter::new(pinned, read_range(&data_range(id, range)), fetch);
+        let iter = Iter::new(pinned, options.clone().range(data_range(id, range)));
         Ok(BucketIter { iter, prefix_bytes: key(id, Part::Data, b"").len() })
     }
 
@@ -237,8 +238,21 @@ impl<S: ReadSource> Bucket<S> {
     where
         S: Clone,
     {
+        self.cursor_with(&ReadOptions::new())
+    }
+
+    /// Creates a cursor over the range of `options`, in keys of the bucket; see
+    /// [`Read::cursor_with`].
+    ///
+    /// # Errors
+    /// As [`Bucket::get`].
+    pub fn cursor_with(&self, options: &ReadOptions) -> Result<BucketCursor<S>>
+    where
+        S: Clone,
+    {
         let (pinned, id) = self.find_data()?;
-        let cursor = Cursor::open(&pinned, read_range(&data_range(id, &..)), Fetch::Values)?;
+        let range = data_range(id, &(options.range.start.clone(), options.range.end.clone()));
+        let cursor = Cursor::open(&pinned, options.clone().range(range))?;
         let prefix_bytes = key(id, Part::Data, b"").len();
         Ok(BucketCursor { cursor, bucket: self.clone(), id, prefix_bytes })
     }

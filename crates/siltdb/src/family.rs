@@ -23,7 +23,6 @@ use siltdb_engine::{
     jobs::request::CompactControl,
     options::Durability,
     stats::{Stats, family_stats},
-    streams::{ValueStream, get_stream},
 };
 use siltdb_tree::{options::TreeOptions, read::range_size::RangeSize};
 use std::{
@@ -135,6 +134,7 @@ impl Family {
     /// ```
     /// # let dir = tempfile::tempdir()?;
     /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::Read as _;
     /// use std::io::Read;
     /// let family = db.default_family();
     /// family.put_reader(b"film", 3 << 20, std::io::repeat(7).take(3 << 20))?;
@@ -171,20 +171,6 @@ impl Family {
         let stored = (key.as_ref(), bytes, options.expiry_rule.expiry_ms(&self.place));
         let place = &self.place;
         place.engine.put_stream(&place.family, stored, &mut value, options.durability)
-    }
-
-    /// The value of a key as a stream, if it has one. A value that lies in a blob file, not
-    /// compressed, is read piece by piece; others are in memory as a whole. It is the value of now:
-    /// later writes do not change it.
-    ///
-    /// The bytes of a blob are verified as they are read. If they are damaged, the read that would
-    /// return the last ones fails with an error that has one of [`Error`](crate::Error) as its
-    /// inner error.
-    ///
-    /// # Errors
-    /// As [`Read::get`](crate::Read::get).
-    pub fn get_reader(&self, key: impl AsRef<[u8]>) -> Result<Option<ValueStream>> {
-        get_stream(&self.place.engine, &self.place.family, key.as_ref())
     }
 
     /// Sets the value of a key, which expires after `time`; see

@@ -4,6 +4,7 @@
 
 use crate::{
     expiry::Expiry,
+    read_options::ReadOptions,
     reads::{Move, Track},
     source::Pinned,
 };
@@ -12,7 +13,10 @@ use siltdb_base::{
     error::{Error, Result},
     slice::Slice,
 };
-use siltdb_engine::read::{ReadCursor, ReadRange};
+use siltdb_engine::{
+    blobs::PinnedBlobs,
+    read::{ReadCursor, stream::ValueStream},
+};
 use std::{fmt, iter::FusedIterator, ops::ControlFlow};
 
 /// A key and its value, borrowed from a [`Cursor`].
@@ -45,6 +49,8 @@ pub type Pair<'a> = (&'a [u8], &'a [u8]);
 pub struct Cursor {
     inner: ReadCursor,
     fetch: Fetch,
+    /// Where values are read that the cursor left unread; `None` if it reads all.
+    blobs: Option<PinnedBlobs>,
     /// Records what was read. Boxed, because few cursors have one, and a cursor should be cheap to
     /// move.
     track: Option<Box<Track>>,
@@ -52,10 +58,12 @@ pub struct Cursor {
 
 impl Cursor {
     /// Opens a cursor over a range of a pinned state, without a position.
-    pub(crate) fn open(pinned: &Pinned, range: ReadRange, fetch: Fetch) -> Result<Self> {
+    pub(crate) fn open(pinned: &Pinned, options: ReadOptions) -> Result<Self> {
+        let ReadOptions { range, fetch, streamed_from } = options;
         let track = pinned.reads.as_ref().map(|reads| Box::new(reads.track(range.clone())));
-        let inner = pinned.reader.clone().fetching(fetch).cursor(range)?;
-        Ok(Self { inner, fetch, track })
+        let reader = pinned.reader.clone().fetching(fetch).streaming_from(streamed_from);
+        let blobs = streamed_from.and_then(|_| pinned.reader.blobs().cloned());
+        Ok(Self { inner: reader.cursor(range)?, fetch, blobs, track })
     }
 
     /// Records the movement that led to the present position.
@@ -123,7 +131,7 @@ impl Cursor {
     }
 
     /// Returns the key and value under the cursor; `None` past either end of its range. The value
-    /// is empty if the cursor reads only keys.
+    /// is empty if the cursor reads only keys, and if [`Cursor::value_reader`] has it.
     #[inline]
     #[must_use]
     pub fn entry(&self) -> Option<Pair<'_>> {
@@ -137,11 +145,51 @@ impl Cursor {
         self.inner.key()
     }
 
-    /// Returns the value under the cursor; empty if the cursor reads only keys.
+    /// Returns the value under the cursor; empty if the cursor reads only keys, and if
+    /// [`Cursor::value_reader`] has it.
     #[inline]
     #[must_use]
     pub fn value(&self) -> Option<&[u8]> {
         self.inner.value().map(|value| self.wanted(value))
+    }
+
+    /// Returns the value under the cursor as a stream if
+    /// [`stream_from`](ReadOptions::stream_from) left it unread; `None` if [`Cursor::value`] has
+    /// it, and past either end of the range.
+    ///
+    /// The stream reads the value that the cursor sees, also after the cursor has moved on or is
+    /// dropped; see [`Read::get_reader`](crate::Read::get_reader). A value in a compressed blob is
+    /// read as a whole by this call. Otherwise the call opens the blob file if that is not open,
+    /// and reads nothing.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::{Read as _, ReadOptions};
+    /// use std::io::{Read, copy, repeat, sink};
+    ///
+    /// let family = db.default_family();
+    /// family.put("a", "short")?;
+    /// family.put_reader("b", 3 << 20, repeat(7).take(3 << 20))?;
+    /// let mut cursor = db.cursor_with(&ReadOptions::new().stream_from(1 << 20))?;
+    /// cursor.seek_to_first()?;
+    /// assert!(cursor.value_reader()?.is_none());
+    /// assert_eq!(cursor.value(), Some(&b"short"[..]));
+    /// cursor.next()?;
+    /// let mut stream = cursor.value_reader()?.expect("a long value");
+    /// assert_eq!(cursor.value(), Some(&b""[..]));
+    /// assert_eq!(copy(&mut stream, &mut sink())?, 3 << 20);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `Corruption` with file and offset; `Io`. The cursor keeps its position.
+    #[inline]
+    pub fn value_reader(&self) -> Result<Option<ValueStream>> {
+        match (self.inner.unread(), &self.blobs) {
+            (Some(pointer), Some(blobs)) => ValueStream::open(blobs, pointer).map(Some),
+            _ => Ok(None),
+        }
     }
 
     /// Returns when the value under the cursor expires; `None` past either end of its range. It
@@ -307,8 +355,7 @@ impl fmt::Debug for Cursor {
 /// for one key only. A [`Cursor`] can continue behind that key.
 pub struct Iter {
     pinned: Pinned,
-    range: ReadRange,
-    fetch: Fetch,
+    options: ReadOptions,
     front: Side,
     back: Side,
     finished: bool,
@@ -323,9 +370,11 @@ enum Side {
 }
 
 impl Iter {
-    pub(crate) fn new(pinned: Pinned, range: ReadRange, fetch: Fetch) -> Self {
+    pub(crate) fn new(pinned: Pinned, options: ReadOptions) -> Self {
+        // It owns its values, so it reads all of them.
+        let options = ReadOptions { streamed_from: None, ..options };
         let (front, back) = (Side::Unused, Side::Unused);
-        Self { pinned, range, fetch, front, back, finished: false }
+        Self { pinned, options, front, back, finished: false }
     }
 
     /// Converts to an iterator over the keys that are left. Values are neither copied nor merged,
@@ -349,12 +398,13 @@ impl Iter {
 
     /// Leaves the values out of the pairs that are left.
     pub(crate) fn keys_only(self) -> Self {
-        Self { fetch: Fetch::KeysOnly, ..self }
+        let options = self.options.keys_only(true);
+        Self { options, ..self }
     }
 
     /// Opens a cursor at one end of the range.
     fn open(&self, direction: Direction) -> Result<Box<Cursor>> {
-        let mut cursor = Box::new(Cursor::open(&self.pinned, self.range.clone(), self.fetch)?);
+        let mut cursor = Box::new(Cursor::open(&self.pinned, self.options.clone())?);
         match direction {
             Direction::Forward => cursor.seek_to_first()?,
             Direction::Backward => cursor.seek_to_last()?,
@@ -391,7 +441,7 @@ impl Iter {
                 return Ok(None);
             }
         }
-        let value = match self.fetch {
+        let value = match self.options.fetch {
             Fetch::Values => Slice::copy_from(value),
             Fetch::KeysOnly => Slice::default(),
         };

@@ -29,6 +29,7 @@
 //! |---|:-:|:-:|:-:|:-:|
 //! | *read a key* `get` `read` `get_into` `contains` `value_len` | default | ✓ | ✓ | |
 //! | *many keys* `get_many` | default | ✓ | ✓ | |
+//! | *as a stream* `get_reader` | default | ✓ | ✓ | |
 //! | *its expiry* `expires_at` `get_expiring` | default | ✓ | ✓ | |
 //! | *its neighbours* `get_lt` `get_le` `get_gt` `get_ge` | default | ✓ | ✓ | |
 //! | *the ends* `first` `last` `is_empty` | default | ✓ | ✓ | |
@@ -75,7 +76,7 @@
 //! | *a copy* `checkpoint` `backup`, `_with`; of them [`backup::Backups`] | all | | | |
 //! | *one file* `archive` `import_archive`, `_with`; to read it [`archive::Archive`] | all | | | |
 //! | *beside a writer* `open_follower`, of a [`Follower`] `catch_up` `wait_for` `db` | all | | | |
-//! | *values as streams* `put_reader` `get_reader` | | ✓ | | |
+//! | *write a value as a stream* `put_reader`, `_with` | | ✓ | | |
 //! | *tiers* `freeze` `thaw`, `_with` | | ✓ | | |
 //! | *places* `open` `temporary` `destroy` `list_families` `path` | all | | | |
 //!
@@ -101,8 +102,8 @@ mod reads;
 mod source;
 mod key_range;
 mod expiry;
-mod iter;
 mod read_options;
+mod iter;
 mod read;
 mod write_options;
 mod deletion;
@@ -217,9 +218,9 @@ pub use siltdb_engine::{
     lock_table::LockMode,
     memory::MemoryStats,
     pause::BackgroundPause,
+    read::stream::ValueStream,
     scrub_report::ScrubReport,
     stats::Stats,
-    streams::ValueStream,
 };
 pub use siltdb_tree::read::range_size::RangeSize;
 pub use single_key::Swap;

@@ -10,7 +10,8 @@ use crate::{
     read_options::ReadOptions,
     source::ReadSource,
 };
-use siltdb_base::{cursor::Fetch, error::Result, slice::Slice};
+use siltdb_base::{error::Result, slice::Slice};
+use siltdb_engine::read::stream::ValueStream;
 use std::ops::ControlFlow;
 
 /// Reads from a [`Db`](crate::Db) (its default family), a [`Family`](crate::Family), a
@@ -141,6 +142,39 @@ pub trait Read: ReadSource {
     /// As [`Read::get`].
     fn value_len(&self, key: impl AsRef<[u8]>) -> Result<Option<u64>> {
         self.pin()?.value_len(key.as_ref())
+    }
+
+    /// Returns the value of a key as a stream; `None` if the key has no value. A value that lies in
+    /// a blob file, not compressed, is read piece by piece; others are in memory as a whole. Later
+    /// writes do not change what the stream reads, also if the source is dropped.
+    ///
+    /// Costs a lookup, and pins a view meanwhile. A stream keeps its blob file on disk until it is
+    /// dropped.
+    ///
+    /// The bytes of a blob are verified as they are read. If they are damaged, the read that would
+    /// return the last ones fails with an error that has an [`Error`](crate::Error) as its inner
+    /// error.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// use siltdb::Read as _;
+    /// use std::io::{Read, copy, repeat, sink};
+    ///
+    /// let family = db.default_family();
+    /// family.put_reader("film", 3 << 20, repeat(7).take(3 << 20))?;
+    /// let snapshot = db.snapshot();
+    /// family.delete("film")?;
+    /// let mut stream = snapshot.get_reader("film")?.expect("the snapshot has it");
+    /// assert_eq!(copy(&mut stream, &mut sink())?, 3 << 20);
+    /// assert!(family.get_reader("film")?.is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Read::get`].
+    fn get_reader(&self, key: impl AsRef<[u8]>) -> Result<Option<ValueStream>> {
+        self.pin()?.stream(key.as_ref())
     }
 
     /// Returns whether a key has a value. Costs as [`Read::read`].
@@ -281,7 +315,7 @@ pub trait Read: ReadSource {
         self.cursor_with(&ReadOptions::new())
     }
 
-    /// Creates a cursor over the range of `options`, with values or with keys alone.
+    /// Creates a cursor over the range of `options`, which also say which values it reads.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
@@ -302,7 +336,7 @@ pub trait Read: ReadSource {
     /// # Errors
     /// As [`Read::get`].
     fn cursor_with(&self, options: &ReadOptions) -> Result<Cursor> {
-        Cursor::open(&self.pin()?, options.range.clone(), options.fetch)
+        Cursor::open(&self.pin()?, options.clone())
     }
 
     /// Creates an iterator over all keys and values in order, from both ends.
@@ -349,7 +383,7 @@ pub trait Read: ReadSource {
     /// # Errors
     /// As [`Read::get`].
     fn iter_with(&self, options: &ReadOptions) -> Result<Iter> {
-        Ok(Iter::new(self.pin()?, options.range.clone(), options.fetch))
+        Ok(Iter::new(self.pin()?, options.clone()))
     }
 
     /// Counts the keys of a range by iterating over them, without their values. The estimate of
@@ -381,7 +415,7 @@ fn beside<S: ReadSource + ?Sized>(
     source: &S,
     go: impl FnOnce(&mut Cursor) -> Result<()>,
 ) -> Result<Option<(Slice, Slice)>> {
-    let mut cursor = Cursor::open(&source.pin()?, Default::default(), Fetch::Values)?;
+    let mut cursor = Cursor::open(&source.pin()?, ReadOptions::new())?;
     go(&mut cursor)?;
     let copy = |(key, value): (&[u8], &[u8])| (Slice::copy_from(key), Slice::copy_from(value));
     Ok(cursor.entry().map(copy))

@@ -1,11 +1,11 @@
-//! Options of a cursor or iterator: its range, and whether it reads values.
+//! Options of a cursor or iterator: its range, and which values it reads.
 
 use crate::key_range::{KeyRange, read_range};
 use siltdb_base::cursor::Fetch;
 use siltdb_engine::read::ReadRange;
 
-/// The range of a [`Cursor`](crate::Cursor) or an [`Iter`](crate::Iter), and whether it reads
-/// values. The default is all keys with values.
+/// The range of a [`Cursor`](crate::Cursor) or an [`Iter`](crate::Iter), and which values it reads.
+/// The default is all keys with values.
 ///
 /// ```
 /// # let dir = tempfile::tempdir()?;
@@ -25,6 +25,8 @@ use siltdb_engine::read::ReadRange;
 pub struct ReadOptions {
     pub(crate) range: ReadRange,
     pub(crate) fetch: Fetch,
+    /// The length from which on a cursor does not read values in blob files; `None` reads all.
+    pub(crate) streamed_from: Option<u64>,
 }
 
 impl ReadOptions {
@@ -56,6 +58,20 @@ impl ReadOptions {
     #[must_use]
     pub fn keys_only(mut self, keys_only: bool) -> Self {
         self.fetch = if keys_only { Fetch::KeysOnly } else { Fetch::Values };
+        self
+    }
+
+    /// Has a cursor leave values of `bytes` bytes and more unread, if they lie in blob files
+    /// ([`value_threshold`](crate::FamilyOptions::value_threshold)); by default it reads all. The
+    /// cursor shows an empty value in their place, and
+    /// [`Cursor::value_reader`](crate::Cursor::value_reader) streams them.
+    ///
+    /// Values in tables and memtables, and those that merge operands apply to, are shown whatever
+    /// their length is. So are all values of an [`Iter`](crate::Iter). With
+    /// [`keys_only`](ReadOptions::keys_only) this has no effect.
+    #[must_use]
+    pub fn stream_from(mut self, bytes: u64) -> Self {
+        self.streamed_from = Some(bytes);
         self
     }
 }

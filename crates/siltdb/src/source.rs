@@ -11,7 +11,7 @@ use siltdb_engine::{
     catalog::family::FamilyData,
     engine::Engine,
     open_id::OpenId,
-    read::{self, ExpiringValue, PinnedReader},
+    read::{self, ExpiringValue, PinnedReader, stream::ValueStream},
     read_point::ReadPoint,
 };
 use std::{fmt, sync::Arc, time::Duration};
@@ -62,6 +62,14 @@ impl Pinned {
             reads.key(key);
         }
         self.reader.value_len(key)
+    }
+
+    /// Returns the value of a key as a stream.
+    pub(crate) fn stream(&self, key: &[u8]) -> Result<Option<ValueStream>> {
+        if let Some(reads) = &self.reads {
+            reads.key(key);
+        }
+        self.reader.stream(key)
     }
 
     /// Returns the value of a key and its expiry.

@@ -12,5 +12,7 @@ mod expiring;
 mod reads;
 #[path = "blobs/space.rs"]
 mod space;
+#[path = "blobs/streams.rs"]
+mod streams;
 #[path = "blobs/world.rs"]
 mod world;

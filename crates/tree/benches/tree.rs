@@ -114,6 +114,7 @@ impl Bench {
             operator: None,
             blobs: None,
             fetch: Fetch::Values,
+            streamed_from: None,
             empty_ranges: None,
             sequence_lock: None,
             own: None,

@@ -3,6 +3,7 @@
 use super::path::{Part, key};
 use crate::iter::{Cursor, Iter};
 use siltdb_base::{error::Result, slice::Slice};
+use siltdb_engine::read::stream::ValueStream;
 use std::fmt;
 
 /// Iterates over the keys and values of a bucket in order, from both ends.
@@ -76,6 +77,15 @@ impl<S> BucketCursor<S> {
     #[must_use]
     pub fn entry(&self) -> Option<(&[u8], &[u8])> {
         self.cursor.entry().map(|(key, value)| (&key[self.prefix_bytes..], value))
+    }
+
+    /// Returns the value under the cursor as a stream, if it was left unread; see
+    /// [`Cursor::value_reader`].
+    ///
+    /// # Errors
+    /// As [`Cursor::value_reader`].
+    pub fn value_reader(&self) -> Result<Option<ValueStream>> {
+        self.cursor.value_reader()
     }
 
     /// Moves to the first key.

@@ -306,7 +306,7 @@ fn real_files_and_threads_serve_readers_while_values_move() {
 }
 
 /// All bytes of a stream, read in small pieces.
-fn streamed(mut stream: siltdb::ValueStream) -> std::io::Result<Vec<u8>> {
+pub fn streamed(mut stream: siltdb::ValueStream) -> std::io::Result<Vec<u8>> {
     use std::io::Read;
     let (mut all, mut piece) = (Vec::new(), [0; 1000]);
     loop {

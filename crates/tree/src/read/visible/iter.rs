@@ -54,6 +54,8 @@ pub(super) enum ValuePlace {
     Cursor(usize),
     Buffer,
     Pinned,
+    /// A separated value that was not read.
+    Unread(BlobPointer),
 }
 
 /// What a forward search has to pass over.
@@ -99,7 +101,7 @@ pub struct VisibleIter<C> {
     pub(super) value_place: ValuePlace,
     pub(super) key: Vec<u8>,
     value: Vec<u8>,
-    pinned: Slice,
+    pub(super) pinned: Slice,
     /// Operands of the key at hand.
     folding: Folding,
     pub(super) plain: usize,
@@ -159,7 +161,8 @@ impl<C: EntryCursor> VisibleIter<C> {
         }
     }
 
-    /// The value; `None` if the iterator stands nowhere.
+    /// The value; `None` if the iterator stands nowhere. Empty, if [`VisibleIter::unread`] says
+    /// where it lies.
     #[inline]
     #[must_use]
     pub fn value(&self) -> Option<&[u8]> {
@@ -168,6 +171,7 @@ impl<C: EntryCursor> VisibleIter<C> {
             (_, ValuePlace::Cursor(start)) => self.merge.entry().map(|entry| &entry.value[start..]),
             (_, ValuePlace::Buffer) => Some(&self.value),
             (_, ValuePlace::Pinned) => Some(&self.pinned),
+            (_, ValuePlace::Unread(_)) => Some(&[]),
         }
     }
 
@@ -529,6 +533,7 @@ impl<C: EntryCursor> VisibleIter<C> {
         match found {
             Found::Nothing if !is_operand => return Ok(false),
             Found::Nothing | Found::Value => {}
+            Found::Blob(pointer) if is_operand => self.read_pinned(&pointer)?,
             Found::Blob(pointer) => self.fetch(&pointer)?,
         }
         if is_operand && self.reader.fetch == Fetch::Values {
@@ -542,16 +547,6 @@ impl<C: EntryCursor> VisibleIter<C> {
         }
         self.key_place = KeyPlace::Buffer;
         Ok(true)
-    }
-
-    /// Reads a separated value, if values are wanted.
-    fn fetch(&mut self, pointer: &BlobPointer) -> Result<()> {
-        self.pinned = match self.reader.fetch {
-            Fetch::Values => self.reader.resolver().fetch(pointer)?,
-            Fetch::KeysOnly => Slice::default(),
-        };
-        self.value_place = ValuePlace::Pinned;
-        Ok(())
     }
 
     /// Finds out how many steps along the direction need no check, unless that is known.

@@ -12,6 +12,7 @@ mod plain;
 mod deleted_run;
 mod key_buffer;
 pub mod iter;
+mod separated;
 mod skip;
 mod walk;
 

@@ -258,6 +258,7 @@ pub(crate) fn reader(snapshot: u64) -> Reader {
         operator: Some(Arc::new(Append)),
         blobs: Some(Arc::new(|pointer: &BlobPointer| Ok(Slice::from(blob(pointer.offset))))),
         fetch: Fetch::Values,
+        streamed_from: None,
         empty_ranges: None,
         sequence_lock: None,
         own: None,

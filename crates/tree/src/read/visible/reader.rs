@@ -31,6 +31,9 @@ pub struct Reader {
     pub blobs: Option<Arc<dyn BlobSource>>,
     /// What is wanted.
     pub fetch: Fetch,
+    /// The length from which on iterators do not read separated values, in bytes, but say where
+    /// they lie; `None` reads all. Operands are applied to any.
+    pub streamed_from: Option<u64>,
     /// The empty ranges of the family, as earlier readers found them.
     pub empty_ranges: Option<Arc<EmptyRanges>>,
     /// The lock under which the reader has the family tracked, if it passes many deleted keys.

@@ -33,6 +33,7 @@ use std::{
     time::Duration,
 };
 
+mod separated;
 mod skip;
 
 fn open(histories: &[History], block: usize, snapshot: u64) -> VisibleIter<VecCursor> {
