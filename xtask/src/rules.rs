@@ -12,6 +12,7 @@ pub mod names;
 pub mod types;
 pub mod unused;
 pub mod signatures;
+pub mod tuples;
 pub mod manifest;
 pub mod floors;
 pub mod packages;

@@ -6,12 +6,12 @@ use crate::items::functions;
 use crate::rules::dependencies::{self, Graph};
 use crate::rules::{
     calls, documents, files, floors, glossary, headers, modules, names, packages, pages, paths,
-    signatures, sizes, types, unit_tests, unsafety, unused,
+    signatures, sizes, tuples, types, unit_tests, unsafety, unused,
 };
 use std::process::ExitCode;
 
 /// Every rule that needs only the files.
-const RULES: [fn(&Checkout, &mut Vec<Finding>); 17] = [
+const RULES: [fn(&Checkout, &mut Vec<Finding>); 18] = [
     files::check,
     sizes::check,
     headers::check,
@@ -21,6 +21,7 @@ const RULES: [fn(&Checkout, &mut Vec<Finding>); 17] = [
     names::check,
     paths::check,
     signatures::check,
+    tuples::check,
     modules::check,
     floors::check,
     packages::check,

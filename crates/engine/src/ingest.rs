@@ -238,7 +238,7 @@ fn copy_files(database: &Database, family: &FamilyData, paths: &[&PathBuf]) -> R
         let mut tables = NewTables::default();
         for path in paths {
             let file = database.options.fs.open(path)?;
-            copy_external((family.id, &options), (&file, path), &mut tables, context)?;
+            copy_external(family.id, &options, &file, path, &mut tables, context)?;
         }
         check_disjoint(tables.tables().iter().map(|table| &table.reference), paths)?;
         tables.sync()?;

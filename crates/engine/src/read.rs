@@ -191,7 +191,7 @@ impl PinnedReader {
     ) -> Result<Option<R>> {
         let snapshot = self.reader.snapshot;
         match &self.reader.own {
-            Some(own) => self.view.get_with_own(key, (own, snapshot), resolver, look),
+            Some(own) => self.view.get_with_own(key, own, snapshot, resolver, look),
             None => self.view.get(key, snapshot, resolver, look),
         }
     }
@@ -238,7 +238,7 @@ pub fn get<R>(
 ) -> Result<Option<R>> {
     let sequence = point.map(|point| point.sequence);
     if sequence.is_some_and(|sequence| is_kept(database, family, sequence)) {
-        return look_in_snapshot(database, family, (key, point), look);
+        return look_in_snapshot(database, family, key, point, look);
     }
     let still = OnceCell::new();
     let clock = || match point {
@@ -332,7 +332,8 @@ fn pin(
 fn look_in_snapshot<R>(
     database: &Database,
     family: &FamilyData,
-    (key, point): (&[u8], Option<&ReadPoint>),
+    key: &[u8],
+    point: Option<&ReadPoint>,
     look: impl FnOnce(Pinnable<'_>) -> R,
 ) -> Result<Option<R>> {
     PinnedReader::new(database, family, point)?.look(key, look)

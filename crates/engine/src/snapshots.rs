@@ -66,10 +66,19 @@ impl fmt::Debug for KeptView {
     }
 }
 
+/// What a live snapshot sees, in the order of the numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct SnapshotMoment {
+    /// The last sequence number.
+    sequence: SequenceNumber,
+    /// The time that decides expiry, in ms since 1970.
+    now_ms: u64,
+}
+
 #[derive(Debug, Default)]
 struct Known {
     /// How many snapshots read at each number, and as of which time in ms since 1970.
-    live: BTreeMap<(SequenceNumber, u64), usize>,
+    live: BTreeMap<SnapshotMoment, usize>,
     /// How many compactions of a family show values to a filter.
     filtering: BTreeMap<FamilyId, usize>,
     /// What snapshots read of families that were being filtered when they were taken.
@@ -82,7 +91,7 @@ struct Known {
 
 impl Known {
     fn newest(&self) -> Option<SequenceNumber> {
-        self.live.last_key_value().map(|((newest, _), _)| *newest)
+        self.live.last_key_value().map(|(newest, _)| newest.sequence)
     }
 
     /// Checks that the state after `sequence` is kept.
@@ -102,25 +111,24 @@ impl Known {
         Ok(())
     }
 
-    fn register(
-        &mut self,
-        (sequence, now_ms): (SequenceNumber, u64),
-        registry: &Arc<Snapshots>,
-    ) -> LiveSnapshot {
-        *self.live.entry((sequence, now_ms)).or_insert(0) += 1;
+    fn register(&mut self, moment: SnapshotMoment, registry: &Arc<Snapshots>) -> LiveSnapshot {
+        *self.live.entry(moment).or_insert(0) += 1;
+        let SnapshotMoment { sequence, now_ms } = moment;
         LiveSnapshot { sequence, now_ms, registry: Arc::clone(registry) }
     }
 
-    /// Ends a snapshot at `sequence` as of `now_ms`. Returns the views that no snapshot needs any
+    /// Ends a snapshot of `moment`. Returns the views that no snapshot needs any
     /// more.
-    fn release(&mut self, (sequence, now_ms): (SequenceNumber, u64)) -> Vec<KeptView> {
-        let Some(count) = self.live.get_mut(&(sequence, now_ms)) else { return Vec::new() };
+    fn release(&mut self, moment: SnapshotMoment) -> Vec<KeptView> {
+        let Some(count) = self.live.get_mut(&moment) else { return Vec::new() };
         *count -= 1;
         if *count > 0 {
             return Vec::new();
         }
-        self.live.remove(&(sequence, now_ms));
-        let same = (sequence, 0)..=(sequence, u64::MAX);
+        self.live.remove(&moment);
+        let sequence = moment.sequence;
+        let at = |now_ms| SnapshotMoment { sequence, now_ms };
+        let same = at(0)..=at(u64::MAX);
         if self.views.is_empty() || self.live.range(same).next().is_some() {
             return Vec::new();
         }
@@ -185,7 +193,7 @@ impl Snapshots {
     ) -> LiveSnapshot {
         let mut known = self.without_removals();
         let sequence = present();
-        known.register((sequence, now_ms()), self)
+        known.register(SnapshotMoment { sequence, now_ms: now_ms() }, self)
     }
 
     /// Registers a snapshot at `sequence`, of which the state is still kept.
@@ -201,7 +209,7 @@ impl Snapshots {
     ) -> Result<LiveSnapshot> {
         let mut known = self.without_removals();
         known.check_kept(sequence, present())?;
-        Ok(known.register((sequence, now_ms()), self))
+        Ok(known.register(SnapshotMoment { sequence, now_ms: now_ms() }, self))
     }
 
     /// Every number that must stay readable, and the time as of which, when the clock shows what
@@ -213,10 +221,10 @@ impl Snapshots {
         settled_ms: impl FnOnce() -> u64,
     ) -> Retained {
         let known = lock(&self.known);
-        let earliest = known.live.keys().map(|(_, now_ms)| *now_ms).min().unwrap_or(u64::MAX);
+        let earliest = known.live.keys().map(|moment| moment.now_ms).min().unwrap_or(u64::MAX);
         let earliest_ms = settled_ms().min(earliest);
         let present = present();
-        let mut sequences: Vec<_> = known.live.keys().map(|(sequence, _)| *sequence).collect();
+        let mut sequences: Vec<_> = known.live.keys().map(|moment| moment.sequence).collect();
         sequences.dedup();
         let newest_snapshot = sequences.last().copied();
         if sequences.last() != Some(&present) {
@@ -359,7 +367,7 @@ impl LiveSnapshot {
 impl Drop for LiveSnapshot {
     fn drop(&mut self) {
         let mut known = lock(&self.registry.known);
-        let views = known.release((self.sequence, self.now_ms));
+        let views = known.release(SnapshotMoment { sequence: self.sequence, now_ms: self.now_ms });
         self.registry.kept.store(known.views.len(), Ordering::Release);
         drop(known);
         // The memory of a view may be much, so it is freed without the lock.

@@ -104,7 +104,7 @@ impl RangeTombstones {
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
         match &state.lists[..] {
             [list] if list.count == state.all.len() => {}
-            _ => state.cut_from(0, (&self.budget, self.part)),
+            _ => state.cut_from(0, &self.budget, self.part),
         }
         Arc::clone(&state.lists[0].fragments)
     }
@@ -124,7 +124,7 @@ impl RangeTombstones {
             }
         }
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        state.cut((&self.budget, self.part));
+        state.cut(&self.budget, self.part);
         state.fragments()
     }
 
@@ -142,7 +142,7 @@ impl RangeTombstones {
             }
         }
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        state.cut((&self.budget, self.part));
+        state.cut(&self.budget, self.part);
         state.covering(key, visible)
     }
 }
@@ -158,7 +158,7 @@ impl State {
     }
 
     /// Cuts what is not cut yet, together with the lists before that are not much longer.
-    fn cut(&mut self, charged: (&Arc<Budget>, Part)) {
+    fn cut(&mut self, budget: &Arc<Budget>, part: Part) {
         let mut count = self.uncut().len();
         if count == 0 {
             return;
@@ -170,11 +170,11 @@ impl State {
             count += self.lists[last].count;
             kept = last;
         }
-        self.cut_from(kept, charged);
+        self.cut_from(kept, budget, part);
     }
 
     /// Keeps the first `kept` lists, and makes one of all other tombstones.
-    fn cut_from(&mut self, kept: usize, (budget, part): (&Arc<Budget>, Part)) {
+    fn cut_from(&mut self, kept: usize, budget: &Arc<Budget>, part: Part) {
         self.lists.truncate(kept);
         let tombstones = self.uncut();
         let fragments = Fragments::new(tombstones).charged(budget, part);

@@ -119,7 +119,7 @@ impl TableFileWriter {
 
     fn add(&mut self, kind: EntryKind, key: &[u8], value: &[u8]) -> Result<()> {
         let table = self.table.as_mut().ok_or_else(failed_before)?;
-        check_entry(self.last_key.as_deref(), (key, value))?;
+        check_entry(self.last_key.as_deref(), key, value)?;
         let entry = Entry { key, sequence: SequenceNumber::ZERO, kind, value };
         if let Err(error) = table.add(entry) {
             self.table = None;

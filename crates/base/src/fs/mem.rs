@@ -189,7 +189,7 @@ impl MemFs {
         let mut state = self.shared.state();
         let mut moved = || {
             state.rename(from_place, to_place)?;
-            let parents = [state.parent(from_place)?.0, state.parent(to_place)?.0];
+            let parents = [state.parent(from_place)?.directory, state.parent(to_place)?.directory];
             parents.into_iter().for_each(|parent| state.sync_dir(parent));
             Ok(())
         };

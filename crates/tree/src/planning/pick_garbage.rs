@@ -67,7 +67,8 @@ pub fn pick_drop(
         let mut tables = Vec::new();
         for (index, table) in level.tables().iter().enumerate().rev() {
             let is_unseen = is_covered(table, covered, moment)
-                || is_void(table, moment) && hides_nothing(version, (number, index), table, &gone);
+                || is_void(table, moment)
+                    && hides_nothing(version, TablePlace { level: number, index }, table, &gone);
             if is_unseen && !busy.holds(table.id()) {
                 gone.insert(table.id());
                 tables.push(Arc::clone(table));
@@ -97,19 +98,28 @@ fn is_void(table: &OpenReference, moment: &Moment) -> bool {
     are_expired && meta.point_tombstones + expiring == meta.entries
 }
 
+/// Where a table lies in a version.
+#[derive(Clone, Copy, Debug)]
+struct TablePlace {
+    /// The number of its level.
+    level: usize,
+    /// Its place among the tables of the level.
+    index: usize,
+}
+
 /// Whether all tables that are deeper than this one and overlap it are among those that are `gone`.
 fn hides_nothing(
     version: &Version,
-    (number, index): (usize, usize),
+    place: TablePlace,
     table: &OpenReference,
     gone: &HashSet<TableId>,
 ) -> bool {
-    let level = &version.levels()[number];
+    let level = &version.levels()[place.level];
     let older = match level.order() {
-        Order::Overlapping => &level.tables()[index + 1..],
+        Order::Overlapping => &level.tables()[place.index + 1..],
         Order::Disjoint => &[],
     };
-    let below = version.levels()[(number + 1).min(LEVELS)..].iter();
+    let below = version.levels()[(place.level + 1).min(LEVELS)..].iter();
     let below = below.flat_map(|level| &level.tables()[level.overlapping_run(table.range())]);
     older
         .iter()

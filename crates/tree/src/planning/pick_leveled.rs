@@ -12,7 +12,7 @@ use crate::{
     files::version::Version,
     options::TreeOptions,
     planning::pick_small::{has_many_small, join_in_level0, join_in_run},
-    planning::plan::{Busy, Plan, PlanInput, PlanKind, PlanLimits, Reason, bring_down},
+    planning::plan::{Busy, Descent, Plan, PlanInput, PlanKind, PlanLimits, Reason, bring_down},
 };
 use siltdb_base::{id::SequenceNumber, limits::LEVELS};
 use siltdb_disk::{
@@ -144,8 +144,8 @@ pub fn pick(
     by_size
         .or_else(|| pick_small(version, options, busy, load))
         .or_else(|| {
-            let how = (options, limits(options));
-            pick_tombstones(version, how, busy, oldest_snapshot, |level, _| level + 1)
+            let limits = limits(options);
+            pick_tombstones(version, options, limits, busy, oldest_snapshot, |level, _| level + 1)
         })
         .or_else(|| pick_stale(version, options, busy, oldest_snapshot, load))
 }
@@ -250,7 +250,14 @@ fn pick_level0(
             // The oldest first: what overlaps it comes along.
             version.levels()[0].tables().iter().rev().find_map(|seed| {
                 let seeds = vec![seed.clone()];
-                bring_down(version, (0, to), seeds, Reason::Level0, limits(options), busy)
+                bring_down(
+                    version,
+                    Descent { from: 0, to },
+                    seeds,
+                    Reason::Level0,
+                    limits(options),
+                    busy,
+                )
             })
         })
         .or_else(|| pick_within_level0(version, options, busy, load))
@@ -380,7 +387,7 @@ fn pick_run(
     seeds.sort_by_key(|&(cost, sequence, _)| (cost, sequence));
     seeds.into_iter().find_map(|(_, _, seed)| {
         let seeds = vec![seed.clone()];
-        bring_down(version, (number, to), seeds, reason, limits(options), busy)
+        bring_down(version, Descent { from: number, to }, seeds, reason, limits(options), busy)
     })
 }
 
@@ -389,7 +396,8 @@ fn pick_run(
 /// has something below it.
 pub fn pick_tombstones(
     version: &Version,
-    (options, limits): (&TreeOptions, PlanLimits),
+    options: &TreeOptions,
+    limits: PlanLimits,
     busy: &Busy,
     oldest_snapshot: SequenceNumber,
     to: impl Fn(usize, usize) -> usize,
@@ -401,7 +409,7 @@ pub fn pick_tombstones(
         let overlaps =
             |below: &usize| !version.levels()[*below].overlapping_run(table.range()).is_empty();
         if let Some(below) = (level + 1..LEVELS).find(overlaps) {
-            let levels = (level, to(level, below));
+            let levels = Descent { from: level, to: to(level, below) };
             return bring_down(version, levels, seeds, Reason::Tombstones, limits, busy);
         }
         // With a snapshot among its versions a tombstone would survive, and be picked again.
@@ -433,26 +441,45 @@ fn pick_stale(
     }
     let to = below_level0(version, &Targets::new(&version.bytes(), options));
     let due = |seeds: Vec<Arc<OpenReference>>, factors| {
-        let plan = bring_down(version, (0, to), seeds, Reason::Stale, limits(options), busy)?;
+        let plan = bring_down(
+            version,
+            Descent { from: 0, to },
+            seeds,
+            Reason::Stale,
+            limits(options),
+            busy,
+        )?;
         is_much_stale(&plan, options, oldest_snapshot, factors).then_some(plan)
     };
     let is_small = level0.bytes() + version.levels()[to].bytes() <= options.base_level_bytes;
     if load == WriteLoad::Idle && is_small {
-        return due(level0.tables().to_vec(), (STALE_IDLE, STALE_IDLE));
+        return due(
+            level0.tables().to_vec(),
+            StaleFactors { deleted: STALE_IDLE, replaced: STALE_IDLE },
+        );
     }
     let free = level0.tables().iter().rev().filter(|seed| !busy.holds(seed.id()));
-    free.into_iter().find_map(|seed| due(vec![seed.clone()], (YOUNG_TOMBSTONES, REPLACED)))
+    let factors = StaleFactors { deleted: YOUNG_TOMBSTONES, replaced: REPLACED };
+    free.into_iter().find_map(|seed| due(vec![seed.clone()], factors))
 }
 
-/// Whether young tables of the plan delete or replace much of what it merges: one entry in
-/// `deleted_factor` is deleted, or one in `replaced_factor` replaced.
+/// How much of what a plan merges is much: one entry in so many.
+#[derive(Clone, Copy, Debug)]
+struct StaleFactors {
+    /// That is deleted.
+    deleted: u64,
+    /// That is replaced.
+    replaced: u64,
+}
+
+/// Whether young tables of the plan delete or replace much of what it merges.
 ///
 /// Cost: a look at each table, and sorting their samples if level 0 is not small beside the rest.
 fn is_much_stale(
     plan: &Plan,
     options: &TreeOptions,
     oldest_snapshot: SequenceNumber,
-    (deleted_factor, replaced_factor): (u64, u64),
+    factors: StaleFactors,
 ) -> bool {
     let (mut entries, mut young_entries, mut young_tombstones, mut young_bytes) = (0, 0, 0, 0);
     let mut samples = Vec::new();
@@ -473,15 +500,15 @@ fn is_much_stale(
             }
         }
     }
-    if young_tombstones > 0 && young_tombstones * deleted_factor >= entries {
+    if young_tombstones > 0 && young_tombstones * factors.deleted >= entries {
         return true;
     }
     // Few young entries cannot replace many.
-    if young_entries * replaced_factor < entries || !is_worth_syncs(young_bytes, options) {
+    if young_entries * factors.replaced < entries || !is_worth_syncs(young_bytes, options) {
         return false;
     }
     let Overlap { sampled, repeated } = KeySketch::overlap(samples);
-    repeated > 0 && repeated * replaced_factor >= sampled
+    repeated > 0 && repeated * factors.replaced >= sampled
 }
 
 /// Whether so much space is worth the syncs of new files.

@@ -8,7 +8,7 @@ use crate::{
     options::TreeOptions,
     planning::pick_leveled::{Targets, below_level0, limits, move_isolated},
     planning::pick_tiered::merge_all,
-    planning::plan::{Busy, Plan, PlanInput, PlanKind, Reason, bring_down},
+    planning::plan::{Busy, Descent, Plan, PlanInput, PlanKind, Reason, bring_down},
     strategy::CompactionStrategy,
 };
 use siltdb_base::{
@@ -118,7 +118,8 @@ pub fn plan_request(
     // that the steps stay small; a stack takes along what overlaps by itself.
     let plan = touched(top).into_iter().rev().find_map(|index| {
         let seed = &level.tables()[index];
-        let levels = (top, next_below(version, top, seed.range(), options));
+        let to = next_below(version, top, seed.range(), options);
+        let levels = Descent { from: top, to };
         bring_down(version, levels, vec![seed.clone()], Reason::Request, limits(options), busy)
     });
     plan.map_or(Step::Wait, Step::Plan)

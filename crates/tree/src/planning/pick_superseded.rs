@@ -19,7 +19,7 @@ use crate::{
     planning::pick_garbage::{Moment, garbage_thousandths, wasteful_thousandths, weight},
     planning::pick_leveled::{Targets, below_level0, is_worth_syncs, limits},
     planning::pick_tiered::merge_superseded,
-    planning::plan::{Busy, Plan, Reason, bring_down},
+    planning::plan::{Busy, Descent, Plan, Reason, bring_down},
     strategy::CompactionStrategy,
 };
 use siltdb_base::limits::LEVELS;
@@ -77,7 +77,10 @@ pub fn pick_superseded(
         .into_iter()
         .filter(|&place| !busy.holds(tables[place].1.id()))
         .take(SEEDS_MAX)
-        .filter_map(|place| plan_down(version, tables[place], options, busy))
+        .filter_map(|place| {
+            let (level, table) = tables[place];
+            plan_down(version, level, table, options, busy)
+        })
         .map(|plan| (gain_for_bytes(&plan, &tables, &superseded.gains), plan));
     let best = plans.reduce(|best, next| if next.0 > best.0 { next } else { best });
     best.map(|(_, plan)| plan)
@@ -157,7 +160,8 @@ fn is_fair_part(
 /// The plan that brings a table down to the next level that has some of its keys.
 fn plan_down(
     version: &Version,
-    (level, table): (usize, &Arc<OpenReference>),
+    level: usize,
+    table: &Arc<OpenReference>,
     options: &TreeOptions,
     busy: &Busy,
 ) -> Option<Plan> {
@@ -167,7 +171,7 @@ fn plan_down(
             .find(|&below| !version.levels()[below].overlapping_run(table.range()).is_empty())?,
     };
     let seeds = vec![Arc::clone(table)];
-    bring_down(version, (level, to), seeds, Reason::Garbage, limits(options), busy)
+    bring_down(version, Descent { from: level, to }, seeds, Reason::Garbage, limits(options), busy)
 }
 
 /// What a plan frees for each byte that it reads.

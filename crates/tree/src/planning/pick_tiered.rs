@@ -102,8 +102,8 @@ pub fn pick(
         .or_else(|| pick_space(version, options, busy, load))
         .or_else(|| pick_small(version, options, busy, load))
         .or_else(|| {
-            let how = (options, limits(options));
-            pick_tombstones(version, how, busy, oldest_snapshot, |_, below| below)
+            let limits = limits(options);
+            pick_tombstones(version, options, limits, busy, oldest_snapshot, |_, below| below)
         })
         .or_else(|| pick_young_tombstones(version, options, busy, load))
 }

@@ -422,20 +422,30 @@ pub struct PlanLimits {
     pub level_kinds: [u8; LEVELS],
 }
 
-/// The plan to bring `seeds` of level `from` down to the run `to`, with everything of the two
+/// The levels between which a plan brings tables down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Descent {
+    /// The level of the tables.
+    pub from: usize,
+    /// The run that they go to, which is deeper.
+    pub to: usize,
+}
+
+/// The plan to bring `seeds` of the upper level down to the run below, with everything of the two
 /// levels that must come along. `None` if that conflicts with a running plan.
 ///
 /// # Panics
-/// If `from` is not above `to`, or there are no seeds.
+/// If the descent does not lead down, or there are no seeds.
 #[must_use]
 pub fn bring_down(
     version: &Version,
-    (from, to): (usize, usize),
+    descent: Descent,
     seeds: Vec<Arc<OpenReference>>,
     reason: Reason,
     limits: PlanLimits,
     busy: &Busy,
 ) -> Option<Plan> {
+    let Descent { from, to } = descent;
     assert!(from < to, "down is a higher level");
     let range = range_of(&seeds);
     let source = &version.levels()[from];
@@ -471,7 +481,7 @@ pub fn bring_down(
     } else {
         // Neighbours may have keys in a level that these pass over.
         let sources = match to - from {
-            1 => widen(version, (from, to), sources, &targets, limits, busy),
+            1 => widen(version, Descent { from, to }, sources, &targets, limits, busy),
             _ => sources,
         };
         let inputs = vec![
@@ -486,20 +496,20 @@ pub fn bring_down(
 /// Adds the tables of a source run that need no further target: their targets are rewritten anyway.
 fn widen(
     version: &Version,
-    (from, to): (usize, usize),
+    descent: Descent,
     sources: Vec<Arc<OpenReference>>,
     targets: &[Arc<OpenReference>],
     limits: PlanLimits,
     busy: &Busy,
 ) -> Vec<Arc<OpenReference>> {
-    let level = &version.levels()[from];
+    let level = &version.levels()[descent.from];
     if level.order() == Order::Overlapping || targets.is_empty() {
         return sources;
     }
     let range = range_of(&sources).union(&range_of(targets));
     let wide = level.tables()[level.overlapping_run(&range)].to_vec();
     let bytes: u64 = wide.iter().chain(targets).map(|table| table.bytes()).sum();
-    let needed = overlapped(version, to, &range_of(&wide)).len();
+    let needed = overlapped(version, descent.to, &range_of(&wide)).len();
     let fits = needed == targets.len() && bytes <= limits.widen_bytes_max;
     if fits && !wide.iter().any(|table| busy.holds(table.id())) { wide } else { sources }
 }

@@ -52,6 +52,15 @@ pub struct Fold {
     _charge: Charge,
 }
 
+/// When a key has a folded value.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct FoldTimes {
+    /// From when on, in ms since 1970.
+    pub since_ms: u64,
+    /// When it begins to have another one, in ms since 1970; `None` is never.
+    pub expiry_ms: Option<u64>,
+}
+
 /// The folds of a family.
 ///
 /// # Thread safety
@@ -79,18 +88,13 @@ impl Folds {
         (*fold.key == *key).then_some(fold)
     }
 
-    /// Keeps `value`, which `key` has from all its versions up to the operand of `sequence`, from
-    /// `since_ms` on and before `expiry_ms` if that is given. A newer fold of the key stays.
+    /// Keeps `value`, which `key` has from all its versions up to the operand of `sequence`, during
+    /// `times`. A newer fold of the key stays.
     ///
     /// If folds take too much memory, those of this family go; if that is not enough, the value is
     /// not kept.
-    pub fn keep(
-        &self,
-        key: &[u8],
-        sequence: SequenceNumber,
-        value: &[u8],
-        (since_ms, expiry_ms): (u64, Option<u64>),
-    ) {
+    pub fn keep(&self, key: &[u8], sequence: SequenceNumber, value: &[u8], times: FoldTimes) {
+        let FoldTimes { since_ms, expiry_ms } = times;
         let bytes = key.len() + value.len() + size_of::<Fold>();
         let budget = self.cache.budget();
         let has_room = || {

@@ -35,7 +35,7 @@ const SHOWN_BYTES_MAX: usize = 64;
 ///
 /// # Errors
 /// `InvalidArgument`, if key or value are too long, or the key does not follow `last`.
-pub fn check_entry(last: Option<&[u8]>, (key, value): (&[u8], &[u8])) -> Result<()> {
+pub fn check_entry(last: Option<&[u8]>, key: &[u8], value: &[u8]) -> Result<()> {
     if key.len() > KEY_BYTES_MAX {
         return Err(Error::invalid("key is too long")
             .with_mismatch(format_args!("at most {KEY_BYTES_MAX} bytes"), key.len()));
@@ -176,7 +176,7 @@ impl IngestWriter {
     /// # Panics
     /// If a turn is due.
     pub fn add(&mut self, kind: EntryKind, key: &[u8], value: &[u8]) -> Result<()> {
-        check_entry(self.last_key.as_deref(), (key, value))?;
+        check_entry(self.last_key.as_deref(), key, value)?;
         let open = self.open.as_mut().expect("the caller makes a turn when it is due");
         open.table.add(Entry { key, sequence: self.provisional, kind, value })?;
         let last = self.last_key.get_or_insert_default();
@@ -230,8 +230,10 @@ fn new_table(family: FamilyId, file: &NewFile, meta: TableMeta) -> NewTable {
 /// family; `Unsupported`, if a later version wrote it; `Corruption`, naming file and offset; what
 /// reading and writing fail with. No file is left then.
 pub fn copy_external(
-    (family, options): (FamilyId, &TreeOptions),
-    (source, path): (&Arc<dyn File>, &Path),
+    family: FamilyId,
+    options: &TreeOptions,
+    source: &Arc<dyn File>,
+    path: &Path,
     tables: &mut NewTables,
     context: &JobContext<'_>,
 ) -> Result<()> {

@@ -3,7 +3,7 @@
 //! What the names lead to is the state's to say.
 
 use std::{
-    ffi::OsStr,
+    ffi::{OsStr, OsString},
     path::{Component, Path},
 };
 
@@ -29,6 +29,15 @@ pub(super) enum Start<'p> {
 pub(super) struct MemPlace<'p> {
     pub(super) from: Start<'p>,
     pub(super) path: &'p Path,
+}
+
+/// A name in a directory, which may be that of a link.
+#[derive(Clone, Debug)]
+pub(super) struct NamePlace {
+    /// The directory.
+    pub(super) directory: NodeId,
+    /// The name there.
+    pub(super) name: OsString,
 }
 
 /// The names on the way to `path`; `..` goes back one name.

@@ -14,7 +14,7 @@ mod strays;
 use super::{
     content::Content,
     locks::Locks,
-    place::{MemPlace, NodeId, ROOT, Start, names},
+    place::{MemPlace, NamePlace, NodeId, ROOT, Start, names},
     seed::{Seed, cut},
 };
 use std::{
@@ -165,23 +165,23 @@ impl State {
     }
 
     /// The directory that a path lies in, and its name there, which may be that of a link.
-    pub(super) fn parent(&self, place: MemPlace<'_>) -> io::Result<(NodeId, OsString)> {
+    pub(super) fn parent(&self, place: MemPlace<'_>) -> io::Result<NamePlace> {
         let names = names(place.path);
         let (name, parents) = names.split_last().ok_or(io::ErrorKind::IsADirectory)?;
         let parent = self.walk(self.start(place), parents, 0)?;
         self.directory(parent)?;
-        Ok((parent, (*name).to_owned()))
+        Ok(NamePlace { directory: parent, name: (*name).to_owned() })
     }
 
     /// What a name itself is, without following it.
-    fn named(&self, (directory, name): &(NodeId, OsString)) -> io::Result<NodeId> {
-        let names = &self.directory(*directory)?.current;
-        names.get(name).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+    fn named(&self, place: &NamePlace) -> io::Result<NodeId> {
+        let names = &self.directory(place.directory)?.current;
+        names.get(&place.name).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
     /// The directory that a path lies in.
     pub(super) fn directory_of(&self, place: MemPlace<'_>) -> io::Result<NodeId> {
-        Ok(self.parent(place)?.0)
+        Ok(self.parent(place)?.directory)
     }
 
     /// Whether there is something of this name, if only a link that leads nowhere.
@@ -349,7 +349,8 @@ impl State {
         self.pending.push(Operation { changes, whole_with });
     }
 
-    fn change_one(&mut self, (directory, name): (NodeId, OsString), node: Option<NodeId>) {
+    fn change_one(&mut self, place: NamePlace, node: Option<NodeId>) {
+        let NamePlace { directory, name } = place;
         self.apply(vec![Change { directory, name, node }], directory);
     }
 
@@ -423,10 +424,10 @@ impl State {
         let (source, target) = (self.parent(from)?, self.parent(to)?);
         let node = self.named(&source)?;
         let is_directory = matches!(self.node(node), FsNode::Directory(_));
-        if is_directory && self.lies_within(target.0, node) {
+        if is_directory && self.lies_within(target.directory, node) {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        if let Some(&replaced) = self.directory(target.0)?.current.get(&target.1) {
+        if let Some(&replaced) = self.directory(target.directory)?.current.get(&target.name) {
             // Two names of one file: POSIX asks for nothing to happen.
             if replaced == node {
                 return Ok(());
@@ -442,9 +443,9 @@ impl State {
                 _ => {}
             }
         }
-        let whole_with = source.0;
-        let add = Change { directory: target.0, name: target.1, node: Some(node) };
-        let take = Change { directory: source.0, name: source.1, node: None };
+        let whole_with = source.directory;
+        let add = Change { directory: target.directory, name: target.name, node: Some(node) };
+        let take = Change { directory: source.directory, name: source.name, node: None };
         self.apply(vec![add, take], whole_with);
         Ok(())
     }
@@ -586,7 +587,7 @@ impl State {
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.create(place)?,
             Err(error) => return Err(error),
         };
-        let (directory, _) = self.parent(place)?;
+        let directory = self.parent(place)?.directory;
         self.damage(node, |pages| {
             pages.set_len(0);
             pages.write(0, bytes);

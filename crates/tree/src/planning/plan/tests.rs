@@ -21,8 +21,8 @@ fn seed(version: &Version, file: u64) -> Vec<Arc<OpenReference>> {
     vec![tables.find(|table| table.id().file.0 == file).unwrap().clone()]
 }
 
-fn down(version: &Version, levels: (usize, usize), file: u64, busy: &Busy) -> Option<Plan> {
-    bring_down(version, levels, seed(version, file), Reason::Request, LIMITS, busy)
+fn down(version: &Version, (from, to): (usize, usize), file: u64, busy: &Busy) -> Option<Plan> {
+    bring_down(version, Descent { from, to }, seed(version, file), Reason::Request, LIMITS, busy)
 }
 
 fn inputs(plan: &Plan) -> Vec<(usize, Vec<u64>)> {
@@ -140,7 +140,14 @@ fn merging(left: &[(u8, TableReference)]) -> (Version, Busy, Plan) {
     ];
     let before = shape(&taken);
     let mut busy = Busy::default();
-    let plan = bring_down(&before, (0, 6), seed(&before, 1), Reason::Level0, LIMITS, &busy);
+    let plan = bring_down(
+        &before,
+        Descent { from: 0, to: 6 },
+        seed(&before, 1),
+        Reason::Level0,
+        LIMITS,
+        &busy,
+    );
     let plan = plan.unwrap();
     busy.begin(&plan);
     (shape(&[left, &taken].concat()), busy, plan)
@@ -170,8 +177,15 @@ fn what_is_deeper_or_taken_outdoes_no_plan_and_none_that_was_asked_for_is() {
     let version =
         shape(&[(2, table(1, "a", "z")), (4, table(2, "a", "z")), (0, table(3, "a", "z"))]);
     let mut busy = Busy::default();
-    let plan =
-        bring_down(&version, (2, 3), seed(&version, 1), Reason::Size, LIMITS, &busy).unwrap();
+    let plan = bring_down(
+        &version,
+        Descent { from: 2, to: 3 },
+        seed(&version, 1),
+        Reason::Size,
+        LIMITS,
+        &busy,
+    )
+    .unwrap();
     busy.begin(&plan);
     let inputs = vec![PlanInput { level: 0, tables: seed(&version, 3) }];
     let level0 = Plan::new(PlanKind::Rewrite, Reason::WithinLevel0, inputs, 0);

@@ -18,10 +18,10 @@ fn found(folds: &Folds, key: &[u8]) -> Option<(u64, Vec<u8>)> {
 fn newer_fold_of_a_key_replaces_the_older_one_and_not_the_other_way_round() {
     let (_, folds) = folds(1 << 20);
     assert_eq!(found(&folds, b"a"), None);
-    folds.keep(b"a", SequenceNumber(5), b"five", (0, None));
-    folds.keep(b"a", SequenceNumber(3), b"three", (0, None));
+    folds.keep(b"a", SequenceNumber(5), b"five", FoldTimes::default());
+    folds.keep(b"a", SequenceNumber(3), b"three", FoldTimes::default());
     assert_eq!(found(&folds, b"a"), Some((5, b"five".to_vec())));
-    folds.keep(b"a", SequenceNumber(8), b"eight", (0, None));
+    folds.keep(b"a", SequenceNumber(8), b"eight", FoldTimes::default());
     assert_eq!(found(&folds, b"a"), Some((8, b"eight".to_vec())));
 }
 
@@ -30,7 +30,7 @@ fn keys_of_one_slot_displace_each_other_and_are_not_confused() {
     let (budget, folds) = folds(1 << 20);
     let keys = || (0..4 * SLOTS as u32).map(u32::to_be_bytes);
     for (sequence, key) in (1..).zip(keys()) {
-        folds.keep(&key, SequenceNumber(sequence), &key, (0, None));
+        folds.keep(&key, SequenceNumber(sequence), &key, FoldTimes::default());
     }
     let mut kept = 0;
     for (sequence, key) in (1..).zip(keys()) {
@@ -50,14 +50,14 @@ fn folds_stay_within_their_part_of_the_budget() {
     const LIMIT: usize = 1 << 20;
     let (budget, folds) = folds(LIMIT);
     let most = LIMIT / BUDGET_PART - 1 - size_of::<Fold>();
-    folds.keep(b"k", SequenceNumber(1), &vec![1; most + 1], (0, None));
+    folds.keep(b"k", SequenceNumber(1), &vec![1; most + 1], FoldTimes::default());
     assert_eq!(found(&folds, b"k"), None);
-    folds.keep(b"k", SequenceNumber(1), &vec![1; most], (0, None));
+    folds.keep(b"k", SequenceNumber(1), &vec![1; most], FoldTimes::default());
     assert_eq!(budget.used(Part::Folds), LIMIT / BUDGET_PART);
-    folds.keep(b"l", SequenceNumber(2), b"small", (0, None));
+    folds.keep(b"l", SequenceNumber(2), b"small", FoldTimes::default());
     assert_eq!((found(&folds, b"k"), found(&folds, b"l")), (None, Some((2, b"small".to_vec()))));
     for number in 0..10_000_u32 {
-        folds.keep(&number.to_be_bytes(), SequenceNumber(3), &[7; 1000], (0, None));
+        folds.keep(&number.to_be_bytes(), SequenceNumber(3), &[7; 1000], FoldTimes::default());
         assert!(budget.used(Part::Folds) <= LIMIT / BUDGET_PART);
     }
 }
@@ -87,7 +87,7 @@ fn blocks_leave_the_cache_for_folds() {
     }
     let blocks = budget.used(Part::Blocks);
     assert!(blocks > LIMIT / 9 * 8 - 12_100 && blocks <= LIMIT, "full, but for gaps");
-    folds.keep(b"k", SequenceNumber(1), &[1; 20_000], (0, None));
+    folds.keep(b"k", SequenceNumber(1), &[1; 20_000], FoldTimes::default());
     let left = budget.used(Part::Blocks);
     assert!(left < blocks && left + budget.used(Part::Folds) <= LIMIT, "{left} of {blocks}");
 }

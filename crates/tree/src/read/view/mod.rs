@@ -73,14 +73,14 @@ impl View {
     pub fn get_with_own<'a, R>(
         &self,
         key: &[u8],
-        (own, snapshot): (&OwnWrites, SequenceNumber),
+        own: &OwnWrites,
+        snapshot: SequenceNumber,
         resolver: impl Fn() -> Resolver<'a>,
         look: impl FnOnce(Pinnable<'_>) -> R,
     ) -> Result<Option<R>> {
         let mut point = Point::new(key, resolver, look);
         let mut search = VersionSearch::new(key, snapshot);
-        let sources = (&self.memory, &*self.version);
-        search.each_with_own(own, sources, |version| point.add(version))?;
+        search.each_with_own(own, &self.memory, &self.version, |version| point.add(version))?;
         point.finish()
     }
 

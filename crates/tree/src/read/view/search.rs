@@ -65,7 +65,8 @@ impl<'k> VersionSearch<'k> {
     pub fn each_with_own(
         &mut self,
         own: &OwnWrites,
-        (memory, tables): (&Memtables, &Tables),
+        memory: &Memtables,
+        tables: &Tables,
         mut seen: impl FnMut(KeyVersion<'_>) -> Result<ControlFlow<()>>,
     ) -> Result<()> {
         let snapshot = std::mem::replace(&mut self.snapshot, own.last);

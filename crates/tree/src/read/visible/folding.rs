@@ -3,7 +3,7 @@
 //! It finds no versions and judges none.
 
 use crate::{
-    read::folds::{Fold, OPERANDS_MIN},
+    read::folds::{Fold, FoldTimes, OPERANDS_MIN},
     read::operands::{Added, Operands},
     read::visible::resolve::Resolver,
 };
@@ -117,7 +117,8 @@ impl Folding {
         if self.operands.count() >= OPERANDS_MIN
             && let (Some(folds), Some(newest)) = (resolver.folds, self.operands.newest(self.added))
         {
-            folds.keep(key, newest, &value, (self.since_ms, self.expiry_ms));
+            let times = FoldTimes { since_ms: self.since_ms, expiry_ms: self.expiry_ms };
+            folds.keep(key, newest, &value, times);
         }
         Ok(value)
     }

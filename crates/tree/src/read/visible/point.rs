@@ -81,7 +81,7 @@ where
         match judge(kind, value.bytes(), sequence, covering, now_ms)? {
             Verdict::Value(tail) => {
                 if is_timed {
-                    self.note_unexpired(sequence, (kind, value.bytes()))?;
+                    self.note_unexpired(sequence, kind, value.bytes())?;
                 }
                 if let Some(merged) = &mut self.merged {
                     merged.folding.pass(expiry_of(kind, value.bytes())?);
@@ -90,7 +90,7 @@ where
             }
             Verdict::Blob(pointer) => {
                 if is_timed {
-                    self.note_unexpired(sequence, (kind, value.bytes()))?;
+                    self.note_unexpired(sequence, kind, value.bytes())?;
                 }
                 if let Some(merged) = &mut self.merged {
                     merged.folding.pass(pointer.expiry_ms);
@@ -113,7 +113,8 @@ where
     fn note_unexpired(
         &self,
         sequence: SequenceNumber,
-        (kind, payload): (EntryKind, &[u8]),
+        kind: EntryKind,
+        payload: &[u8],
     ) -> Result<()> {
         if let Some(expiry_ms) = expiry_of(kind, payload)?
             && let Some(clock) = (self.resolver)().clock.and_then(|it| noted_by(it, sequence))
@@ -133,7 +134,7 @@ where
     ) -> Result<u64> {
         let Resolver { now_ms, expiry_ms: noted, clock, .. } = (self.resolver)();
         let clock = clock.and_then(|clock| noted_by(clock, sequence));
-        let expiry_ms = note_expiry((kind, payload), now_ms, clock)?;
+        let expiry_ms = note_expiry(kind, payload, now_ms, clock)?;
         if let (Some(noted), None) = (noted, &self.merged) {
             noted.set(expiry_ms);
         }

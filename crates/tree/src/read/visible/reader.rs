@@ -124,7 +124,8 @@ impl Reader {
 
     fn time_for(&self, entry: &Entry<'_>) -> Result<u64> {
         let now_ms = self.clock.wall_ms();
-        note_expiry((entry.kind, entry.value), now_ms, noted_by(&*self.clock, entry.sequence))?;
+        let clock = noted_by(&*self.clock, entry.sequence);
+        note_expiry(entry.kind, entry.value, now_ms, clock)?;
         Ok(now_ms)
     }
 

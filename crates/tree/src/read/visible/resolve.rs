@@ -111,7 +111,8 @@ pub fn committed_expiry(entry: &Entry<'_>) -> Result<Option<u64>> {
 /// # Errors
 /// Corruption, if the payload is not one of its kind.
 pub fn note_expiry(
-    (kind, payload): (EntryKind, &[u8]),
+    kind: EntryKind,
+    payload: &[u8],
     now_ms: u64,
     clock: Option<&dyn Clock>,
 ) -> Result<Option<u64>> {

@@ -78,7 +78,7 @@ fn a_writer_that_is_dropped_removes_its_files_and_an_abandoned_one_leaves_them()
 #[test]
 fn an_entry_out_of_order_is_refused_with_both_keys() {
     let check = |last: Option<&str>, key: &str| {
-        check_entry(last.map(str::as_bytes), (key.as_bytes(), b"")).map_err(|error| {
+        check_entry(last.map(str::as_bytes), key.as_bytes(), b"").map_err(|error| {
             assert_eq!(error.kind(), ErrorKind::InvalidArgument);
             error.to_string()
         })
@@ -93,8 +93,8 @@ fn an_entry_out_of_order_is_refused_with_both_keys() {
         );
     }
     let long = vec![0; KEY_BYTES_MAX + 1];
-    assert!(check_entry(None, (&long[1..], b"")).is_ok());
-    assert!(check_entry(None, (&long, b"")).is_err());
+    assert!(check_entry(None, &long[1..], b"").is_ok());
+    assert!(check_entry(None, &long, b"").is_err());
 }
 
 /// A table file as `change` makes it.
@@ -120,7 +120,7 @@ fn an_external_table_is_copied_and_one_with_other_entries_is_refused() {
         world.with_context(|context| {
             let mut tables = NewTables::default();
             let path = Path::new("/outside.table");
-            copy_external((FAMILY, &small_options()), (&file, path), &mut tables, context)?;
+            copy_external(FAMILY, &small_options(), &file, path, &mut tables, context)?;
             tables.sync()?;
             tables.finish([], context)
         })

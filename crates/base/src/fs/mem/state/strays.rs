@@ -1,11 +1,11 @@
 //! What is touched outside the locked directories (law F12).
 
-use super::{FsNode, MemPlace, NodeId, State};
+use super::{FsNode, MemPlace, NamePlace, NodeId, State};
 
 impl State {
     /// Notes that a name was changed or opened, if that is outside every locked directory.
     pub(in super::super) fn note_touched(&mut self, place: MemPlace<'_>) {
-        let is_locked = |(directory, _): (NodeId, _)| self.locks.hold(directory);
+        let is_locked = |name: NamePlace| self.locks.hold(name.directory);
         if !self.locks.is_empty() && !self.parent(place).is_ok_and(is_locked) {
             self.strays.push(place.path.to_owned());
         }
