@@ -1,13 +1,13 @@
 //! Streams read what their source sees, and nothing before they are read.
 
-use crate::{
+use crate::blobs::{
     reads::{Append, streamed},
     world::{blob_files, fill, key, open, options, separating, value},
 };
 use siltdb::{Db, ErrorKind, Isolation, Read, ReadOptions, testing::MemFs};
 use std::{path::Path, sync::Arc};
 
-/// Overwrites and deletes what `before` has, and removes the files of its values.
+/// Overwrites all of `keys`, deletes every second one, and removes the files of their old values.
 fn replace(db: &Db, keys: std::ops::Range<u32>) {
     fill(db, keys.clone(), 9);
     for number in keys.step_by(2) {
