@@ -45,8 +45,8 @@ impl Source {
         let test = *name == "tests.rs" || folders.iter().any(|f| matches!(*f, "tests" | "benches"));
         Self {
             path: path.to_owned(),
+            production: blanked(&views.code, &test_regions(&views.code, &text)),
             text,
-            production: blanked(&views.code, &test_regions(&views.code)),
             code: views.code,
             comments: views.comments,
             role: if test { Role::Test } else { Role::Production },

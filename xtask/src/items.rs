@@ -259,15 +259,20 @@ fn type_name(head: &str) -> String {
     path.rsplit("::").next().unwrap_or("").trim_start_matches('&').trim().to_owned()
 }
 
-/// Items that exist in tests only: from their attribute to their end.
-pub fn test_regions(code: &str) -> Vec<Range<usize>> {
+/// The condition of what the tests of several crates share. No other build has the feature.
+const FIXTURE: &str = "#[cfg(any(test, feature = \"fixture\")";
+
+/// Items that exist in tests only: from their attribute to their end. `text` is the file of which
+/// `code` is the view.
+pub fn test_regions(code: &str, text: &str) -> Vec<Range<usize>> {
     let whole = |start| start..item_end(code, start).unwrap_or(code.len());
     let mut regions: Vec<_> = code.match_indices("#[test]").map(|(at, _)| whole(at)).collect();
     for (start, _) in code.match_indices("#[cfg(") {
         let Some(end) = closing(code, start + 1) else { continue };
         let condition = &code[start..end];
         let certain = !condition.contains("not(") && !condition.contains("any(");
-        if certain && occurrences(condition, "test").next().is_some() {
+        let is_fixture = text[start..].starts_with(FIXTURE);
+        if is_fixture || certain && occurrences(condition, "test").next().is_some() {
             regions.push(whole(start));
         }
     }

@@ -1,6 +1,6 @@
 //! Branches: clones of families that are created, named and dropped together.
 //!
-//! It compares and merges nothing (see `branch_merge`).
+//! It compares and merges nothing.
 //!
 //! A branch is a record in the manifest. For each of its families it names two clones: the *head*,
 //! which is read and written on the branch, and the *base*, which stays as the branch began. The
@@ -123,7 +123,7 @@ fn operators(sources: &[Arc<FamilyData>]) -> Vec<Arc<dyn MergeOperator>> {
 ///
 /// # Errors
 /// `Conflict`, if the bases are not those of `known` any more; as [`create_branch`].
-pub(crate) fn begin_bases(
+pub fn begin_bases(
     database: &Database,
     known: &BranchRecord,
     sources: &[(FamilyId, Arc<FamilyData>)],
@@ -162,7 +162,9 @@ pub(crate) fn begin_bases(
 }
 
 /// The failure of a merge that another one has overtaken.
-pub(crate) fn base_moved() -> Error {
+#[cold]
+#[must_use]
+pub fn base_moved() -> Error {
     Error::new(ErrorKind::Conflict, "another merge moved the base of the branch")
         .with_hint("merge again")
 }

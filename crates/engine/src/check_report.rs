@@ -17,6 +17,14 @@ pub struct CheckProgress {
     pub bytes_total: u64,
 }
 
+impl CheckProgress {
+    /// The progress of a check that has verified none of `bytes_total` bytes.
+    #[must_use]
+    pub fn of(bytes_total: u64) -> Self {
+        Self { bytes_done: 0, bytes_total }
+    }
+}
+
 /// The result of a check.
 #[non_exhaustive]
 #[derive(Debug, Default)]
@@ -55,7 +63,7 @@ pub struct CheckReport {
     pub not_verified: Vec<&'static str>,
     /// The files in the directory `lost`, which are no part of the database and are not verified.
     pub lost_files: LostFiles,
-    pub(crate) blobs_seen: BlobFilesSeen,
+    blobs_seen: BlobFilesSeen,
 }
 
 impl CheckReport {
@@ -66,11 +74,7 @@ impl CheckReport {
     }
 
     /// Adds the separated values of a table or memtable; its lost ones as `lost_of` says for whom.
-    pub(crate) fn add_values(
-        &mut self,
-        values: ValueCheck,
-        lost_of: &dyn Fn(&ValueCheck) -> Vec<Lost>,
-    ) {
+    pub fn add_values(&mut self, values: ValueCheck, lost_of: &dyn Fn(&ValueCheck) -> Vec<Lost>) {
         self.values += values.verified;
         self.values_damaged += values.damaged;
         self.blobs_seen.extend(&values.files);

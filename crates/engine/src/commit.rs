@@ -339,7 +339,10 @@ pub(crate) fn commit_ingest<T>(
 }
 
 /// Commits `count` sequence numbers that no operation has.
-pub(crate) fn commit_skip(database: &Database, count: u32) -> Result<()> {
+///
+/// # Errors
+/// As [`commit`].
+pub fn commit_skip(database: &Database, count: u32) -> Result<()> {
     let counts = Counts { all: count, range_deletes: 0 };
     commit_parts_if(database, (RecordKind::Skip, &[]), counts, |_| Ok(()), |_| ()).map(|_| ())
 }

@@ -4,9 +4,9 @@
 //! write are here, because they are refused to a forked child.
 
 mod branching;
-mod copies;
 mod ingests;
 mod streaming;
+mod tiering;
 mod transactions;
 mod upkeep;
 
@@ -27,7 +27,6 @@ use crate::{
     open::recovery,
     options::{Access, Durability, EngineOptions, Lifetime},
     read::{ReadRange, begin_snapshot},
-    scrub,
     snapshots::LiveSnapshot,
     time_notes::TimeNotes,
 };
@@ -107,7 +106,7 @@ impl Engine {
         if database.options.access != Access::ReadOnly {
             database.time.note_in(Box::new(TimeNotes::new(process, &database)));
         }
-        let workers = Workers::start(&database, scrub::scrub_in_background)?;
+        let workers = Workers::start(&database)?;
         let closing = Closing { directory: Some(directory_lock), failure: None };
         let closing_io = Mutex::new(closing);
         Ok(Self { open: Arc::new(Open { process, database, workers, closing_io }) })
@@ -122,18 +121,34 @@ impl Engine {
         Self { open: Arc::new(Open { process, database, workers, closing_io }) }
     }
 
-    /// The database, for a call that writes.
+    /// The database, for a call that writes or locks.
+    ///
+    /// # Errors
+    /// `Forked`, in a forked child.
     #[inline]
-    fn writable(&self) -> Result<&Database> {
+    pub fn writable(&self) -> Result<&Database> {
         self.open.process.check()?;
         Ok(&self.open.database)
     }
 
-    /// Runs `work`, which may change files, on this thread.
-    fn at_work<T>(&self, work: impl FnOnce(&Database) -> Result<T>) -> Result<T> {
+    /// Runs `work`, which may change files, on this thread. What works on a database from outside
+    /// enters here.
+    ///
+    /// # Errors
+    /// `Forked`, in a forked child; `ReadOnly`, `Poisoned`, `Closed`; the errors of `work`.
+    pub fn at_work<T>(&self, work: impl FnOnce(&Database) -> Result<T>) -> Result<T> {
         let database = self.writable()?;
         database.health.check()?;
         database.at_work(work)
+    }
+
+    /// Runs `run` on another thread of the database. A panic there poisons the database. `run`
+    /// returns soon after `background.ending` is set, because a close waits for it.
+    ///
+    /// # Errors
+    /// `Io`, if the system cannot start a thread.
+    pub fn start_thread(&self, name: &str, run: fn(&Database)) -> Result<()> {
+        self.open.workers.add(&self.open.database, name, run)
     }
 
     /// Checks that `family` may be written.

@@ -52,7 +52,10 @@ use siltdb_disk::{
     log::record::{LogPosition, RecordKind},
 };
 use siltdb_tree::{options::TreeOptions, tree::Tree};
-use std::sync::{Arc, MutexGuard};
+use std::{
+    borrow::Cow,
+    sync::{Arc, MutexGuard},
+};
 
 /// Prepares a family that a commit can create. It costs memory alone, which is freed with its last
 /// handle.
@@ -101,10 +104,25 @@ pub fn commit_with_families(
         return Err(Error::invalid("a family of a branch cannot be dropped alone")
             .with_hint("drop the branch"));
     }
+    commit_with_changes(database, batch, || Ok(Cow::Borrowed(changes)), conditions)
+}
+
+/// Commits a batch with the changes of families and branches that `changes` returns, if nothing
+/// that `conditions` name has changed. While `changes` runs, and until the commit is made, no other
+/// call changes families. After a wait for locks it runs again.
+///
+/// # Errors
+/// Those of `changes`; as [`commit_with_families`].
+pub fn commit_with_changes<'c>(
+    database: &Database,
+    batch: &BatchBytes,
+    changes: impl Fn() -> Result<Cow<'c, FamilyChanges>>,
+    conditions: &Conditions<'_>,
+) -> Result<SequenceNumber> {
     // `changing_io` is not held here, because this waits for locks of transactions.
     let commit = |owner| {
         let _changing = lock(&database.catalog.changing_io);
-        commit_changing(database, (batch, owner), changes, conditions)
+        commit_changing(database, (batch, owner), &*changes()?, conditions)
     };
     let writes = || {
         let families = database.catalog.families.load();
@@ -119,7 +137,7 @@ pub fn commit_with_families(
 ///
 /// # Errors
 /// As [`commit_with_families`].
-pub(crate) fn commit_changing(
+fn commit_changing(
     database: &Database,
     (batch, owner): (&BatchBytes, Option<LockOwner>),
     changes: &FamilyChanges,
@@ -187,7 +205,7 @@ pub fn drop_family(database: &Database, name: &str) -> Result<()> {
 
 /// A drop of families that is no commit, until it is carried out or has failed.
 #[derive(Debug)]
-pub(crate) struct BegunDrop(Vec<Arc<FamilyData>>);
+pub struct BegunDrop(Vec<Arc<FamilyData>>);
 
 impl Drop for BegunDrop {
     fn drop(&mut self) {
@@ -201,7 +219,8 @@ impl Drop for BegunDrop {
 /// From now on a commit that has read one of the families and has no place yet fails with
 /// `Conflict`. Those with a place are published on return. So no reader of the edit can miss a
 /// commit that came before it.
-pub(crate) fn begin_drop(database: &Database, ids: &[FamilyId]) -> BegunDrop {
+#[must_use = "the drop is over once this is dropped"]
+pub fn begin_drop(database: &Database, ids: &[FamilyId]) -> BegunDrop {
     let families = database.catalog.families.load();
     let begun = BegunDrop(ids.iter().filter_map(|id| families.get(*id)).cloned().collect());
     begun.0.iter().for_each(|family| family.set_leaving(DropState::Begun));

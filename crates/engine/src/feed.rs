@@ -277,7 +277,8 @@ fn before(sequence: SequenceNumber) -> SequenceNumber {
 }
 
 /// The item for sequence numbers of which the log has nothing.
-pub(crate) fn unlogged(first: SequenceNumber, last: SequenceNumber) -> FeedItem {
+#[must_use]
+pub fn unlogged(first: SequenceNumber, last: SequenceNumber) -> FeedItem {
     FeedItem { first, last, commit: None }
 }
 
@@ -286,7 +287,7 @@ pub(crate) fn unlogged(first: SequenceNumber, last: SequenceNumber) -> FeedItem 
 /// # Errors
 /// `Corruption` and `Unsupported`, for changes of families and values that cannot be read;
 /// `NotFound`, if a blob file was removed.
-pub(crate) fn item(record: &Record<'_>, blobs: &Blobs) -> Result<Option<FeedItem>> {
+pub fn item(record: &Record<'_>, blobs: &Blobs) -> Result<Option<FeedItem>> {
     let header = &record.header;
     let first = header.first_sequence;
     let last = before(header.next_sequence());
@@ -314,7 +315,9 @@ pub(crate) fn item(record: &Record<'_>, blobs: &Blobs) -> Result<Option<FeedItem
 }
 
 /// The error for a feed that is to begin before `oldest`.
-pub(crate) fn not_retained(first: SequenceNumber, oldest: SequenceNumber) -> Error {
+#[cold]
+#[must_use]
+pub fn not_retained(first: SequenceNumber, oldest: SequenceNumber) -> Error {
     Error::new(ErrorKind::NotFound, "the log does not reach back that far")
         .with_mismatch(format_args!("a sequence number of at least {}", oldest.0), first.0)
         .with_hint("`retain_log_bytes` and `retain_log_for` keep more of the log")

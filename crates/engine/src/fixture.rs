@@ -1,10 +1,15 @@
-//! Shared by the tests of this floor: a database on a file system in memory, and views of it.
+//! Shared by the tests of this floor and the one above: a database on a file system in memory, and
+//! views of it.
 //!
 //! It uses the public interface of the engine, so it does not depend on how the rooms are built.
+//! The feature `fixture`, which only tests have, opens it to the floor above.
+
+#![allow(clippy::unwrap_used, reason = "a test that finds nothing has failed")]
 
 use crate::{
     commit::Payload,
     engine::Engine,
+    ingest::Ingested,
     options::{Durability, EngineOptions},
     read::{self, PinnedReader, ReadCursor, ReadRange},
     read_point::ReadPoint,
@@ -149,6 +154,60 @@ pub fn picture(engine: &Engine) -> Vec<FamilyPicture> {
         FamilyPicture { name, id: family.id, options, tables }
     };
     engine.family_names().into_iter().map(picture).collect()
+}
+
+/// Reads every table of every family, and compares it with what it says of itself.
+pub fn assert_sound(engine: &Engine) {
+    for family in engine.catalog.families.load().iter() {
+        let view = family.tree.view();
+        view.version.check().unwrap();
+        for (_, table) in view.version.tables() {
+            table.pass().unwrap().verify(&mut |_, _, _| Ok(())).unwrap();
+        }
+    }
+}
+
+/// Ingests keys that begin with `prefix` and end with each of `numbers`.
+pub fn try_ingest(
+    engine: &Engine,
+    prefix: &str,
+    numbers: std::ops::Range<u32>,
+) -> Result<Ingested> {
+    let family = engine.catalog.families.named("default")?;
+    let mut writer = engine.begin_ingest(&family)?;
+    for number in numbers {
+        let key = format!("{prefix}{number:05}");
+        let added = engine.add_to_ingest(&mut writer, EntryKind::Put, (key.as_bytes(), b"table"));
+        if let Err(error) = added {
+            engine.cancel_ingest(writer);
+            return Err(error);
+        }
+    }
+    engine.end_ingest(&family, writer)
+}
+
+/// Stops the next sync of a manifest.
+pub fn stop_edit(fs: &MemFs) -> Stopped {
+    stop_call(fs, |call| call.kind == CallKind::Sync && is_manifest(call.path))
+}
+
+/// Whether a file is a manifest.
+pub fn is_manifest(path: &Path) -> bool {
+    path.extension().is_some_and(|name| name == "manifest")
+}
+
+/// The states of the disk after a crash before each call of `work`.
+pub fn crash_states(fs: &MemFs, work: impl FnOnce()) -> Vec<MemFs> {
+    let states = Arc::new(Mutex::new(Vec::new()));
+    let (seen, disk) = (Arc::clone(&states), fs.clone());
+    fs.on_call(Some(Arc::new(move |call| {
+        for crash in [Crash::Kill, Crash::PowerLoss { seed: call.number }] {
+            lock(&seen).push(disk.crash_clone(crash));
+        }
+    })));
+    work();
+    fs.on_call(None);
+    std::mem::take(&mut *lock(&states))
 }
 
 /// The files of the database with this extension, sorted.

@@ -77,8 +77,12 @@ pub fn install_synced_segment(database: &Database, position: LogPosition) -> Res
     install_with(database, manifest, (Vec::new(), None), &[])
 }
 
-/// As [`install`]. `given` are the operators of families that the changes create or give options.
-pub(crate) fn install_with(
+/// As [`install`], by a caller that has the manifest locked. `given` are the operators of families
+/// that the changes create or give options.
+///
+/// # Errors
+/// As [`install`].
+pub fn install_with(
     database: &Database,
     mut manifest: MutexGuard<'_, Manifest>,
     (mut changes, flushed): (Vec<Change>, Option<Generation>),
@@ -226,7 +230,9 @@ pub(crate) fn options_change(id: FamilyId, options: &TreeOptions) -> Change {
     Change::FamilyOptions { id, options: bytes }
 }
 
-pub(crate) fn create_change(id: FamilyId, name: &str, options: &TreeOptions) -> Change {
+/// The change that creates a family.
+#[must_use]
+pub fn create_change(id: FamilyId, name: &str, options: &TreeOptions) -> Change {
     let mut bytes = Vec::new();
     options.encode(&mut bytes);
     Change::CreateFamily { id, name: name.to_owned(), options: bytes }

@@ -1,6 +1,6 @@
 //! Floor 3 of SiltDB: many trees on one log, with order, durability and background work.
 //!
-//! It knows nothing of isolation levels.
+//! It knows nothing of isolation levels, and names nothing that works on a database from outside.
 #![forbid(unsafe_code)]
 
 pub mod options;
@@ -50,25 +50,10 @@ pub mod family_clone;
 pub mod ingest;
 pub mod branch;
 pub mod open;
-pub mod contents;
-pub mod staging;
-pub mod checkpoint;
-pub mod backup;
 pub mod read;
 pub mod streams;
-pub mod branch_walk;
-pub mod branch_merge;
-pub mod archive;
 pub mod stats;
-pub mod compression_stats;
-pub mod check;
-pub mod scrub;
-pub mod upgrade;
-pub mod inspect;
 pub mod engine;
-pub mod adopt;
-pub mod follow;
-pub mod salvage;
 
-#[cfg(test)]
-mod fixture;
+#[cfg(any(test, feature = "fixture"))]
+pub mod fixture;

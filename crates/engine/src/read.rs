@@ -145,7 +145,8 @@ impl PinnedReader {
     }
 
     /// The view, for what is known of it without reading.
-    pub(crate) fn view(&self) -> &View {
+    #[must_use]
+    pub fn view(&self) -> &View {
         &self.view
     }
 
@@ -205,7 +206,10 @@ impl PinnedReader {
     }
 
     /// As [`PinnedReader::cursor`].
-    pub(crate) fn cursor_within(&self, bounds: Bounds) -> Result<ReadCursor> {
+    ///
+    /// # Errors
+    /// As [`PinnedReader::get`].
+    pub fn cursor_within(&self, bounds: Bounds) -> Result<ReadCursor> {
         self.view.iter(self.reader.clone(), bounds)
     }
 }

@@ -34,15 +34,13 @@ use siltdb_base::{
     slice::Slice,
 };
 use siltdb_disk::archive::{cursor::ArchiveCursor, reader::ArchiveFile};
-use siltdb_engine::{
-    archive::{
-        cleanup::{CleanupEffect, CleanupRequest, clean_archives, remove_archive},
-        create::ArchiveRequest,
-        import::{ExistingFamilies, ImportRequest, ImportedOperators},
-        list::list_archives,
-        place::open_archive,
-    },
-    copying::{CopyProgress, FileCopy},
+use siltdb_engine::copying::{CopyProgress, FileCopy};
+use siltdb_services::archive::{
+    cleanup::{CleanupEffect, CleanupRequest, clean_archives, remove_archive},
+    create::{ArchiveRequest, create_archive},
+    import::{ExistingFamilies, ImportRequest, ImportedOperators, import_archive},
+    list::list_archives,
+    place::open_archive,
 };
 use std::{
     collections::BTreeMap,
@@ -54,7 +52,7 @@ use std::{
     time::Duration,
 };
 
-pub use siltdb_engine::archive::{
+pub use siltdb_services::archive::{
     cleanup::CleanupReport,
     import::{ArchiveImport, ImportedFamily},
     info::{ArchiveFamilyInfo, ArchiveInfo},
@@ -191,7 +189,9 @@ impl Db {
             snapshot.family(&self.default)?;
         }
         let at = snapshot.as_ref().map(Snapshot::live);
-        self.engine().archive(path.as_ref(), at, request, on_progress)
+        // A forked child must not lock a directory.
+        let database = self.engine().writable()?;
+        create_archive(database, path.as_ref(), (at, request), on_progress)
     }
 
     /// Makes families of those of the archive at `path`: all or none of them, durably on return. A
@@ -228,7 +228,8 @@ impl Db {
         options: &ImportOptions,
         on_progress: &mut dyn FnMut(CopyProgress) -> ControlFlow<()>,
     ) -> Result<ArchiveImport> {
-        self.engine().import_archive(path.as_ref(), &options.request, on_progress)
+        let (path, request) = (path.as_ref(), &options.request);
+        self.engine().at_work(|database| import_archive(database, path, request, on_progress))
     }
 }
 

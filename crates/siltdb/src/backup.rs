@@ -25,16 +25,14 @@
 
 use crate::{db::Db, follower::Follower, options::Options};
 use siltdb_base::error::Result;
-use siltdb_engine::{
-    backup::{
-        create::BackupRequest,
-        directory::list_backups,
-        past::Adoption,
-        prune::prune_backups,
-        restore::{RestoreRequest, restore},
-        verify::verify_backups,
-    },
-    copying::CopyProgress,
+use siltdb_engine::copying::CopyProgress;
+use siltdb_services::backup::{
+    create::{BackupRequest, create_backup},
+    directory::list_backups,
+    past::Adoption,
+    prune::prune_backups,
+    restore::{RestoreRequest, restore},
+    verify::verify_backups,
 };
 use std::{
     fmt,
@@ -42,7 +40,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub use siltdb_engine::backup::{
+pub use siltdb_services::backup::{
     create::Backup,
     directory::{BackupInfo, BackupListing},
     prune::PruneReport,
@@ -129,7 +127,8 @@ impl Db {
         options: &CopyOptions,
         on_progress: &mut dyn FnMut(CopyProgress) -> ControlFlow<()>,
     ) -> Result<Backup> {
-        self.engine().backup(dir.as_ref(), options.request(), on_progress)
+        let (dir, request) = (dir.as_ref(), options.request());
+        self.engine().at_work(|database| create_backup(database, dir, request, on_progress))
     }
 }
 

@@ -18,9 +18,11 @@ use siltdb_base::{
 use siltdb_disk::branch_record::BranchRecord;
 use siltdb_engine::{
     branch::{head, heads},
-    branch_merge::{LinkedKeys, MergeMode, MergeReport, MergeRequest, OnConflict},
-    branch_walk::{BranchWalk, SeenValue},
     catalog::{branches::MAIN, family::DEFAULT_FAMILY, family::FamilyData},
+};
+use siltdb_services::{
+    branch_merge::{LinkedKeys, MergeMode, MergeReport, MergeRequest, OnConflict, merge_branch},
+    branch_walk::{BranchWalk, SeenValue},
 };
 use std::{collections::BTreeSet, fmt, iter::FusedIterator, sync::Arc, vec};
 
@@ -409,7 +411,8 @@ impl Db {
         let into = self.branch_id(options.into.as_deref().unwrap_or(MAIN))?;
         let linked = Some(LinkedKeys { prefix: &BUCKET_KEY_PREFIX, is_link });
         let request = MergeRequest { linked, ..options.request.clone() };
-        self.engine().merge_branch((self.branch_id(from)?, into), &request)
+        let from_into = (self.branch_id(from)?, into);
+        self.engine().at_work(|database| merge_branch(database, from_into, &request))
     }
 
     fn branch_id(&self, name: &str) -> Result<BranchId> {

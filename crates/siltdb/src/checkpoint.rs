@@ -2,10 +2,8 @@
 
 use crate::{db::Db, follower::Follower};
 use siltdb_base::error::Result;
-use siltdb_engine::{
-    checkpoint::{Checkpoint, CheckpointRequest, Sharing},
-    copying::CopyProgress,
-};
+use siltdb_engine::copying::CopyProgress;
+use siltdb_services::checkpoint::{Checkpoint, CheckpointRequest, Sharing, checkpoint};
 use std::{ops::ControlFlow, path::Path};
 
 /// How [`Db::checkpoint_with`] makes a checkpoint.
@@ -57,6 +55,41 @@ impl CheckpointOptions {
 }
 
 impl Db {
+    /// Makes a second database with the contents of this one in the directory `dir`, which must be
+    /// missing or empty. It has every commit that was acknowledged before the call, and is durable
+    /// on return. Reads and writes go on meanwhile. Later writes to one database do not appear in
+    /// the other.
+    ///
+    /// Cost: a hard link for each table file, or a copy where the file system cannot link, as to
+    /// another disk. The part of the log that is not flushed is copied, and a few files are synced.
+    /// A linked file takes its space once, as long as either database uses it. Damage to it affects
+    /// both: a checkpoint on the same disk is no backup.
+    ///
+    /// Until it is complete, the directory is called `DIR.partial`. A checkpoint that fails removes
+    /// it. A killed one leaves it behind, and the next checkpoint in `dir` replaces it.
+    ///
+    /// # Errors
+    /// `AlreadyExists`, if `dir` is not free; `Locked`, while another checkpoint is made there;
+    /// `NoSpace`, `ReadOnly`, `Poisoned`, `Closed`, `Io`. After an error this database is
+    /// unchanged, and `dir` does not exist. Only if the last step fails, the sync of the
+    /// directory's name, `dir` may exist.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let (path, copy) = (dir.path().join("data"), dir.path().join("copy"));
+    /// use siltdb::{Db, Read};
+    ///
+    /// let db = Db::open(path)?;
+    /// db.put(b"key", b"before")?;
+    /// db.checkpoint(&copy)?;
+    /// db.put(b"key", b"after")?;
+    /// assert_eq!(Db::open(&copy)?.get(b"key")?.as_deref(), Some(&b"before"[..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<Checkpoint> {
+        self.checkpoint_with(dir, &CheckpointOptions::new(), &mut |_| ControlFlow::Continue(()))
+    }
+
     /// Makes a checkpoint as [`Db::checkpoint`] does, of chosen families, or of copies, and tells
     /// of its progress. `on_progress` is called after each file, and while a file is copied; by
     /// `Break` it cancels the checkpoint.
@@ -85,7 +118,8 @@ impl Db {
         options: &CheckpointOptions,
         on_progress: &mut dyn FnMut(CopyProgress) -> ControlFlow<()>,
     ) -> Result<Checkpoint> {
-        self.engine().checkpoint_with(dir.as_ref(), &options.request, on_progress)
+        let (dir, request) = (dir.as_ref(), &options.request);
+        self.engine().at_work(|database| checkpoint(database, dir, request, on_progress))
     }
 }
 

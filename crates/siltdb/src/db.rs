@@ -17,11 +17,14 @@ use siltdb_base::{
 use siltdb_engine::{
     catalog::family::DEFAULT_FAMILY,
     check_report::{CheckProgress, CheckReport},
-    checkpoint::Checkpoint,
-    compression_stats::CompressionStats,
     engine::Engine,
     options::{EngineOptions, Lifetime},
     stats::Stats,
+};
+use siltdb_services::{
+    check,
+    compression_stats::{CompressionStats, compression_stats},
+    scrub::start_scrubs,
 };
 use std::{fmt, path::Path};
 
@@ -66,7 +69,9 @@ impl Db {
     }
 
     fn open_with(path: &Path, options: Options) -> Result<Self> {
-        Self::of_engine(Engine::open(path, options.engine)?)
+        let engine = Engine::open(path, options.engine)?;
+        start_scrubs(&engine)?;
+        Self::of_engine(engine)
     }
 
     /// The database that `engine` has open.
@@ -345,41 +350,6 @@ impl Db {
         self.engine().flush()
     }
 
-    /// Makes a second database with the contents of this one in the directory `dir`, which must be
-    /// missing or empty. It has every commit that was acknowledged before the call, and is durable
-    /// on return. Reads and writes go on meanwhile. Later writes to one database do not appear in
-    /// the other.
-    ///
-    /// Cost: a hard link for each table file, or a copy where the file system cannot link, as to
-    /// another disk. The part of the log that is not flushed is copied, and a few files are synced.
-    /// A linked file takes its space once, as long as either database uses it. Damage to it affects
-    /// both: a checkpoint on the same disk is no backup.
-    ///
-    /// Until it is complete, the directory is called `DIR.partial`. A checkpoint that fails removes
-    /// it. A killed one leaves it behind, and the next checkpoint in `dir` replaces it.
-    ///
-    /// # Errors
-    /// `AlreadyExists`, if `dir` is not free; `Locked`, while another checkpoint is made there;
-    /// `NoSpace`, `ReadOnly`, `Poisoned`, `Closed`, `Io`. After an error this database is
-    /// unchanged, and `dir` does not exist. Only if the last step fails, the sync of the
-    /// directory's name, `dir` may exist.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir()?;
-    /// # let (path, copy) = (dir.path().join("data"), dir.path().join("copy"));
-    /// use siltdb::{Db, Read};
-    ///
-    /// let db = Db::open(path)?;
-    /// db.put(b"key", b"before")?;
-    /// db.checkpoint(&copy)?;
-    /// db.put(b"key", b"after")?;
-    /// assert_eq!(Db::open(&copy)?.get(b"key")?.as_deref(), Some(&b"before"[..]));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn checkpoint(&self, dir: impl AsRef<Path>) -> Result<Checkpoint> {
-        self.engine().checkpoint(dir.as_ref())
-    }
-
     /// Compacts every family; see [`Family::compact`].
     ///
     /// # Errors
@@ -448,7 +418,8 @@ impl Db {
     /// ```
     #[must_use]
     pub fn compression_stats(&self) -> Vec<CompressionStats> {
-        self.engine().compression_stats()
+        let families = self.engine().catalog.families.load();
+        compression_stats(families.iter().map(|family| &**family))
     }
 
     /// Reads and verifies every table of this database: blocks, order, filters and counts, and that
@@ -458,7 +429,7 @@ impl Db {
     /// # Errors
     /// None at present. The report has the damage, and what could not be read.
     pub fn check(&self, on_progress: &mut dyn FnMut(CheckProgress)) -> Result<CheckReport> {
-        self.engine().check(on_progress)
+        check::check(self.engine(), on_progress)
     }
 
     /// Runs one background job on this thread if one is due, and returns whether it did. For
@@ -517,7 +488,7 @@ impl Options {
         path: impl AsRef<Path>,
         on_progress: &mut dyn FnMut(CheckProgress),
     ) -> Result<CheckReport> {
-        siltdb_engine::check::check_closed(path.as_ref(), self.engine, on_progress)
+        check::check_closed(path.as_ref(), self.engine, on_progress)
     }
 }
 

@@ -11,9 +11,9 @@ use siltdb_engine::{
     jobs::request::{CompactControl, CompactProgress},
     open::identity::identity,
     pause::BackgroundPause,
-    scrub::ScrubRequest,
     scrub_report::ScrubReport,
 };
+use siltdb_services::scrub::{ScrubRequest, scrub};
 use std::sync::Arc;
 
 /// Options of a manual compaction.
@@ -134,7 +134,8 @@ impl Db {
         options: &ScrubOptions,
         on_progress: &mut dyn FnMut(CheckProgress),
     ) -> Result<Arc<ScrubReport>> {
-        self.engine().scrub(&options.request, on_progress)
+        let database = self.engine().writable()?;
+        database.at_work(|database| scrub(database, &options.request, on_progress))
     }
 
     /// Returns the report of the last scrub since the database was opened, in the background or by

@@ -18,12 +18,12 @@ use siltdb_base::{
 use siltdb_disk::batch::BatchBytes;
 use siltdb_engine::{
     commit::Payload,
-    compression_stats::{CompressionStats, compression_stats},
     family_options::other_key_order,
     jobs::request::CompactControl,
     options::Durability,
     stats::{Stats, family_stats},
 };
+use siltdb_services::compression_stats::{CompressionStats, compression_stats};
 use siltdb_tree::{options::TreeOptions, read::range_size::RangeSize};
 use std::{
     fmt,
@@ -502,7 +502,7 @@ impl Family {
     /// [`Db::compression_stats`](crate::Db::compression_stats).
     #[must_use]
     pub fn compression_stats(&self) -> Vec<CompressionStats> {
-        compression_stats(&self.place.family)
+        compression_stats([&*self.place.family])
     }
 
     #[inline]

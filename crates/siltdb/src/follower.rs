@@ -9,7 +9,7 @@ use crate::{
     subscription::{SubscribeOptions, Subscription},
 };
 use siltdb_base::{error::Result, id::SequenceNumber};
-use siltdb_engine::follow::follower::DatabaseFollower;
+use siltdb_services::follow::follower::DatabaseFollower;
 use std::{fmt, path::Path, sync::Arc, time::Duration};
 
 /// A read-only opening beside a writer, which may be another process.

@@ -19,15 +19,13 @@
 //! ```
 
 use siltdb_base::{error::Result, fs::os::OsFs};
-use siltdb_engine::{
-    inspect::{
-        blob::inspect_blob, manifest::inspect_manifest, table::inspect_table, wal::inspect_wal,
-    },
-    open::foreign::check_not_foreign,
+use siltdb_engine::open::foreign::check_not_foreign;
+use siltdb_services::inspect::{
+    blob::inspect_blob, manifest::inspect_manifest, table::inspect_table, wal::inspect_wal,
 };
 use std::path::Path;
 
-pub use siltdb_engine::inspect::line::{Detail, Field, Line, quoted};
+pub use siltdb_services::inspect::line::{Detail, Field, Line, quoted};
 
 /// Refuses a file or directory that is a database of another engine. A path with anything else, or
 /// with nothing, is not refused.

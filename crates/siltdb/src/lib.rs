@@ -206,11 +206,7 @@ pub use siltdb_base::{
     slice::Slice,
 };
 pub use siltdb_engine::{
-    adopt::{AdoptionReport, ColdAdoption},
-    branch_merge::{ConflictingKey, MergeReport, OnConflict},
     check_report::{CheckProgress, CheckReport},
-    checkpoint::Checkpoint,
-    compression_stats::CompressionStats,
     copying::CopyProgress,
     ingest::Ingested,
     jobs::request::CompactProgress,
@@ -221,6 +217,12 @@ pub use siltdb_engine::{
     read::stream::ValueStream,
     scrub_report::ScrubReport,
     stats::Stats,
+};
+pub use siltdb_services::{
+    adopt::{AdoptionReport, ColdAdoption},
+    branch_merge::{ConflictingKey, MergeReport, OnConflict},
+    checkpoint::Checkpoint,
+    compression_stats::CompressionStats,
 };
 pub use siltdb_tree::read::range_size::RangeSize;
 pub use single_key::Swap;

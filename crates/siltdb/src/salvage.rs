@@ -4,9 +4,9 @@ use crate::options::Options;
 use siltdb_base::error::Result;
 use std::path::Path;
 
-pub use siltdb_engine::{
-    lost::{Lost, LostPart},
-    salvage::report::{ManifestState, SalvageProgress, SalvageReport, SalvagedFamily},
+pub use siltdb_engine::lost::{Lost, LostPart};
+pub use siltdb_services::salvage::report::{
+    ManifestState, SalvageProgress, SalvageReport, SalvagedFamily,
 };
 
 /// Writes what verifies of the damaged database in `old` into a new one in `new`, and reports what
@@ -60,7 +60,7 @@ pub fn salvage(
     options: Options,
     on_progress: &mut dyn FnMut(SalvageProgress),
 ) -> Result<SalvageReport> {
-    siltdb_engine::salvage::salvage(old.as_ref(), new.as_ref(), options.engine, on_progress)
+    siltdb_services::salvage::salvage(old.as_ref(), new.as_ref(), options.engine, on_progress)
 }
 
 /// Reads the damaged database in `old` as [`salvage`] does, and reports what that would save and
@@ -88,5 +88,5 @@ pub fn dry_run(
     options: Options,
     on_progress: &mut dyn FnMut(SalvageProgress),
 ) -> Result<SalvageReport> {
-    siltdb_engine::salvage::dry_run(old.as_ref(), options.engine, on_progress)
+    siltdb_services::salvage::dry_run(old.as_ref(), options.engine, on_progress)
 }

@@ -20,9 +20,9 @@ use siltdb_disk::{
 use siltdb_engine::{
     engine::Engine,
     feed::{Feed, FeedCommit, FeedItem},
-    follow::log_feed::LogFeed,
     read::ReadRange,
 };
+use siltdb_services::follow::log_feed::LogFeed;
 use std::{
     fmt,
     iter::FusedIterator,

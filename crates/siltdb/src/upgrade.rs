@@ -3,7 +3,7 @@
 use siltdb_base::{error::Result, fs::os::OsFs};
 use std::path::Path;
 
-pub use siltdb_engine::upgrade::DatabaseFormat;
+pub use siltdb_services::upgrade::DatabaseFormat;
 
 /// Upgrades the database in the directory `path` to the newest format version of this build, and
 /// returns its format.
@@ -15,5 +15,5 @@ pub use siltdb_engine::upgrade::DatabaseFormat;
 /// `NotFound`; `Locked`, if it is open; `Unsupported`, for a version or feature that this build
 /// does not know; `Corruption`, with file and offset; `Io`.
 pub fn upgrade(path: impl AsRef<Path>) -> Result<DatabaseFormat> {
-    siltdb_engine::upgrade::upgrade(&OsFs, path.as_ref())
+    siltdb_services::upgrade::upgrade(&OsFs, path.as_ref())
 }

@@ -50,10 +50,21 @@ fn blocks_know_their_type() {
 }
 
 #[test]
+fn a_fixture_is_cut_out_and_other_features_are_not() {
+    let of = |feature: &str| {
+        let text = format!("#[cfg(any(test, feature = \"{feature}\"))]\nmod a;\n");
+        let code = crate::lexer::split(&text).code;
+        blanked(&code, &test_regions(&code, &text)).contains("mod a;")
+    };
+    assert!(!of("fixture"));
+    assert!(of("zstd"));
+}
+
+#[test]
 fn test_items_are_cut_out() {
     let code =
         "a\n#[cfg(test)]\nmod tests { b }\n#[cfg(all(test, loom))]\nmod l;\n#[cfg(not(test))]\nc";
     let code = &format!("#[test]\nfn t(a: [u8; 2]) {{ d }}\n{code}");
-    let rest = blanked(code, &test_regions(code));
+    let rest = blanked(code, &test_regions(code, code));
     assert_eq!(rest.split_whitespace().collect::<Vec<_>>(), ["a", "#[cfg(not(test))]", "c"]);
 }

@@ -6,13 +6,14 @@ use crate::rules::manifest::{Manifest, parse};
 use std::collections::BTreeMap;
 
 /// The crates of the library and their floors.
-pub const FLOORS: [(&str, u8); 6] = [
+pub const FLOORS: [(&str, u8); 7] = [
     ("siltdb-base", 0),
     ("siltdb-memtable", 1),
     ("siltdb-disk", 1),
     ("siltdb-tree", 2),
     ("siltdb-engine", 3),
-    ("siltdb", 4),
+    ("siltdb-services", 4),
+    ("siltdb", 5),
 ];
 
 /// The floor of a crate of the library.

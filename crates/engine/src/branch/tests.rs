@@ -5,14 +5,16 @@ use crate::{
     catalog::branches::{FamilyRole, MAIN},
     conditional_commit::Conditions,
     engine::Engine,
-    fixture::{Pairs, contents, fault, files, killed, open, pairs, put, put_range, tree_options},
+    fixture::{
+        Pairs, assert_sound, contents, crash_states, fault, files, killed, open, pairs, put,
+        put_range, tree_options,
+    },
     read::{PinnedReader, ReadRange},
 };
 use siltdb_base::{
     fs::mem::{Crash, FaultError, MemFs},
     limits::FAMILY_NAME_BYTES_MAX,
 };
-use std::sync::Mutex;
 
 /// All families of a branch with what they hold.
 type Held = Vec<(String, Pairs)>;
@@ -70,21 +72,6 @@ fn filled(fs: &MemFs) -> Engine {
     engine.compact_all().unwrap();
     put_range(&engine, "a", 100..300, &[9; 50]);
     engine
-}
-
-/// The states of the disk before each call that `act` makes: after a kill, and after a loss of
-/// power.
-fn states_of(fs: &MemFs, act: impl FnOnce()) -> Vec<MemFs> {
-    let (states, disk) = (Arc::new(Mutex::new(Vec::new())), fs.clone());
-    let seen = Arc::clone(&states);
-    fs.on_call(Some(Arc::new(move |call| {
-        for crash in [Crash::Kill, Crash::PowerLoss { seed: call.number }] {
-            lock(&seen).push(disk.crash_clone(crash));
-        }
-    })));
-    act();
-    fs.on_call(None);
-    std::mem::take(&mut *lock(&states))
 }
 
 /// The states after a call has returned.
@@ -173,7 +160,7 @@ fn a_branch_is_whole_or_not_there_when_it_is_created() {
     let engine = filled(&fs);
     engine.sync_wal().unwrap();
     let expected = held(&engine, MAIN);
-    let mut states = states_of(&fs, || drop(create(&engine, "feature").unwrap()));
+    let mut states = crash_states(&fs, || drop(create(&engine, "feature").unwrap()));
     let inside = states.len();
     assert!(inside > 10, "{inside}");
     states.extend(states_after(&fs));
@@ -191,7 +178,7 @@ fn a_branch_is_whole_or_not_there_when_it_is_created() {
         assert_eq!(engine.catalog.families.load().len(), 2, "state {number}");
         create(&engine, "feature").unwrap();
         assert!(held(&engine, "feature") == expected, "state {number}");
-        assert!(engine.check(&mut |_| {}).unwrap().is_clean());
+        assert_sound(&engine);
     }
     assert!(whole > 5 && whole < states.len(), "{whole} of {}", states.len());
 }
@@ -210,7 +197,7 @@ fn crash_at(change: impl Fn(&Engine) -> Result<()>) {
         (names, checked_out, held, held_main(engine))
     };
     let before = look(&engine);
-    let mut states = states_of(&fs, || change(&engine).unwrap());
+    let mut states = crash_states(&fs, || change(&engine).unwrap());
     let (inside, after) = (states.len(), look(&engine));
     assert!(before != after && inside > 0);
     states.extend(states_after(&fs));
@@ -220,7 +207,7 @@ fn crash_at(change: impl Fn(&Engine) -> Result<()>) {
         let found = look(&engine);
         assert!(found == before && number < inside || found == after, "state {number}");
         counts[usize::from(found == after)] += 1;
-        assert!(engine.check(&mut |_| {}).unwrap().is_clean());
+        assert_sound(&engine);
         drop(engine);
         // No file is left over, and none is missing.
         let tables = files(state, ".table");

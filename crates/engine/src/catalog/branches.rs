@@ -1,7 +1,6 @@
 //! The branches of a database: their records, by id and by name, and which one is checked out.
 //!
-//! It knows families by id alone. Creating, dropping and merging branches are edits (see `branch`
-//! and `branch_merge`).
+//! It knows families by id alone. Creating and dropping branches are edits (see `branch`).
 
 use siltdb_base::{
     error::{Error, ErrorKind, Result},

@@ -1,12 +1,7 @@
 //! Branches of an open database.
 
 use super::Engine;
-use crate::{
-    branch, branch_merge,
-    branch_merge::{MergeReport, MergeRequest},
-    catalog::family::FamilyData,
-    snapshots::LiveSnapshot,
-};
+use crate::{branch, catalog::family::FamilyData, snapshots::LiveSnapshot};
 use siltdb_base::{error::Result, id::BranchId};
 use siltdb_disk::branch_record::BranchRecord;
 use std::sync::Arc;
@@ -51,17 +46,5 @@ impl Engine {
     /// As [`branch::check_out`].
     pub fn check_out(&self, name: &str) -> Result<()> {
         self.at_work(|database| branch::check_out(database, name))
-    }
-
-    /// Merges a branch into another.
-    ///
-    /// # Errors
-    /// As [`branch_merge::merge_branch`].
-    pub fn merge_branch(
-        &self,
-        from_into: (BranchId, BranchId),
-        request: &MergeRequest,
-    ) -> Result<MergeReport> {
-        self.at_work(|database| branch_merge::merge_branch(database, from_into, request))
     }
 }

@@ -1,18 +1,14 @@
-//! Pauses, cancellations and scrubs of an open database, and its history.
+//! Pauses and cancellations of background work, and the history.
 
 use super::Engine;
 use crate::{
-    check_report::CheckProgress,
     jobs::request,
     pause::BackgroundPause,
     read::begin_snapshot_at,
     retention::{self, FloorChange},
-    scrub::{self, ScrubRequest},
-    scrub_report::ScrubReport,
     snapshots::LiveSnapshot,
 };
 use siltdb_base::{error::Result, id::SequenceNumber};
-use std::sync::Arc;
 
 impl Engine {
     /// Registers a snapshot at a sequence number of which the state is kept.
@@ -47,18 +43,5 @@ impl Engine {
     /// As [`request::cancel_compactions`].
     pub fn cancel_compactions(&self) -> Result<()> {
         self.at_work(request::cancel_compactions)
-    }
-
-    /// Verifies what `request` asks for. Closing the database ends it.
-    ///
-    /// # Errors
-    /// As [`scrub::scrub`].
-    pub fn scrub(
-        &self,
-        request: &ScrubRequest,
-        on_progress: &mut dyn FnMut(CheckProgress),
-    ) -> Result<Arc<ScrubReport>> {
-        let database = self.writable()?;
-        database.at_work(|database| scrub::scrub(database, request, on_progress))
     }
 }

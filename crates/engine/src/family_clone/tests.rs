@@ -5,8 +5,8 @@ use crate::{
     commit::Payload,
     engine::Engine,
     fixture::{
-        Pairs, contents, fault, files, killed, open, options, picture, put, put_range,
-        tree_options, try_put,
+        Pairs, assert_sound, contents, fault, files, killed, open, options, picture, put,
+        put_range, tree_options, try_put,
     },
     options::Durability,
 };
@@ -158,7 +158,7 @@ fn a_clone_is_whole_or_not_there() {
         // The name is free again, and no file is left over.
         clone(&engine, "default", "copy").unwrap();
         assert!(contents(&engine, "copy", None) == expected, "state {number}");
-        assert!(engine.check(&mut |_| {}).unwrap().is_clean());
+        assert_sound(&engine);
     }
     assert!(whole > 5 && whole < states.len(), "{whole} of {}", states.len());
 }
@@ -226,29 +226,7 @@ fn the_space_of_shared_tables_comes_back_with_the_last_family() {
     drop(engine);
     let engine = open(&fs);
     assert_eq!(files(&fs, ".table"), left, "an orphan");
-    assert!(engine.check(&mut |_| {}).unwrap().is_clean());
-}
-
-#[test]
-fn a_table_that_families_share_is_checked_once_and_its_damage_told_for_each() {
-    let fs = MemFs::new();
-    let engine = filled(&fs);
-    engine.flush().unwrap();
-    let alone = engine.check(&mut |_| {}).unwrap();
-    clone(&engine, "default", "copy").unwrap();
-    let both = engine.check(&mut |_| {}).unwrap();
-    assert!(both.is_clean());
-    assert_eq!((both.tables, both.bytes), (alone.tables, alone.bytes));
-    let view = named(&engine, "copy").tree.view().version.clone();
-    let (_, table) = view.tables().next().unwrap();
-    let path = engine.catalog.files.path(table.id().file);
-    drop(engine);
-    fs.bytes_flip(&path, table.id().offset + 20, 4).unwrap();
-    let engine = open(&fs);
-    let damaged = engine.check(&mut |_| {}).unwrap();
-    assert_eq!((damaged.tables_damaged, damaged.errors.len()), (1, 1), "{damaged:?}");
-    let of: Vec<_> = damaged.damage.iter().map(|lost| lost.family.as_deref()).collect();
-    assert!(of.contains(&Some("copy")) && of.contains(&Some("default")), "{of:?}");
+    assert_sound(&engine);
 }
 
 #[test]

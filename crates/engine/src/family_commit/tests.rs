@@ -5,8 +5,8 @@ use crate::{
     commit::Payload,
     engine::Engine,
     fixture::{
-        DIR, contents, fault, files, get, held_up, killed, leave_manifest_unfinished, on_segments,
-        open, picture, put, put_range, stop_call, tree_options,
+        DIR, contents, crash_states, fault, files, get, held_up, killed, leave_manifest_unfinished,
+        on_segments, open, picture, put, put_range, stop_call, tree_options,
     },
     footprint::Footprint,
     open::family_names::family_names,
@@ -153,20 +153,6 @@ fn a_crash_leaves_both_or_neither() {
         }
         assert!(kept > 4 && states_seen > 50, "{kept} of {states_seen}");
     }
-}
-
-/// The state of the disk after a crash before each call that `work` makes.
-fn crash_states(fs: &MemFs, work: impl FnOnce()) -> Vec<MemFs> {
-    let states = Arc::new(Mutex::new(Vec::new()));
-    let (seen, disk) = (Arc::clone(&states), fs.clone());
-    fs.on_call(Some(Arc::new(move |call| {
-        for crash in [Crash::Kill, Crash::PowerLoss { seed: call.number }] {
-            lock(&seen).push(disk.crash_clone(crash));
-        }
-    })));
-    work();
-    fs.on_call(None);
-    std::mem::take(&mut *lock(&states))
 }
 
 #[test]
@@ -372,19 +358,6 @@ fn the_files_of_a_dropped_family_go() {
     engine.compact_all().unwrap();
     let left = files(&fs, ".table");
     assert!(left.len() == 1 && !of_family.contains(&left[0]), "{left:?}");
-}
-
-#[test]
-fn a_checkpoint_has_both_or_neither() {
-    let fs = MemFs::new();
-    let engine = open(&fs);
-    for (number, (step, after)) in STEPS.into_iter().enumerate() {
-        step(&engine).unwrap();
-        let name = format!("copy{number}");
-        engine.checkpoint(Path::new(&name)).unwrap();
-        let copy = Engine::open(Path::new(&name), crate::fixture::options(&fs)).unwrap();
-        assert_eq!(schema(&copy), rows(after));
-    }
 }
 
 #[test]

@@ -4,10 +4,9 @@ use super::*;
 use crate::{
     engine::Engine,
     fixture::{
-        DIR, Pairs, Stopped, contents, fault, files, get, held_up, killed, not_stuck, on_segments,
-        open, options, picture, put, put_range, stop_call, tree_options, try_put,
+        DIR, Pairs, contents, fault, files, get, held_up, killed, not_stuck, on_segments, open,
+        options, picture, put, put_range, stop_call, stop_edit, tree_options, try_ingest, try_put,
     },
-    follow::follower::DatabaseFollower,
     jobs::request::CompactControl,
     options::{Access, Durability, EngineOptions},
     read::ReadRange,
@@ -23,21 +22,6 @@ use std::{
     path::Path,
     sync::{Arc, Mutex},
 };
-
-/// Ingests keys that begin with `prefix` and end with each of `numbers`.
-fn try_ingest(engine: &Engine, prefix: &str, numbers: std::ops::Range<u32>) -> Result<Ingested> {
-    let family = engine.catalog.families.named("default").unwrap();
-    let mut writer = engine.begin_ingest(&family)?;
-    for number in numbers {
-        let key = format!("{prefix}{number:05}");
-        let added = engine.add_to_ingest(&mut writer, EntryKind::Put, (key.as_bytes(), b"table"));
-        if let Err(error) = added {
-            engine.cancel_ingest(writer);
-            return Err(error);
-        }
-    }
-    engine.end_ingest(&family, writer)
-}
 
 fn ingest_range(engine: &Engine, prefix: &str, numbers: std::ops::Range<u32>) -> Ingested {
     try_ingest(engine, prefix, numbers).unwrap()
@@ -93,8 +77,6 @@ fn an_ingest_is_whole_or_absent_after_a_crash_at_each_call() {
         let read_only = EngineOptions { access: Access::ReadOnly, ..options(&state) };
         let reader = Engine::open(Path::new(DIR), read_only).unwrap();
         let shown = contents(&reader, "default", None);
-        let followed = contents(&follow(&state).state(), "default", None);
-        assert!(followed == shown, "followed after {crash:?} before {kind:?}");
         drop(reader);
         let again = open(&state);
         let found = contents(&again, "default", None);
@@ -193,63 +175,6 @@ fn commits_behind_an_ingest_wait_for_it_and_readers_do_not() {
     not_stuck(move || (done.recv().unwrap(), written.recv().unwrap()));
     assert_eq!(get(&engine, "default", b"k00001").unwrap(), b"later");
     assert_eq!(get(&engine, "default", b"k00002").unwrap(), b"table");
-}
-
-fn is_manifest(path: &Path) -> bool {
-    path.extension().is_some_and(|name| name == "manifest")
-}
-
-/// Stops the next sync of a manifest.
-fn stop_edit(fs: &MemFs) -> Stopped {
-    stop_call(fs, |call| call.kind == CallKind::Sync && is_manifest(call.path))
-}
-
-fn follow(fs: &MemFs) -> Arc<DatabaseFollower> {
-    Arc::new(DatabaseFollower::open(Path::new(DIR), options(fs)).unwrap())
-}
-
-#[test]
-fn a_follower_shows_no_later_commit_before_an_ingest_is_in_the_manifest() {
-    let fs = MemFs::new();
-    let engine = open(&fs);
-    put(&engine, "default", b"a", b"old");
-    let before = contents(&engine, "default", None);
-    let follower = follow(&fs);
-    // Not even written.
-    let stopped = stop_call(&fs, |call| call.kind.is_mutating() && is_manifest(call.path));
-    let ingesting = engine.clone();
-    let done = held_up(move || ingest_range(&ingesting, "k", 0..10));
-    stopped.wait();
-    // It fills its record, and waits for the ingest.
-    let writer = engine.clone();
-    let written = held_up(move || put(&writer, "default", b"z", b"later"));
-    follower.catch_up().unwrap();
-    assert_eq!(contents(&follower.state(), "default", None), before);
-    stopped.go_on();
-    not_stuck(move || (done.recv().unwrap(), written.recv().unwrap()));
-    follower.catch_up().unwrap();
-    let all = contents(&engine, "default", None);
-    assert_eq!(all.len(), 12);
-    assert_eq!(contents(&follower.state(), "default", None), all);
-}
-
-/// A checkpoint either has an ingest and what came before it, or not.
-#[test]
-fn a_checkpoint_waits_for_an_ingest_that_has_its_place() {
-    let fs = MemFs::new();
-    let engine = open(&fs);
-    put(&engine, "default", b"a", b"old");
-    let stopped = stop_edit(&fs);
-    let ingesting = engine.clone();
-    let done = held_up(move || ingest_range(&ingesting, "k", 0..10));
-    stopped.wait();
-    let copying = engine.clone();
-    let copied = held_up(move || copying.checkpoint(Path::new("copy")).unwrap());
-    stopped.go_on();
-    let (ingested, copied) = not_stuck(move || (done.recv().unwrap(), copied.recv().unwrap()));
-    assert!(copied.sequence >= ingested.sequence);
-    let copy = Engine::open(Path::new("copy"), options(&fs)).unwrap();
-    assert_eq!(contents(&copy, "default", None), contents(&engine, "default", None));
 }
 
 #[test]
@@ -364,5 +289,4 @@ fn an_ingest_that_was_rewritten_is_there_without_its_place_in_the_log() {
         assert_eq!(contents(&again, "default", None).len(), 4, "{access:?}");
         assert_eq!(contents(&again, "other", None).len(), 0, "{access:?}");
     }
-    assert_eq!(contents(&follow(&fs).state(), "default", None).len(), 4);
 }

@@ -49,13 +49,12 @@ pub struct Workers {
 
 impl Workers {
     /// Starts one thread that prepares the log, one that syncs it, one that flushes, and as many
-    /// compaction threads as the options say. If these ask for it, another one runs `scrub`, which
-    /// returns once the threads are to end. With a cold directory another one moves tables. With
+    /// compaction threads as the options say. With a cold directory another one moves tables. With
     /// `workers = 0` it starts none.
     ///
     /// # Errors
     /// The system's, if a thread cannot be started.
-    pub fn start(database: &Arc<Database>, scrub: fn(&Database)) -> Result<Self> {
+    pub fn start(database: &Arc<Database>) -> Result<Self> {
         let workers = Self::default();
         let compactors = database.options.workers;
         if compactors == 0 {
@@ -77,10 +76,6 @@ impl Workers {
                 })
             })
         });
-        let started = started.and_then(|()| match database.options.scrub_interval.is_zero() {
-            true => Ok(()),
-            false => workers.spawn(database, "silt-scrub", scrub),
-        });
         let started = started.and_then(|()| match database.catalog.files.store(Tier::Cold) {
             None => Ok(()),
             Some(_) => workers.spawn(database, "silt-tier", move_tables),
@@ -89,9 +84,17 @@ impl Workers {
             Ok(()) => Ok(workers),
             Err(error) => {
                 workers.end(database);
-                Err(Error::new(ErrorKind::Io, "cannot start a thread").with_source(error))
+                Err(refused(error))
             }
         }
+    }
+
+    /// Starts one more thread, which runs `run`. It returns once the threads are to end.
+    ///
+    /// # Errors
+    /// The system's, if the thread cannot be started.
+    pub fn add(&self, database: &Arc<Database>, name: &str, run: fn(&Database)) -> Result<()> {
+        self.spawn(database, name, run).map_err(refused)
     }
 
     fn spawn(
@@ -139,6 +142,11 @@ impl Workers {
         }
         jobs::flush::free_flushed(database);
     }
+}
+
+#[cold]
+fn refused(error: io::Error) -> Error {
+    Error::new(ErrorKind::Io, "cannot start a thread").with_source(error)
 }
 
 fn is_ending(database: &Database) -> bool {

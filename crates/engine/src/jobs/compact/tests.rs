@@ -9,7 +9,6 @@ use crate::{
         DIR, contents, fault, files, get, held_up, killed, leave_manifest_unfinished, not_stuck,
         open, options, pairs, put, put_range, stop_call, tree_options, try_put, until,
     },
-    inspect::{line::Detail, table::inspect_table},
     jobs::{
         flush::{flush_all, flush_next},
         log_keeper::keep_log,
@@ -646,42 +645,4 @@ fn flushes_that_fail_leave_few_generations_and_refuse_writers_in_the_end() {
     assert_eq!(generations(), 0);
     assert!(engine.background_error().is_none());
     assert_eq!(contents(&engine, "default", None).len() as u32, acknowledged + 1);
-}
-
-/// A database without its manifest learns from its tables which families there are.
-#[test]
-fn tables_say_which_family_they_are_of() {
-    let fs = MemFs::new();
-    let engine = open(&fs);
-    engine.create_family("first", tree_options()).unwrap();
-    let origins = |fs: &MemFs| {
-        let mut origins = Vec::new();
-        for path in files(fs, ".table") {
-            inspect_table(fs, &path, Detail::Summary, &mut |line| {
-                if line.field("item") == Some("origin") {
-                    origins.push((
-                        line.field("family").unwrap().to_owned(),
-                        line.field("name").unwrap().to_owned(),
-                    ));
-                }
-                Ok(())
-            })
-            .unwrap();
-        }
-        origins.sort();
-        origins.dedup();
-        origins
-    };
-    let named = |id: &str, name: &str| (id.to_owned(), format!("{name:?}"));
-    for family in ["default", "first"] {
-        put(&engine, family, b"key", b"value");
-        engine.flush().unwrap();
-    }
-    assert_eq!(origins(&fs), [named("0", "default"), named("1", "first")]);
-    engine.rename_family("first", "second").unwrap();
-    put(&engine, "second", b"key", b"other");
-    engine.compact_all().unwrap();
-    drop(engine);
-    drop(open(&fs));
-    assert_eq!(origins(&fs), [named("0", "default"), named("1", "second")]);
 }

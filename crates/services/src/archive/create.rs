@@ -1,0 +1,217 @@
+//! Exporting what a snapshot sees to an archive.
+//!
+//! 1. The directory is locked, and what a killed export of that name left is removed.
+//! 2. Each family is read through a cursor at the snapshot and written to `NAME.siltar.partial`,
+//!    entry by entry. Values with operands are folded; an expiry is kept.
+//! 3. The file is synced, read back and verified.
+//! 4. It is renamed, and its name synced.
+
+use crate::archive::{
+    info::ArchiveInfo,
+    place::{LockedArchives, archive_name, check_unfinished},
+};
+use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    fs::Fs,
+    limits::LEVELS,
+    sync::lock,
+};
+use siltdb_disk::archive::{
+    name::{ArchiveFileName, unfinished},
+    reader::ArchiveFile,
+    writer::{ArchiveFacts, ArchiveSource, ArchiveWriter, ArchivedPut, FamilyFacts},
+};
+use siltdb_engine::{
+    branch::chosen_heads,
+    catalog::family::FamilyData,
+    copying::{CopyProgress, FileCopy, OnProgress},
+    database::Database,
+    open::directory::sync_ancestors,
+    read::{PinnedReader, ReadCursor, ReadRange, begin_snapshot},
+    snapshots::LiveSnapshot,
+};
+use std::{collections::BTreeMap, ops::ControlFlow, path::Path, sync::Arc};
+
+/// What an archive is to hold, and how fast it is written.
+#[derive(Clone, Debug, Default)]
+pub struct ArchiveRequest {
+    /// The branch that it is made of; `None` for the database itself.
+    pub branch: Option<String>,
+    /// The names of its families; `None` for all.
+    pub families: Option<Vec<String>>,
+    /// Bytes written a second, at most.
+    pub rate: Option<u64>,
+}
+
+/// Exports what `at` sees, or what there is now, to a new archive at `path`. On return it is
+/// durable.
+///
+/// # Errors
+/// `InvalidArgument`, if the path does not end in `.siltar` or lies in a database, or for a rate of
+/// 0; `AlreadyExists`; `NotFound`, if there is no such family or directory; `Locked`, while another
+/// process makes or removes archives there; `Unsupported`, for operands without an operator;
+/// `Corruption`, if a table is damaged; `NoSpace`; `Cancelled`; `Closed`; the system's. There is no
+/// archive then, unless the last step alone failed, the sync of its name.
+pub fn create_archive(
+    database: &Database,
+    path: &Path,
+    (at, request): (Option<&LiveSnapshot>, &ArchiveRequest),
+    on_progress: OnProgress<'_>,
+) -> Result<ArchiveInfo> {
+    database.health.check_open()?;
+    let in_flight = database.background.in_flight.begin();
+    let _call = in_flight.ok_or_else(|| database.health.refusal())?;
+    let _charge = database.memory.charge_copy();
+    // A close waits for this call.
+    let mut watched = |progress: CopyProgress| match database.health.check_open() {
+        Ok(()) => on_progress(progress),
+        Err(_) => ControlFlow::Break(()),
+    };
+    let mut copying = FileCopy::new(&*database.options.clock, request.rate, &mut watched)?;
+    let name = archive_name(path)?;
+    let present;
+    let (families, at) = {
+        // A commit that creates families and writes to them is seen as a whole, or not at all.
+        let _changing = lock(&database.catalog.changing_io);
+        let families = chosen(database, request)?;
+        present = begin_snapshot(database);
+        (families, at.unwrap_or(&present))
+    };
+    let locked = LockedArchives::around(path, &database.options)?;
+    let fs = locked.fs();
+    if fs.metadata(&name.to_path())?.is_some() {
+        return Err(Error::new(ErrorKind::AlreadyExists, "the path of the archive is in use")
+            .with_file(path));
+    }
+    // The name of its directory may not be durable yet.
+    sync_ancestors(&*database.options.fs, path.parent().unwrap_or(Path::new("")))?;
+    let made = finish(database, fs, &name, (at, &families), &mut copying);
+    made.map(|info| ArchiveInfo { path: path.to_owned(), ..info }).map_err(|error| {
+        match error.kind() {
+            ErrorKind::Cancelled => database.health.check_open().err().unwrap_or(error),
+            _ => error,
+        }
+    })
+}
+
+/// The families to export, by the names that they have at its beginning.
+type Chosen = BTreeMap<String, Arc<FamilyData>>;
+
+/// The families of the request: of its branch, and of these all or the named ones.
+fn chosen(database: &Database, request: &ArchiveRequest) -> Result<Chosen> {
+    let (branch, names) = (request.branch.as_deref(), request.families.as_deref());
+    let heads = chosen_heads(database, branch, names)?.into_iter();
+    Ok(heads.map(|family| (family.name().to_string(), family)).collect())
+}
+
+/// Writes the archive under another name, verifies it, and renames it.
+fn finish(
+    database: &Database,
+    fs: &dyn Fs,
+    name: &ArchiveFileName,
+    contents: (&LiveSnapshot, &Chosen),
+    copying: &mut FileCopy<'_>,
+) -> Result<ArchiveInfo> {
+    let target = name.to_path();
+    let partial = match name {
+        ArchiveFileName::Archive(name) => unfinished(name).to_path(),
+        _ => return Err(Error::invalid("the path is not that of an archive")),
+    };
+    if fs.metadata(&partial)?.is_some() {
+        check_unfinished(fs, &partial)?;
+        fs.remove(&partial)?;
+    }
+    let made = write(database, fs, &partial, contents, copying)
+        .and_then(|()| read_back(fs, &partial, copying));
+    let info = made.inspect_err(|_| {
+        // The next export of that name, or a cleanup, removes it otherwise.
+        let _ = fs.remove(&partial);
+    })?;
+    fs.rename(&partial, &target)?;
+    fs.sync_dir(Path::new(""))?;
+    Ok(info)
+}
+
+fn write(
+    database: &Database,
+    fs: &dyn Fs,
+    partial: &Path,
+    (at, families): (&LiveSnapshot, &Chosen),
+    copying: &mut FileCopy<'_>,
+) -> Result<()> {
+    // All of it is written, and read twice.
+    copying.begin(3 * families.values().map(|family| stored_bytes(family)).sum::<u64>())?;
+    let facts = ArchiveFacts {
+        id: u64::from(database.catalog.ids.random()) << 32
+            | u64::from(database.catalog.ids.random()),
+        sequence: at.sequence(),
+        created_ms: database.options.clock.wall_ms(),
+        source: database.dir.to_string_lossy().into_owned(),
+    };
+    let mut writer = ArchiveWriter::new(fs.create(partial)?, facts)?;
+    for (name, family) in families {
+        let mut cursor =
+            PinnedReader::new(database, family, Some(&at.point()))?.cursor(ReadRange::default())?;
+        cursor.seek_to_first()?;
+        let mut source = FamilyPuts { cursor };
+        let mut uids = || database.catalog.ids.table_uid();
+        let mut on_bytes = |bytes| copying.count(bytes);
+        writer.add_family(family_facts(name, family), &mut source, &mut uids, &mut on_bytes)?;
+    }
+    let mut file = writer.finish()?;
+    match cfg!(seeded_fault = "archive_without_a_sync") {
+        true => file.flush(),
+        false => file.sync(),
+    }
+}
+
+/// About the bytes that an archive of the family has: those of its tables and of its memory.
+fn stored_bytes(family: &FamilyData) -> u64 {
+    let view = family.tree.view();
+    let memory: u64 =
+        view.memory.tables().iter().map(|table| table.memtable.used_bytes() as u64).sum();
+    view.version.bytes().iter().sum::<u64>() + memory
+}
+
+fn family_facts(name: &str, family: &FamilyData) -> FamilyFacts {
+    let options = family.tree.options();
+    let mut encoded = Vec::new();
+    options.encode(&mut encoded);
+    FamilyFacts {
+        name: name.to_owned(),
+        options: encoded,
+        merge_operator: options.merge_operator.as_ref().map(|given| given.name().to_owned()),
+        table: options.table_at(LEVELS - 1).or_writable(),
+        table_bytes: options.table_bytes_target,
+    }
+}
+
+/// Reads the whole archive, verifies it, and says what it holds.
+fn read_back(fs: &dyn Fs, partial: &Path, copying: &mut FileCopy<'_>) -> Result<ArchiveInfo> {
+    let archive = ArchiveFile::open(fs.open(partial)?, &fs.full_path(partial))?;
+    // Now it is known how much there is.
+    copying.begin(3 * archive.bytes())?;
+    archive.verify(&mut |bytes| copying.pass(bytes))?;
+    copying.end()?;
+    Ok(ArchiveInfo::of(&archive))
+}
+
+/// What a reader sees of a family, as puts.
+struct FamilyPuts {
+    cursor: ReadCursor,
+}
+
+impl ArchiveSource for FamilyPuts {
+    fn put(&self) -> Result<Option<ArchivedPut<'_>>> {
+        let Some((key, value)) = self.cursor.entry() else { return Ok(None) };
+        let expiry_ms = match cfg!(seeded_fault = "archive_forgets_expiry") {
+            true => None,
+            false => self.cursor.expiry_ms()?,
+        };
+        Ok(Some(ArchivedPut { key, value, expiry_ms }))
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        self.cursor.next()
+    }
+}

@@ -1,0 +1,285 @@
+//! Checkpoints: a second database with the contents of this one, beside it and as durable.
+//!
+//! Tables never change, so a checkpoint shares them by hard links, or copies them where the file
+//! system cannot link, and from the cold tier. Log files are recycled, so their unflushed part is
+//! copied. A checkpoint of chosen families takes no log: a flush comes first.
+//!
+//! 1. Under the locks of manifest and sequencer, the state that the manifest leads to and the end
+//!    of the log are read. Versions pin the tables, a pin keeps the log.
+//! 2. Everything before that end is published and synced.
+//! 3. In a directory of another name tables are linked, the log is truncated and copied, and a
+//!    manifest is begun. The directory is then renamed: a directory of the final name is whole.
+
+use crate::{
+    contents::{
+        BlobGrowth, CopyChoice, CopyContents, LogContents, check_choice, flushed, with_log,
+    },
+    staging::{begin_manifest, check_free, fill_directory},
+};
+use siltdb_base::{
+    error::Result,
+    fs::{File, Fs},
+    id::FileNumber,
+    sync::lock,
+};
+use siltdb_disk::{backup_list::blob_files, edit::tier::Tier, file_name::FileName};
+use siltdb_engine::{
+    blobs::blob_file::BlobFile,
+    copying::{FileCopy, FilePart, OnProgress, file_bytes},
+    database::Database,
+    jobs::flush::flush_all,
+    log_sync::sync_to,
+    open::{identity::separate, outside::check_outside_databases},
+};
+use std::{path::Path, sync::Arc};
+
+/// The size of one copy of a log file, in bytes.
+const COPY_BYTES: usize = 128 << 10;
+
+/// How a checkpoint is made.
+#[derive(Clone, Debug, Default)]
+pub struct CheckpointRequest {
+    /// The names of the families that it holds; `None`: all of them.
+    pub families: Option<Vec<String>>,
+    /// The branch whose families it holds, as its own; `None`: those of the database itself, and
+    /// unless families are named, the branches.
+    pub branch: Option<String>,
+    /// How it comes to its table files.
+    pub sharing: Sharing,
+    /// Bytes of table files copied a second, at most.
+    pub rate: Option<u64>,
+}
+
+impl CheckpointRequest {
+    /// The families, if the checkpoint is not to hold everything.
+    #[must_use]
+    pub fn choice(&self) -> Option<CopyChoice<'_>> {
+        let choice =
+            CopyChoice { branch: self.branch.as_deref(), families: self.families.as_deref() };
+        (choice.branch.is_some() || choice.families.is_some()).then_some(choice)
+    }
+}
+
+/// How a checkpoint comes to its table files.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// By hard links, and by copies where the file system cannot link.
+    #[default]
+    Links,
+    /// By copies, so that damage to a file is that of one database.
+    Copies,
+}
+
+/// The result of a checkpoint.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The last sequence number in the checkpoint. It has every commit up to it and none after it.
+    pub sequence: u64,
+    /// The number of table and blob files that it shares with the database.
+    pub linked_files: u64,
+    /// The number of table files that could not be linked, and of log files.
+    pub copied_files: u64,
+    /// The size of the copied files, in bytes.
+    pub copied_bytes: u64,
+}
+
+/// Makes a checkpoint in `dir`, which must not exist or be empty. Durable on return.
+///
+/// # Errors
+/// `AlreadyExists`, if `dir` is a file or not empty; `InvalidArgument`, if it lies in the directory
+/// of a database, or in a cold one; `NotFound`, if there is no such family or branch;
+/// `NoSpace`; `Poisoned`; `Cancelled`; the system's. The database is unchanged. `dir` does not
+/// exist, or is whole if only the sync of its name failed.
+pub fn checkpoint(
+    database: &Database,
+    dir: &Path,
+    request: &CheckpointRequest,
+    on_progress: OnProgress<'_>,
+) -> Result<Checkpoint> {
+    database.health.check()?;
+    let fs = &*database.options.fs;
+    let mut copying = FileCopy::new(&*database.options.clock, request.rate, on_progress)?;
+    check_free(fs, dir)?;
+    check_outside_databases(fs, dir)?;
+    if let Some(choice) = request.choice() {
+        check_choice(database, choice)?;
+    }
+    // A commit that is in no log must be in a table.
+    let last = lock(&database.catalog.manifest_io).state.last_sequence;
+    if request.choice().is_none() && database.log.unlogged_last() > last {
+        flush_all(database)?;
+    }
+    fill_checkpoint(database, (dir, request), &mut copying, &mut |_| {
+        let contents = match request.choice() {
+            None => with_log(database)?,
+            Some(choice) => flushed(database, Some(choice))?,
+        };
+        if let Some(log) = &contents.log {
+            database.log.publisher.wait(contents.last);
+            database.health.check_log()?;
+            sync_to(database, log.end)?;
+        }
+        Ok(contents)
+    })
+}
+
+/// What notes the contents of a checkpoint that is made in the given directory.
+pub type NoteContents<'a> = &'a mut dyn FnMut(&Arc<dyn Fs>) -> Result<CopyContents>;
+
+/// Makes a checkpoint of the contents that `note` gives, which are those of `database` or of a
+/// later state of it. What it logs must be synced.
+///
+/// # Errors
+/// As [`checkpoint`]; those of `note`.
+pub fn fill_checkpoint(
+    database: &Database,
+    (dir, request): (&Path, &CheckpointRequest),
+    copying: &mut FileCopy<'_>,
+    note: NoteContents<'_>,
+) -> Result<Checkpoint> {
+    fill_directory(&*database.options.fs, dir, |target| {
+        let mut contents = note(target)?;
+        let checkpoint = write(database, &contents, &**target, request, copying)?;
+        separate(&mut contents.state, database);
+        let random = database.catalog.ids.random();
+        begin_manifest(target, (contents.manifest, &contents.state), random)?;
+        Ok(checkpoint)
+    })
+}
+
+/// Writes all but the manifest.
+fn write(
+    database: &Database,
+    contents: &CopyContents,
+    target: &dyn Fs,
+    request: &CheckpointRequest,
+    copying: &mut FileCopy<'_>,
+) -> Result<Checkpoint> {
+    let source = &**database.catalog.files.directory();
+    let mut checkpoint = Checkpoint { sequence: contents.last.0, ..Checkpoint::default() };
+    let files = &*database.catalog.files;
+    let length = |number: &FileNumber| file_bytes(contents.files_of(*number, files), *number);
+    let lengths = contents.tables.iter().map(length).collect::<Result<Vec<_>>>()?;
+    let blobs = blobs_of(contents)?;
+    copying
+        .begin(lengths.iter().sum::<u64>() + blobs.iter().map(|(_, bytes)| bytes).sum::<u64>())?;
+    for (number, length) in contents.tables.iter().zip(lengths) {
+        if contents.added.as_ref().is_some_and(|added| added.has(*number)) {
+            // It was written there.
+            checkpoint.copied_bytes += length;
+            checkpoint.copied_files += 1;
+            copying.pass(length)?;
+            continue;
+        }
+        let name = FileName::Table(*number).to_path();
+        let may_link = request.sharing == Sharing::Links && files.tier_of(*number) == Tier::Hot;
+        // Linking fails across file systems, on those without links, and if a writer in another
+        // process has removed the file.
+        if may_link && source.hard_link_into(&name, target, &name).is_ok() {
+            checkpoint.linked_files += 1;
+            copying.pass(length)?;
+        } else {
+            let file = files.open_file(*number)?;
+            checkpoint.copied_bytes += copy_table(&*file, target, &name, copying)?;
+            checkpoint.copied_files += 1;
+        }
+    }
+    take_blobs(contents, source, target, (request.sharing, copying), &mut checkpoint)?;
+    for (name, end) in contents.log.iter().flat_map(parts) {
+        checkpoint.copied_bytes += copy_filled(source, target, &name.to_path(), end)?;
+        checkpoint.copied_files += 1;
+    }
+    Ok(checkpoint)
+}
+
+/// Links or copies the blob files.
+fn take_blobs(
+    contents: &CopyContents,
+    source: &dyn Fs,
+    target: &dyn Fs,
+    (sharing, copying): (Sharing, &mut FileCopy<'_>),
+    checkpoint: &mut Checkpoint,
+) -> Result<()> {
+    let blobs = blobs_of(contents)?;
+    let newest = blobs.iter().map(|(blob, _)| blob.number()).max();
+    for (blob, bytes) in blobs {
+        let name = FileName::Blob(blob.number()).to_path();
+        // One that still grows is not shared. Values are appended to the newest alone.
+        let is_ended = contents.growth == BlobGrowth::Ended || Some(blob.number()) != newest;
+        let may_link = sharing == Sharing::Links && blob.is_sealed() && is_ended;
+        if may_link && source.hard_link_into(&name, target, &name).is_ok() {
+            checkpoint.linked_files += 1;
+            copying.pass(bytes)?;
+        } else {
+            let file = FilePart::new(Arc::clone(blob.open()?), 0, bytes);
+            checkpoint.copied_bytes += copy_table(&file, target, &name, copying)?;
+            checkpoint.copied_files += 1;
+        }
+    }
+    Ok(())
+}
+
+/// The blob files of the contents, and how much of them a copy takes, in bytes: all that the log
+/// refers to is published, and so written.
+fn blobs_of(contents: &CopyContents) -> Result<Vec<(&Arc<BlobFile>, u64)>> {
+    let file = |(number, _)| {
+        let file = contents.blobs.named(number)?;
+        Ok((file, contents.blob_bytes(file)?))
+    };
+    blob_files(&contents.state).map(file).collect()
+}
+
+/// The files of a log, and where each ends for the checkpoint.
+fn parts(log: &LogContents) -> impl Iterator<Item = (FileName, u64)> {
+    log.segments.iter().map(|segment| {
+        let is_last = segment.id == log.end.segment;
+        (FileName::Segment(segment.slot), if is_last { log.end.offset } else { u64::MAX })
+    })
+}
+
+/// Copies a table file and makes its bytes durable. Returns how many there are.
+fn copy_table(
+    file: &dyn File,
+    target: &dyn Fs,
+    name: &Path,
+    copying: &mut FileCopy<'_>,
+) -> Result<u64> {
+    let mut copied = target.create(name)?;
+    copying.copy(file, &mut *copied)?;
+    copied.sync()?;
+    Ok(copied.len())
+}
+
+/// Copies the bytes of a log file before `end`, but for zeros at its end, because log files are
+/// prepared far ahead, and makes them durable. Returns how many there are.
+fn copy_filled(source: &dyn Fs, target: &dyn Fs, name: &Path, end: u64) -> Result<u64> {
+    let file = source.open(name)?;
+    let mut copied = target.create(name)?;
+    let end = end.min(file.len());
+    let (mut buffer, zeros) = (vec![0; COPY_BYTES], vec![0; COPY_BYTES]);
+    let mut offset = 0;
+    while offset < end {
+        let left = usize::try_from(end - offset).unwrap_or(COPY_BYTES);
+        let bytes = &mut buffer[..left.min(COPY_BYTES)];
+        file.read_exact_at(bytes, offset)?;
+        offset += bytes.len() as u64;
+        if bytes.iter().all(|byte| *byte == 0) {
+            continue;
+        }
+        // Write the skipped zeros, because other bytes follow them.
+        while copied.len() < offset - bytes.len() as u64 {
+            copied.append(&zeros)?;
+        }
+        copied.append(bytes)?;
+    }
+    if cfg!(seeded_fault = "checkpoint_not_synced") {
+        copied.flush()?;
+    } else {
+        copied.sync()?;
+    }
+    Ok(copied.len())
+}
+
+#[cfg(test)]
+mod tests;

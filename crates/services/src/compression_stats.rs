@@ -1,0 +1,49 @@
+//! How much the tables of families hold, by the codec that they are compressed with.
+//!
+//! The manifest does not name the codec of a table: its properties do, so this reads them.
+
+use siltdb_engine::catalog::family::FamilyData;
+use siltdb_tree::rewrite::table_form::TableForm;
+use std::collections::BTreeMap;
+
+/// The live tables of one codec.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompressionStats {
+    /// The name of the codec: `none`, `lz4`, `snappy` or `zstd`; `unreadable`, for tables whose
+    /// properties cannot be read.
+    pub codec: &'static str,
+    /// The number of tables. One that families share counts in each.
+    pub tables: u64,
+    /// The size of their keys and values before compression, in bytes.
+    pub raw_bytes: u64,
+    /// The size of the tables in their files, in bytes, with index and filter.
+    pub stored_bytes: u64,
+    /// The number of these tables that have a dictionary.
+    pub dictionaries: u64,
+}
+
+/// The live tables of families, by codec. Cost: opens each table and reads its properties.
+#[must_use]
+pub fn compression_stats<'f>(
+    families: impl IntoIterator<Item = &'f FamilyData>,
+) -> Vec<CompressionStats> {
+    let mut found = BTreeMap::new();
+    families.into_iter().for_each(|family| add_family(family, &mut found));
+    found.into_values().collect()
+}
+
+fn add_family(family: &FamilyData, found: &mut BTreeMap<&'static str, CompressionStats>) {
+    let view = family.tree.view();
+    for (_, table) in view.version.tables() {
+        let form = table.pass().ok().map(|table| TableForm::of(&table));
+        let codec = form.map_or("unreadable", |form| form.compression.codec_name());
+        let (tables, raw_bytes, stored_bytes, dictionaries) = (0, 0, 0, 0);
+        let none = CompressionStats { codec, tables, raw_bytes, stored_bytes, dictionaries };
+        let stats = found.entry(codec).or_insert(none);
+        stats.tables += 1;
+        stats.raw_bytes += table.meta().logical_bytes;
+        stats.stored_bytes += table.bytes();
+        stats.dictionaries += u64::from(form.is_some_and(|form| form.has_dictionary));
+    }
+}
