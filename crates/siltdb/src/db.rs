@@ -22,7 +22,6 @@ use siltdb_engine::{
     stats::Stats,
 };
 use siltdb_services::{
-    check,
     compression_stats::{CompressionStats, compression_stats},
     scrub::start_scrubs,
 };
@@ -429,7 +428,7 @@ impl Db {
     /// # Errors
     /// None at present. The report has the damage, and what could not be read.
     pub fn check(&self, on_progress: &mut dyn FnMut(CheckProgress)) -> Result<CheckReport> {
-        check::check(self.engine(), on_progress)
+        siltdb_services::check::check(self.engine(), on_progress)
     }
 
     /// Runs one background job on this thread if one is due, and returns whether it did. For
@@ -488,7 +487,7 @@ impl Options {
         path: impl AsRef<Path>,
         on_progress: &mut dyn FnMut(CheckProgress),
     ) -> Result<CheckReport> {
-        check::check_closed(path.as_ref(), self.engine, on_progress)
+        siltdb_services::check::check_closed(path.as_ref(), self.engine, on_progress)
     }
 }
 
