@@ -3,6 +3,7 @@
 //! Nothing here knows what a memtable, a table or a log is.
 #![deny(unsafe_code)]
 
+pub mod invariant;
 pub mod sync;
 pub mod budget;
 #[allow(unsafe_code)]

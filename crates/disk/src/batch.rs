@@ -271,7 +271,7 @@ impl BatchBytes {
 
     /// Drops what was added since the batch had `bytes` bytes and `count` operations.
     pub fn truncate(&mut self, bytes: usize, count: u32) {
-        debug_assert!(bytes <= self.bytes.len() && count <= self.count, "a later state");
+        assert!(bytes <= self.bytes.len() && count <= self.count, "a later state");
         self.bytes.truncate(bytes);
         self.count = count;
     }

@@ -125,6 +125,11 @@ impl BlobHeader {
     /// The bytes of the header of the record at `offset`.
     #[must_use]
     pub fn encode(&self, uid: BlobUid, offset: u64) -> [u8; BLOB_HEADER_BYTES as usize] {
+        assert!(
+            offset >= BLOB_FILE_HEADER_BYTES && offset.is_multiple_of(ALIGNMENT),
+            "a separated value at {offset}, where no scan looks"
+        );
+        assert!(self.stored_bytes <= self.length, "a separated value that no reader accepts");
         let mut bytes = [0; BLOB_HEADER_BYTES as usize];
         bytes[4..8].copy_from_slice(&self.checksum.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.key_hash.to_le_bytes());
@@ -373,6 +378,8 @@ impl BlobReferences {
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let is_sorted = self.files.is_sorted_by(|a, b| a.file < b.file);
+        assert!(is_sorted, "blob references out of order: {:?}", self.files);
         for BlobReference { file, count, bytes } in &self.files {
             put_varint(out, file.0);
             put_varint(out, *count);

@@ -164,7 +164,7 @@ impl<'a> FieldsWriter<'a> {
             if kept > tag {
                 break;
             }
-            debug_assert_ne!(kept, tag, "a field that was kept is one that is written");
+            assert_ne!(kept, tag, "a field that was kept is one that is written");
             end = self.kept.len() - reader.rest().len();
         }
         let (before, rest) = self.kept.split_at(end);

@@ -27,6 +27,7 @@ use siltdb_base::{
     codec::{ByteReader, VARINT_BYTES_MAX, put_varint, resize},
     error::{Error, Result},
     id::TableUid,
+    invariant,
     limits::{
         COMPRESSED_TOMBSTONES_BYTES_MAX, DATA_FRAME_BYTES_MAX, INDEX_FRAME_BYTES_MAX,
         NODE_BYTES_MAX, PROPERTIES_BYTES_MAX,
@@ -234,6 +235,7 @@ pub fn seal(
         false => (Codec::Raw, raw),
     };
     assert!(codec == Codec::Raw || kind.may_be_compressed(), "a compressed {kind:?} frame");
+    assert!(payload.len() <= raw.len(), "a compressed {kind:?} frame that is longer");
     out.reserve(payload.len() + FRAME_OVERHEAD_BYTES_MAX);
     let start = out.len();
     out.extend_from_slice(&[kind as u8, codec as u8]);
@@ -242,6 +244,12 @@ pub fn seal(
     out.extend_from_slice(payload);
     let checksum = crc32c(&out[start..]).wrapping_add(mix(place));
     out.extend_from_slice(&checksum.to_le_bytes());
+    let sealed = &out[start..];
+    assert!(sealed.len() as u64 <= kind.frame_bytes_max(), "a frame that no reader accepts");
+    invariant!(
+        Frame::open(sealed, kind, place).is_ok_and(|frame| frame.raw_bytes == raw.len()),
+        "a frame at {place:?} that does not open where it lies"
+    );
 }
 
 /// What surrounds the raw bytes in a frame that is not compressed.
@@ -260,7 +268,8 @@ pub struct Envelope {
 #[must_use]
 pub fn enclose(kind: FrameKind, place: FramePlace, raw: &[&[u8]]) -> Envelope {
     let raw_bytes: usize = raw.iter().map(|piece| piece.len()).sum();
-    assert!(raw_bytes <= RAW_BYTES_MAX, "a frame of {raw_bytes} bytes");
+    let most = kind.raw_bytes_max(Codec::Raw);
+    assert!(raw_bytes <= most, "a {kind:?} frame of {raw_bytes} bytes");
     let mut head = vec![kind as u8, Codec::Raw as u8];
     put_varint(&mut head, raw_bytes as u64);
     put_varint(&mut head, raw_bytes as u64);

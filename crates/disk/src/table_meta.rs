@@ -107,6 +107,7 @@ impl KeySpan {
 
     /// Appends the encoding to `out`.
     pub fn encode(&self, out: &mut Vec<u8>) {
+        assert!(!self.is_before(&self.first), "an empty key range is written: {self:?}");
         put_bytes(out, &self.first);
         put_bytes(out, &self.last);
         out.push(match self.end {

@@ -120,6 +120,8 @@ impl Memtables {
         let occupied = tables.get(index).is_some_and(|table| table.generation == generation);
         assert!(!occupied, "a second memtable of one generation");
         tables.insert(index, MemoryTable { generation, memtable });
+        let is_sorted = tables.is_sorted_by(|newer, older| newer.generation > older.generation);
+        assert!(is_sorted, "memtables are not in the order of their generations");
         Self { tables }
     }
 
@@ -127,7 +129,9 @@ impl Memtables {
     #[must_use]
     pub fn without(&self, generation: Generation) -> Self {
         let rest = self.tables.iter().filter(|table| table.generation != generation);
-        Self { tables: rest.cloned().collect() }
+        let tables: Vec<_> = rest.cloned().collect();
+        assert!(tables.len() + 1 >= self.tables.len(), "two memtables of one generation");
+        Self { tables }
     }
 }
 

@@ -57,6 +57,8 @@ impl ArraysBuilder {
 
     /// Appends the arrays of a block whose entries end at `entries_end`.
     fn append_to(&self, out: &mut Vec<u8>, entries_end: usize) {
+        let last = self.offsets.last();
+        assert!(last.is_none_or(|&last| last < entries_end), "an entry beyond the block's entries");
         out.extend_from_slice(&self.heads);
         let width = OffsetWidth::within(entries_end);
         for &offset in &self.offsets {
@@ -165,6 +167,7 @@ impl BlockBuilder {
         out.clear();
         let first = self.first_key().expect("a block has an entry");
         let prefix = &first[..self.prefix_bytes];
+        assert!(self.sequence_min <= self.sequence_max, "no sequence numbers in a block");
         let base = self.sequence_min.0;
         let largest = (self.sequence_max.0 - base) << KIND_BITS | u64::from(KIND_MASK);
         let width = (64 - largest.leading_zeros() as usize).div_ceil(8);
@@ -192,6 +195,7 @@ impl BlockBuilder {
             out.extend_from_slice(suffix);
             out.extend_from_slice(value);
         }
+        assert!(rest.is_empty(), "{} bytes of a block are in no entry", rest.len());
         arrays.append_to(out, out.len());
     }
 

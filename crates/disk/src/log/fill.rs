@@ -7,12 +7,13 @@ use super::{
         COUNT_BYTES, LogPosition, PlacedHeader, RECORD_ALIGNMENT, RECORD_HEADER_BYTES, RecordForm,
         RecordHeader,
     },
-    segment::SegmentHeader,
+    segment::{SEGMENT_HEADER_BYTES, SegmentHeader},
 };
 use siltdb_base::{
     checksum::crc32c_append,
     error::{Error, Result},
     fs::LogFile,
+    invariant,
 };
 
 /// Most parts of a payload.
@@ -59,6 +60,8 @@ pub fn fill_record(
     let checksum = crc32c_append(0, &body[..used]);
     let placed = PlacedHeader::new(at, header, used as u32, checksum);
     *head = placed.encode()?;
+    assert!(at.offset >= SEGMENT_HEADER_BYTES as u64, "a record in the header of a segment");
+    invariant!(placed.end() <= file.capacity(), "a record beyond its segment: {placed:?}");
     file.fill(at.offset, &[&record[..placed.record_bytes() as usize]])
 }
 
@@ -80,6 +83,8 @@ fn fill_in_parts(
     let mut head = [0; RECORD_HEADER_BYTES + COUNT_BYTES];
     let head = &mut head[..RECORD_HEADER_BYTES + count.len()];
     head[..RECORD_HEADER_BYTES].copy_from_slice(&placed.encode()?);
+    assert!(at.offset >= SEGMENT_HEADER_BYTES as u64, "a record in the header of a segment");
+    assert!(placed.end() <= file.capacity(), "a record beyond its segment: {placed:?}");
     head[RECORD_HEADER_BYTES..].copy_from_slice(count);
     let padding = placed.record_bytes() as usize - RECORD_HEADER_BYTES - body_bytes;
     let zeros = [0; RECORD_ALIGNMENT as usize];

@@ -118,6 +118,9 @@ impl SegmentReader {
     /// must not be asked for.
     #[must_use]
     pub fn resumed(mut self, offset: u64, sequence: SequenceNumber, end: u64) -> Self {
+        let first = self.header.first_record().offset;
+        assert!(offset >= first, "a record at {offset}, before the first at {first}");
+        assert!(sequence >= self.header.first_sequence, "a record older than its segment");
         (self.offset, self.next_sequence) = (offset, sequence);
         self.window.end_at(end);
         self.ending_at(end)

@@ -23,6 +23,7 @@ use siltdb_base::{
     checksum::crc32c_append,
     error::{Error, ErrorKind, Result},
     id::{SegmentId, SequenceNumber},
+    invariant,
     limits::BATCH_BYTES_MAX,
 };
 use std::fmt;
@@ -329,7 +330,7 @@ impl PlacedHeader {
     /// `InvalidArgument`, if an offset is no multiple of 8 or beyond [`SEGMENT_BYTES_MAX`].
     #[inline]
     pub(super) fn encode(&self) -> Result<[u8; RECORD_HEADER_BYTES]> {
-        debug_assert!(is_plausible(self), "a record that would not be read back: {self:?}");
+        invariant!(is_plausible(self), "a record that would not be read back: {self:?}");
         let Synced { back, offset: synced } = self.synced;
         let (segment_low, segment_high) = halves(self.at.segment);
         let form = u32::from(self.form as u8 | back << FORM_BITS);

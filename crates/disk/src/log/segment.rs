@@ -62,7 +62,7 @@ impl SegmentHeader {
     /// # Errors
     /// `InvalidArgument`, if a position is no multiple of 8 or too large.
     pub fn encode(&self) -> Result<[u8; SEGMENT_HEADER_BYTES]> {
-        debug_assert!(self.is_plausible(), "a segment that would not be read back: {self:?}");
+        assert!(self.is_plausible(), "a segment that would not be read back: {self:?}");
         let mut out = [0; SEGMENT_HEADER_BYTES];
         out[..8].copy_from_slice(&MAGIC);
         out[8..12].copy_from_slice(&LOG_FORMAT_VERSION.to_le_bytes());

@@ -44,7 +44,7 @@ pub fn adopt(
     AdoptedTable { uid, origin, usual, created_ms }: AdoptedTable,
     go_on: &mut dyn FnMut() -> Result<()>,
 ) -> Result<TableMeta> {
-    debug_assert!(file.is_empty(), "frames are bound to their offsets");
+    assert!(file.is_empty(), "frames are bound to their offsets");
     let (source, properties) = (&table.source, &table.properties);
     let end = properties.index_offset() + properties.index_bytes.iter().sum::<u64>();
     let (mut frame, mut offset) = (Vec::new(), 0);

@@ -16,6 +16,7 @@ mod format;
 mod read;
 mod scan;
 mod pending;
+mod placed_file;
 mod writer_charge;
 mod filter_writer;
 mod writer;

@@ -9,9 +9,10 @@ use crate::table::format::footer::FOOTER_BYTES;
 use crate::table::format::index_writer::IndexWriter;
 use crate::table::format::properties::{ExternalTable, Properties, TableOrigin, TreeProperties};
 use crate::table::format::sealed::SealedBlock;
-use crate::table::format::table_end::{encode_end, is_to_be_stated};
+use crate::table::format::table_end::{assert_whole, encode_end, is_to_be_stated};
 use crate::table::format::tombstones;
 use crate::table::pending::{PendingBlocks, SAMPLE_BYTES_MAX};
+use crate::table::placed_file::PlacedFile;
 use crate::table::writer_charge::WriterCharge;
 use crate::{
     block::{BlockBuilder, BlockLayout},
@@ -53,11 +54,9 @@ const EXPIRY_BYTES: usize = 8;
 /// filter. Longer values than 32 MiB are not compressed, and written from where they lie. A table
 /// with a dictionary takes its samples as well until they are written, and the trainer meanwhile.
 pub struct TableWriter<'f> {
-    file: Box<dyn WriteFile + 'f>,
+    file: PlacedFile<'f>,
     options: TableOptions,
     uid: TableUid,
-    /// Bytes of the table written so far.
-    written: u64,
     compressor: Compressor,
     /// What a reader takes for the compression if the table does not state it.
     usual: Compression,
@@ -107,10 +106,9 @@ impl<'f> TableWriter<'f> {
         options.check().expect("options are checked where they are set");
         let dictionary_bytes = options.used_dictionary_bytes();
         Self {
-            file,
+            file: PlacedFile::new(file),
             options: *options,
             uid,
-            written: 0,
             compressor: Compressor::new(options.compression),
             usual: Compression::default(),
             pending: (dictionary_bytes > 0).then(|| PendingBlocks::new(dictionary_bytes)),
@@ -225,18 +223,17 @@ impl<'f> TableWriter<'f> {
 
     /// Writes the block of one long entry, whose facts are those of the open block.
     fn add_alone(&mut self, entry: &Entry<'_>) -> Result<()> {
-        debug_assert!(self.block.is_empty(), "it does not fit into a block with others");
+        assert!(self.block.is_empty(), "it does not fit into a block with others");
         self.write_pending()?;
         let behind = BlockBuilder::encode_around_value(entry, self.layout, &mut self.raw);
-        let place = FramePlace { table: self.uid, offset: self.written };
+        let place = FramePlace { table: self.uid, offset: self.file.written() };
         let envelope = enclose(FrameKind::Data, place, &[&self.raw, entry.value, &behind]);
-        let start = self.written;
+        let start = self.file.written();
         for piece in [&envelope.head, &self.raw, entry.value, &behind, &envelope.checksum] {
             self.file.append(piece)?;
-            self.written += piece.len() as u64;
         }
         let last = (entry.key, entry.sequence);
-        self.index.add(entry.key, last, &self.stats, self.written - start);
+        self.index.add(entry.key, last, &self.stats, self.file.written() - start);
         self.first_key.get_or_insert_with(|| Slice::copy_from(entry.key));
         self.last = Some((entry.key.to_vec(), entry.sequence));
         self.total.merge(&self.stats);
@@ -290,11 +287,12 @@ impl<'f> TableWriter<'f> {
             let said = (entry.sequence, entry.kind, entry.value);
             self.garbage.add(repeats, key.len(), said)?;
         }
-        let place = FramePlace { table: self.uid, offset: self.written };
+        let place = FramePlace { table: self.uid, offset: self.file.written() };
         let (covered, checksum) = sealed.sealed_for(place);
+        let frame_bytes = covered.len() + checksum.len();
+        assert_eq!(frame_bytes, sealed.frame_bytes(), "a copied frame of another length");
         self.file.append(covered)?;
         self.file.append(&checksum)?;
-        self.written += sealed.frame_bytes() as u64;
         let last = (&key[..], block.entry(block.count() - 1).sequence);
         self.index.add(&first_key, last, sealed.stats(), sealed.frame_bytes() as u64);
         self.total.merge(sealed.stats());
@@ -323,7 +321,7 @@ impl<'f> TableWriter<'f> {
     pub fn estimated_bytes(&self) -> u64 {
         let filter = self.filter.count() * u64::from(self.options.filter_bits_per_key) / 8;
         let open = if self.block.is_empty() { 0 } else { self.block.raw_bytes_with(b"", 0) };
-        self.written + filter + (open + self.index.raw_bytes() + FOOTER_BYTES) as u64
+        self.file.written() + filter + (open + self.index.raw_bytes() + FOOTER_BYTES) as u64
     }
 
     /// Whether nothing was added.
@@ -361,7 +359,7 @@ impl<'f> TableWriter<'f> {
         let Some(range) = self.range(&fragments) else {
             return Err(Error::invalid("a table must hold something"));
         };
-        let data_bytes = self.written;
+        let data_bytes = self.file.written();
         let filter_bytes = self.write_filter()?;
         if self.dictionary.is_some() {
             self.compressor = Compressor::new(self.options.compression);
@@ -372,9 +370,9 @@ impl<'f> TableWriter<'f> {
         let kind = self.options.kind;
         let index = std::mem::replace(&mut self.index, IndexWriter::new(kind));
         let frames = index.finish(|kind, raw| {
-            let start = self.written;
+            let start = self.file.written();
             self.write_frame(kind, raw)?;
-            Ok(start..self.written)
+            Ok(start..self.file.written())
         })?;
         let leaves = self.layout;
         let tree =
@@ -471,7 +469,7 @@ impl<'f> TableWriter<'f> {
             Some(pending) => pending.add(&self.raw, first, (key, sequence), &self.stats),
             None => {
                 self.frame.clear();
-                let place = FramePlace { table: self.uid, offset: self.written };
+                let place = FramePlace { table: self.uid, offset: self.file.written() };
                 seal(FrameKind::Data, place, &self.raw, &mut self.compressor, &mut self.frame);
                 self.index.add(first, (key, sequence), &self.stats, self.frame.len() as u64);
             }
@@ -508,7 +506,7 @@ impl<'f> TableWriter<'f> {
         self.compressor = Compressor::with_dictionary(compression, dictionary);
         for (block, raw) in pending.iter() {
             self.frame.clear();
-            let place = FramePlace { table: self.uid, offset: self.written };
+            let place = FramePlace { table: self.uid, offset: self.file.written() };
             seal(FrameKind::Data, place, raw, &mut self.compressor, &mut self.frame);
             let last = (&block.last.0[..], block.last.1);
             self.index.add(&block.first_key, last, &block.stats, self.frame.len() as u64);
@@ -519,9 +517,7 @@ impl<'f> TableWriter<'f> {
 
     fn append_frame(&mut self, beside: usize) -> Result<()> {
         self.recharge(beside);
-        self.file.append(&self.frame)?;
-        self.written += self.frame.len() as u64;
-        Ok(())
+        self.file.append(&self.frame)
     }
 
     /// Writes one frame and returns its length.
@@ -531,7 +527,7 @@ impl<'f> TableWriter<'f> {
             return Err(Error::invalid("too many range tombstones for one table")
                 .with_mismatch(most, raw.len()));
         }
-        let place = FramePlace { table: self.uid, offset: self.written };
+        let place = FramePlace { table: self.uid, offset: self.file.written() };
         self.frame.clear();
         // Nodes are searched where they lie; the bits of a filter are as good as random.
         let mut none = Compressor::new(Compression::None);
@@ -581,10 +577,11 @@ impl<'f> TableWriter<'f> {
 
     /// Writes properties and footer.
     fn write_end(mut self, properties: Properties) -> Result<(TableMeta, Box<dyn WriteFile + 'f>)> {
-        let place = FramePlace { table: self.uid, offset: self.written };
+        assert_whole(&properties, self.file.written());
+        let place = FramePlace { table: self.uid, offset: self.file.written() };
         let (meta, end) = encode_end(properties, place);
         self.file.append(&end)?;
-        Ok((meta, self.file))
+        Ok((meta, self.file.into_file()))
     }
 
     /// The range of all keys; `None`, if there are none.

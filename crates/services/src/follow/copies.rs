@@ -12,8 +12,9 @@ use crate::{
     staging::check_free,
 };
 use siltdb_base::{
+    budget::{Charge, Part},
     error::{Error, ErrorKind, Result},
-    fs::{Fs, mem::MemFs},
+    fs::{Fs, Metadata, mem::MemFs},
 };
 use siltdb_engine::{
     copying::{FileCopy, OnProgress},
@@ -40,10 +41,17 @@ impl DatabaseFollower {
         let request = BackupRequest { marking: Marking::Keeps, ..request };
         self.attempt(|| {
             let state = self.state();
+            // About as much as the memtables take, until it is known.
+            let budget = &state.memory.budget;
+            let mut charge = Charge::new(budget, Part::Jobs, 0);
             create_backup_of(&state, dir, (request, &mut *on_progress), &mut || {
                 // A backup names its files itself, so what is in memory is written there first.
                 let written: Arc<dyn Fs> = Arc::new(MemFs::new());
-                self.contents(None, &written)
+                charge.resize(budget.used(Part::Memtables));
+                state.memory.cache.fit();
+                let contents = self.contents(None, &written)?;
+                charge.resize(bytes_in(&*written)?);
+                Ok(contents)
             })
         })
     }
@@ -87,4 +95,14 @@ impl DatabaseFollower {
             }
         }
     }
+}
+
+/// Bytes of the files in the working directory of `fs`.
+fn bytes_in(fs: &dyn Fs) -> Result<usize> {
+    let entries = fs.list(Path::new(""))?;
+    let lengths = entries.iter().map(|entry| match entry.metadata {
+        Metadata::File { len } => usize::try_from(len).unwrap_or(usize::MAX),
+        _ => 0,
+    });
+    Ok(lengths.sum())
 }

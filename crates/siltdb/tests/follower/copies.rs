@@ -125,6 +125,30 @@ fn files_that_vanish_while_they_are_copied_are_in_the_copy() {
     assert_eq!(verify(&writer), round);
 }
 
+/// A backup names its files, so what is in the log alone is a table in memory until it is copied.
+#[test]
+fn the_part_of_a_backup_that_lies_in_memory_is_charged() {
+    let fs = MemFs::new();
+    let writer = on(&fs).memtable_bytes(8 << 20).memory_budget(64 << 20).open(DIR).unwrap();
+    let value = |number: u64| (0..64).map(move |at| number * 64 + at).flat_map(u64::to_le_bytes);
+    for number in 0..4_000_u64 {
+        writer.put(number.to_be_bytes(), value(number).collect::<Vec<_>>()).unwrap();
+    }
+    assert_eq!(writer.stats().flushes, 0);
+    let follower = on(&fs).memory_budget(64 << 20).open_follower(DIR).unwrap();
+    let before = follower.db().stats().memory.jobs;
+    let (mut charged, mut copied) = (0, 0);
+    follower
+        .backup_with(BACKUPS, &CopyOptions::new(), &mut |progress| {
+            charged = follower.db().stats().memory.jobs.max(charged);
+            copied = progress.bytes_total;
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    assert!(charged >= before + copied, "{charged} charged for {copied} bytes");
+    assert_eq!(follower.db().stats().memory.jobs, before);
+}
+
 /// All of a family.
 fn pairs(db: &Db) -> Pairs {
     let entries = db.default_family().prefix(b"").unwrap().map(|entry| entry.unwrap());

@@ -83,6 +83,10 @@ impl Level {
                 level.runs = stack::runs(&level.tables);
             }
         }
+        let clustered = level.clusters.iter().map(|cluster| cluster.tables.len()).sum::<usize>();
+        let in_clusters = if order == Order::Overlapping { level.tables.len() } else { 0 };
+        assert_eq!(clustered, in_clusters, "a table of level 0 is in no cluster, or in two");
+        assert!(level.runs <= level.tables.len(), "more runs than tables");
         Ok(level)
     }
 
@@ -215,6 +219,8 @@ impl Level {
                 lengths.push(std::mem::take(&mut length));
             }
         }
+        let in_ages: usize = lengths.iter().sum();
+        assert_eq!(in_ages, self.tables.len(), "a table of level 0 is in no age");
         lengths
     }
 }

@@ -9,6 +9,7 @@ use crate::{
 use siltdb_base::{
     error::{Error, Result},
     id::{FamilyId, SequenceNumber},
+    invariant,
     limits::LEVELS,
 };
 use siltdb_disk::{
@@ -95,7 +96,11 @@ impl Version {
             }
         }
         match removed.first() {
-            None => Ok(Self::of(all)),
+            None => {
+                let next = Self::of(all);
+                invariant!(next.check().is_ok(), "an edit leaves {:?}", next.check());
+                Ok(next)
+            }
             Some((_, id)) => Err(not_there(*id)),
         }
     }

@@ -134,6 +134,9 @@ impl Plan {
         assert!(output_level < LEVELS && inputs.iter().all(|input| input.level <= output_level));
         let ranges = inputs.iter().flat_map(|input| &input.tables).map(|table| table.range());
         let range = ranges.cloned().reduce(|a, b| a.union(&b)).expect("a plan has tables");
+        let mut ids = HashSet::new();
+        let mut tables = inputs.iter().flat_map(|input| &input.tables);
+        assert!(tables.all(|table| ids.insert(table.id())), "a plan takes a table twice");
         let (moved, given_up) = (Arc::default(), CancelToken::new());
         Self { kind, reason, inputs, output_level, range, moved, given_up }
     }
@@ -269,6 +272,8 @@ impl Busy {
             reason: plan.reason,
         });
         self.begun += 1;
+        let claimed = self.claims.iter().map(|claim| claim.tables.len()).sum::<usize>();
+        assert_eq!(claimed, self.tables.len(), "two running plans take one table");
     }
 
     /// The lowest level that can take a new table of `range`, which is newer than all others. No
@@ -286,6 +291,9 @@ impl Busy {
         };
         let free = (0..LEVELS).take_while(is_free);
         let level = free.filter(|&level| level > 0 && !is_claimed(level)).last().unwrap_or(0);
+        let tables = version.levels()[level].tables();
+        let is_over = |table: &Arc<OpenReference>| level > 0 && table.range().overlaps(range);
+        assert!(!tables.iter().any(is_over), "no table overlaps what comes into level {level}");
         let placed = Placed { level, number: self.begun };
         self.claims.push(Claim {
             number: self.begun,
@@ -301,7 +309,9 @@ impl Busy {
 
     /// Ends a [`Busy::place`].
     pub fn release(&mut self, placed: Placed) {
+        let before = self.claims.len();
         self.claims.retain(|claim| claim.number != placed.number);
+        assert_eq!(self.claims.len() + 1, before, "a place is given back once");
     }
 
     /// How many plans have begun so far.
@@ -328,7 +338,7 @@ impl Busy {
             .position(|claim| claim.tables.first().is_some_and(|(_, table)| *table == first));
         let claim = self.claims.swap_remove(claim.expect("only a running plan ends"));
         for (_, table) in &claim.tables {
-            self.tables.remove(table);
+            assert!(self.tables.remove(table), "no other plan has taken {table:?}");
         }
     }
 
@@ -375,6 +385,7 @@ impl Busy {
 
     /// Ends one [`Busy::pause`].
     pub fn resume(&mut self) {
+        assert!(self.pauses > 0, "plans are resumed that were not paused");
         self.pauses -= 1;
     }
 
@@ -392,6 +403,7 @@ impl Busy {
 
     /// Ends one [`Busy::keep_numbers`].
     pub fn release_numbers(&mut self) {
+        assert!(self.numbered > 0, "file numbers are released that were not kept");
         self.numbered -= 1;
     }
 

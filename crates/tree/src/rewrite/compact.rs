@@ -21,7 +21,7 @@ use crate::{
     },
     rewrite::below_output::BelowOutput,
     rewrite::block_copy::{BlockCopies, BlockRun, CopyInput, is_untouched, untouched_blocks},
-    rewrite::job::{JobContext, JobOutput, JobPart, NewTables, Opening, parts_of},
+    rewrite::job::{JobContext, JobOutput, JobPart, NewTable, NewTables, Opening, parts_of},
     rewrite::job_cursor::JobCursor,
     rewrite::output::{
         Destination, Merged, MovedValues, OutputIter, OutputPlace, SharedSequence, write_tables,
@@ -141,6 +141,8 @@ impl Compaction {
         };
         let parts = parts_of(plan.bytes(), options.table_bytes_target, parallelism);
         let borders = borders(&inputs, &plan.range.first, parts)?;
+        let is_sorted = borders.is_sorted_by(|a, b| a < b);
+        assert!(is_sorted, "a key lies in two parts of a compaction: {borders:?}");
         let named = options.compaction_filter.as_ref().filter(|_| stripes.may_filter_any());
         let filter = named.and_then(|named| sources.filters.for_job(named, plan.output_level));
         let filter = filter.map(|filter| EntryFilter::new(filter, sources.blobs));
@@ -198,7 +200,21 @@ impl Compaction {
         for output in outputs {
             tables.append(output);
         }
+        self.assert_within(tables.tables());
         tables.finish(self.plan.removals(self.family), context)
+    }
+
+    /// What was written lies in the level and among the keys that no other plan writes to.
+    fn assert_within(&self, tables: &[NewTable]) {
+        let Plan { range, output_level, .. } = &self.plan;
+        for NewTable { level, reference, .. } in tables {
+            let written = &reference.meta.range;
+            assert_eq!(level, output_level, "a compaction writes to another level");
+            assert!(
+                written.first >= range.first && range.union(written) == *range,
+                "a compaction of {range:?} writes {written:?}"
+            );
+        }
     }
 
     /// Everything at once, on this thread.

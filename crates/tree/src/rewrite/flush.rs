@@ -23,12 +23,13 @@ use siltdb_base::{
     cursor::EntryCursor,
     error::Result,
     id::{FamilyId, SequenceNumber},
+    invariant,
     slice::Slice,
     tombstone::Fragments,
 };
 use siltdb_disk::table_meta::{KeySpan, RangeEnd};
 use siltdb_memtable::memtable::Memtable;
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 /// Largest memtable that shares a file with others of its generation, in bytes. A thousand families
 /// must not make a thousand files of each flush.
@@ -188,6 +189,10 @@ impl Flush {
         progress: Arc<Progress>,
         parallelism: usize,
     ) -> Arc<Self> {
+        let mut generations =
+            inputs.windows(2).map(|pair| (pair[0].generation, pair[1].generation));
+        assert!(generations.all(|(a, b)| a == b), "a flush takes one generation");
+        invariant!(is_once(&inputs), "a flush takes a memtable twice");
         progress.begin(inputs.iter().map(|input| input.memtable.entries()).sum());
         let mut scopes = Vec::new();
         for (index, input) in inputs.iter().enumerate().filter(|(_, input)| !input.is_small()) {
@@ -320,6 +325,12 @@ impl JobPart for FlushPart {
         progress.finish();
         Ok(tables)
     }
+}
+
+/// Whether each family is there once.
+fn is_once(inputs: &[FlushInput]) -> bool {
+    let mut families = HashSet::new();
+    inputs.iter().all(|input| families.insert(input.family))
 }
 
 /// The first key of each leaf of a memtable.

@@ -16,7 +16,9 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::WriteFile,
     id::{FamilyId, FileNumber, SegmentId, TableUid},
+    invariant,
     key::{BlobPointer, EntryKind},
+    limits::LEVELS,
 };
 use siltdb_disk::{
     edit::{Change, TableReference},
@@ -200,6 +202,7 @@ impl NewFile {
     pub fn create(context: &JobContext<'_>) -> Result<(Self, Box<dyn WriteFile>)> {
         let number = (context.file_numbers)();
         let files = context.files.clone();
+        assert!(!files.is_in_use(number), "file number {number} is used again");
         // Claimed before it exists, so that no purge takes it for an orphan.
         let claim = files.claim(number);
         let writer = files.directory().create(&FileName::Table(number).to_path())?;
@@ -317,7 +320,9 @@ impl NewTables {
 
     /// Adds what another part of the job has written, all of it synced.
     pub fn append(&mut self, mut other: Self) {
-        debug_assert!(self.unsynced.is_none() && other.unsynced.is_none(), "files to be synced");
+        assert!(self.unsynced.is_none() && other.unsynced.is_none(), "files to be synced");
+        let verified = (other.verified, other.tables.len());
+        assert_eq!(verified.0, verified.1, "a part of a job has a table that is not verified");
         self.tables.append(&mut other.tables);
         self.verified += other.verified;
         self.open.append(&mut other.open);
@@ -367,6 +372,25 @@ impl NewTables {
         Ok(())
     }
 
+    /// The new tables of a run lie in the order of their keys and do not overlap; each table lies
+    /// in a file of the job.
+    fn assert_order(&self) {
+        for pair in self.tables.windows(2) {
+            let [a, b] = pair else { continue };
+            let is_run = a.family == b.family && a.level == b.level && a.level > 0;
+            let (before, after) = (&a.reference.meta.range, &b.reference.meta.range);
+            assert!(
+                !is_run || before.is_before(&after.first),
+                "a job writes {after:?} behind {before:?}"
+            );
+        }
+        for NewTable { level, reference, .. } in &self.tables {
+            assert!(*level < LEVELS, "a job writes to level {level}");
+            let file = reference.file;
+            invariant!(self.files.iter().any(|own| own.number == file), "{file} is not the job's");
+        }
+    }
+
     /// Makes the files' names durable and gives the changes that install the tables, after
     /// `removals`.
     ///
@@ -382,6 +406,7 @@ impl NewTables {
     ) -> Result<JobOutput> {
         assert!(self.unsynced.is_none(), "a file was not synced");
         assert_eq!(self.verified, self.tables.len(), "a table was not verified");
+        self.assert_order();
         if !self.files.is_empty() && !cfg!(seeded_fault = "skip_directory_sync") {
             context.files.directory().sync_dir(Path::new(""))?;
         }

@@ -23,6 +23,7 @@ use siltdb_base::{
     error::Result,
     fs::WriteFile,
     id::{FamilyId, FileNumber, SequenceNumber},
+    invariant,
     key::{BlobPointer, Entry, EntryKind},
     limits::REPLACED_TABLES_MAX,
     slice::Slice,
@@ -143,6 +144,7 @@ impl SharedSequence {
         let is_value =
             matches!(entry.kind, EntryKind::Put | EntryKind::PutExpiring | EntryKind::BlobPointer);
         if is_value && entry.sequence <= self.up_to {
+            invariant!(self.sequence <= entry.sequence, "an entry becomes newer: {entry:?}");
             return Entry { sequence: self.sequence, ..entry };
         }
         entry
@@ -312,6 +314,8 @@ impl<'s, C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> OutputIter<'s, C, D> {
         match border {
             None => self.first_fragment = self.tombstones.as_slice().len(),
             Some(border) => {
+                let lower = self.borders.lower.as_ref();
+                assert!(lower.is_none_or(|lower| *lower < border), "a table without keys");
                 self.borders.lower = Some(border);
                 self.drop_passed_tombstones();
             }
@@ -369,7 +373,7 @@ fn write_table<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries>(
     writer: &mut dyn WriteFile,
     context: &JobContext<'_>,
 ) -> Result<NewTable> {
-    let offset = writer.len();
+    let (offset, lower) = (writer.len(), stream.borders.lower.clone());
     let uid = (context.uids)();
     let options = destination.options;
     let table = TableWriter::new(writer, &options.table_at(destination.level), uid);
@@ -385,6 +389,11 @@ fn write_table<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries>(
     }
     let meta: TableMeta = table.finish()?;
     stream.go_on_from(border);
+    assert_eq!(writer.len(), offset + meta.file_bytes, "a table that ends elsewhere in its file");
+    invariant!(
+        lower.is_none_or(|lower| lower <= meta.range.first),
+        "a table begins before its part of the job: {meta:?}"
+    );
     let reference = TableReference::whole(file.number(), offset, meta);
     let &Destination { family, level, opening, .. } = destination;
     Ok(NewTable { family, level, reference, opening })

@@ -27,6 +27,7 @@ use arc_swap::{ArcSwap, Guard};
 use siltdb_base::{
     error::Result,
     id::{FamilyId, SequenceNumber},
+    invariant,
     sync::lock,
 };
 use siltdb_disk::edit::Change;
@@ -311,6 +312,11 @@ impl Tree {
         let mut last = lock(&self.change);
         let view = self.view.load_full();
         assert!(Arc::ptr_eq(&view.version, &prepared.base), "versions are installed in order");
+        invariant!(
+            prepared.version.check().is_ok(),
+            "a version comes into force: {:?}",
+            prepared.version.check()
+        );
         let memory = match flushed {
             None => view.memory.clone(),
             Some(generation) => {

@@ -1,6 +1,6 @@
 //! The index of a table while its blocks are written, of either kind.
 
-use crate::frame::FrameKind;
+use crate::frame::{FRAME_BYTES_MIN, FrameKind};
 use crate::options::TableKind;
 use crate::table::format::block_stats::BlockStats;
 use crate::table::format::index::IndexBuilder;
@@ -44,6 +44,10 @@ impl IndexWriter {
         stats: &BlockStats,
         frame_bytes: u64,
     ) {
+        let (last_key, last_sequence) = last;
+        assert!(frame_bytes >= FRAME_BYTES_MIN, "a block of {frame_bytes} bytes");
+        assert!(last_sequence <= stats.sequence_max, "a block newer than it says");
+        assert!(stats.entries > 0 && first_key <= last_key, "a block without keys");
         match self {
             Self::Whole(index) => index.add(first_key, last, stats, frame_bytes),
             Self::Tree(tree) => tree.add(first_key, last, stats, frame_bytes),

@@ -10,6 +10,26 @@ use crate::{
     options::Compression,
     table_meta::TableMeta,
 };
+use siltdb_base::{id::SequenceNumber, limits::TABLE_END_MAX};
+
+/// Checks that the frames before its end fill a table that has `written` bytes so far, and that it
+/// has blocks for its entries: a reader finds each frame by the lengths of those before it.
+///
+/// # Panics
+/// If not: the table would become durable.
+pub fn assert_whole(properties: &Properties, written: u64) {
+    let index_bytes: u64 = properties.index_bytes.iter().sum();
+    let parts = properties.index_offset() + index_bytes;
+    assert_eq!(parts, written, "the parts of a table do not fill it");
+    let (blocks, entries) = (properties.data_frames, properties.meta.entries);
+    assert!((blocks == 0) == (entries == 0), "{entries} entries in {blocks} blocks");
+    assert!(blocks <= entries, "{blocks} blocks of {entries} entries");
+    let TableMeta { point_tombstones, merge_operands, .. } = properties.meta;
+    assert!(point_tombstones.max(merge_operands) <= entries, "more deletions than entries");
+    let (oldest, newest) = (properties.meta.sequence_min, properties.meta.sequence_max);
+    assert!(oldest <= newest, "a table with sequence numbers from {oldest} to {newest}");
+    assert!(newest <= SequenceNumber::MAX, "a table with the sequence number {newest}");
+}
 
 /// Properties and footer of a table whose other frames end at `place`.
 pub fn encode_end(mut properties: Properties, place: FramePlace) -> (TableMeta, Vec<u8>) {
@@ -29,6 +49,7 @@ pub fn encode_end(mut properties: Properties, place: FramePlace) -> (TableMeta, 
         properties.meta.file_bytes = table_bytes;
     }
     let (uid, table_bytes) = (place.table, properties.meta.file_bytes);
+    assert!(table_bytes <= TABLE_END_MAX, "a table of {table_bytes} bytes");
     let footer = Footer { uid, table_bytes, properties_bytes: end.len() as u64 };
     end.extend_from_slice(&footer.encode());
     (properties.meta, end)

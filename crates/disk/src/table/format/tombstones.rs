@@ -22,10 +22,17 @@ use siltdb_base::{
 
 /// Appends the encoding of `fragments` to `out`.
 pub fn encode(fragments: &Fragments, out: &mut Vec<u8>) {
+    let all = fragments.as_slice();
+    assert!(
+        all.windows(2).all(|pair| pair[0].end <= pair[1].start),
+        "range tombstones out of order"
+    );
     for (index, fragment) in fragments.as_slice().iter().enumerate() {
         put_bytes(out, &fragment.start);
         put_bytes(out, &fragment.end);
         let sequences = fragments.sequences(index);
+        assert!(fragment.start < fragment.end, "a range tombstone over nothing");
+        assert!(!sequences.is_empty(), "a range tombstone without a sequence number");
         put_varint(out, sequences.len() as u64);
         let mut newer = None;
         for sequence in sequences {
