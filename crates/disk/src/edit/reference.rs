@@ -62,11 +62,6 @@ impl TableReference {
     }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        let end = self.offset.checked_add(self.length);
-        assert!(end.is_some_and(|end| end <= TABLE_END_MAX), "a table beyond the end of any file");
-        let limits = [self.visible_to, self.global_sequence];
-        let is_number = |sequence: &SequenceNumber| *sequence <= SequenceNumber::MAX;
-        assert!(limits.iter().flatten().all(is_number), "sequence numbers {limits:?}");
         put_varint(out, self.file.0);
         put_varint(out, self.offset);
         put_varint(out, self.length);

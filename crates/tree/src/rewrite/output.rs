@@ -144,7 +144,6 @@ impl SharedSequence {
         let is_value =
             matches!(entry.kind, EntryKind::Put | EntryKind::PutExpiring | EntryKind::BlobPointer);
         if is_value && entry.sequence <= self.up_to {
-            invariant!(self.sequence <= entry.sequence, "an entry becomes newer: {entry:?}");
             return Entry { sequence: self.sequence, ..entry };
         }
         entry
