@@ -50,6 +50,8 @@ pub fn encode_end(mut properties: Properties, place: FramePlace) -> (TableMeta, 
     }
     let (uid, table_bytes) = (place.table, properties.meta.file_bytes);
     assert!(table_bytes <= TABLE_END_MAX, "a table of {table_bytes} bytes");
+    let end_bytes = (end.len() + FOOTER_BYTES) as u64;
+    assert!(end_bytes <= table_bytes, "an end longer than its table");
     let footer = Footer { uid, table_bytes, properties_bytes: end.len() as u64 };
     end.extend_from_slice(&footer.encode());
     (properties.meta, end)
