@@ -109,6 +109,12 @@ fn text_of(report: &SalvageReport, done: &str) -> String {
         let operations = counted(report.retired_operations, "operation");
         text.push_str(&format!("; {operations} of lost tables read from retired log segments"));
     }
+    if report.possibly_replaced > 0 {
+        let older = report.possibly_replaced;
+        text.push_str(&format!(
+            ", {older} of which may be older values: later commits were not in the log"
+        ));
+    }
     if report.prepared > 0 {
         let waiting = counted(report.prepared, "prepared transaction");
         text.push_str(&format!("; {waiting} without a decision"));
@@ -142,6 +148,7 @@ fn object_of(report: &SalvageReport, form: Form) -> Value {
         "families": report.families.iter().map(family).collect::<Vec<_>>(),
         "log_records": report.log_records,
         "retired_operations": report.retired_operations,
+        "possibly_replaced": report.possibly_replaced,
         "prepared": report.prepared,
         "manifest": match report.manifest {
             ManifestState::Whole => "whole",

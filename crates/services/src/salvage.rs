@@ -118,11 +118,15 @@ fn run(
     let written = log.read(&*fs, old);
     let (log_records, numbers) = (log.records(), log.numbers());
     let written = written.and_then(|()| {
-        let retired_operations = read_retired((&*fs, old), &mut found, numbers, &mut scratch)?;
+        let retired = read_retired((&*fs, old), &mut found, numbers, &mut scratch)?;
         let families = database.families(&mut found)?;
         let mut progress = SalvageProgress::default();
-        let mut report =
-            SalvageReport { log_records, retired_operations, ..SalvageReport::default() };
+        let mut report = SalvageReport {
+            log_records,
+            retired_operations: retired.all,
+            possibly_replaced: retired.before_gap,
+            ..SalvageReport::default()
+        };
         let targets: Vec<_> =
             families.iter().map(|(family, target)| (family.id, Arc::clone(target))).collect();
         for (family, target) in families {

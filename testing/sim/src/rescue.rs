@@ -83,7 +83,7 @@ impl Recovery<'_> {
             return Err(Violation::new(format!("retired segments were needed: {bare:?}")));
         }
         let during = |violation: Violation| violation.during(format!("{damage:?}, {report:?}"));
-        let keys = rescued_keys([&is, &was, &last]).map_err(during)?;
+        let keys = rescued_keys([&is, &was, &last], &report).map_err(during)?;
         self.report.rescues += 1;
         self.report.rescued_keys += keys;
         Ok(())
@@ -132,8 +132,9 @@ impl Recovery<'_> {
 }
 
 /// Checks that no key is worse than without retired segments: it `is` what it `was` without them,
-/// or what it had `last`. Returns the number of keys that they have made right.
-fn rescued_keys([is, was, last]: [&Contents; 3]) -> Checked<u64> {
+/// or what it had `last`. Where the report says so, a key of a lost part may have an older value.
+/// Returns the number of keys that they have made right.
+fn rescued_keys([is, was, last]: [&Contents; 3], report: &SalvageReport) -> Checked<u64> {
     if !is.keys().eq(last.keys()) || !was.keys().eq(last.keys()) {
         return Err(Violation::new(format!("families {:?} and {:?}", is.keys(), was.keys())));
     }
@@ -144,16 +145,26 @@ fn rescued_keys([is, was, last]: [&Contents; 3]) -> Checked<u64> {
         let all: BTreeSet<_> = is.keys().chain(was.keys()).chain(last.keys()).collect();
         for key in all {
             let [is, was, last] = [is.get(key), was.get(key), last.get(key)];
-            if is != was && is != last {
+            let may_be_older = report.possibly_replaced > 0 && is_lost(report, name, key);
+            if is != was && is != last && !may_be_older {
                 let [is, was, last] =
                     [is, was, last].map(|value| show_option(value.map(|value| &value[..])));
                 let message = format!("{name} {} is {is}, was {was}, last {last}", show(key));
                 return Err(Violation::new(message));
             }
-            keys += u64::from(is != was);
+            keys += u64::from(is != was && is == last);
         }
     }
     Ok(keys)
+}
+
+/// Whether a loss of the family `name` in the report covers `key`.
+fn is_lost(report: &SalvageReport, name: &str, key: &[u8]) -> bool {
+    report.lost.iter().any(|lost| {
+        let starts = lost.first.as_deref().is_none_or(|first| first <= key);
+        let ends = lost.last.as_deref().is_none_or(|last| key <= last);
+        lost.family.as_deref().is_none_or(|family| family == name) && starts && ends
+    })
 }
 
 /// The files of the database whose names end with `extension`.

@@ -48,6 +48,10 @@ pub struct SalvageReport {
     /// because a table that took their place is missing or damaged. The lost parts of tables are in
     /// `lost` all the same, because nothing tells whether these are all of their entries.
     pub retired_operations: u64,
+    /// How many of `retired_operations` may not be the last ones of their keys: after them there
+    /// were commits that the log does not have, because they were `Volatile`, ingested or damaged.
+    /// Their keys may have an older value, or one that was deleted later.
+    pub possibly_replaced: u64,
     /// Prepared transactions without a decision; the new database has them, too.
     pub prepared: u64,
     /// Whether a whole manifest was found.

@@ -18,7 +18,8 @@
 //!    in the log is the newest there is. A gap is a sequence number whose operation is not in the
 //!    log: of a `Volatile` commit, an ingest, or a damaged record.
 //! 2. Before a gap, a table may have something newer, with an older number. So a table counts
-//!    first, and such operations only give back keys that no table has.
+//!    first, and such operations only give back keys that no table has. A lost table may have had
+//!    something newer, too. The report counts these operations apart.
 //! 3. A range deletion is cut to the keys of the lost parts: of other keys not all is taken.
 //! 4. Merge operands need a value or deletion below them in the same segments (see `based`),
 //!    because a table may have folded them already. Before a gap nothing of a family with operands
@@ -91,8 +92,16 @@ struct RetiredSegment {
     before: SequenceNumber,
 }
 
+/// The number of operations that were read from retired segments.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RetiredOperations {
+    pub all: u64,
+    /// Those before a gap: the last value of their key may have been in a lost table alone.
+    pub before_gap: u64,
+}
+
 /// Adds what lost parts of tables held to `scratch`, as far as retired segments in `dir` have it.
-/// The live log is there already, with these `numbers`. Returns the number of operations.
+/// The live log is there already, with these `numbers`.
 ///
 /// Cost: nothing without such segments; else all tables are read once more.
 ///
@@ -103,16 +112,17 @@ pub fn read_retired(
     found: &mut Salvageable,
     mut numbers: LogRead,
     scratch: &mut ScratchTables,
-) -> Result<u64> {
+) -> Result<RetiredOperations> {
     // Without a manifest it is not known which segments are retired, and none is passed over.
+    let mut taken = RetiredOperations::default();
     if found.manifest != ManifestState::Whole || cfg!(seeded_fault = "retired_segments_not_read") {
-        return Ok(0);
+        return Ok(taken);
     }
     let segments = retired_segments(fs, dir, found, numbers)?;
-    let Some(last) = segments.last() else { return Ok(0) };
+    let Some(last) = segments.last() else { return Ok(taken) };
     let (gaps, rank) = (find_gaps(found), rank(found, numbers));
     if gaps.is_empty() || rank > SequenceNumber::MAX.0 / 4 {
-        return Ok(0);
+        return Ok(taken);
     }
     find_unlogged(&segments, &mut numbers)?;
     let is_above_gaps = |sequence: SequenceNumber| sequence > numbers.unlogged;
@@ -120,7 +130,7 @@ pub fn read_retired(
     tables.for_each(|table| table.raised_by = rank);
     let has_above = is_above_gaps(SequenceNumber(last.before.0 - 1));
     scratch.raise(if has_above { 2 * rank } else { rank })?;
-    let (mut taken, mut is_above) = (0, false);
+    let mut is_above = false;
     read_segments(&segments, &mut |record| {
         if is_above_gaps(record.header.first_sequence) && !is_above {
             is_above = true;
@@ -131,7 +141,9 @@ pub fn read_retired(
             if gaps.has_operands && !is_above || gaps.is_fifo && entry.sequence < gaps.oldest {
                 return Ok(());
             }
-            taken += gaps.take(entry, &mut |entry| scratch.add(family, entry))?;
+            let parts = gaps.take(entry, &mut |entry| scratch.add(family, entry))?;
+            taken.all += parts;
+            taken.before_gap += if is_above { 0 } else { parts };
             Ok(())
         })
     })?;
