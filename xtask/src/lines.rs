@@ -1,9 +1,10 @@
-//! `cargo xtask lines`: lines of code of the library, by crate.
+//! `cargo xtask lines`: lines of code of the library, by crate, and the rooms of the engine.
 //!
 //! A line counts if it holds released code: no tests, no comments, no blank lines. Inner lines of a
 //! string over several lines do not count either.
 
 use crate::checkout::Checkout;
+use crate::rules::rooms::{self, Rooms};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,12 +22,14 @@ pub fn run(root: &Path, commit: Option<&str>) -> ExitCode {
 }
 
 fn print(root: &Path, commit: Option<&str>) -> Result<(), String> {
-    let now = count(&Checkout::read(root)?);
+    let checkout = Checkout::read(root)?;
+    let now = count(&checkout);
     let Some(commit) = commit else {
         for (name, lines) in &now {
             println!("{name:<10} {lines:>6}");
         }
         println!("{:<10} {:>6}", "all", now.values().sum::<usize>());
+        print_rooms(&rooms::count(&checkout));
         return Ok(());
     };
     let then = count(&Checkout::at(root, commit)?);
@@ -38,6 +41,12 @@ fn print(root: &Path, commit: Option<&str>) -> Result<(), String> {
     }
     print_row("all", then.values().sum(), now.values().sum());
     Ok(())
+}
+
+fn print_rooms(rooms: &Rooms) {
+    let Rooms { modules, imports, takes, passes_on } = rooms;
+    println!("engine: {modules} top modules, {imports} imports between them");
+    println!("`&Database`: {takes} functions take it, {passes_on} of them pass it on");
 }
 
 fn print_row(name: &str, then: usize, now: usize) {

@@ -17,6 +17,7 @@ pub mod manifest;
 pub mod floors;
 pub mod packages;
 pub mod modules;
+pub mod rooms;
 pub mod documents;
 pub mod pages;
 pub mod glossary;

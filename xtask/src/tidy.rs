@@ -6,12 +6,12 @@ use crate::items::functions;
 use crate::rules::dependencies::{self, Graph};
 use crate::rules::{
     calls, documents, files, floors, glossary, headers, modules, names, packages, pages, paths,
-    signatures, sizes, tuples, types, unit_tests, unsafety, unused,
+    rooms, signatures, sizes, tuples, types, unit_tests, unsafety, unused,
 };
 use std::process::ExitCode;
 
 /// Every rule that needs only the files.
-const RULES: [fn(&Checkout, &mut Vec<Finding>); 18] = [
+const RULES: [fn(&Checkout, &mut Vec<Finding>); 19] = [
     files::check,
     sizes::check,
     headers::check,
@@ -23,6 +23,7 @@ const RULES: [fn(&Checkout, &mut Vec<Finding>); 18] = [
     signatures::check,
     tuples::check,
     modules::check,
+    rooms::check,
     floors::check,
     packages::check,
     documents::check,

@@ -5,8 +5,9 @@
 pub mod parallel_job;
 
 use crate::{
-    background::parallel_job::ParallelJob, in_flight::CallsInFlight, log::generation::Flushed,
-    signal::Signal,
+    background::parallel_job::ParallelJob,
+    kit::{in_flight::CallsInFlight, signal::Signal},
+    log::generation::Flushed,
 };
 use siltdb_base::{error::Error, id::FamilyId, sync::lock};
 use siltdb_tree::{files::open_files::TableId, memory::Generation};

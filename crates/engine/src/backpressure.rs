@@ -14,14 +14,12 @@ use crate::{
         pacer::{Delay, Pacer},
     },
     catalog::family::FamilyData,
-    counters::Counters,
+    kit::{counters::Counters, open_id::OpenId, signal::Signal},
     log::{
         Log,
         sequencer::{GenerationLimits, Room},
     },
-    open_id::OpenId,
     options::FROZEN_MAX,
-    signal::Signal,
 };
 use siltdb_base::{clock::Clock, id::FamilyId, sync::lock};
 use siltdb_tree::{

@@ -7,12 +7,12 @@
 #![allow(clippy::unwrap_used, reason = "a test that finds nothing has failed")]
 
 use crate::{
-    commit::Payload,
+    copies::ingest::Ingested,
     engine::Engine,
-    ingest::Ingested,
     options::{Durability, EngineOptions},
     read::{self, PinnedReader, ReadCursor, ReadRange},
-    read_point::ReadPoint,
+    snapshots::read_point::ReadPoint,
+    write::commit::Payload,
 };
 use siltdb_base::{
     checksum::crc32c,

@@ -3,6 +3,7 @@
 //! Pure functions in `tree` decide what is worth doing. A job pins its inputs, has the tree write
 //! files, installs the edit, and releases what the edit replaces.
 
+pub mod pause;
 pub mod context;
 pub mod shared;
 pub mod blobs;

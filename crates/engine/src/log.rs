@@ -9,6 +9,7 @@ pub mod sequencer;
 pub mod sync_timer;
 
 use crate::{
+    kit::signal::Signal,
     log::{
         generation::Frozen,
         publish::Publisher,
@@ -16,7 +17,6 @@ use crate::{
         sync_timer::SyncTimer,
         wal::Wal,
     },
-    signal::Signal,
 };
 use siltdb_base::{id::SequenceNumber, sync::lock};
 use std::{

@@ -1,6 +1,9 @@
 //! The memory of a database: its budget, and what is charged to it.
 
-use crate::{compression_turns::CompressionTurns, options::EngineOptions};
+pub mod compression_turns;
+
+use crate::options::EngineOptions;
+use compression_turns::CompressionTurns;
 use siltdb_base::{
     budget::{Budget, Charge, Part},
     memory::{allocator::give_back_freed, chunk::Pages},

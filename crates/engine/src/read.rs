@@ -8,8 +8,7 @@ use crate::{
     blobs::PinnedBlobs,
     catalog::family::FamilyData,
     database::Database,
-    read_point::ReadPoint,
-    snapshots::{KeptView, LiveSnapshot},
+    snapshots::{KeptView, LiveSnapshot, read_point::ReadPoint},
 };
 use arc_swap::Guard;
 use siltdb_base::{
@@ -34,6 +33,7 @@ use std::{
     sync::Arc,
 };
 
+pub mod feed;
 pub(crate) mod many;
 pub mod stream;
 

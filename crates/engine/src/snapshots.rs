@@ -9,7 +9,10 @@
 //! drop what the snapshot sees, because it does not know of it. So the list keeps the view that the
 //! snapshot had of the family when it was taken.
 
-use crate::{blobs::PinnedBlobs, read_point::ReadPoint};
+pub mod read_point;
+
+use crate::blobs::PinnedBlobs;
+use read_point::ReadPoint;
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     id::{FamilyId, SequenceNumber},

@@ -15,12 +15,12 @@
 use siltdb_base::{error::Result, sync::lock};
 use siltdb_disk::edit::{Change, tier::Tier};
 use siltdb_engine::{
-    copying::OnProgress,
     database::Database,
     engine::Engine,
-    family_options::change_options,
+    families::family_options::change_options,
     install::install,
     jobs::tiers::thaw,
+    kit::copying::OnProgress,
     options::{Access, ColdClaim, Create, EngineOptions},
 };
 use siltdb_tree::files::table_store::Keeping;

@@ -26,15 +26,15 @@ use siltdb_base::{
 };
 use siltdb_disk::{batch::BatchBytes, branch_record::BranchRecord};
 use siltdb_engine::{
-    branch::{base_moved, begin_bases, head, heads},
     catalog::{branches::Branches, family::FamilyChanges, family::FamilyData},
-    conditional_commit::{Conditions, Writes, commit_if},
+    copies::branch::{base_moved, begin_bases, head, heads},
     database::Database,
-    family_commit::commit_with_changes,
-    locks::Writer,
+    families::family_commit::commit_with_changes,
     options::Durability,
     read::begin_snapshot,
-    read_point::ReadPoint,
+    snapshots::read_point::ReadPoint,
+    transactions::conditional_commit::{Conditions, Writes, commit_if},
+    write::locks::Writer,
 };
 use std::{borrow::Cow, sync::Arc};
 

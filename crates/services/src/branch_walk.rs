@@ -17,7 +17,7 @@ use siltdb_engine::{
     catalog::family::FamilyData,
     database::Database,
     read::{PinnedReader, ReadCursor},
-    read_point::ReadPoint,
+    snapshots::read_point::ReadPoint,
 };
 use siltdb_tree::read::{view::View, visible::bounds::Bounds};
 use std::{collections::BTreeMap, vec};

@@ -22,18 +22,20 @@ use siltdb_engine::{
     catalog::family::{Families, FamilyData},
     catalog::log_state::LogState,
     catalog::manifest::{read_current, read_manifest},
-    check_report::{CheckProgress, CheckReport},
     database::{Database, Waiting},
     install::{ManifestReplay, Target},
-    kept::LostFiles,
-    lost::Lost,
     open::{
         cold::{ColdLocking, attach_to_read},
         directory::lock_directory,
         recovery,
     },
     options::EngineOptions,
-    value_check::ValueCheck,
+    reports::{
+        check_report::{CheckProgress, CheckReport},
+        kept::LostFiles,
+        lost::Lost,
+        value_check::ValueCheck,
+    },
 };
 use siltdb_tree::{
     files::open_files::{OpenFiles, OpenReference, TableId},

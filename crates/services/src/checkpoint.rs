@@ -25,11 +25,11 @@ use siltdb_base::{
 use siltdb_disk::{backup_list::blob_files, edit::tier::Tier, file_name::FileName};
 use siltdb_engine::{
     blobs::blob_file::BlobFile,
-    copying::{FileCopy, FilePart, OnProgress, file_bytes},
     database::Database,
     jobs::flush::flush_all,
-    log_sync::sync_to,
+    kit::copying::{FileCopy, FilePart, OnProgress, file_bytes},
     open::{identity::separate, outside::check_outside_databases},
+    write::log_sync::sync_to,
 };
 use std::{path::Path, sync::Arc};
 

@@ -16,11 +16,11 @@ use siltdb_disk::{
 };
 use siltdb_engine::{
     blobs::{BlobSet, blob_file::BlobFile},
-    branch::chosen_heads,
     catalog::{
         family::{DEFAULT_FAMILY, DEFAULT_FAMILY_ID, FamilyData},
         manifest::Manifest,
     },
+    copies::branch::chosen_heads,
     database::Database,
     install::snapshot,
     jobs::flush::flush_all,

@@ -36,9 +36,9 @@ use siltdb_base::{
     fs::{Fs, LockKind, Metadata},
 };
 use siltdb_engine::{
-    lost::Lost,
     open::{directory::lock_directory, foreign::check_not_foreign},
     options::EngineOptions,
+    reports::lost::Lost,
 };
 use std::{path::Path, sync::Arc};
 

@@ -31,13 +31,15 @@ use siltdb_disk::{
 use siltdb_engine::{
     catalog::family::FamilyData,
     catalog::manifest::{read_current, read_manifest},
-    check_report::CheckProgress,
     database::Database,
     engine::Engine,
     log::pins::{Found, Origin},
-    lost::Lost,
     options::SCRUB_RATE_MIN,
-    scrub_report::{ScrubPart, ScrubReport},
+    reports::{
+        check_report::CheckProgress,
+        lost::Lost,
+        scrub_report::{ScrubPart, ScrubReport},
+    },
 };
 use siltdb_tree::files::open_files::{OpenReference, TableId};
 use std::{

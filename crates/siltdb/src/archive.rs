@@ -34,7 +34,7 @@ use siltdb_base::{
     slice::Slice,
 };
 use siltdb_disk::archive::{cursor::ArchiveCursor, reader::ArchiveFile};
-use siltdb_engine::copying::{CopyProgress, FileCopy};
+use siltdb_engine::kit::copying::{CopyProgress, FileCopy};
 use siltdb_services::archive::{
     cleanup::{CleanupEffect, CleanupRequest, clean_archives, remove_archive},
     create::{ArchiveRequest, create_archive},

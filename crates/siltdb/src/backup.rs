@@ -25,7 +25,7 @@
 
 use crate::{db::Db, follower::Follower, options::Options};
 use siltdb_base::error::Result;
-use siltdb_engine::copying::CopyProgress;
+use siltdb_engine::kit::copying::CopyProgress;
 use siltdb_services::backup::{
     create::{BackupRequest, create_backup},
     directory::list_backups,

@@ -14,7 +14,7 @@ use siltdb_disk::batch::BatchBytes;
 use siltdb_engine::{
     catalog::branches::FamilyRole,
     catalog::family::{DEFAULT_FAMILY, FamilyChanges, FamilyData},
-    open_id::OpenId,
+    kit::open_id::OpenId,
 };
 use std::{
     fmt,

@@ -17,8 +17,8 @@ use siltdb_base::{
 };
 use siltdb_disk::branch_record::BranchRecord;
 use siltdb_engine::{
-    branch::{head, heads},
     catalog::{branches::MAIN, family::DEFAULT_FAMILY, family::FamilyData},
+    copies::branch::{head, heads},
 };
 use siltdb_services::{
     branch_merge::{LinkedKeys, MergeMode, MergeReport, MergeRequest, OnConflict, merge_branch},

@@ -2,7 +2,7 @@
 
 use crate::{db::Db, follower::Follower};
 use siltdb_base::error::Result;
-use siltdb_engine::copying::CopyProgress;
+use siltdb_engine::kit::copying::CopyProgress;
 use siltdb_services::checkpoint::{Checkpoint, CheckpointRequest, Sharing, checkpoint};
 use std::{ops::ControlFlow, path::Path};
 

@@ -16,9 +16,9 @@ use siltdb_base::{
 };
 use siltdb_engine::{
     catalog::family::DEFAULT_FAMILY,
-    check_report::{CheckProgress, CheckReport},
     engine::Engine,
     options::{EngineOptions, Lifetime},
+    reports::check_report::{CheckProgress, CheckReport},
     stats::Stats,
 };
 use siltdb_services::{

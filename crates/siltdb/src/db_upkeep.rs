@@ -7,11 +7,12 @@ use crate::{
 };
 use siltdb_base::{cancel::CancelToken, error::Result, id::DatabaseId};
 use siltdb_engine::{
-    check_report::CheckProgress,
-    jobs::request::{CompactControl, CompactProgress},
+    jobs::{
+        pause::BackgroundPause,
+        request::{CompactControl, CompactProgress},
+    },
     open::identity::identity,
-    pause::BackgroundPause,
-    scrub_report::ScrubReport,
+    reports::{check_report::CheckProgress, scrub_report::ScrubReport},
 };
 use siltdb_services::scrub::{ScrubRequest, scrub};
 use std::sync::Arc;

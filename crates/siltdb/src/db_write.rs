@@ -8,7 +8,7 @@ use crate::{
 };
 use siltdb_base::error::Result;
 use siltdb_disk::batch::BatchBytes;
-use siltdb_engine::{commit::Payload, conditional_commit::Conditions};
+use siltdb_engine::{transactions::conditional_commit::Conditions, write::commit::Payload};
 use std::time::{Duration, SystemTime};
 
 impl Db {

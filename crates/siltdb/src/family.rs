@@ -17,11 +17,11 @@ use siltdb_base::{
 };
 use siltdb_disk::batch::BatchBytes;
 use siltdb_engine::{
-    commit::Payload,
-    family_options::other_key_order,
+    families::family_options::other_key_order,
     jobs::request::CompactControl,
     options::Durability,
     stats::{Stats, family_stats},
+    write::commit::Payload,
 };
 use siltdb_services::compression_stats::{CompressionStats, compression_stats};
 use siltdb_tree::{options::TreeOptions, read::range_size::RangeSize};

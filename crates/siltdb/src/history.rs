@@ -4,7 +4,7 @@
 
 use crate::{db::Db, snapshot::Snapshot};
 use siltdb_base::{error::Result, id::SequenceNumber};
-use siltdb_engine::retention::FloorChange;
+use siltdb_engine::copies::retention::FloorChange;
 
 /// A retention floor to set: the sequence number from which on every version of every key is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

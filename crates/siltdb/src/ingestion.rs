@@ -8,7 +8,7 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     key::EntryKind,
 };
-use siltdb_engine::ingest::{IngestStream, Ingested};
+use siltdb_engine::copies::ingest::{IngestStream, Ingested};
 use std::{fmt, path::Path};
 
 /// A stream of sorted entries into a family; see [`Family::ingest`].

@@ -206,16 +206,17 @@ pub use siltdb_base::{
     slice::Slice,
 };
 pub use siltdb_engine::{
-    check_report::{CheckProgress, CheckReport},
-    copying::CopyProgress,
-    ingest::Ingested,
-    jobs::request::CompactProgress,
-    kept::{KeptFiles, LostFiles},
-    lock_table::LockMode,
+    copies::ingest::Ingested,
+    jobs::{pause::BackgroundPause, request::CompactProgress},
+    kit::copying::CopyProgress,
+    lock_state::lock_table::LockMode,
     memory::MemoryStats,
-    pause::BackgroundPause,
     read::stream::ValueStream,
-    scrub_report::ScrubReport,
+    reports::{
+        check_report::{CheckProgress, CheckReport},
+        kept::{KeptFiles, LostFiles},
+        scrub_report::ScrubReport,
+    },
     stats::Stats,
 };
 pub use siltdb_services::{

@@ -6,10 +6,10 @@ use crate::{
 };
 use siltdb_base::error::{Error, ErrorKind, Result};
 use siltdb_engine::{
-    kept::KeptFiles,
+    kit::random::Random,
     open::{destroy::destroy, family_names::family_names},
     options::Lifetime,
-    random::Random,
+    reports::kept::KeptFiles,
 };
 use std::{env, path::Path, process};
 

@@ -8,8 +8,8 @@
 use siltdb_base::{cursor::Direction, error::Result, key::successor, slice::Slice, sync::lock};
 use siltdb_engine::{
     catalog::family::FamilyData,
-    footprint::{CoveredRange, Footprint},
     read::ReadRange,
+    transactions::footprint::{CoveredRange, Footprint},
 };
 use siltdb_tree::read::visible::bounds::Bounds;
 use std::{

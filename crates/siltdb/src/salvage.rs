@@ -4,7 +4,7 @@ use crate::options::Options;
 use siltdb_base::error::Result;
 use std::path::Path;
 
-pub use siltdb_engine::lost::{Lost, LostPart};
+pub use siltdb_engine::reports::lost::{Lost, LostPart};
 pub use siltdb_services::salvage::report::{
     ManifestState, SalvageProgress, SalvageReport, SalvagedFamily,
 };

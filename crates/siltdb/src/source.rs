@@ -10,9 +10,9 @@ use siltdb_base::{
 use siltdb_engine::{
     catalog::family::FamilyData,
     engine::Engine,
-    open_id::OpenId,
+    kit::open_id::OpenId,
     read::{self, ExpiringValue, PinnedReader, stream::ValueStream},
-    read_point::ReadPoint,
+    snapshots::read_point::ReadPoint,
 };
 use std::{fmt, sync::Arc, time::Duration};
 

@@ -19,8 +19,10 @@ use siltdb_disk::{
 };
 use siltdb_engine::{
     engine::Engine,
-    feed::{Feed, FeedCommit, FeedItem},
-    read::ReadRange,
+    read::{
+        ReadRange,
+        feed::{Feed, FeedCommit, FeedItem},
+    },
 };
 use siltdb_services::follow::log_feed::LogFeed;
 use std::{

@@ -18,7 +18,7 @@ use siltdb_base::{
     limits::LEVELS,
 };
 use siltdb_disk::table::{ExternalTable, TableWriter};
-use siltdb_engine::random::Random;
+use siltdb_engine::kit::random::Random;
 use siltdb_tree::{options::BYTEWISE, rewrite::ingest::check_entry};
 use std::{
     fmt,

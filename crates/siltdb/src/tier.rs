@@ -3,7 +3,7 @@
 
 use crate::{backup::CopyOptions, family::Family, options::Options};
 use siltdb_base::error::Result;
-use siltdb_engine::{copying::CopyProgress, open::destroy::outside};
+use siltdb_engine::{kit::copying::CopyProgress, open::destroy::outside};
 use siltdb_services::adopt::{AdoptionReport, ColdAdoption, adopt};
 use std::{
     ops::ControlFlow,

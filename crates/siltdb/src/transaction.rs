@@ -3,7 +3,7 @@
 //!
 //! A transaction is optimistic. It takes locks only on request (`locks`), and its commit checks for
 //! conflicts. [`Shared::commit`] states what each level requires; the engine checks it
-//! (`siltdb_engine::conditional_commit`).
+//! (`siltdb_engine::transactions::conditional_commit`).
 //!
 //! The writes are the bytes of a batch. The first read of one also inserts them into memtables of
 //! the transaction, which its readers merge over the committed data. So its own range deletions,
@@ -26,13 +26,14 @@ use siltdb_base::{
     sync::lock,
 };
 use siltdb_engine::{
-    conditional_commit::{Conditions, Writes},
     engine::Engine,
-    footprint::Footprint,
-    locks::{LockHolder, Writer},
-    own_writes::IndexedWrites,
-    read_point::FirstExpiry,
-    snapshots::LiveSnapshot,
+    snapshots::{LiveSnapshot, read_point::FirstExpiry},
+    transactions::{
+        conditional_commit::{Conditions, Writes},
+        footprint::Footprint,
+        own_writes::IndexedWrites,
+    },
+    write::locks::{LockHolder, Writer},
 };
 use std::{
     fmt,

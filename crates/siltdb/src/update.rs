@@ -3,8 +3,8 @@
 //! 1. After a conflict an update pauses. Pauses grow and are random, so that transactions that
 //!    collided once do not collide again.
 //! 2. After [`ATTEMPTS_BEFORE_TURN`] attempts it waits for the turn of the database
-//!    (`siltdb_engine::turns`). So updates that conflict often run one after the other, and each
-//!    competes with new updates only.
+//!    (`siltdb_engine::kit::turns`). So updates that conflict often run one after the other, and
+//!    each competes with new updates only.
 //! 3. After [`ATTEMPTS_BEFORE_URGENCY`] attempts new updates wait for it, too.
 //! 4. An update whose attempts take longer than [`LONG_ATTEMPT`] would lose to every short one, and
 //!    to plain writes, which take no turns. From its second conflict on it locks what that attempt
@@ -20,7 +20,10 @@ use crate::{
     transaction::{Abandoned, Transaction},
 };
 use siltdb_base::error::{Error, ErrorKind, Result};
-use siltdb_engine::{engine::Engine, lock_table::LockRequest, locks::LockHolder, open_id::OpenId};
+use siltdb_engine::{
+    engine::Engine, kit::open_id::OpenId, lock_state::lock_table::LockRequest,
+    write::locks::LockHolder,
+};
 use std::{cell::RefCell, time::Duration};
 
 /// Default bound of attempts. Turns share the progress under contention, so few updates need more

@@ -11,7 +11,7 @@
 //! Writers that sleep leave the processors to background work. While delays are short, background
 //! work yields to writers that wake up (tuning note 0033).
 
-use crate::{backpressure::curve::Pressure, open_id::OpenId};
+use crate::{backpressure::curve::Pressure, kit::open_id::OpenId};
 use std::{
     cell::Cell,
     sync::atomic::{AtomicBool, AtomicU64, Ordering},

@@ -3,7 +3,6 @@
 use super::*;
 use crate::{
     backpressure::curve::Pressure,
-    commit::{Payload, commit},
     database::{Database, Waiting},
     engine::Engine,
     fixture::{DIR, fault, not_stuck, options, put},
@@ -11,9 +10,12 @@ use crate::{
     jobs::flush::{flush_all, flush_next},
     jobs::next::run_one,
     log::sync_timer::SYNC_INTERVAL,
-    log_sync::{sync_due_in, sync_if_due, sync_within},
     open::recovery,
     options::{Durability, EngineOptions},
+    write::{
+        commit::{Payload, commit},
+        log_sync::{sync_due_in, sync_if_due, sync_within},
+    },
 };
 use siltdb_base::{
     clock::ManualClock,

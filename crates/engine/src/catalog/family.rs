@@ -8,7 +8,7 @@ use crate::{
         branches::{Branches, FamilyRole},
         chunked::ChunkedMap,
     },
-    lock_table::LockFlag,
+    lock_state::lock_table::LockFlag,
 };
 use arc_swap::ArcSwap;
 use siltdb_base::{

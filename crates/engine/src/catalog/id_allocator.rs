@@ -2,7 +2,7 @@
 //!
 //! The manifest records which of them are in use.
 
-use crate::random::Random;
+use crate::kit::random::Random;
 use siltdb_base::{
     error::{Error, Result},
     id::{DatabaseId, FamilyId, FileNumber, TableUid},

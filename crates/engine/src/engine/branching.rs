@@ -1,7 +1,7 @@
 //! Branches of an open database.
 
 use super::Engine;
-use crate::{branch, catalog::family::FamilyData, snapshots::LiveSnapshot};
+use crate::{catalog::family::FamilyData, copies::branch, snapshots::LiveSnapshot};
 use siltdb_base::{error::Result, id::BranchId};
 use siltdb_disk::branch_record::BranchRecord;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::{
     catalog::family::FamilyData,
-    ingest::{self, IngestStream, Ingested},
+    copies::ingest::{self, IngestStream, Ingested},
 };
 use siltdb_base::{error::Result, key::EntryKind};
 use std::{path::PathBuf, sync::Arc};

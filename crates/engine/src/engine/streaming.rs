@@ -1,7 +1,7 @@
 //! Values as streams.
 
 use super::Engine;
-use crate::{catalog::family::FamilyData, options::Durability, streams};
+use crate::{catalog::family::FamilyData, options::Durability, write::streams};
 use siltdb_base::error::Result;
 use std::io;
 

@@ -1,7 +1,7 @@
 //! Moves of tables between the tiers.
 
 use super::Engine;
-use crate::{catalog::family::FamilyData, copying::OnProgress, jobs::tiers};
+use crate::{catalog::family::FamilyData, jobs::tiers, kit::copying::OnProgress};
 use siltdb_base::error::Result;
 
 impl Engine {

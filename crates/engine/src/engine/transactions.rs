@@ -3,15 +3,20 @@
 use super::Engine;
 use crate::{
     catalog::family::{FamilyChanges, FamilyData},
-    conditional_commit::{self, Conditions},
-    family_commit, footprint,
-    lock_table::{LockMode, LockRequest, LockTarget},
-    locks::{self, LockHolder},
+    families::family_commit,
+    lock_state::{
+        lock_table::{LockMode, LockRequest, LockTarget},
+        prepared_set::Undecided,
+    },
     options::Durability,
-    own_writes::IndexedWrites,
-    prepared,
-    prepared_set::Undecided,
     snapshots::LiveSnapshot,
+    transactions::{
+        conditional_commit::{self, Conditions},
+        footprint,
+        own_writes::IndexedWrites,
+        prepared,
+    },
+    write::locks::{self, LockHolder},
 };
 use siltdb_base::{
     error::Result,

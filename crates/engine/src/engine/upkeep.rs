@@ -2,10 +2,9 @@
 
 use super::Engine;
 use crate::{
-    jobs::request,
-    pause::BackgroundPause,
+    copies::retention::{self, FloorChange},
+    jobs::{pause::BackgroundPause, request},
     read::begin_snapshot_at,
-    retention::{self, FloorChange},
     snapshots::LiveSnapshot,
 };
 use siltdb_base::{error::Result, id::SequenceNumber};

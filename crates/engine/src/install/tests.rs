@@ -3,7 +3,6 @@
 
 use super::*;
 use crate::{
-    commit::Payload,
     database::Waiting,
     engine::Engine,
     fixture::{
@@ -13,6 +12,7 @@ use crate::{
     jobs::next::run_one,
     open::recovery,
     options::EngineOptions,
+    write::commit::Payload,
 };
 use siltdb_base::{
     fs::{

@@ -6,7 +6,6 @@ use crate::{
     background::JobOf,
     catalog::branches::FamilyRole,
     catalog::family::{FamilyData, FamilyMap},
-    counters::Counters,
     database::Database,
     install::install,
     jobs::{
@@ -14,11 +13,12 @@ use crate::{
         context::{discard_output, ended, install_output, purge, with_context},
         dead_parts::begin_leaving,
         flush::has_flush_due,
+        pause::holds_compactions,
         shared::run_shared,
         space::{freeze_what_covers, moment, stripes},
     },
-    log_sync::sync_blobs,
-    pause::holds_compactions,
+    kit::counters::Counters,
+    write::log_sync::sync_blobs,
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},

@@ -5,7 +5,7 @@ use crate::{
     blobs::with_value,
     database::Database,
     install::install,
-    separation::relocate,
+    write::separation::relocate,
 };
 use siltdb_base::{
     error::{ErrorKind, Result},

@@ -2,17 +2,17 @@
 
 use crate::{
     background::{JobOf, JobState},
-    counters::Counters,
     database::{Database, Waiting},
     jobs::{
         context::{ended, install_output},
         shared::run_shared,
         space::stripes,
     },
+    kit::counters::Counters,
     log::generation::{Flushed, Frozen},
-    log_sync::{sync_blobs, sync_wal},
     options::FROZEN_MAX,
-    prepared::carry_forward,
+    transactions::prepared::carry_forward,
+    write::log_sync::{sync_blobs, sync_wal},
 };
 use siltdb_base::{
     error::Result,

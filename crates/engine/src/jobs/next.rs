@@ -3,7 +3,7 @@
 use crate::{
     database::{Database, Waiting},
     jobs::{compact::compact_next, flush::flush_next, tiers::move_next},
-    log_sync::sync_if_due,
+    write::log_sync::sync_if_due,
 };
 use siltdb_base::error::Result;
 

@@ -19,16 +19,18 @@
 use crate::{
     background::JobOf,
     catalog::family::FamilyData,
-    copying::{CopyProgress, FileCopy, FilePart, OnProgress},
-    counters::Counters,
     database::Database,
-    family_options::change_options,
+    families::family_options::change_options,
     install::install_with,
     jobs::{
         blobs::remove_unreferenced,
         compact::run_plan,
         context::ended,
         flush::{PATIENCE, flush_all},
+    },
+    kit::{
+        copying::{CopyProgress, FileCopy, FilePart, OnProgress},
+        counters::Counters,
     },
 };
 use siltdb_base::{

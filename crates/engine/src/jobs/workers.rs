@@ -2,7 +2,7 @@
 //!
 //! Their work is in `jobs`; here they find it, wait, and end.
 
-use crate::{database::Database, jobs, log_sync};
+use crate::{database::Database, jobs, write::log_sync};
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     hint::lower_priority,

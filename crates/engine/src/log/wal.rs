@@ -7,8 +7,8 @@
 
 use crate::{
     health::Health,
+    kit::random::Random,
     log::pins::{KnownSegment, Pin, Pins, SegmentSlot},
-    random::Random,
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},

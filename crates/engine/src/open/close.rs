@@ -1,6 +1,6 @@
 //! Ends the log of a database that is closing.
 
-use crate::{database::Database, install::install, log_sync::sync_for_close};
+use crate::{database::Database, install::install, write::log_sync::sync_for_close};
 use siltdb_base::{
     error::{ErrorKind, Result},
     sync::lock,

@@ -8,7 +8,7 @@
 //!
 //! A name that is taken by another content is passed over for the next number.
 
-use crate::kept::KeptFiles;
+use crate::reports::kept::KeptFiles;
 use siltdb_base::{
     error::{Error, Result},
     fs::{File, Fs, Metadata},

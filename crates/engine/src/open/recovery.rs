@@ -26,8 +26,9 @@ use crate::{
     catalog::log_state::LogState,
     catalog::manifest::{Manifest, ManifestEnd, read_current, read_manifest},
     database::{Database, Parts, Waiting},
-    family_options::other_key_order,
+    families::family_options::other_key_order,
     install::{self, ManifestReplay, Target},
+    kit::random::Random,
     log::Log,
     log::pins::Pins,
     log::publish::Publisher,
@@ -49,8 +50,7 @@ use crate::{
     open::retained::{note_segments, retention},
     open::rewrite::write_again,
     options::{Access, Create, EngineOptions},
-    prepared,
-    random::Random,
+    transactions::prepared,
 };
 use siltdb_base::{
     clock::{Clock, ForwardClock, StoredTime},

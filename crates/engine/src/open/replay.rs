@@ -3,7 +3,7 @@
 //! Replay trusts no byte of the records, and knows nothing of files.
 
 use crate::{
-    family_commit::replay_changes,
+    families::family_commit::replay_changes,
     install::Target,
     log::generation::Frozen,
     log::pins::SegmentSlot,

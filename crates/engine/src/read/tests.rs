@@ -1,8 +1,8 @@
 //! What readers remember for later readers.
 
 use crate::{
-    commit::Payload,
     fixture::{contents, open, put_range},
+    write::commit::Payload,
 };
 use siltdb_base::{cursor::Direction, fs::mem::MemFs, id::SequenceNumber, key::EntryKind};
 

@@ -22,10 +22,10 @@ use siltdb_disk::archive::{
     writer::{ArchiveFacts, ArchiveSource, ArchiveWriter, ArchivedPut, FamilyFacts},
 };
 use siltdb_engine::{
-    branch::chosen_heads,
     catalog::family::FamilyData,
-    copying::{CopyProgress, FileCopy, OnProgress},
+    copies::branch::chosen_heads,
     database::Database,
+    kit::copying::{CopyProgress, FileCopy, OnProgress},
     open::directory::sync_ancestors,
     read::{PinnedReader, ReadCursor, ReadRange, begin_snapshot},
     snapshots::LiveSnapshot,

@@ -25,18 +25,19 @@ use siltdb_disk::{
 };
 use siltdb_engine::{
     catalog::family::{DEFAULT_FAMILY, FamilyData, check_name},
-    commit::commit_skip,
-    copying::{CopyProgress, FileCopy, OnProgress},
     database::Database,
-    family_commit::begin_drop,
-    family_options::other_key_order,
+    families::{family_commit::begin_drop, family_options::other_key_order},
     install::{create_change, install_with},
     jobs::{
         context::{purge, with_context},
         flush::flush_all,
     },
-    lock_table::{LockMode, LockTarget},
-    locks::{self, LockHolder},
+    kit::copying::{CopyProgress, FileCopy, OnProgress},
+    lock_state::lock_table::{LockMode, LockTarget},
+    write::{
+        commit::commit_skip,
+        locks::{self, LockHolder},
+    },
 };
 use siltdb_tree::{
     options::{BYTEWISE, TreeOptions},

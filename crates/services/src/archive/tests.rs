@@ -11,12 +11,12 @@ use siltdb_base::{
     key::EntryKind,
 };
 use siltdb_engine::{
-    commit::Payload,
     engine::Engine,
     fixture::{
         contents, files, killed, leave_manifest_unfinished, open, options, picture, put, put_range,
         tree_options,
     },
+    write::commit::Payload,
 };
 use std::{collections::BTreeMap, ops::ControlFlow, path::Path};
 

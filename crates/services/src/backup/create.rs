@@ -31,9 +31,9 @@ use siltdb_disk::{
 };
 use siltdb_engine::{
     blobs::blob_file::BlobFile,
-    copying::{CopyProgress, FileCopy, FilePart, OnProgress, file_bytes},
     database::Database,
     install::install,
+    kit::copying::{CopyProgress, FileCopy, FilePart, OnProgress, file_bytes},
 };
 use siltdb_tree::files::open_files::OpenFiles;
 use std::{

@@ -16,10 +16,12 @@ use siltdb_disk::{
     file_name::FileName,
 };
 use siltdb_engine::{
-    copying::{FileCopy, OnProgress},
+    kit::{
+        copying::{FileCopy, OnProgress},
+        random::Random,
+    },
     open::outside::check_outside_databases,
     options::EngineOptions,
-    random::Random,
 };
 use std::{path::Path, sync::Arc};
 

@@ -16,7 +16,7 @@ use siltdb_disk::{
     edit::TableReference,
 };
 use siltdb_engine::{
-    copying::{FileCopy, OnProgress},
+    kit::copying::{FileCopy, OnProgress},
     options::EngineOptions,
 };
 use std::{

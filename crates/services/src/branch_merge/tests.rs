@@ -8,12 +8,12 @@ use siltdb_base::{
     key::EntryKind,
 };
 use siltdb_engine::{
-    branch::check_out,
     catalog::branches::MAIN,
-    commit::Payload,
+    copies::branch::check_out,
     engine::Engine,
     fixture::{Pairs, killed, open, pairs, put_range, tree_options},
     read::{PinnedReader, ReadRange},
+    write::commit::Payload,
 };
 use std::sync::Mutex;
 

@@ -9,13 +9,13 @@ use siltdb_base::{
 use siltdb_disk::batch::BatchBytes;
 use siltdb_engine::{
     catalog::family::FamilyChanges,
-    conditional_commit::Conditions,
     engine::Engine,
     fixture::{
         DIR, Pairs, contents, fault, files, get, held_up, killed, not_stuck, open, options,
         picture, put, put_range, stop_call, stop_edit, tree_options, try_ingest, try_put,
     },
     options::Durability,
+    transactions::conditional_commit::Conditions,
 };
 use std::{ops::ControlFlow, path::PathBuf, sync::Arc, thread};
 

@@ -24,7 +24,7 @@ use siltdb_engine::{
     database::Database,
     install::snapshot,
     jobs::{context::with_context, space::stripes},
-    prepared_set::Undecided,
+    lock_state::prepared_set::Undecided,
 };
 use siltdb_tree::{
     files::open_files::OpenFiles,

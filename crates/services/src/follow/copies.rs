@@ -17,7 +17,7 @@ use siltdb_base::{
     fs::{Fs, Metadata, mem::MemFs},
 };
 use siltdb_engine::{
-    copying::{FileCopy, OnProgress},
+    kit::copying::{FileCopy, OnProgress},
     open::outside::check_outside_databases,
 };
 use std::{path::Path, sync::Arc};

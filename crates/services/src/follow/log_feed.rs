@@ -17,8 +17,8 @@ use siltdb_engine::{
     blobs::{Blobs, KnownBlobs},
     catalog::log_state::LogState,
     catalog::manifest::{ManifestEnd, read_edits},
-    feed::{FeedItem, item, not_retained, unlogged},
     open::{blob_loss::lost_value, manifest_watch::ManifestWatch},
+    read::feed::{FeedItem, item, not_retained, unlogged},
 };
 use std::{collections::VecDeque, path::PathBuf, sync::Arc, time::Duration};
 

@@ -22,7 +22,8 @@ use siltdb_engine::{
         manifest::Manifest,
     },
     database::{Database, Parts, Waiting},
-    family_commit::replay_changes,
+    families::family_commit::replay_changes,
+    kit::random::Random,
     log::{
         Log,
         publish::Publisher,
@@ -31,8 +32,7 @@ use siltdb_engine::{
     },
     memory::Memory,
     options::EngineOptions,
-    prepared,
-    random::Random,
+    transactions::prepared,
 };
 use siltdb_tree::{
     compaction_filter::CompactionFilters, memory::Memtables, options::TreeOptions, tree::Tree,

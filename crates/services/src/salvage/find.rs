@@ -26,9 +26,9 @@ use siltdb_engine::{
     catalog::family::{DEFAULT_FAMILY, DEFAULT_FAMILY_ID, check_name},
     catalog::log_state::LogState,
     catalog::manifest::{read_current, read_manifest},
-    lost::Lost,
     open::cold::cold_id,
     open::lost_edits::{check_log_begin, check_unnamed_table},
+    reports::lost::Lost,
 };
 use siltdb_tree::{
     merge_operator::{AbsentOperator, MergeOperator},

@@ -26,7 +26,7 @@ use siltdb_disk::{
     },
     prepared::{PreparedBatch, split_decision},
 };
-use siltdb_engine::lost::Lost;
+use siltdb_engine::reports::lost::Lost;
 use std::{
     path::{Path, PathBuf},
     sync::Arc,

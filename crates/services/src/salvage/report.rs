@@ -1,6 +1,6 @@
 //! The report of a salvage: how much was saved, and whether anything may be lost.
 
-use siltdb_engine::lost::Lost;
+use siltdb_engine::reports::lost::Lost;
 
 /// The progress of a salvage.
 #[non_exhaustive]

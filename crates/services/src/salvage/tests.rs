@@ -12,14 +12,14 @@ use siltdb_base::{
 use siltdb_disk::{batch::BatchBytes, log::recover::RecoveryMode};
 use siltdb_engine::{
     catalog::family::{FamilyChanges, FamilyData},
-    commit::Payload,
-    conditional_commit::Conditions,
     engine::Engine,
     fixture::{
         DIR, contents, fault, files, killed, open, options, put, put_range, reform_record,
         tree_options, try_put,
     },
     options::Durability,
+    transactions::conditional_commit::Conditions,
+    write::commit::Payload,
 };
 use siltdb_tree::{merge_operator::MergeOperator, options::TreeOptions};
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};

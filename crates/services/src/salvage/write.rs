@@ -24,12 +24,12 @@ use siltdb_disk::{
 };
 use siltdb_engine::{
     blobs::{Blobs, KnownBlobs, with_value},
-    branch::create_empty_branch,
     catalog::family::{DEFAULT_FAMILY, DEFAULT_FAMILY_ID, FamilyData},
-    commit::Payload,
+    copies::branch::create_empty_branch,
     engine::Engine,
-    lost::Lost,
     options::{Create, Durability, EngineOptions},
+    reports::lost::Lost,
+    write::commit::Payload,
 };
 use siltdb_tree::{
     read::merge::{Merge, MergeSource},

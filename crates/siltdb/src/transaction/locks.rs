@@ -8,11 +8,11 @@ use siltdb_base::{
     sync::lock,
 };
 use siltdb_engine::{
-    conditional_commit::{Conditions, check_alive},
-    lock_table::{LockMode, LockRequest, LockTarget},
-    locks::{LockHolder, request_bytes},
+    lock_state::lock_table::{LockMode, LockRequest, LockTarget},
     read::ReadRange,
-    read_point::FirstExpiry,
+    snapshots::read_point::FirstExpiry,
+    transactions::conditional_commit::{Conditions, check_alive},
+    write::locks::{LockHolder, request_bytes},
 };
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! Prepared transactions: durable, and decided later, also after a reopen.
 //!
-//! How they are kept is the engine's business (`siltdb_engine::prepared`).
+//! How they are kept is the engine's business (`siltdb_engine::transactions::prepared`).
 
 use super::{CommitInfo, Phase, Transaction};
 use siltdb_base::{
@@ -8,7 +8,7 @@ use siltdb_base::{
     id::{FamilyId, SequenceNumber},
 };
 use siltdb_disk::prepared::{Decision, PreparedBatch};
-use siltdb_engine::{engine::Engine, options::Durability, prepared_set::Undecided};
+use siltdb_engine::{engine::Engine, lock_state::prepared_set::Undecided, options::Durability};
 use std::{
     fmt,
     sync::Arc,

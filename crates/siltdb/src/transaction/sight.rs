@@ -8,9 +8,9 @@ use crate::{
     source::{Pinned, ReadPlace, ReadSource},
 };
 use siltdb_base::{error::Result, slice::Pinnable};
-use siltdb_engine::{
+use siltdb_engine::snapshots::{
+    LiveSnapshot,
     read_point::{FirstExpiry, ReadPoint},
-    snapshots::LiveSnapshot,
 };
 use siltdb_tree::read::visible::reader::OwnWrites;
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use crate::{
     ingestion::Ingestion, key::Key, key_types::KeyForm, value::Value, write_options::WriteOptions,
 };
 use siltdb_base::error::Result;
-use siltdb_engine::ingest::Ingested;
+use siltdb_engine::copies::ingest::Ingested;
 use std::{fmt, marker::PhantomData};
 
 /// An [`Ingestion`] of typed keys and values; made by [`TypedFamily::ingest`].

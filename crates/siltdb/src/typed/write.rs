@@ -14,7 +14,7 @@ use crate::{
     write_options::WriteOptions,
 };
 use siltdb_base::error::Result;
-use siltdb_engine::{jobs::request::CompactProgress, lock_table::LockMode};
+use siltdb_engine::{jobs::request::CompactProgress, lock_state::lock_table::LockMode};
 use siltdb_tree::read::range_size::RangeSize;
 use std::{
     fmt,

@@ -9,7 +9,7 @@ use siltdb::{
     Db, ErrorKind, FamilyOptions, Isolation, Options, Read, ReadOptions, Transaction, merge,
 };
 use siltdb_base::fs::mem::{Crash, MemFs};
-use siltdb_engine::random::Random;
+use siltdb_engine::kit::random::Random;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{

@@ -3,7 +3,7 @@
 use crate::histories::{THREADS, seed};
 use siltdb::{Db, ErrorKind, Isolation, Options, Read, Transaction};
 use siltdb_base::fs::mem::MemFs;
-use siltdb_engine::random::Random;
+use siltdb_engine::kit::random::Random;
 use std::{sync::Arc, thread};
 
 /// The levels that lose no update.

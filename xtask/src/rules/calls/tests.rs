@@ -38,7 +38,7 @@ fn each_place_of_its_own_is_the_only_one() {
     assert_eq!(lines("crates/base/src/clock.rs", "use std::fs::File;"), [1]);
     assert!(lines("crates/base/src/clock.rs", "Instant::now()").is_empty());
     assert_eq!(lines("crates/base/src/key.rs", "Instant::now()"), [1]);
-    assert!(lines("crates/engine/src/random.rs", "RandomState::new()").is_empty());
+    assert!(lines("crates/engine/src/kit/random.rs", "RandomState::new()").is_empty());
     assert_eq!(lines("crates/engine/src/wal.rs", "use std::hash::RandomState;"), [1]);
     assert!(lines("cli/src/main.rs", "println!(); std::fs::read(); thread::spawn()").is_empty());
 }

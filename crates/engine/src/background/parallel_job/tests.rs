@@ -4,8 +4,8 @@ use super::*;
 use crate::{
     engine::Engine,
     fixture::{DIR, contents, files, open, options, put},
+    kit::random::Random,
     options::EngineOptions,
-    random::Random,
 };
 use siltdb_base::{
     clock::ManualClock,

@@ -1,7 +1,7 @@
 //! The map against one of the standard library, and what a change copies.
 
 use super::*;
-use crate::random::Random;
+use crate::kit::random::Random;
 use std::collections::BTreeMap;
 
 #[test]

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::{
-    commit::{Payload, commit},
     database::Waiting,
     engine::Engine,
     fixture::{
@@ -19,6 +18,7 @@ use crate::{
     options::FROZEN_MAX,
     options::{Durability, EngineOptions},
     read::{PinnedReader, ReadRange},
+    write::commit::{Payload, commit},
 };
 use siltdb_base::{
     clock::ManualClock,

@@ -2,7 +2,7 @@
 //! gets none (laws O1 and O2).
 
 use super::*;
-use crate::{log::publish::IN_FLIGHT_MAX, log::wal::LogStart, random::Random};
+use crate::{kit::random::Random, log::publish::IN_FLIGHT_MAX, log::wal::LogStart};
 use siltdb_base::{
     error::ErrorKind,
     fs::{LogIo, mem::MemFs},

@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::{
-    commit::Payload,
     engine::Engine,
     fixture::{
         DIR, Pairs, assert_sound, contents, fault, files, killed, leave_manifest_unfinished, open,
@@ -10,6 +9,7 @@ use crate::{
     },
     jobs::next::run_one,
     options::Durability,
+    write::commit::Payload,
 };
 use siltdb_base::{
     error::ErrorKind,

@@ -15,12 +15,12 @@ use siltdb_base::{
 };
 use siltdb_engine::{
     catalog::family::FamilyData,
-    commit::Payload,
     engine::Engine,
     fixture::{
         DIR, Pairs, contents, files, killed, options, put, put_range, tree_options, try_put,
     },
     options::{Durability, EngineOptions},
+    write::commit::Payload,
 };
 use siltdb_tree::{merge_operator::MergeOperator, options::TreeOptions};
 use std::{
