@@ -6,6 +6,7 @@ use crate::options::EngineOptions;
 use compression_turns::CompressionTurns;
 use siltdb_base::{
     budget::{Budget, Charge, Part},
+    clock::Clock,
     memory::{allocator::give_back_freed, chunk::Pages},
 };
 use siltdb_disk::cache::Cache;
@@ -18,6 +19,12 @@ const COPY_BYTES: usize = 768 << 10;
 
 /// A database that is closed with at least this many bytes gives them back to the system.
 const GIVE_BACK_BYTES_MIN: u64 = 4 << 20;
+
+/// Freed memory is given back when the database has less by this part of its budget.
+const LESS_PART: usize = 16;
+
+/// After memory was given back, this many times as long passes until it may be again.
+const COST_PAUSES: u64 = 100;
 
 /// The sources of memory of a database.
 #[derive(Clone, Debug)]
@@ -50,8 +57,41 @@ impl GiveBackFreed {
 
 impl Drop for GiveBackFreed {
     fn drop(&mut self) {
-        if self.bytes >= GIVE_BACK_BYTES_MIN {
+        if self.bytes >= GIVE_BACK_BYTES_MIN && !cfg!(seeded_fault = "freed_memory_kept") {
             give_back_freed();
+        }
+    }
+}
+
+/// Gives memory that jobs and readers have freed back to the system while a database is in use.
+/// Each thread of the C library's allocator may keep its own, beyond the budget.
+#[derive(Debug, Default)]
+pub struct Trimmer {
+    /// When it may be given back again, in monotonic nanoseconds.
+    next_ns: u64,
+    /// The most that the database had since then, in bytes.
+    bytes_max: usize,
+}
+
+impl Trimmer {
+    /// Gives freed memory back after a job, unless that took more than 1 % of the time.
+    pub fn after_job(&mut self, memory: &Memory, clock: &dyn Clock) {
+        let start = clock.monotonic_ns();
+        if start < self.next_ns || cfg!(seeded_fault = "freed_memory_kept_by_jobs") {
+            return;
+        }
+        give_back_freed();
+        let end = clock.monotonic_ns();
+        let bytes_max = memory.budget.total();
+        *self = Self { next_ns: end + COST_PAUSES * (end - start), bytes_max };
+    }
+
+    /// As [`Trimmer::after_job`], without a job: if the database has much less than before.
+    pub fn while_idle(&mut self, memory: &Memory, clock: &dyn Clock) {
+        let bytes = memory.budget.total();
+        self.bytes_max = self.bytes_max.max(bytes);
+        if self.bytes_max - bytes >= memory.budget.limit() / LESS_PART {
+            self.after_job(memory, clock);
         }
     }
 }

@@ -21,6 +21,8 @@ const MIB: u64 = 1 << 20;
 const TOLERANCE: f64 = 1.1;
 /// What the allocator keeps of freed memory when all work is done, at most, as a factor.
 const KEPT_MAX: f64 = 0.5;
+/// What the allocator keeps of the memory of a database that is closed, at most, as a factor.
+const CLOSED_MAX: f64 = 0.2;
 /// What tells a process of this test what to run: a workload and a budget in MiB.
 const CASE: &str = "SILT_MEMORY_CASE";
 
@@ -37,6 +39,7 @@ const WORKLOADS: &[(&str, Workload)] = &[
     ("cursors", cursors),
     ("small_blocks", small_blocks),
     ("transactions", transactions),
+    ("transactions_after_other_work", transactions_after_other_work),
     ("compaction", compaction),
     ("bulk_load", bulk_load),
     ("families", families),
@@ -192,6 +195,13 @@ fn transactions(db: &Db, budget: u64) {
         transaction.commit().unwrap();
     }
     assert_eq!(db.stats().memory.transactions, 0);
+}
+
+/// What other work has freed counts for the process, while transactions take more.
+fn transactions_after_other_work(db: &Db, budget: u64) {
+    cursors(db, budget);
+    gets(db, budget);
+    transactions(db, budget);
 }
 
 fn compaction(db: &Db, budget: u64) {
@@ -354,7 +364,9 @@ fn run_workload(case: &str) {
     let peak = resident("VmHWM:");
     db.settle().unwrap();
     let kept = resident("VmRSS:").saturating_sub(before + db.stats().memory.total());
-    println!("MEMORY {before} {peak} {kept} {at_most}");
+    db.close().unwrap();
+    let closed = resident("VmRSS:").saturating_sub(before);
+    println!("MEMORY {before} {peak} {kept} {closed} {at_most}");
 }
 
 /// The memory of a workload, in bytes above that of an empty database.
@@ -362,6 +374,8 @@ struct Taken {
     peak: u64,
     /// What the process has beside what the database counts when all work is done.
     kept: u64,
+    /// What the process has after the database was closed.
+    closed: u64,
     /// What the peak consisted of.
     about: String,
 }
@@ -375,21 +389,24 @@ fn measure(name: &str, mib: u64) -> Taken {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     let line = text.lines().find_map(|line| line.split_once("MEMORY ")).unwrap().1;
-    let mut words = line.splitn(4, ' ');
+    let mut words = line.splitn(5, ' ');
     let mut number = || words.next().unwrap().parse::<u64>().unwrap();
-    let (before, peak, kept) = (number(), number(), number());
+    let (before, peak, kept, closed) = (number(), number(), number(), number());
     let peak = peak - before;
-    let about = format!("{name} at {mib} MiB: {} MiB, kept {}", peak / MIB, kept / MIB);
-    Taken { peak, kept, about: format!("{about}. {line}") }
+    let [peak_mib, kept_mib, closed_mib] = [peak, kept, closed].map(|bytes| bytes / MIB);
+    let about =
+        format!("{name} at {mib} MiB: {peak_mib} MiB, kept {kept_mib}, {closed_mib} closed");
+    Taken { peak, kept, closed, about: format!("{about}. {line}") }
 }
 
 fn stays_within(mib: u64, names: &[&str]) {
     for name in names {
-        let Taken { peak, kept, about } = measure(name, mib);
+        let Taken { peak, kept, closed, about } = measure(name, mib);
         let factor = |bytes: u64| bytes as f64 / (mib * MIB) as f64;
-        println!("{:.2} {:.2} {about}", factor(peak), factor(kept));
+        println!("{:.2} {:.2} {:.2} {about}", factor(peak), factor(kept), factor(closed));
         assert!(factor(peak) <= TOLERANCE, "{about}");
         assert!(factor(kept) <= KEPT_MAX, "{about}");
+        assert!(factor(closed) <= CLOSED_MAX, "{about}");
     }
 }
 
@@ -422,6 +439,11 @@ fn zstd_with_a_dictionary_stays_within_64_mib() {
 #[test]
 fn zstd_with_a_dictionary_stays_within_256_mib() {
     stays_within(256, &["zstd"]);
+}
+
+#[test]
+fn transactions_after_other_work_stay_within_64_mib() {
+    stays_within(64, &["transactions_after_other_work"]);
 }
 
 #[test]

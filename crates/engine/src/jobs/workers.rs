@@ -2,7 +2,7 @@
 //!
 //! Their work is in `jobs`; here they find it, wait, and end.
 
-use crate::{database::Database, jobs, write::log_sync};
+use crate::{database::Database, jobs, memory::Trimmer, write::log_sync};
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     hint::lower_priority,
@@ -156,12 +156,17 @@ fn is_ending(database: &Database) -> bool {
 
 fn work(database: &Database, priority_steps: u8, next: fn(&Database) -> Result<bool>) {
     lower_priority(priority_steps);
+    let (memory, clock) = (&database.memory, &*database.options.clock);
+    let mut trimmer = Trimmer::default();
     while !is_ending(database) {
         let seen = database.background.work.seen();
         jobs::flush::free_flushed(database);
         match next(database) {
-            Ok(true) => {}
-            Ok(false) => database.background.work.wait(seen, PATIENCE),
+            Ok(true) => trimmer.after_job(memory, clock),
+            Ok(false) => {
+                trimmer.while_idle(memory, clock);
+                database.background.work.wait(seen, PATIENCE);
+            }
             // The job was cancelled.
             Err(_) if is_ending(database) => {}
             // The job has noted its failure where waiting writers see it.
