@@ -441,7 +441,8 @@ impl Recovery<'_> {
     }
 
     /// The latest commit after which the state equals what was found, with its volatile commits,
-    /// and the earliest times that fit.
+    /// and the times that fit. These include times that fit only an earlier commit: without a later
+    /// value that has expired, the state is the same.
     fn identify(
         &self,
         found: &Found,
@@ -481,17 +482,30 @@ impl Recovery<'_> {
             floors_ms
         };
         let candidates = expectation.candidates(self.model, clock);
+        let mut identified: Option<(Standing, Vec<u64>)> = None;
         for &commit in &candidates {
             let flushed = expectation.flushed_candidates(self.model, commit).into_iter();
             let mut fitting: Vec<_> = flushed
                 .map(|flushed| (flushed, floors_with(commit, flushed)))
                 .filter(|(_, floors_ms)| !floors_ms.is_empty())
                 .collect();
-            if let Some(&(first, _)) = fitting.last() {
+            let Some(&(first, _)) = fitting.last() else { continue };
+            if let Some((_, floors_ms)) = &mut identified {
+                if commit < expectation.floors.kill {
+                    break;
+                }
+                floors_ms.extend(fitting.into_iter().flat_map(|(_, earlier_ms)| earlier_ms));
+            } else {
                 let (last, floors_ms) = fitting.swap_remove(0);
                 let certain = expectation.floors.kill.max(clock).min(commit);
-                return Ok((Standing { commit, certain, flushed: first..=last }, floors_ms));
+                let standing = Standing { commit, certain, flushed: first..=last };
+                identified = Some((standing, floors_ms));
             }
+        }
+        if let Some((standing, mut floors_ms)) = identified {
+            floors_ms.sort_unstable();
+            floors_ms.dedup();
+            return Ok((standing, floors_ms));
         }
         // The clock key names `clock`, so the difference to that state explains most.
         let times_ms = expectation.times_ms();
