@@ -451,24 +451,9 @@ impl Recovery<'_> {
         clock: u64,
     ) -> Checked<(Standing, Vec<u64>)> {
         let clock_ms = self.clock.wall_ms();
-        let compare = |commit: u64, flushed: u64, floor_ms: u64| -> Checked<()> {
+        let compare = |commit: u64, flushed: u64, floor_ms: u64| {
             let at = Moment { commit, wall_ms: clock_ms.max(floor_ms), flushed };
-            for (name, index) in names {
-                let expected = self.model.pairs(*index, at);
-                compare_pairs(&found.pairs[index], &expected)
-                    .map_err(|violation| violation.during(format!("family {name}")))?;
-                // A value that was touched differs by this alone.
-                if found.expiries[index] != self.model.expiries(*index, at) {
-                    return Err(Violation::new(format!("other expiries in family {name}")));
-                }
-            }
-            for (name, guest) in GUESTS {
-                let Some(found) = found.pairs.get(&guest) else { continue };
-                let guest_with = (guest, self.settings.guests);
-                compare_guest_pairs(guest_with, found, &self.model.pairs(guest, at))
-                    .map_err(|violation| violation.during(name))?;
-            }
-            Ok(())
+            self.compare_found(found, names, at)
         };
         let floors_with = |commit: u64, flushed: u64| -> Vec<u64> {
             let fits = |floor_ms: &u64| compare(commit, flushed, *floor_ms).is_ok();
@@ -517,6 +502,26 @@ impl Recovery<'_> {
              against {clock}: {difference}; the clock shows {clock_ms}, the time went back to one \
              of {times_ms:?} at most",
         )))
+    }
+
+    /// Compares what was found with the model at a moment.
+    fn compare_found(&self, found: &Found, names: &Names, at: Moment) -> Checked<()> {
+        for (name, index) in names {
+            let expected = self.model.pairs(*index, at);
+            compare_pairs(&found.pairs[index], &expected)
+                .map_err(|violation| violation.during(format!("family {name}")))?;
+            // A value that was touched differs by this alone.
+            if found.expiries[index] != self.model.expiries(*index, at) {
+                return Err(Violation::new(format!("other expiries in family {name}")));
+            }
+        }
+        for (name, guest) in GUESTS {
+            let Some(found) = found.pairs.get(&guest) else { continue };
+            let guest_with = (guest, self.settings.guests);
+            compare_guest_pairs(guest_with, found, &self.model.pairs(guest, at))
+                .map_err(|violation| violation.during(name))?;
+        }
+        Ok(())
     }
 }
 
