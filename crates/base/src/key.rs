@@ -131,11 +131,37 @@ pub struct Entry<'a> {
     pub value: &'a [u8],
 }
 
-/// Compares two places in the order of entries: keys ascending, sequence numbers descending.
-#[inline]
-#[must_use]
-pub fn compare(a: (&[u8], SequenceNumber), b: (&[u8], SequenceNumber)) -> Ordering {
-    a.0.cmp(b.0).then_with(|| b.1.cmp(&a.1))
+/// The place of an entry among all others. They are sorted by user key, ascending; the entries of
+/// one key by sequence number, descending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SortKey<'a> {
+    /// The user key.
+    pub key: &'a [u8],
+    /// The sequence number of the entry.
+    pub sequence: SequenceNumber,
+}
+
+impl<'a> SortKey<'a> {
+    /// The place of the entry of `key` at `sequence`.
+    #[inline]
+    #[must_use]
+    pub fn new(key: &'a [u8], sequence: SequenceNumber) -> Self {
+        Self { key, sequence }
+    }
+}
+
+impl Ord for SortKey<'_> {
+    #[inline]
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.key.cmp(other.key).then_with(|| other.sequence.cmp(&self.sequence))
+    }
+}
+
+impl PartialOrd for SortKey<'_> {
+    #[inline]
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 /// The smallest key greater than `key`.

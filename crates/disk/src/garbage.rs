@@ -12,7 +12,7 @@
 //!             | to - from varint | bytes varint | ...
 //! ```
 
-use crate::{blob::BlobReferences, fields::FieldsWriter};
+use crate::{blob::BlobReferences, block::BlockEntry, fields::FieldsWriter};
 use siltdb_base::{
     codec::{ByteReader, put_varint},
     error::{Error, Result},
@@ -196,13 +196,36 @@ fn check_number(buckets: usize, buckets_max: usize) -> Result<()> {
     Err(Error::corruption("too many buckets of a summary").with_mismatch(buckets_max, buckets))
 }
 
-/// How an entry lies to the one before it.
+/// The position of an entry among the entries of its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Repeats {
-    /// It is an older one of the same key.
-    Yes,
-    /// It is the first of its key.
-    No,
+pub enum KeyPosition {
+    /// It is the newest entry of its key.
+    First,
+    /// It follows a newer entry of its key.
+    Repeated,
+}
+
+/// An entry of which the length of the key counts, but not its bytes.
+#[derive(Clone, Copy, Debug)]
+pub struct SizedEntry<'a> {
+    /// Length of the user key, in bytes.
+    pub key_bytes: usize,
+    /// The sequence number of the entry.
+    pub sequence: SequenceNumber,
+    /// The operation that the entry stands for.
+    pub kind: EntryKind,
+    /// The payload, as its kind says.
+    pub value: &'a [u8],
+}
+
+impl<'a> SizedEntry<'a> {
+    /// An entry of a block, with a key of `key_bytes`.
+    #[inline]
+    #[must_use]
+    pub fn of_block(entry: &BlockEntry<'a>, key_bytes: usize) -> Self {
+        let BlockEntry { sequence, kind, value, .. } = *entry;
+        Self { key_bytes, sequence, kind, value }
+    }
 }
 
 /// A bucket of expiring entries that is still being filled.
@@ -226,18 +249,14 @@ pub struct GarbageBuilder {
 }
 
 impl GarbageBuilder {
-    /// Adds an entry with a key of `key_bytes`.
+    /// Adds an entry, which has `position` among those of its key.
     ///
     /// # Errors
     /// Corruption, if the payload is not what the kind says.
     #[inline]
-    pub fn add(
-        &mut self,
-        repeats: Repeats,
-        key_bytes: usize,
-        (sequence, kind, value): (SequenceNumber, EntryKind, &[u8]),
-    ) -> Result<()> {
-        if repeats == Repeats::Yes {
+    pub fn add(&mut self, position: KeyPosition, entry: SizedEntry<'_>) -> Result<()> {
+        let SizedEntry { key_bytes, sequence, kind, value } = entry;
+        if position == KeyPosition::Repeated {
             // A `SingleDelete` may outlast what hides it: its own value may lie deeper.
             if let Some(to) = self.hider.filter(|_| kind != EntryKind::SingleDelete) {
                 self.add_superseded(sequence, to, (key_bytes + value.len()) as u64);

@@ -15,7 +15,7 @@
 
 use siltdb_base::{
     id::SequenceNumber,
-    key::{Entry, Trailer, compare},
+    key::{Entry, SortKey, Trailer},
     limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX},
     sync::atomic::{AtomicPtr, Ordering as Order},
 };
@@ -160,7 +160,8 @@ impl<'t> EntryRef<'t> {
     /// Where it stands, seen from `probe`.
     #[inline]
     pub fn compare(self, probe: Probe<'_>) -> Ordering {
-        compare((self.key(), self.sequence()), (probe.key, probe.sequence))
+        let own = SortKey::new(self.key(), self.sequence());
+        own.cmp(&SortKey::new(probe.key, probe.sequence))
     }
 }
 

@@ -5,10 +5,11 @@ use proptest::prelude::*;
 
 #[test]
 fn newer_entries_of_a_key_come_first() {
-    let at = |sequence| SequenceNumber(sequence);
-    assert_eq!(compare((b"a", at(2)), (b"a", at(1))), Ordering::Less);
-    assert_eq!(compare((b"a", at(1)), (b"b", at(9))), Ordering::Less);
-    assert_eq!(compare((b"", at(1)), (b"\0", at(1))), Ordering::Less);
+    let at = |key, sequence| SortKey::new(key, SequenceNumber(sequence));
+    assert!(at(b"a", 2) < at(b"a", 1));
+    assert!(at(b"a", 1) < at(b"b", 9));
+    assert!(at(b"", 1) < at(b"\0", 1));
+    assert_eq!(at(b"a", 1).cmp(&at(b"a", 1)), Ordering::Equal);
 }
 
 #[test]

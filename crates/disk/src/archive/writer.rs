@@ -128,7 +128,7 @@ impl ArchiveWriter {
             let offset = self.file.len();
             let table = TableWriter::new(&mut self.file, &facts.table, uids())
                 .with_created_ms(self.directory.created_ms);
-            let meta = fill(table, source, facts.table_bytes, (offset, &mut report))?;
+            let meta = fill(table, source, facts.table_bytes, offset, &mut report)?;
             report.reach(self.file.len())?;
             tables.push(ArchivedTable { offset, meta });
         }
@@ -159,12 +159,13 @@ impl ArchiveWriter {
     }
 }
 
-/// Writes one table.
+/// Writes one table, which begins at `offset` of the archive.
 fn fill(
     mut table: TableWriter<'_>,
     source: &mut dyn ArchiveSource,
     table_bytes: u64,
-    (offset, report): (u64, &mut Report<'_>),
+    offset: u64,
+    report: &mut Report<'_>,
 ) -> Result<TableMeta> {
     let mut payload = Vec::new();
     while let Some(ArchivedPut { key, value, expiry_ms }) = source.put()? {

@@ -9,7 +9,7 @@ use super::{
 use siltdb_base::{
     codec::{put_varint, varint_len},
     id::SequenceNumber,
-    key::{Entry, Trailer},
+    key::{Entry, SortKey, Trailer},
 };
 
 /// Whether a block on disk has what it is searched by.
@@ -150,13 +150,14 @@ impl BlockBuilder {
         self.entries.first().map(|entry| &self.staged[..entry.key_bytes])
     }
 
-    /// Key and sequence number of the last entry, if there is one.
+    /// The last entry, if there is one.
     #[inline]
     #[must_use]
-    pub fn last(&self) -> Option<(&[u8], SequenceNumber)> {
+    pub fn last(&self) -> Option<SortKey<'_>> {
         let last = self.entries.last()?;
         let start = self.last_key_start;
-        Some((&self.staged[start..start + last.key_bytes], last.trailer.sequence()))
+        let key = &self.staged[start..start + last.key_bytes];
+        Some(SortKey::new(key, last.trailer.sequence()))
     }
 
     /// Writes the block over the contents of `out`.

@@ -10,7 +10,7 @@ use super::{
 use siltdb_base::{
     error::{Error, Result},
     id::SequenceNumber,
-    key::{compare, head},
+    key::{SortKey, head},
 };
 use std::cmp::Ordering;
 
@@ -48,8 +48,8 @@ pub fn glance(raw: &[u8], entries: u64, key: &[u8], visible: SequenceNumber) -> 
         return Ok(Glance::Absent);
     };
     if let Some(place) = header.arrays_place() {
-        let raw = (&raw[..header.padded_end()], &raw[place]);
-        return search(&header, raw, suffix, visible);
+        let (raw, arrays) = (&raw[..header.padded_end()], &raw[place]);
+        return search(&header, raw, arrays, suffix, visible);
     }
     let sought = head(suffix);
     let mut at = entries_start;
@@ -74,7 +74,8 @@ pub fn glance(raw: &[u8], entries: u64, key: &[u8], visible: SequenceNumber) -> 
 /// The same by the `arrays` of the block, which lie on disk.
 fn search(
     header: &Header,
-    (raw, arrays): (&[u8], &[u8]),
+    raw: &[u8],
+    arrays: &[u8],
     suffix: &[u8],
     visible: SequenceNumber,
 ) -> Result<Glance> {
@@ -104,8 +105,8 @@ fn search(
     while low < high {
         let middle = low.midpoint(high);
         let entry = entry_at(middle)?;
-        let found = (&raw[entry.suffix_start..entry.value_start], entry.sequence);
-        if compare(found, (suffix, visible)) == Ordering::Less {
+        let found = &raw[entry.suffix_start..entry.value_start];
+        if SortKey::new(found, entry.sequence) < SortKey::new(suffix, visible) {
             low = middle + 1;
         } else {
             high = middle;

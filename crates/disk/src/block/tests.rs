@@ -2,7 +2,10 @@
 
 use super::*;
 use proptest::prelude::*;
-use siltdb_base::{codec::put_varint, key::Entry};
+use siltdb_base::{
+    codec::put_varint,
+    key::{Entry, SortKey},
+};
 
 type Owned = (Vec<u8>, u64, EntryKind, Vec<u8>);
 
@@ -19,6 +22,10 @@ fn raw(entries: &[Owned]) -> Vec<u8> {
     raw_as(BlockLayout::Entries, entries)
 }
 
+fn place(entry: &Owned) -> SortKey<'_> {
+    SortKey::new(&entry.0, SequenceNumber(entry.1))
+}
+
 fn raw_as(layout: BlockLayout, entries: &[Owned]) -> Vec<u8> {
     let mut builder = BlockBuilder::default();
     for (key, sequence, kind, value) in entries {
@@ -26,7 +33,7 @@ fn raw_as(layout: BlockLayout, entries: &[Owned]) -> Vec<u8> {
     }
     assert_eq!(builder.first_key().unwrap(), &entries[0].0[..]);
     let last = entries.last().unwrap();
-    assert_eq!(builder.last().unwrap(), (&last.0[..], SequenceNumber(last.1)));
+    assert_eq!(builder.last().unwrap(), place(last));
     let mut out = vec![1];
     builder.encode(layout, &mut out);
     builder.clear();
@@ -92,12 +99,10 @@ fn check_block(block: &Block, entries: &[Owned], probes: &[(Vec<u8>, u64)]) {
         assert_eq!(entry_of(block, index), *expected);
     }
     for (key, sequence) in own(entries).chain(probes.iter().cloned()) {
-        let sought = (&key[..], SequenceNumber(sequence));
-        let expected = entries.partition_point(|entry| {
-            compare((&entry.0, SequenceNumber(entry.1)), sought) == Ordering::Less
-        });
-        assert_eq!(block.lower_bound(sought.0, sought.1), expected, "{sought:?}");
-        let found = block.get(sought.0, sought.1);
+        let sought = SortKey::new(&key, SequenceNumber(sequence));
+        let expected = entries.partition_point(|entry| place(entry) < sought);
+        assert_eq!(block.lower_bound(sought.key, sought.sequence), expected, "{sought:?}");
+        let found = block.get(sought.key, sought.sequence);
         let expected = entries.get(expected).filter(|entry| entry.0 == key);
         assert_eq!(found.map(|located| located.sequence.0), expected.map(|entry| entry.1));
         if let (Some(located), Some(expected)) = (found, expected) {
@@ -297,8 +302,7 @@ fn entries() -> impl Strategy<Value = Vec<Owned>> {
             for entry in &mut entries {
                 entry.0.splice(0..0, prefix.iter().copied());
             }
-            entries
-                .sort_by(|a, b| compare((&a.0, SequenceNumber(a.1)), (&b.0, SequenceNumber(b.1))));
+            entries.sort_by(|a, b| place(a).cmp(&place(b)));
             entries.dedup_by(|a, b| (&a.0, a.1) == (&b.0, b.1));
             entries
         },

@@ -12,8 +12,12 @@ fn garbage_of(entries: &Entries) -> Garbage {
     let mut builder = GarbageBuilder::default();
     let mut before = None;
     for (key, sequence, kind, value) in entries {
-        let repeats = if before == Some(key) { Repeats::Yes } else { Repeats::No };
-        builder.add(repeats, 1, (SequenceNumber(*sequence), *kind, value)).unwrap();
+        let position = match before == Some(key) {
+            true => KeyPosition::Repeated,
+            false => KeyPosition::First,
+        };
+        let (sequence, kind) = (SequenceNumber(*sequence), *kind);
+        builder.add(position, SizedEntry { key_bytes: 1, sequence, kind, value }).unwrap();
         before = Some(key);
     }
     builder.finish()
@@ -23,8 +27,9 @@ fn expiring(expiries: impl IntoIterator<Item = u64>) -> Garbage {
     let mut builder = GarbageBuilder::default();
     for expiry_ms in expiries {
         let value = expiry_ms.to_le_bytes();
-        let said = (SequenceNumber(1), EntryKind::PutExpiring, &value[..]);
-        builder.add(Repeats::No, 12, said).unwrap();
+        let (sequence, kind) = (SequenceNumber(1), EntryKind::PutExpiring);
+        let entry = SizedEntry { key_bytes: 12, sequence, kind, value: &value };
+        builder.add(KeyPosition::First, entry).unwrap();
     }
     builder.finish()
 }

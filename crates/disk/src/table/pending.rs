@@ -8,7 +8,8 @@ use crate::{
     zstd::{Dictionary, train},
 };
 use siltdb_base::{
-    id::SequenceNumber, limits::BLOCK_BYTES, memory::large_vec::LargeVec, slice::Slice,
+    id::SequenceNumber, key::SortKey, limits::BLOCK_BYTES, memory::large_vec::LargeVec,
+    slice::Slice,
 };
 
 /// Bytes of samples for each byte of the dictionary, about: more would improve it hardly.
@@ -33,7 +34,8 @@ const USUAL_BLOCK_BYTES_MAX: usize = 64 << 10;
 pub(in crate::table) struct PendingBlock {
     raw_bytes: usize,
     pub first_key: Slice,
-    pub last: (Slice, SequenceNumber),
+    pub last_key: Slice,
+    pub last_sequence: SequenceNumber,
     pub stats: BlockStats,
 }
 
@@ -76,7 +78,7 @@ impl PendingBlocks {
         &mut self,
         raw: &[u8],
         first_key: &[u8],
-        last: (&[u8], SequenceNumber),
+        last: SortKey<'_>,
         stats: &BlockStats,
     ) {
         if self.raw.is_empty() {
@@ -84,11 +86,12 @@ impl PendingBlocks {
             self.raw = LargeVec::with_capacity(self.samples_bytes + USUAL_BLOCK_BYTES_MAX);
         }
         self.raw.extend_from_slice(raw);
-        self.key_bytes += first_key.len() + last.0.len();
+        self.key_bytes += first_key.len() + last.key.len();
         self.blocks.push(PendingBlock {
             raw_bytes: raw.len(),
             first_key: Slice::copy_from(first_key),
-            last: (Slice::copy_from(last.0), last.1),
+            last_key: Slice::copy_from(last.key),
+            last_sequence: last.sequence,
             stats: *stats,
         });
     }

@@ -35,7 +35,7 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{File, ReadIo, WriteFile},
     id::{SequenceNumber, TableUid},
-    key::{Entry, EntryKind, LookupKey, compare},
+    key::{Entry, EntryKind, LookupKey, SortKey},
     slice::Slice,
     tombstone::{Fragments, RangeTombstone},
 };
@@ -145,8 +145,12 @@ fn tombstone(start: &str, end: &str, sequence: u64) -> RangeTombstone {
     RangeTombstone { start: key(start), end: key(end), sequence: SequenceNumber(sequence) }
 }
 
+fn place(entry: &Owned) -> SortKey<'_> {
+    SortKey::new(&entry.0, SequenceNumber(entry.1))
+}
+
 fn sort(entries: &mut Vec<Owned>) {
-    entries.sort_by(|a, b| compare((&a.0, SequenceNumber(a.1)), (&b.0, SequenceNumber(b.1))));
+    entries.sort_by(|a, b| place(a).cmp(&place(b)));
     entries.dedup_by(|a, b| (&a.0, a.1) == (&b.0, b.1));
 }
 

@@ -3,38 +3,36 @@
 //! It neither syncs nor verifies: the caller owns the file, and reads the table back before using
 //! it.
 
+mod end;
+
 use crate::table::filter_writer::FilterWriter;
 use crate::table::format::block_stats::{BlockStats, Contents};
 use crate::table::format::footer::FOOTER_BYTES;
 use crate::table::format::index_writer::IndexWriter;
-use crate::table::format::properties::{ExternalTable, Properties, TableOrigin, TreeProperties};
+use crate::table::format::properties::{ExternalTable, TableOrigin};
 use crate::table::format::sealed::SealedBlock;
-use crate::table::format::table_end::{assert_whole, encode_end, is_to_be_stated};
-use crate::table::format::tombstones;
 use crate::table::pending::{PendingBlocks, SAMPLE_BYTES_MAX};
 use crate::table::placed_file::PlacedFile;
 use crate::table::writer_charge::WriterCharge;
 use crate::{
     block::{BlockBuilder, BlockLayout},
     cache::Cache,
-    compress::{COMPRESSED_RAW_BYTES_MAX, Codec, Compressor},
-    fields::UnknownFields,
+    compress::{COMPRESSED_RAW_BYTES_MAX, Compressor},
     frame::{FrameKind, FramePlace, enclose, seal},
-    garbage::{GarbageBuilder, Repeats},
+    garbage::{GarbageBuilder, KeyPosition, SizedEntry},
     key_sketch::SketchBuilder,
     options::{Compression, TableKind, TableOptions},
-    table_meta::{KeySpan, RangeEnd, TableMeta},
     zstd::TRAINER_BYTES,
 };
 use siltdb_base::{
     checksum::xxh3,
-    error::{Error, Result},
+    error::Result,
     fs::WriteFile,
     id::{SequenceNumber, TableUid},
-    key::{Entry, compare},
+    key::{Entry, SortKey},
     limits::{KEY_BYTES_MAX, VALUE_BYTES_MAX, WRITE_BUFFER_BYTES},
     slice::Slice,
-    tombstone::{Fragments, RangeTombstone},
+    tombstone::RangeTombstone,
 };
 use std::{cmp::Ordering, sync::Arc};
 
@@ -200,19 +198,20 @@ impl<'f> TableWriter<'f> {
             "a value of {} bytes",
             entry.value.len()
         );
-        let repeats = self.check_follows(entry.key, entry.sequence);
+        let position = self.check_follows(entry.key, entry.sequence);
         if !self.block.is_empty()
             && self.block.raw_bytes_with(entry.key, entry.value.len()) > self.options.block_bytes
         {
             self.finish_block()?;
         }
         self.stats.add(entry.key.len(), entry.sequence, entry.kind, entry.value)?;
-        let said = (entry.sequence, entry.kind, entry.value);
-        self.garbage.add(repeats, entry.key.len(), said)?;
-        match repeats {
-            Repeats::Yes if !self.block.is_empty() => self.stats.contents.add(Contents::VERSIONS),
-            Repeats::Yes => {}
-            Repeats::No => self.add_hash(entry.key),
+        let Entry { key, sequence, kind, value } = entry;
+        let sized = SizedEntry { key_bytes: key.len(), sequence, kind, value };
+        self.garbage.add(position, sized)?;
+        match position {
+            KeyPosition::First => self.add_hash(key),
+            KeyPosition::Repeated if self.block.is_empty() => {}
+            KeyPosition::Repeated => self.stats.contents.add(Contents::VERSIONS),
         }
         if entry.value.len() > COPIED_BYTES_MAX {
             return self.add_alone(&entry);
@@ -232,7 +231,7 @@ impl<'f> TableWriter<'f> {
         for piece in [&envelope.head, &self.raw, entry.value, &behind, &envelope.checksum] {
             self.file.append(piece)?;
         }
-        let last = (entry.key, entry.sequence);
+        let last = SortKey::new(entry.key, entry.sequence);
         self.index.add(entry.key, last, &self.stats, self.file.written() - start);
         self.first_key.get_or_insert_with(|| Slice::copy_from(entry.key));
         self.last = Some((entry.key.to_vec(), entry.sequence));
@@ -269,23 +268,24 @@ impl<'f> TableWriter<'f> {
         }
         let mut key = Vec::new();
         block.copy_key(0, &mut key);
-        let mut repeats = self.check_follows(&key, block.entry(0).sequence);
+        let mut position = self.check_follows(&key, block.entry(0).sequence);
         self.finish_block()?;
         self.write_pending()?;
         let first_key = Slice::copy_from(&key);
         for index in 0..block.count() {
             if index > 0 {
                 let suffix = block.entry(index).suffix;
-                let same = key[block.prefix().len()..] == *suffix;
-                repeats = if same { Repeats::Yes } else { Repeats::No };
+                position = match key[block.prefix().len()..] == *suffix {
+                    true => KeyPosition::Repeated,
+                    false => KeyPosition::First,
+                };
                 block.copy_key(index, &mut key);
             }
-            if repeats == Repeats::No {
+            if position == KeyPosition::First {
                 self.add_hash(&key);
             }
-            let entry = block.entry(index);
-            let said = (entry.sequence, entry.kind, entry.value);
-            self.garbage.add(repeats, key.len(), said)?;
+            let entry = SizedEntry::of_block(&block.entry(index), key.len());
+            self.garbage.add(position, entry)?;
         }
         let place = FramePlace { table: self.uid, offset: self.file.written() };
         let (covered, checksum) = sealed.sealed_for(place);
@@ -293,11 +293,11 @@ impl<'f> TableWriter<'f> {
         assert_eq!(frame_bytes, sealed.frame_bytes(), "a copied frame of another length");
         self.file.append(covered)?;
         self.file.append(&checksum)?;
-        let last = (&key[..], block.entry(block.count() - 1).sequence);
+        let last = SortKey::new(&key, block.entry(block.count() - 1).sequence);
         self.index.add(&first_key, last, sealed.stats(), sealed.frame_bytes() as u64);
         self.total.merge(sealed.stats());
         self.first_key.get_or_insert(first_key);
-        self.last = Some((last.0.to_vec(), last.1));
+        self.last = Some((last.key.to_vec(), last.sequence));
         self.recharge(0);
         Ok(())
     }
@@ -337,113 +337,29 @@ impl<'f> TableWriter<'f> {
     #[inline]
     #[must_use]
     pub fn ends_with(&self, key: &[u8]) -> bool {
-        self.last().is_some_and(|(last, _)| last == key)
+        self.last().is_some_and(|last| last.key == key)
     }
 
-    /// Writes what is left and says what the table holds. The file is not synced.
-    ///
-    /// # Errors
-    /// What writing the file fails with; `InvalidArgument`, if nothing was added.
-    pub fn finish(self) -> Result<TableMeta> {
-        self.finish_file().map(|(meta, _)| meta)
-    }
-
-    /// As [`TableWriter::finish`], and gives the file back.
-    ///
-    /// # Errors
-    /// As [`TableWriter::finish`].
-    pub fn finish_file(mut self) -> Result<(TableMeta, Box<dyn WriteFile + 'f>)> {
-        self.finish_block()?;
-        self.write_pending()?;
-        let fragments = Fragments::new(&self.tombstones);
-        let Some(range) = self.range(&fragments) else {
-            return Err(Error::invalid("a table must hold something"));
-        };
-        let data_bytes = self.file.written();
-        let filter_bytes = self.write_filter()?;
-        if self.dictionary.is_some() {
-            self.compressor = Compressor::new(self.options.compression);
-        }
-        let tombstone_bytes = self.write_tombstones(&fragments)?;
-        let dictionary_bytes = self.write_dictionary()?;
-        let data_frames = self.index.blocks();
-        let kind = self.options.kind;
-        let index = std::mem::replace(&mut self.index, IndexWriter::new(kind));
-        let frames = index.finish(|kind, raw| {
-            let start = self.file.written();
-            self.write_frame(kind, raw)?;
-            Ok(start..self.file.written())
-        })?;
-        let leaves = self.layout;
-        let tree =
-            (kind == TableKind::BTree).then_some(TreeProperties { lowest: frames.lowest, leaves });
-        let (mut oldest, mut newest) = (self.total.sequence_min, self.total.sequence_max);
-        for tombstone in fragments.tombstones() {
-            oldest = oldest.min(tombstone.sequence);
-            newest = newest.max(tombstone.sequence);
-        }
-        let mut garbage = std::mem::take(&mut self.garbage);
-        let blobs = garbage.take_blobs();
-        let meta = TableMeta {
-            uid: self.uid,
-            range,
-            entries: self.total.entries,
-            point_tombstones: self.total.point_tombstones,
-            range_tombstones: fragments.count() as u64,
-            merge_operands: self.total.merge_operands,
-            sequence_min: oldest,
-            sequence_max: newest,
-            expiry_min_ms: self.total.expiry_min_ms,
-            logical_bytes: self.total.logical_bytes,
-            file_bytes: 0,
-            kind,
-            filter_keys: self.options.filter_keys(),
-            created_ms: self.created_ms,
-            key_sketch: self.sample.finish(),
-            garbage: garbage.finish(),
-            blobs,
-            unknown: UnknownFields::default(),
-        };
-        let compression = self.stated_compression();
-        let properties = Properties {
-            meta,
-            data_bytes,
-            data_frames,
-            filter_bytes,
-            tombstone_bytes,
-            dictionary_bytes,
-            index_bytes: frames.bytes,
-            tree,
-            origin: self.origin.take(),
-            external: self.external.take(),
-            compression,
-            unknown: UnknownFields::default(),
-        };
-        self.write_end(properties)
-    }
-
-    /// Whether the key is the last one once more.
+    /// The position of an entry among those of its key.
     ///
     /// # Panics
     /// If it does not follow it.
     #[inline]
-    fn check_follows(&self, key: &[u8], sequence: SequenceNumber) -> Repeats {
-        let Some((last_key, last_sequence)) = self.last() else { return Repeats::No };
-        match last_key.cmp(key) {
-            Ordering::Less => Repeats::No,
-            Ordering::Equal if last_sequence > sequence => Repeats::Yes,
+    fn check_follows(&self, key: &[u8], sequence: SequenceNumber) -> KeyPosition {
+        let Some(last) = self.last() else { return KeyPosition::First };
+        match last.key.cmp(key) {
+            Ordering::Less => KeyPosition::First,
+            Ordering::Equal if last.sequence > sequence => KeyPosition::Repeated,
             Ordering::Equal | Ordering::Greater => {
-                panic!(
-                    "entry {key:?} at {sequence} does not follow {last_key:?} at {last_sequence}"
-                )
+                panic!("entry {key:?} at {sequence} does not follow {last:?}")
             }
         }
     }
 
-    /// Key and sequence number of the entry that was added last.
+    /// The entry that was added last.
     #[inline]
-    fn last(&self) -> Option<(&[u8], SequenceNumber)> {
-        self.block.last().or(self.last.as_ref().map(|(key, sequence)| (&key[..], *sequence)))
+    fn last(&self) -> Option<SortKey<'_>> {
+        self.block.last().or(self.last.as_ref().map(|(key, sequence)| SortKey::new(key, *sequence)))
     }
 
     #[inline]
@@ -454,24 +370,23 @@ impl<'f> TableWriter<'f> {
     }
 
     fn finish_block(&mut self) -> Result<()> {
-        let (Some(first), Some((key, sequence))) = (self.block.first_key(), self.block.last())
-        else {
+        let (Some(first), Some(end)) = (self.block.first_key(), self.block.last()) else {
             return Ok(());
         };
         debug_assert!(
-            self.last.as_ref().is_none_or(|(last, last_sequence)| {
-                compare((last, *last_sequence), (key, sequence)) == Ordering::Less
-            }),
+            self.last
+                .as_ref()
+                .is_none_or(|(last, last_sequence)| { SortKey::new(last, *last_sequence) < end }),
             "checked entry by entry"
         );
         self.block.encode(self.layout, &mut self.raw);
         match &mut self.pending {
-            Some(pending) => pending.add(&self.raw, first, (key, sequence), &self.stats),
+            Some(pending) => pending.add(&self.raw, first, end, &self.stats),
             None => {
                 self.frame.clear();
                 let place = FramePlace { table: self.uid, offset: self.file.written() };
                 seal(FrameKind::Data, place, &self.raw, &mut self.compressor, &mut self.frame);
-                self.index.add(first, (key, sequence), &self.stats, self.frame.len() as u64);
+                self.index.add(first, end, &self.stats, self.frame.len() as u64);
             }
         }
         if self.first_key.is_none() {
@@ -479,8 +394,8 @@ impl<'f> TableWriter<'f> {
         }
         let last = self.last.get_or_insert_default();
         last.0.clear();
-        last.0.extend_from_slice(key);
-        last.1 = sequence;
+        last.0.extend_from_slice(end.key);
+        last.1 = end.sequence;
         self.total.merge(&self.stats);
         self.stats = BlockStats::default();
         self.block.clear();
@@ -508,7 +423,7 @@ impl<'f> TableWriter<'f> {
             self.frame.clear();
             let place = FramePlace { table: self.uid, offset: self.file.written() };
             seal(FrameKind::Data, place, raw, &mut self.compressor, &mut self.frame);
-            let last = (&block.last.0[..], block.last.1);
+            let last = SortKey::new(&block.last_key, block.last_sequence);
             self.index.add(&block.first_key, last, &block.stats, self.frame.len() as u64);
             self.append_frame(waiting)?;
         }
@@ -518,80 +433,5 @@ impl<'f> TableWriter<'f> {
     fn append_frame(&mut self, beside: usize) -> Result<()> {
         self.recharge(beside);
         self.file.append(&self.frame)
-    }
-
-    /// Writes one frame and returns its length.
-    fn write_frame(&mut self, kind: FrameKind, raw: &[u8]) -> Result<u64> {
-        let most = kind.raw_bytes_max(Codec::Raw);
-        if raw.len() > most {
-            return Err(Error::invalid("too many range tombstones for one table")
-                .with_mismatch(most, raw.len()));
-        }
-        let place = FramePlace { table: self.uid, offset: self.file.written() };
-        self.frame.clear();
-        // Nodes are searched where they lie; the bits of a filter are as good as random.
-        let mut none = Compressor::new(Compression::None);
-        let compressor = match kind {
-            FrameKind::Node | FrameKind::Filter | FrameKind::Dictionary => &mut none,
-            _ => &mut self.compressor,
-        };
-        seal(kind, place, raw, compressor, &mut self.frame);
-        self.append_frame(0)?;
-        Ok(self.frame.len() as u64)
-    }
-
-    fn write_filter(&mut self) -> Result<u64> {
-        if self.filter.count() == 0 {
-            return Ok(0);
-        }
-        let mut raw = Vec::new();
-        let filter = std::mem::take(&mut self.filter);
-        filter.encode(self.options.filter_bits_per_key, &mut raw);
-        self.write_frame(FrameKind::Filter, &raw)
-    }
-
-    /// The compression, if a reader would take it for another.
-    fn stated_compression(&self) -> Option<Compression> {
-        let own = self.options.compression;
-        let differs = self.origin.is_some() && own != self.usual;
-        (differs || is_to_be_stated(own, self.usual)).then_some(own)
-    }
-
-    /// Writes the dictionary, if there is one. All frames but those of data do without it, so that
-    /// they are read before it.
-    fn write_dictionary(&mut self) -> Result<u64> {
-        match self.dictionary.take() {
-            None => Ok(0),
-            Some(dictionary) => self.write_frame(FrameKind::Dictionary, &dictionary),
-        }
-    }
-
-    fn write_tombstones(&mut self, fragments: &Fragments) -> Result<u64> {
-        if fragments.is_empty() {
-            return Ok(0);
-        }
-        let mut raw = Vec::new();
-        tombstones::encode(fragments, &mut raw);
-        self.write_frame(FrameKind::RangeTombstones, &raw)
-    }
-
-    /// Writes properties and footer.
-    fn write_end(mut self, properties: Properties) -> Result<(TableMeta, Box<dyn WriteFile + 'f>)> {
-        assert_whole(&properties, self.file.written());
-        let place = FramePlace { table: self.uid, offset: self.file.written() };
-        let (meta, end) = encode_end(properties, place);
-        self.file.append(&end)?;
-        Ok((meta, self.file.into_file()))
-    }
-
-    /// The range of all keys; `None`, if there are none.
-    fn range(&self, fragments: &Fragments) -> Option<KeySpan> {
-        let points = self.first_key.as_ref().zip(self.last.as_ref());
-        let points = points.map(|(first, (last, _))| KeySpan {
-            first: first.clone(),
-            last: Slice::copy_from(last),
-            end: RangeEnd::Inclusive,
-        });
-        tombstones::united_range(points, fragments)
     }
 }

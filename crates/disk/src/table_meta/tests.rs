@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     filter_keys::PrefixExtractor,
-    garbage::{GarbageBuilder, Repeats},
+    garbage::{GarbageBuilder, KeyPosition, SizedEntry},
     key_sketch::SketchBuilder,
 };
 use siltdb_base::key::EntryKind;
@@ -27,9 +27,10 @@ fn ranges_that_touch_at_an_exclusive_end_do_not_overlap() {
 fn garbage() -> Garbage {
     let mut garbage = GarbageBuilder::default();
     let value = 77_u64.to_le_bytes();
-    for (repeats, sequence) in [(Repeats::No, 9), (Repeats::Yes, 4)] {
-        let said = (SequenceNumber(sequence), EntryKind::PutExpiring, &value[..]);
-        garbage.add(repeats, 1, said).unwrap();
+    for (position, sequence) in [(KeyPosition::First, 9), (KeyPosition::Repeated, 4)] {
+        let (sequence, kind) = (SequenceNumber(sequence), EntryKind::PutExpiring);
+        let entry = SizedEntry { key_bytes: 1, sequence, kind, value: &value };
+        garbage.add(position, entry).unwrap();
     }
     garbage.finish()
 }

@@ -7,7 +7,7 @@ use siltdb_base::{
     cursor::EntryCursor,
     error::{Error, Result},
     id::SequenceNumber,
-    key::{Entry, compare, successor},
+    key::{Entry, SortKey, successor},
     slice::Slice,
     sync::lock,
     tombstone::RangeTombstone,
@@ -148,7 +148,7 @@ impl SalvageRun {
             let Some((cursor, table)) = &mut self.open else { return };
             let Some(entry) = cursor.entry() else { continue };
             let follows = self.before.as_ref().is_none_or(|(key, sequence)| {
-                compare((key, *sequence), (entry.key, entry.sequence)).is_lt()
+                SortKey::new(key, *sequence) < SortKey::new(entry.key, entry.sequence)
             });
             if follows && is_seen(&entry, table) {
                 return;

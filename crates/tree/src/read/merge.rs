@@ -37,7 +37,7 @@ use siltdb_base::{
     cursor::{Direction, EntryCursor, Stretch},
     error::Result,
     id::SequenceNumber,
-    key::{Entry, LookupKey, compare, head},
+    key::{Entry, LookupKey, SortKey, head},
 };
 use std::ops::ControlFlow;
 
@@ -310,7 +310,7 @@ impl<C: EntryCursor> Merge<C> {
     fn beats_in_full(&self, a: usize, b: usize) -> bool {
         match (self.sources[a].cursor.entry(), self.sources[b].cursor.entry()) {
             (Some(x), Some(y)) => {
-                let order = compare((x.key, x.sequence), (y.key, y.sequence));
+                let order = SortKey::new(x.key, x.sequence).cmp(&SortKey::new(y.key, y.sequence));
                 let order = match self.direction {
                     Some(Direction::Backward) => order.reverse(),
                     _ => order,

@@ -72,7 +72,7 @@ impl Job<'_> {
         let mut entries: Vec<Owned> = Vec::new();
         while let Some(entry) = retain.next().unwrap() {
             if let Some(last) = entries.last() {
-                assert!(compare(last.place(), (entry.key, entry.sequence)).is_lt());
+                assert!(last.place() < SortKey::new(entry.key, entry.sequence));
             }
             entries.push(Owned::from(entry));
         }

@@ -33,11 +33,11 @@ use siltdb_base::{
     cursor::Direction,
     error::{Error, Result},
     id::SequenceNumber,
-    key::{compare, head},
+    key::{SortKey, head},
     limits::{INDEX_FRAME_BYTES, KEY_BYTES_MAX},
     memory::large_vec::LargeVec,
 };
-use std::{cmp::Ordering, ops::Range};
+use std::ops::Range;
 
 /// Gathers the blocks of a table and encodes their index.
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ impl IndexBuilder {
     pub fn add(
         &mut self,
         first_key: &[u8],
-        (last_key, last_sequence): (&[u8], SequenceNumber),
+        last: SortKey<'_>,
         stats: &BlockStats,
         frame_bytes: u64,
     ) {
@@ -61,6 +61,7 @@ impl IndexBuilder {
             self.full.push(std::mem::take(&mut self.open));
             self.last_key.clear();
         }
+        let SortKey { key: last_key, sequence: last_sequence } = last;
         let out = &mut self.open;
         let shared = shared_prefix_bytes(&self.last_key, first_key);
         put_varint(out, shared as u64);
@@ -255,16 +256,15 @@ impl Index {
     }
 
     /// Checks (1) for a block after one that ends at `before`; returns whether it continues a key.
-    fn check_follows(&self, before: Option<(&[u8], SequenceNumber)>, index: usize) -> Result<bool> {
+    fn check_follows(&self, before: Option<SortKey<'_>>, index: usize) -> Result<bool> {
         let (first, end) = (self.first_key(index), self.end_of(index));
-        let mut ordered = first <= end.0;
+        let mut ordered = first <= end.key;
         let mut continues = false;
         if let Some(before) = before {
-            let apart = before.0.cmp(first);
+            let apart = before.key.cmp(first);
             continues = apart.is_eq();
             // Where the one before ends below this one's beginning, it ends below its end.
-            let ascends = || compare(before, end).is_lt();
-            ordered &= apart.is_lt() || continues && ascends();
+            ordered &= apart.is_lt() || continues && before < end;
         }
         if ordered { Ok(continues) } else { Err(Error::corruption("index out of order")) }
     }
@@ -276,7 +276,7 @@ impl Index {
     ///
     /// # Panics
     /// If there is no block.
-    pub fn come_after(&mut self, before: (&[u8], SequenceNumber)) -> Result<()> {
+    pub fn come_after(&mut self, before: SortKey<'_>) -> Result<()> {
         self.blocks[0].continues = self.check_follows(Some(before), 0)?;
         Ok(())
     }
@@ -425,7 +425,7 @@ impl Index {
         let Range { start: mut low, end: mut high } = blocks;
         while low < high {
             let middle = low.midpoint(high);
-            if compare(self.end_of(middle), (key, sequence)) == Ordering::Less {
+            if self.end_of(middle) < SortKey::new(key, sequence) {
                 low = middle + 1;
             } else {
                 high = middle;
@@ -436,8 +436,8 @@ impl Index {
 
     /// Its last entry.
     #[inline]
-    fn end_of(&self, index: usize) -> (&[u8], SequenceNumber) {
-        (self.last_key(index), self.blocks[index].last_sequence)
+    fn end_of(&self, index: usize) -> SortKey<'_> {
+        SortKey::new(self.last_key(index), self.blocks[index].last_sequence)
     }
 
     #[inline]

@@ -5,7 +5,7 @@ use crate::options::TableKind;
 use crate::table::format::block_stats::BlockStats;
 use crate::table::format::index::IndexBuilder;
 use crate::table::format::tree_builder::TreeBuilder;
-use siltdb_base::{error::Result, id::SequenceNumber};
+use siltdb_base::{error::Result, key::SortKey};
 use std::ops::Range;
 
 /// Gathers the blocks of a table.
@@ -40,14 +40,13 @@ impl IndexWriter {
     pub fn add(
         &mut self,
         first_key: &[u8],
-        last: (&[u8], SequenceNumber),
+        last: SortKey<'_>,
         stats: &BlockStats,
         frame_bytes: u64,
     ) {
-        let (last_key, last_sequence) = last;
         assert!(frame_bytes >= FRAME_BYTES_MIN, "a block of {frame_bytes} bytes");
-        assert!(last_sequence <= stats.sequence_max, "a block newer than it says");
-        assert!(stats.entries > 0 && first_key <= last_key, "a block without keys");
+        assert!(last.sequence <= stats.sequence_max, "a block newer than it says");
+        assert!(stats.entries > 0 && first_key <= last.key, "a block without keys");
         match self {
             Self::Whole(index) => index.add(first_key, last, stats, frame_bytes),
             Self::Tree(tree) => tree.add(first_key, last, stats, frame_bytes),

@@ -39,10 +39,10 @@ use siltdb_base::{
     cursor::Direction,
     error::{Error, Result},
     id::SequenceNumber,
-    key::{compare, head},
+    key::{SortKey, head},
     limits::{KEY_BYTES_MAX, NODE_LEVELS_MAX},
 };
-use std::{cmp::Ordering, ops::Range};
+use std::ops::Range;
 
 pub(super) const HEADER_BYTES: usize = 28;
 pub(super) const HEAD_BYTES: usize = size_of::<u64>();
@@ -241,14 +241,19 @@ impl<'a> NodeView<'a> {
         let mut high = low + equal;
         while low < high {
             let middle = low.midpoint(high);
-            let last = (self.last_key(middle), SequenceNumber(u64_at(self.row(middle), 16)));
-            if compare(last, (key, sequence)) == Ordering::Less {
+            if self.end_of(middle) < SortKey::new(key, sequence) {
                 low = middle + 1;
             } else {
                 high = middle;
             }
         }
         low
+    }
+
+    /// Its last entry.
+    #[inline]
+    fn end_of(&self, index: usize) -> SortKey<'_> {
+        SortKey::new(self.last_key(index), SequenceNumber(u64_at(self.row(index), 16)))
     }
 
     /// The child that the block of this number is, or lies beneath; the count, if it lies behind
@@ -309,7 +314,7 @@ impl<'a> NodeView<'a> {
                 }
                 place = Some(child.end);
             }
-            (key_end, before) = (last_end, Some((last_key, SequenceNumber(last))));
+            (key_end, before) = (last_end, Some(SortKey::new(last_key, SequenceNumber(last))));
         }
         if key_end != self.keys.len() { bad("bytes after the keys of a node") } else { Ok(()) }
     }
@@ -326,13 +331,13 @@ impl<'a> NodeView<'a> {
     }
 
     /// Checks (2) for the child at `index`, after one that ends at `before`.
-    fn check_order(&self, index: usize, before: Option<(&[u8], SequenceNumber)>) -> Result<()> {
-        let (first, last) = (self.first_key(index), self.last_key(index));
-        let end = (last, SequenceNumber(u64_at(self.row(index), 16)));
+    fn check_order(&self, index: usize, before: Option<SortKey<'_>>) -> Result<()> {
+        let (first, end) = (self.first_key(index), self.end_of(index));
+        let last = end.key;
         let mut ordered = first <= last && (first == last) == (self.joins(index) & ONE_KEY != 0);
         if let Some(before) = before {
-            let apart = before.0.cmp(first);
-            ordered &= apart.is_lt() || apart.is_eq() && compare(before, end).is_lt();
+            let apart = before.key.cmp(first);
+            ordered &= apart.is_lt() || apart.is_eq() && before < end;
             ordered &= self.continues(index) == apart.is_eq();
             ordered &= self.is_continued(index - 1) == apart.is_eq();
         }

@@ -5,7 +5,7 @@
 use crate::table::format::block_info::BlockInfo;
 use crate::table::format::block_stats::BlockStats;
 use crate::table::format::node::{CONTINUES, NodeBuilder, NodeView};
-use siltdb_base::{error::Result, id::SequenceNumber, limits::INDEX_FRAME_BYTES};
+use siltdb_base::{error::Result, key::SortKey, limits::INDEX_FRAME_BYTES};
 use std::ops::Range;
 
 /// Raw length from which on a node is full, in bytes. The tests of this floor have shorter ones, so
@@ -32,10 +32,11 @@ impl TreeBuilder {
     pub fn add(
         &mut self,
         first_key: &[u8],
-        (last_key, last_sequence): (&[u8], SequenceNumber),
+        last: SortKey<'_>,
         stats: &BlockStats,
         frame_bytes: u64,
     ) {
+        let SortKey { key: last_key, sequence: last_sequence } = last;
         let info = BlockInfo {
             first_key,
             last_key,

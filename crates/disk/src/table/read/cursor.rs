@@ -266,9 +266,9 @@ impl TableCursor {
             TableIndex::Whole(whole) => Ok(whole.find(key, sequence)),
             TableIndex::Frames(frames) => {
                 let frame = self.frame.get_or_insert_default();
-                frame.find(&self.table, frames, (key, sequence))
+                frame.find(&self.table, frames, key, sequence)
             }
-            TableIndex::Tree(tree) => self.position.find(&self.table, tree, (key, sequence)),
+            TableIndex::Tree(tree) => self.position.find(&self.table, tree, key, sequence),
         }
     }
 

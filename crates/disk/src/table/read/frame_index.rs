@@ -16,10 +16,9 @@ use crate::table::read::source::TableSource;
 use siltdb_base::{
     error::{Error, Result},
     id::SequenceNumber,
-    key::compare,
+    key::SortKey,
     slice::Slice,
 };
-use std::cmp::Ordering;
 
 /// Where each frame of an index lies, and what it leads to.
 #[derive(Debug)]
@@ -48,6 +47,13 @@ pub(in crate::table) struct IndexFrame {
     is_continued: bool,
 }
 
+impl IndexFrame {
+    /// Its last entry.
+    fn last(&self) -> SortKey<'_> {
+        SortKey::new(&self.last_key, self.last_sequence)
+    }
+}
+
 impl FrameIndex {
     /// Reads the index of a block table once.
     ///
@@ -67,7 +73,7 @@ impl FrameIndex {
                 match frames.last_mut() {
                     None => first_key = Slice::copy_from(part.info(0).first_key),
                     Some(before) => {
-                        part.come_after((&before.last_key, before.last_sequence))?;
+                        part.come_after(before.last())?;
                         before.is_continued = part.continues(0);
                     }
                 }
@@ -125,9 +131,7 @@ impl FrameIndex {
     /// The first frame whose last entry is at or after (`key`, `sequence`); behind the last, the
     /// number of frames.
     pub fn reaching(&self, key: &[u8], sequence: SequenceNumber) -> usize {
-        self.frames.partition_point(|frame| {
-            compare((&frame.last_key, frame.last_sequence), (key, sequence)) == Ordering::Less
-        })
+        self.frames.partition_point(|frame| frame.last() < SortKey::new(key, sequence))
     }
 
     /// Reads the frame `at` into `part`.
@@ -152,7 +156,7 @@ impl FrameIndex {
                 ));
             }
             if let Some(before) = before {
-                part.come_after((&before.last_key, before.last_sequence))?;
+                part.come_after(before.last())?;
             }
             if frame.is_continued {
                 part.go_on_with_last_key();

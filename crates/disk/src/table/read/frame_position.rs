@@ -30,7 +30,8 @@ impl FramePosition {
         &mut self,
         table: &Table,
         index: &FrameIndex,
-        (key, sequence): (&[u8], SequenceNumber),
+        key: &[u8],
+        sequence: SequenceNumber,
     ) -> Result<Option<usize>> {
         let at = index.reaching(key, sequence);
         let Some(frame) = index.frames().get(at) else { return Ok(None) };

@@ -143,13 +143,14 @@ impl Table {
         visible: SequenceNumber,
         look: L,
     ) -> Result<LookupOutcome<R, L>> {
-        self.glance_past((site.number, &site.info), key, visible, look)
+        self.glance_past(site.number, &site.info, key, visible, look)
     }
 
     /// The same of the block of this number, which `info` describes.
     fn glance_past<R, L: FnOnce(FoundEntry<'_>) -> R>(
         &self,
-        (number, info): (usize, &BlockInfo<'_>),
+        number: usize,
+        info: &BlockInfo<'_>,
         key: &[u8],
         visible: SequenceNumber,
         look: L,
@@ -221,9 +222,9 @@ impl Table {
         look: impl FnOnce(FoundEntry<'_>) -> R,
     ) -> Result<Option<R>> {
         let mut position = FramePosition::default();
-        let Some(number) = position.find(self, index, (key, visible))? else { return Ok(None) };
+        let Some(number) = position.find(self, index, key, visible)? else { return Ok(None) };
         let (part, at) = position.with_block(self, index, number)?;
-        Ok(self.glance_past((number, &part.info(at)), key, visible, look)?.shown())
+        Ok(self.glance_past(number, &part.info(at), key, visible, look)?.shown())
     }
 
     /// The same for a B+tree table whose nodes and leaves are searched where they are mapped.

@@ -43,6 +43,15 @@ const HEADS_BYTES_MAX: usize = 4 * CACHE_LINE_BYTES;
 /// Nodes or leaves whose bits share a word.
 const PER_WORD: usize = 64;
 
+/// Says whether a node or leaf was verified.
+#[derive(Clone, Copy)]
+struct VerifiedBit {
+    /// The index of the word.
+    word: usize,
+    /// The bit in it.
+    mask: u64,
+}
+
 /// The index of a B+tree table.
 #[derive(Debug)]
 pub enum TreeIndex {
@@ -238,7 +247,7 @@ impl MappedTree {
         let frame = parent.child_place(at);
         let bit = self.bit(parent.level(), parent.first_block_of(at));
         let read = || {
-            if self.is_verified(&bit) {
+            if self.is_verified(bit) {
                 let place = self.frame(source, FrameKind::Node, &frame, Checksum::Known)?;
                 return Ok((place.clone(), NodeView::at(&self.bytes[place])?));
             }
@@ -246,7 +255,7 @@ impl MappedTree {
             let node = NodeView::at(&self.bytes[place.clone()])?;
             node.check()?;
             parent.check_child(at, &node)?;
-            self.note_verified(&bit);
+            self.note_verified(bit);
             Ok((place, node))
         };
         read().map_err(|error| source.locate(error, frame.start))
@@ -265,7 +274,7 @@ impl MappedTree {
         self.prefetch_heads(&frame, info.entries);
         let bit = self.bit(0, number);
         let read = || {
-            let is_verified = self.is_verified(&bit);
+            let is_verified = self.is_verified(bit);
             let checksum = if is_verified { Checksum::Known } else { Checksum::Compare };
             let place = self.frame(source, FrameKind::Data, &frame, checksum)?;
             let place = place.start..place.end + Block::BYTES_BEHIND;
@@ -274,7 +283,7 @@ impl MappedTree {
             }
             if !is_verified {
                 self.verify_leaf(&place, info)?;
-                self.note_verified(&bit);
+                self.note_verified(bit);
             }
             Ok(place)
         };
@@ -338,20 +347,20 @@ impl MappedTree {
 
     /// The word and the bit of a block, for `level` 0, or of a node of the level below `level`.
     #[inline]
-    fn bit(&self, level: u32, block: u64) -> (usize, u64) {
+    fn bit(&self, level: u32, block: u64) -> VerifiedBit {
         let block = block as usize;
         let word = level as usize * self.words_per_level + block / PER_WORD;
-        (word, 1 << (block % PER_WORD))
+        VerifiedBit { word, mask: 1 << (block % PER_WORD) }
     }
 
     #[inline]
-    fn is_verified(&self, &(word, bit): &(usize, u64)) -> bool {
+    fn is_verified(&self, bit: VerifiedBit) -> bool {
         // Relaxed, here and below: the bytes are the same for all threads, verified or not.
-        self.verified[word].load(Ordering::Relaxed) & bit != 0
+        self.verified[bit.word].load(Ordering::Relaxed) & bit.mask != 0
     }
 
-    fn note_verified(&self, &(word, bit): &(usize, u64)) {
-        self.verified[word].fetch_or(bit, Ordering::Relaxed);
+    fn note_verified(&self, bit: VerifiedBit) {
+        self.verified[bit.word].fetch_or(bit.mask, Ordering::Relaxed);
     }
 }
 

@@ -41,7 +41,8 @@ impl TreePosition {
         &mut self,
         table: &Table,
         tree: &TreeIndex,
-        (key, sequence): (&[u8], SequenceNumber),
+        key: &[u8],
+        sequence: SequenceNumber,
     ) -> Result<Option<usize>> {
         let found = table.descend(tree, |node| node.lower_bound(key, sequence))?;
         Ok(found.map(|(hold, at)| {

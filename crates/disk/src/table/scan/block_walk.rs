@@ -12,9 +12,9 @@ use crate::table::scan::table_scan::TableScan;
 use siltdb_base::{
     error::{Error, Result},
     id::SequenceNumber,
-    key::compare,
+    key::SortKey,
 };
-use std::{cmp::Ordering, sync::Arc};
+use std::sync::Arc;
 
 /// A position among the blocks of a table; it can be behind the last.
 ///
@@ -117,7 +117,7 @@ impl BlockWalk {
     pub fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
         // Versions of a key can end one frame and begin the next.
         let is_behind = self.last_sequence_before.is_some_and(|last| {
-            compare((&self.last_key_before, last), (key, sequence)) != Ordering::Less
+            SortKey::new(&self.last_key_before, last) >= SortKey::new(key, sequence)
         });
         if is_behind || self.block().is_none() {
             self.rewind()?;
@@ -184,7 +184,8 @@ impl BlockWalk {
                 return self.check_end(offset);
             };
             let (part, data_bytes) = (&mut self.part, properties.data_bytes);
-            let before = self.last_sequence_before.map(|last| (&self.last_key_before[..], last));
+            let before =
+                (self.last_sequence_before).map(|last| SortKey::new(&self.last_key_before, last));
             let kind = properties.index_frame_kind();
             let read = |raw: &[u8]| {
                 match kind {

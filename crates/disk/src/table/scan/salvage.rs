@@ -28,7 +28,7 @@ use siltdb_base::{
     error::{Error, Result},
     fs::File,
     id::TableUid,
-    key::{Entry, compare},
+    key::{Entry, SortKey},
     limits::PROPERTIES_BYTES_MAX,
     slice::Slice,
     sync::lock,
@@ -567,10 +567,10 @@ impl SalvageCursor {
             match self.table.read(index) {
                 Ok(sealed) => {
                     sealed.block().copy_key(0, &mut self.key);
-                    let first = (&self.key[..], sealed.block().entry(0).sequence);
+                    let first = SortKey::new(&self.key, sealed.block().entry(0).sequence);
                     let follows = last
                         .as_ref()
-                        .is_none_or(|(key, sequence)| compare((key, *sequence), first).is_lt());
+                        .is_none_or(|(key, sequence)| SortKey::new(key, *sequence) < first);
                     if follows {
                         self.block = Some(sealed);
                         self.entry = 0;

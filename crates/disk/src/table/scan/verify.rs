@@ -14,7 +14,7 @@ use crate::{
     block::Block,
     compress::Codec,
     filter_keys::FilterKeys,
-    garbage::{Garbage, GarbageBuilder, Repeats},
+    garbage::{Garbage, GarbageBuilder, KeyPosition, SizedEntry},
     key_sketch::{KeySketch, SketchBuilder},
     table_meta::{KeySpan, RangeEnd},
 };
@@ -22,10 +22,10 @@ use siltdb_base::{
     checksum::xxh3,
     error::{Error, Result},
     id::SequenceNumber,
-    key::compare,
+    key::SortKey,
     slice::Slice,
 };
-use std::{cmp::Ordering, sync::Arc};
+use std::sync::Arc;
 
 impl TableScan {
     /// Checks every frame of the file, the order of the entries, and index, filter and summary
@@ -57,9 +57,9 @@ impl TableScan {
             let wrong = |message: &'static str| locate(Error::corruption(message));
             let stats = BlockStats::of(&block).map_err(locate)?;
             check_stats(&stats, &info).map_err(locate)?;
-            let first = (info.first_key, block.entry(0).sequence);
+            let first = SortKey::new(info.first_key, block.entry(0).sequence);
             if let Some((key, sequence)) = &before
-                && compare((key, *sequence), first) != Ordering::Less
+                && SortKey::new(key, *sequence) >= first
             {
                 return Err(wrong("blocks of a table out of order"));
             }
@@ -79,8 +79,11 @@ impl TableScan {
                     return Err(wrong("a key is missing from the filter of its table"));
                 }
             }
-            let repeats = if blocks.continues() { Repeats::Yes } else { Repeats::No };
-            add_garbage(&block, &stats, repeats, &mut garbage)?;
+            let position = match blocks.continues() {
+                true => KeyPosition::Repeated,
+                false => KeyPosition::First,
+            };
+            add_garbage(&block, &stats, position, &mut garbage)?;
             total.merge(&stats);
             on_block(number, &info, &block)?;
             blocks.advance()?;
@@ -91,16 +94,13 @@ impl TableScan {
             end: RangeEnd::Inclusive,
         });
         let blobs = garbage.take_blobs();
-        self.check_total((total, points), &sample.finish(), (&garbage.finish(), &blobs))
+        let (key_sketch, garbage) = (sample.finish(), garbage.finish());
+        self.check_total(FoundContents { total, points, key_sketch, garbage, blobs })
     }
 
     /// Compares the summary with what was found.
-    fn check_total(
-        &self,
-        (mut total, points): (BlockStats, Option<KeySpan>),
-        sample: &KeySketch,
-        (garbage, blobs): (&Garbage, &BlobReferences),
-    ) -> Result<()> {
+    fn check_total(&self, found: FoundContents) -> Result<()> {
+        let FoundContents { mut total, points, key_sketch, garbage, blobs } = found;
         let meta = self.meta();
         for tombstone in self.tombstones().tombstones() {
             total.sequence_min = total.sequence_min.min(tombstone.sequence);
@@ -116,9 +116,9 @@ impl TableScan {
             && total.logical_bytes == meta.logical_bytes
             && self.tombstones().count() as u64 == meta.range_tombstones
             && range.as_ref() == Some(&meta.range)
-            && *sample == meta.key_sketch
-            && *garbage == meta.garbage
-            && *blobs == meta.blobs;
+            && key_sketch == meta.key_sketch
+            && garbage == meta.garbage
+            && blobs == meta.blobs;
         if agrees {
             Ok(())
         } else {
@@ -127,6 +127,20 @@ impl TableScan {
             Err(self.source.locate(error, 0))
         }
     }
+}
+
+/// What the blocks of a table hold, as its summary should say.
+struct FoundContents {
+    /// The stats of all blocks together.
+    total: BlockStats,
+    /// First and last key of the blocks; `None` without blocks.
+    points: Option<KeySpan>,
+    /// The sketch of their keys.
+    key_sketch: KeySketch,
+    /// What of them a rewrite would free.
+    garbage: Garbage,
+    /// What they refer to in blob files.
+    blobs: BlobReferences,
 }
 
 /// Makes `hashes` those of the keys of all entries of `block`.
@@ -161,11 +175,11 @@ fn prefix_hashes(keys: FilterKeys, block: &Block, hashes: &mut Vec<u64>) {
 fn add_garbage(
     block: &Block,
     stats: &BlockStats,
-    first: Repeats,
+    first: KeyPosition,
     garbage: &mut GarbageBuilder,
 ) -> Result<()> {
     let last = block.entry(block.count() - 1);
-    if stats.contents == Contents::PLAIN && first == Repeats::No {
+    if stats.contents == Contents::PLAIN && first == KeyPosition::First {
         garbage.add_plain(last.sequence);
         return Ok(());
     }
@@ -173,13 +187,13 @@ fn add_garbage(
     let mut before: Option<&[u8]> = None;
     for index in 0..block.count() {
         let entry = block.entry(index);
-        let repeats = match before {
+        let position = match before {
             None => first,
-            Some(suffix) if suffix == entry.suffix => Repeats::Yes,
-            Some(_) => Repeats::No,
+            Some(suffix) if suffix == entry.suffix => KeyPosition::Repeated,
+            Some(_) => KeyPosition::First,
         };
-        let said = (entry.sequence, entry.kind, entry.value);
-        garbage.add(repeats, prefix_bytes + entry.suffix.len(), said)?;
+        let key_bytes = prefix_bytes + entry.suffix.len();
+        garbage.add(position, SizedEntry::of_block(&entry, key_bytes))?;
         before = Some(entry.suffix);
     }
     Ok(())

@@ -8,7 +8,7 @@ use crate::{
     filter::FilterBuilder,
     filter_keys::{FilterKeys, PrefixExtractor},
     frame::{FrameKind, FramePlace, seal},
-    garbage::{Garbage, GarbageBuilder, Repeats},
+    garbage::{Garbage, GarbageBuilder, KeyPosition, SizedEntry},
     key_sketch::{KeySketch, SketchBuilder},
     options::TableKind,
     table::{
@@ -380,7 +380,8 @@ impl Forgery {
                 indexes.push(IndexBuilder::default());
             }
             let index = indexes.last_mut().unwrap();
-            index.add(&first.0, (&last.0, SequenceNumber(last.1)), &stats, length);
+            let last = SortKey::new(&last.0, SequenceNumber(last.1));
+            index.add(&first.0, last, &stats, length);
             let kept = block.iter().filter(|entry| entry.0 != self.forgotten);
             kept.for_each(|entry| filter.add(xxh3(&entry.0)));
         }
@@ -460,9 +461,13 @@ impl Forgery {
             let (key, sequence, kind, value) = owned;
             // Versions out of order hide nothing.
             let is_older = |newer: &Owned| newer.0 == *key && newer.1 > *sequence;
-            let repeats = if before.is_some_and(is_older) { Repeats::Yes } else { Repeats::No };
-            let said = (SequenceNumber(*sequence), *kind, &value[..]);
-            garbage.add(repeats, key.len(), said).unwrap();
+            let position = match before.is_some_and(is_older) {
+                true => KeyPosition::Repeated,
+                false => KeyPosition::First,
+            };
+            let (sequence, kind) = (SequenceNumber(*sequence), *kind);
+            let entry = SizedEntry { key_bytes: key.len(), sequence, kind, value };
+            garbage.add(position, entry).unwrap();
             before = Some(owned);
         }
         garbage.finish()

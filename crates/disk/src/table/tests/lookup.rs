@@ -41,9 +41,7 @@ fn check_seeks(table: &Arc<Table>, entries: &[Owned]) {
     let mut cursor = table.cursor();
     let mut check = |key: &[u8], visible: u64| {
         cursor.seek(key, SequenceNumber(visible)).unwrap();
-        let before = |entry: &Owned| {
-            compare((&entry.0, SequenceNumber(entry.1)), (key, SequenceNumber(visible))).is_lt()
-        };
+        let before = |entry: &Owned| place(entry) < SortKey::new(key, SequenceNumber(visible));
         let first = entries.partition_point(before);
         for expected in entries.iter().map(Some).chain([None; 3]).skip(first).take(3) {
             let found = cursor.entry().map(|entry| (entry.key.to_vec(), entry.sequence.0));

@@ -17,9 +17,8 @@ struct Model<'a> {
 
 impl Model<'_> {
     fn lower_bound(&self, key: &[u8], sequence: u64) -> usize {
-        self.entries.partition_point(|entry| {
-            compare((&entry.0, SequenceNumber(entry.1)), (key, SequenceNumber(sequence))).is_lt()
-        })
+        self.entries
+            .partition_point(|entry| place(entry) < SortKey::new(key, SequenceNumber(sequence)))
     }
 
     fn stand(&mut self, position: Option<usize>) {

@@ -6,7 +6,7 @@ use siltdb_base::{
     cursor::{Direction, EntryCursor, Stretch, StretchContent},
     error::{Error, ErrorKind, Result},
     id::SequenceNumber,
-    key::{Entry, EntryKind, LookupKey, compare},
+    key::{Entry, EntryKind, LookupKey, SortKey},
 };
 use std::sync::Arc;
 
@@ -29,8 +29,8 @@ impl Owned {
         Self::new(entry.key, entry.sequence.0, entry.kind, entry.value)
     }
 
-    pub(crate) fn place(&self) -> (&[u8], SequenceNumber) {
-        (&self.key, self.sequence)
+    pub(crate) fn place(&self) -> SortKey<'_> {
+        SortKey::new(&self.key, self.sequence)
     }
 
     pub(crate) fn borrow(&self) -> Entry<'_> {
@@ -41,7 +41,7 @@ impl Owned {
 
 /// Sorts into the order of entries.
 pub(crate) fn sort(entries: &mut [Owned]) {
-    entries.sort_by(|a, b| compare(a.place(), b.place()));
+    entries.sort_by(|a, b| a.place().cmp(&b.place()));
 }
 
 #[derive(Debug)]
@@ -121,7 +121,7 @@ impl VecCursor {
     }
 
     fn lower_bound(&self, key: &[u8], sequence: SequenceNumber) -> usize {
-        self.entries.partition_point(|entry| compare(entry.place(), (key, sequence)).is_lt())
+        self.entries.partition_point(|entry| entry.place() < SortKey::new(key, sequence))
     }
 }
 

@@ -123,7 +123,7 @@ fn go(
 ) -> Option<usize> {
     let bound = |number: u8, sequence: u64| {
         let place = (key(number), SequenceNumber(sequence));
-        all.partition_point(|entry| compare(entry.place(), (&place.0, place.1)).is_lt())
+        all.partition_point(|entry| entry.place() < SortKey::new(&place.0, place.1))
     };
     match *step {
         Move::First => {

@@ -12,7 +12,7 @@ fn long_keys(count: u64) -> Vec<u8> {
     let mut builder = IndexBuilder::default();
     for sequence in (1..=count).rev().map(SequenceNumber) {
         let stats = BlockStats { entries: 1, sequence_max: sequence, ..BlockStats::default() };
-        builder.add(&KEY, (&KEY, sequence), &stats, FRAME_BYTES);
+        builder.add(&KEY, SortKey::new(&KEY, sequence), &stats, FRAME_BYTES);
     }
     builder.finish().concat()
 }
