@@ -158,7 +158,7 @@ impl Bench {
                     let stripes = Stripes::new(&[], self.present());
                     let filters = CompactionFilters::default();
                     let sources = FilterSources { filters: &filters, blobs: None };
-                    let merge = self.tree.compaction(plan.clone(), |_| stripes, (1, sources));
+                    let merge = self.tree.compaction(plan.clone(), |_| stripes, sources, 1);
                     let merge = merge.expect("memory can be read");
                     self.job(|context| merge.run(context).expect("memory takes files")).changes
                 }

@@ -258,7 +258,7 @@ fn merge(database: &Database, family: &FamilyData, plan: &Plan) -> Result<Outcom
         filtering = filter.map(|_| database.snapshots.begin_filtering(family.id));
         stripes(database)
     };
-    let compaction = family.tree.compaction(plan.clone(), retained, (workers, sources))?;
+    let compaction = family.tree.compaction(plan.clone(), retained, sources, workers)?;
     let mut output = run_shared(database, compaction.subjobs(), |outputs, context| {
         compaction.finish(outputs, context)
     })?;

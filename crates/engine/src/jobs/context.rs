@@ -58,7 +58,8 @@ impl BlobMover for Mover<'_> {
     fn copy(
         &self,
         options: &TreeOptions,
-        home: (FamilyId, &[u8]),
+        family: FamilyId,
+        key: &[u8],
         pointer: &BlobPointer,
     ) -> Result<MovedEntry> {
         // Values move in compactions alone.
@@ -71,7 +72,7 @@ impl BlobMover for Mover<'_> {
             return Ok(MovedEntry { kind, payload });
         }
         let stored = self.database.blobs.read_stored(pointer)?;
-        let moved = relocate(self.database, options, home, (pointer, &stored))?;
+        let moved = relocate(self.database, options, (family, key), (pointer, &stored))?;
         let mut payload = Vec::new();
         moved.encode(&mut payload);
         Ok(MovedEntry { kind: EntryKind::BlobPointer, payload })

@@ -22,7 +22,8 @@ fn the_first_reader_across_many_deleted_keys_leaves_an_empty_range_to_all_others
         let (present, mut border) = (SequenceNumber(engine.stats().sequence), Vec::new());
         let skips = family.tree.empty_ranges().skip(
             key,
-            (present, u64::MAX),
+            present,
+            u64::MAX,
             Direction::Forward,
             &mut border,
         );

@@ -87,8 +87,8 @@ impl CoveredTable {
         let table = table.pass()?;
         let mut blocks = table.blocks()?;
         while let Some(block) = blocks.block() {
-            let keys = (block.first_key, block.last_key, RangeEnd::Inclusive);
-            if let Some(to) = covered_to(fragments, keys, block.sequence_max) {
+            let (first, last, newest) = (block.first_key, block.last_key, block.sequence_max);
+            if let Some(to) = covered_to(fragments, first, last, RangeEnd::Inclusive, newest) {
                 *parts.entry(to).or_insert(0) += block.bytes;
             }
             blocks.advance()?;
@@ -110,14 +110,16 @@ impl CoveredTable {
 #[must_use]
 pub fn covered_whole(tombstones: &Fragments, table: &OpenReference) -> Option<SequenceNumber> {
     let KeySpan { first, last, end } = table.range();
-    covered_to(tombstones, (first, last, *end), table.sequence_max())
+    covered_to(tombstones, first, last, *end, table.sequence_max())
 }
 
 /// The smallest snapshot that sees, at every key from `first` to `last`, a tombstone newer than
 /// `newest`. `None` if a key has none.
 fn covered_to(
     fragments: &Fragments,
-    (first, last, end): (&[u8], &[u8], RangeEnd),
+    first: &[u8],
+    last: &[u8],
+    end: RangeEnd,
     newest: SequenceNumber,
 ) -> Option<SequenceNumber> {
     let (mut reached, mut to) = (first, SequenceNumber::ZERO);

@@ -98,10 +98,10 @@ impl GarbageWatch {
                 return Some(plan);
             }
         }
-        let look = (moment, options, LookedAt::EachTable);
-        self.begin(version, busy, look, |version, known, busy| {
+        let pick = |version: &Arc<Version>, known: &mut Known, busy: &Busy| {
             pick_drop(version, &known.covered, busy, moment)
-        })
+        };
+        self.begin(version, busy, moment, options, LookedAt::EachTable, pick)
     }
 
     /// As [`GarbageWatch::begin_drop`], or else the rewrite of tables that are garbage for a fair
@@ -111,11 +111,12 @@ impl GarbageWatch {
         &self,
         version: impl Fn() -> Arc<Version>,
         busy: &Mutex<Busy>,
-        (moment, load): (&Moment, WriteLoad),
+        moment: &Moment,
+        load: WriteLoad,
         options: &TreeOptions,
     ) -> Option<Plan> {
         let looked_at = LookedAt::during(load);
-        self.begin(version, busy, (moment, options, looked_at), |version, known, busy| {
+        let pick = |version: &Arc<Version>, known: &mut Known, busy: &Busy| {
             // All pickers see one version, so that "nothing found" holds for that version.
             let covered = &known.covered;
             let plan = pick_drop(version, covered, busy, moment)
@@ -136,14 +137,17 @@ impl GarbageWatch {
                 });
             }
             plan
-        })
+        };
+        self.begin(version, busy, moment, options, looked_at, pick)
     }
 
     fn begin(
         &self,
         version: impl Fn() -> Arc<Version>,
         busy: &Mutex<Busy>,
-        (moment, options, looked_at): (&Moment, &TreeOptions, LookedAt),
+        moment: &Moment,
+        options: &TreeOptions,
+        looked_at: LookedAt,
         pick: impl FnOnce(&Arc<Version>, &mut Known, &Busy) -> Option<Plan>,
     ) -> Option<Plan> {
         let mut known = lock(&self.known_io);

@@ -200,7 +200,8 @@ impl EmptyRanges {
     pub fn skip(
         &self,
         key: &[u8],
-        (snapshot, now_ms): (SequenceNumber, u64),
+        snapshot: SequenceNumber,
+        now_ms: u64,
         direction: Direction,
         border: &mut Vec<u8>,
     ) -> bool {

@@ -31,6 +31,9 @@
 //!    place that was sought and that entry. `free` is 0, and the direction leads forward.
 
 mod deferred;
+mod hidden;
+
+pub use hidden::HiddenRange;
 
 use deferred::Deferred;
 use siltdb_base::{
@@ -139,39 +142,6 @@ impl<C: EntryCursor> Merge<C> {
         }
         self.set_out(direction);
         Ok(())
-    }
-
-    /// Seeks as [`EntryCursor::seek`], and passes over what a range tombstone above `key` hides:
-    /// every source whose entries are all older than `tombstone` goes to `border`, the end of the
-    /// range, at once.
-    ///
-    /// # Errors
-    /// What reading a source fails with.
-    pub fn seek_past(
-        &mut self,
-        (key, sequence): (&[u8], SequenceNumber),
-        (border, tombstone): (&[u8], SequenceNumber),
-    ) -> Result<()> {
-        self.position(Direction::Forward, |source| match source.sequence_max < tombstone {
-            true => source.cursor.seek(border, SequenceNumber::MAX),
-            false => source.cursor.seek(key, sequence),
-        })
-    }
-
-    /// The same for [`EntryCursor::seek_before`] and all versions; `border` is the start of the
-    /// range.
-    ///
-    /// # Errors
-    /// What reading a source fails with.
-    pub fn seek_before_past(
-        &mut self,
-        key: &[u8],
-        (border, tombstone): (&[u8], SequenceNumber),
-    ) -> Result<()> {
-        self.position(Direction::Backward, |source| {
-            let key = if source.sequence_max < tombstone { border } else { key };
-            source.cursor.seek_before(key, SequenceNumber::MAX)
-        })
     }
 
     /// Positions every source with `position`, then starts along `direction`.

@@ -23,7 +23,7 @@ use siltdb_base::{
     cursor::EntryCursor,
     error::{ErrorKind, Result},
     id::{FileNumber, SequenceNumber},
-    key::{BlobPointer, EntryKind, compare},
+    key::{BlobPointer, EntryKind, SortKey},
     tombstone::{Fragments, RangeTombstone},
 };
 use std::{collections::BTreeMap, sync::Arc};

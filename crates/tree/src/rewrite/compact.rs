@@ -107,7 +107,8 @@ impl Compaction {
         plan: Plan,
         version: &Version,
         stripes: Stripes,
-        (parallelism, sources): (usize, FilterSources<'_>),
+        sources: FilterSources<'_>,
+        parallelism: usize,
     ) -> Result<Arc<Self>> {
         assert_eq!(plan.kind, PlanKind::Rewrite, "an edit needs no compaction");
         let runs = plan.inputs.iter().filter(|input| input.level > 0);
@@ -230,9 +231,8 @@ impl Compaction {
     /// The separated values that the plan moves, if it does.
     fn moving<'a>(&'a self, context: &JobContext<'a>) -> Option<MovedValues<'a>> {
         let files = &*self.plan.moved;
-        let family = (self.family, &*self.options);
         let mover = context.mover.filter(|_| !files.is_empty())?;
-        Some(MovedValues { files, family, mover })
+        Some(MovedValues { files, family: self.family, options: &self.options, mover })
     }
 
     /// The number of cursors that are merged.
@@ -306,7 +306,8 @@ impl JobPart for Subjob {
             &compaction.kept,
             self.borders.clone(),
             copies,
-            (compaction.shared, compaction.moving(context)),
+            compaction.shared,
+            compaction.moving(context),
         )?;
         let destination = Destination {
             family: compaction.family,

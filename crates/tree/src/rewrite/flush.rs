@@ -287,7 +287,8 @@ impl Flush {
             &kept,
             borders.clone(),
             BlockCopies::default(),
-            (shared, None),
+            shared,
+            None,
         )?;
         let destination = Destination {
             family: input.family,

@@ -67,7 +67,7 @@ pub struct JobContext<'a> {
 
 /// Moves separated values.
 pub trait BlobMover {
-    /// Copies the value that `pointer` leads to, one of `key` in a family with these options, to
+    /// Copies the value that `pointer` leads to, one of `key` in `family` with its `options`, to
     /// the current blob file, or reads it for the table if the family is frozen. Returns what the
     /// entry is from now on: a pointer to the copy, or the value.
     ///
@@ -76,7 +76,8 @@ pub trait BlobMover {
     fn copy(
         &self,
         options: &TreeOptions,
-        home: (FamilyId, &[u8]),
+        family: FamilyId,
+        key: &[u8],
         pointer: &BlobPointer,
     ) -> Result<MovedEntry>;
 }

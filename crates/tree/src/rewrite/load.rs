@@ -59,7 +59,7 @@ pub fn load<C: EntryCursor>(
     let shared = SharedSequence { up_to: SequenceNumber::MAX, sequence: target.sequence };
     let (borders, copies) = (Borders::default(), BlockCopies::default());
     let tombstones = Fragments::default();
-    let stream = OutputIter::new(&mut retain, &tombstones, borders, copies, (Some(shared), None))?;
+    let stream = OutputIter::new(&mut retain, &tombstones, borders, copies, Some(shared), None)?;
     let destination = Destination {
         family: target.family,
         level: LEVELS - 1,

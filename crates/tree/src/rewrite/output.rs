@@ -173,8 +173,10 @@ pub struct OutputIter<'s, C, D> {
 pub struct MovedValues<'a> {
     /// The blob files that they lie in.
     pub files: &'a BTreeSet<FileNumber>,
-    /// The family, and its options.
-    pub family: (FamilyId, &'a TreeOptions),
+    /// The family.
+    pub family: FamilyId,
+    /// Its options.
+    pub options: &'a TreeOptions,
     /// Moves them.
     pub mover: &'a (dyn BlobMover + Sync),
 }
@@ -189,8 +191,7 @@ impl MovedValues<'_> {
         if !self.files.contains(&pointer.file) {
             return Ok(None);
         }
-        let (family, options) = self.family;
-        self.mover.copy(options, (family, entry.key), &pointer).map(Some)
+        self.mover.copy(self.options, self.family, entry.key, &pointer).map(Some)
     }
 }
 
@@ -232,7 +233,8 @@ impl<'s, C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> OutputIter<'s, C, D> {
         tombstones: &'s Fragments,
         borders: Borders,
         copies: BlockCopies,
-        (shared, moving): (Option<SharedSequence>, Option<MovedValues<'s>>),
+        shared: Option<SharedSequence>,
+        moving: Option<MovedValues<'s>>,
     ) -> Result<Self> {
         let mut stream = Self {
             retain,

@@ -358,8 +358,8 @@ impl Tree {
         Some(FlushInput { family, options, generation, memtable, view })
     }
 
-    /// The merge that `plan` asks for, in at most the given number of parts, under the present
-    /// options. `stripes` is called with these.
+    /// The merge that `plan` asks for, in at most `parallelism` parts, under the present options.
+    /// `stripes` is called with these.
     ///
     /// # Errors
     /// As [`Compaction::new`], which also panics if the plan is a move.
@@ -367,11 +367,12 @@ impl Tree {
         &self,
         plan: Plan,
         stripes: impl FnOnce(&TreeOptions) -> Stripes,
-        parts: (usize, FilterSources<'_>),
+        sources: FilterSources<'_>,
+        parallelism: usize,
     ) -> Result<Arc<Compaction>> {
         let (options, version) = (self.options(), self.view.load().version.clone());
         let stripes = stripes(&options);
-        Compaction::new(self.id, options, plan, &version, stripes, parts)
+        Compaction::new(self.id, options, plan, &version, stripes, sources, parallelism)
     }
 }
 

@@ -72,8 +72,8 @@ impl Tree {
     /// As [`Tree::begin_drop`], or else the rewrite of tables that are garbage for a fair part.
     /// While writers are idle, also the compaction of tables that supersede a fair part of others.
     pub fn begin_rewrite(&self, moment: &Moment, writers: WriteLoad) -> Option<Plan> {
-        let look = (moment, writers);
-        self.garbage.begin_rewrite(|| self.version(), &self.busy, look, &self.options.load())
+        let options = self.options.load();
+        self.garbage.begin_rewrite(|| self.version(), &self.busy, moment, writers, &options)
     }
 
     /// The rewrite of a table that refers to any of these blob files, which moves their values;

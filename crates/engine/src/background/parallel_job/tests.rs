@@ -55,7 +55,7 @@ impl Work {
         let present = SequenceNumber(engine.stats().sequence);
         let sources = FilterSources { filters: &CompactionFilters::default(), blobs: None };
         let compaction: Arc<Compaction> =
-            tree.compaction(plan, |_| Stripes::new(&[present], present), (4, sources)).unwrap();
+            tree.compaction(plan, |_| Stripes::new(&[present], present), sources, 4).unwrap();
         let shared = ParallelJob::new(compaction.subjobs());
         assert!(shared.parts() > 2);
         Self { fs, engine, shared, numbers: AtomicU64::new(1000) }

@@ -18,8 +18,8 @@ fn fragments(tombstones: &[(&[u8], &[u8], u64)]) -> Fragments {
 }
 
 fn to(tombstones: &[(&[u8], &[u8], u64)], last: &[u8], end: RangeEnd) -> Option<u64> {
-    let range = (&b"d"[..], last, end);
-    covered_to(&fragments(tombstones), range, SequenceNumber(10)).map(|to| to.0)
+    let tombstones = fragments(tombstones);
+    covered_to(&tombstones, b"d", last, end, SequenceNumber(10)).map(|to| to.0)
 }
 
 #[test]

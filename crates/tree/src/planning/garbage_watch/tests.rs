@@ -330,7 +330,7 @@ fn a_tree_without_garbage_is_looked_at_once() {
             Arc::clone(&version)
         };
         looks.set(0);
-        let plan = watch.begin_rewrite(load, &busy, (&moment(world), WriteLoad::Idle), &options);
+        let plan = watch.begin_rewrite(load, &busy, &moment(world), WriteLoad::Idle, &options);
         (plan.is_some(), looks.get())
     };
     assert_eq!(look(&world), (false, 2));

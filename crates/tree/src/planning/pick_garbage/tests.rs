@@ -5,7 +5,7 @@ use crate::fixture::{FAMILY, add, open_files, reference};
 use siltdb_base::{fs::mem::MemFs, id::SequenceNumber, key::EntryKind};
 use siltdb_disk::{
     edit::Change,
-    garbage::{Garbage, GarbageBuilder, Repeats},
+    garbage::{Garbage, GarbageBuilder, KeyPosition, SizedEntry},
 };
 
 /// Entries that expire at these times.
@@ -13,8 +13,9 @@ fn expiring(expiries: &[u64]) -> Garbage {
     let mut garbage = GarbageBuilder::default();
     for expiry_ms in expiries {
         let value = expiry_ms.to_le_bytes();
-        let said = (SequenceNumber(1), EntryKind::PutExpiring, &value[..]);
-        garbage.add(Repeats::No, 2, said).unwrap();
+        let (sequence, kind) = (SequenceNumber(1), EntryKind::PutExpiring);
+        let entry = SizedEntry { key_bytes: 2, sequence, kind, value: &value };
+        garbage.add(KeyPosition::First, entry).unwrap();
     }
     garbage.finish()
 }

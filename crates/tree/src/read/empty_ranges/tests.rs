@@ -27,7 +27,7 @@ fn with_empty_range(start: &[u8], end: &[u8], since: u64) -> Arc<EmptyRanges> {
 
 fn skip(ranges: &EmptyRanges, key: &[u8], snapshot: u64, direction: Direction) -> Option<Vec<u8>> {
     let mut border = Vec::new();
-    ranges.skip(key, (SequenceNumber(snapshot), 0), direction, &mut border).then_some(border)
+    ranges.skip(key, SequenceNumber(snapshot), 0, direction, &mut border).then_some(border)
 }
 
 #[test]

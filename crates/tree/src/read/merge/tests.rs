@@ -10,7 +10,7 @@ use siltdb_base::{
     cursor::{Direction, EntryCursor, Stretch, StretchContent},
     error::{ErrorKind, Result},
     id::SequenceNumber,
-    key::{Entry, EntryKind, LookupKey, compare},
+    key::{Entry, EntryKind, LookupKey, SortKey},
 };
 use std::cell::RefCell;
 

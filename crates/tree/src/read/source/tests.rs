@@ -1,4 +1,4 @@
-//! Cursors over whole, narrowed and neighbouring tables, compared with a plain list.
+//! Cursors over whole, narrowed and neighbouring tables, SortKeyd with a plain list.
 
 use super::*;
 use crate::{
@@ -11,7 +11,7 @@ use siltdb_base::{
     clock::ManualClock,
     fs::{Fs, mem::MemFs},
     id::{FileNumber, TableUid},
-    key::{EntryKind, LookupKey, compare},
+    key::{EntryKind, LookupKey, SortKey},
     slice::Slice,
     tombstone::RangeTombstone,
 };
@@ -99,8 +99,8 @@ fn walk(cursor: &mut impl EntryCursor, expected: &Places, random: &mut TestRando
         let key = format!("key{:03}", random.below(105)).into_bytes();
         let sequence = random.below(90);
         let before = |place: &(Vec<u8>, u64)| {
-            let place = (place.0.as_slice(), SequenceNumber(place.1));
-            compare(place, (&key, SequenceNumber(sequence))).is_lt()
+            let place = SortKey::new(&place.0, SequenceNumber(place.1));
+            place < SortKey::new(&key, SequenceNumber(sequence))
         };
         let index = expected.partition_point(before);
         let mut at = match random.below(4) {

@@ -4,6 +4,7 @@
 //!
 //! It changes only how many entries are looked at on the way, not which key is found.
 
+use crate::read::merge::HiddenRange;
 use crate::read::visible::{
     coverage::Cover,
     deleted_run::{HiddenRun, TRACKED_AFTER},
@@ -43,8 +44,8 @@ impl<C: EntryCursor> VisibleIter<C> {
         }
         let (direction, snapshot) = (self.direction, self.reader.snapshot);
         let is_in_empty_range = {
-            let moment = (snapshot, self.reader.clock.wall_ms());
-            empty_ranges.skip(&self.key, moment, direction, &mut self.target)
+            let now_ms = self.reader.clock.wall_ms();
+            empty_ranges.skip(&self.key, snapshot, now_ms, direction, &mut self.target)
         };
         if !is_in_empty_range {
             match direction {
@@ -115,7 +116,8 @@ impl<C: EntryCursor> VisibleIter<C> {
             copy(&mut self.target, &self.coverage.fragment(next).end);
         }
         let newest = self.reader.newest();
-        self.merge.seek_past((key, newest), (&self.target, cover.sequence))
+        let hidden = HiddenRange { border: &self.target, tombstone: cover.sequence };
+        self.merge.seek_past(key, newest, hidden)
     }
 
     /// Has the merge seek the last entry of a key up to `key`, in the same way.
@@ -125,7 +127,8 @@ impl<C: EntryCursor> VisibleIter<C> {
             return self.merge.seek_before(&self.target, SequenceNumber::MAX);
         };
         let start = &self.coverage.fragment(cover).start;
-        self.merge.seek_before_past(&self.target, (start, cover.sequence))
+        let hidden = HiddenRange { border: start, tombstone: cover.sequence };
+        self.merge.seek_before_past(&self.target, hidden)
     }
 
     /// Counts an entry that `cover` hides, and after some skips what else it hides.

@@ -59,13 +59,8 @@ fn written(
     };
     let mut tables = NewTables::default();
     let result = world.with_context(|context| {
-        let stream = OutputIter::new(
-            &mut retain,
-            &tombstones,
-            borders,
-            BlockCopies::default(),
-            (None, None),
-        )?;
+        let stream =
+            OutputIter::new(&mut retain, &tombstones, borders, BlockCopies::default(), None, None)?;
         write_tables(stream, &destination, &mut OutputPlace::OwnFile, &mut tables, context)
     });
     result.unwrap();

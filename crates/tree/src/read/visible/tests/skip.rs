@@ -145,7 +145,7 @@ fn who_has_a_family_tracked_beside_a_write_makes_no_empty_range_before_it_is_see
     assert_eq!(forward(&mut iter).len(), 2);
     assert!(empty_ranges.is_tracking());
     let skips = |key: &[u8]| {
-        empty_ranges.skip(key, (SequenceNumber(10), u64::MAX), Direction::Forward, &mut Vec::new())
+        empty_ranges.skip(key, SequenceNumber(10), u64::MAX, Direction::Forward, &mut Vec::new())
     };
     assert!((0..500).all(|number| !skips(format!("deleted {number:03}").as_bytes())));
 }
@@ -170,7 +170,7 @@ fn what_was_passed_over_before_an_error_is_no_empty_range_of_a_later_search() {
     iter.seek_for_prev(b"e").unwrap();
     assert_eq!(iter.key(), Some(&b"a"[..]));
     let skips = |key: &[u8]| {
-        empty_ranges.skip(key, (SequenceNumber(9), u64::MAX), Direction::Forward, &mut Vec::new())
+        empty_ranges.skip(key, SequenceNumber(9), u64::MAX, Direction::Forward, &mut Vec::new())
     };
     assert!(skips(b"d00"));
     assert!(!skips(b"m") && !skips(b"n") && !skips(b"y25"));
@@ -185,7 +185,8 @@ fn a_walk_that_fails_makes_no_empty_range() {
         drop(iter);
         let border = empty_ranges.skip(
             b"deleted 010",
-            (SequenceNumber(9), u64::MAX),
+            SequenceNumber(9),
+            u64::MAX,
             Direction::Forward,
             &mut Vec::new(),
         );
@@ -214,7 +215,8 @@ fn each_of_many_short_stretches_becomes_an_empty_range() {
         let key = deleted(stretch, 8);
         let is_empty_range = empty_ranges.skip(
             &key,
-            (SequenceNumber(9), u64::MAX),
+            SequenceNumber(9),
+            u64::MAX,
             Direction::Forward,
             &mut Vec::new(),
         );
