@@ -2,7 +2,7 @@
 //!
 //! As the others, these are builders only.
 
-use super::FamilyOptions;
+use super::family::FamilyOptions;
 use siltdb_disk::filter_keys::PrefixExtractor;
 use siltdb_tree::compaction_filter::{CompactionFilter, NamedFilter};
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 //!
 //! As the others, these are builders only.
 
-use super::FamilyOptions;
+use super::family::FamilyOptions;
 use siltdb_tree::strategy::CompactionStrategy;
 
 impl FamilyOptions {
