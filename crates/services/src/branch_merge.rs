@@ -51,14 +51,23 @@ pub enum OnConflict {
     Theirs,
 }
 
-/// Whether a merge is made.
+/// The result that a merge is to have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MergeMode {
-    /// It is.
+pub enum MergeGoal {
+    /// Changed families, and a report.
     #[default]
-    Apply,
-    /// It is not: the report says what it would do.
-    DryRun,
+    Changes,
+    /// Only a report of what the merge would do.
+    Report,
+}
+
+/// The two branches of a merge.
+#[derive(Clone, Copy, Debug)]
+pub struct MergeSides {
+    /// Its changes are merged.
+    pub from: BranchId,
+    /// It gets them.
+    pub into: BranchId,
 }
 
 /// Keys of which some say what the others mean, so that they cannot be merged one by one.
@@ -80,8 +89,8 @@ pub struct MergeRequest {
     pub families: Option<Vec<String>>,
     /// What happens to conflicts.
     pub on_conflict: OnConflict,
-    /// Whether it is made.
-    pub mode: MergeMode,
+    /// What is asked for.
+    pub goal: MergeGoal,
 }
 
 /// The result of the merge of a branch.
@@ -146,8 +155,8 @@ struct Lineage {
     moves: bool,
 }
 
-/// Merges what the branch `from` changed since its base into the branch `into`; or, if `into` began
-/// with `from`, what `from` changed since then.
+/// Merges what the branch `from` of `sides` changed since its base into the branch `into`; or, if
+/// `into` began with `from`, what `from` changed since then.
 ///
 /// Cost: reads the keys of the tables that base and `from` do not share; memory for all that is
 /// written; a flush and two edits.
@@ -159,7 +168,7 @@ struct Lineage {
 /// time; as [`commit_if`]. Nothing is merged then.
 pub fn merge_branch(
     database: &Database,
-    (from, into): (BranchId, BranchId),
+    sides: MergeSides,
     request: &MergeRequest,
 ) -> Result<MergeReport> {
     // Under the lock no merge is between its bases and its commit, so the snapshot has both.
@@ -167,8 +176,8 @@ pub fn merge_branch(
     let families = database.catalog.families.load();
     let at = begin_snapshot(database);
     drop(changing);
-    let lineage = lineage(families.branches(), from, into)?;
-    let merged = merged_families(database, (from, into), &lineage.record, request)?;
+    let lineage = lineage(families.branches(), sides)?;
+    let merged = merged_families(database, sides, &lineage.record, request)?;
     let mut merge = Merge::new(request.on_conflict);
     for family in &merged {
         merge.add(database, family, &at.point())?;
@@ -179,7 +188,7 @@ pub fn merge_branch(
     let Merge { mut report, batch, differs, .. } = merge;
     let is_refused = report.conflicts > 0 && request.on_conflict == OnConflict::Refuse;
     let ignores_conflicts = cfg!(seeded_fault = "branch_merge_overwrites_a_conflict");
-    if is_refused && !ignores_conflicts || request.mode == MergeMode::DryRun {
+    if is_refused && !ignores_conflicts || request.goal == MergeGoal::Report {
         return Ok(report);
     }
     report.is_applied = true;
@@ -233,7 +242,8 @@ fn moved_bases(database: &Database, begun: &BranchRecord) -> Result<FamilyChange
 }
 
 /// Finds the branch whose bases both sides have in common.
-fn lineage(branches: &Branches, from: BranchId, into: BranchId) -> Result<Lineage> {
+fn lineage(branches: &Branches, sides: MergeSides) -> Result<Lineage> {
+    let MergeSides { from, into } = sides;
     if from == into {
         return Err(Error::invalid("a branch cannot be merged into itself"));
     }
@@ -269,7 +279,7 @@ fn may_descend(branches: &Branches, record: &BranchRecord, ancestor: BranchId) -
 
 fn merged_families(
     database: &Database,
-    (from, into): (BranchId, BranchId),
+    sides: MergeSides,
     record: &BranchRecord,
     request: &MergeRequest,
 ) -> Result<Vec<MergedFamily>> {
@@ -287,7 +297,7 @@ fn merged_families(
         if merged.iter().any(|other: &MergedFamily| other.head == owner.id) {
             return Err(Error::invalid(format!("family {name:?} is named twice")));
         }
-        let (from, into) = (head(database, from, name)?, head(database, into, name)?);
+        let (from, into) = (head(database, sides.from, name)?, head(database, sides.into, name)?);
         merged.push(MergedFamily { base, from, into, head: owner.id });
     }
     Ok(merged)

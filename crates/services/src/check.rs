@@ -61,8 +61,8 @@ pub fn check(
     report.prepared = database.prepared.undecided().len() as u64;
     report.log_records = database.log.replayed_records;
     report.lost_files = LostFiles::of(&**database.catalog.files.directory())?;
-    let found = (&database.catalog.families, &*database.catalog.files, &database.blobs);
-    check_tables(found, &mut report, on_progress);
+    let (families, files) = (&database.catalog.families, &*database.catalog.files);
+    check_tables(families, files, &database.blobs, &mut report, on_progress);
     Ok(report)
 }
 
@@ -117,7 +117,7 @@ fn check_without_log(
     });
     match read {
         // It is locked meanwhile.
-        Ok(_cold) => check_tables((&families, &files, &blobs), report, on_progress),
+        Ok(_cold) => check_tables(&families, &files, &blobs, report, on_progress),
         // The load failed with this error, which is in the report.
         Err(error) if error.kind() == ErrorKind::Corruption => report.not_verified.push("tables"),
         Err(error) => return Err(error),
@@ -147,7 +147,9 @@ fn read_families(families: &Families, files: &Arc<OpenFiles>) -> Result<LogState
 }
 
 fn check_tables(
-    (families, files, blobs): (&Families, &OpenFiles, &Arc<Blobs>),
+    families: &Families,
+    files: &OpenFiles,
+    blobs: &Arc<Blobs>,
     report: &mut CheckReport,
     on_progress: &mut dyn FnMut(CheckProgress),
 ) {

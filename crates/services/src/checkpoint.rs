@@ -110,7 +110,7 @@ pub fn checkpoint(
     if request.choice().is_none() && database.log.unlogged_last() > last {
         flush_all(database)?;
     }
-    fill_checkpoint(database, (dir, request), &mut copying, &mut |_| {
+    fill_checkpoint(database, dir, request, &mut copying, &mut |_| {
         let contents = match request.choice() {
             None => with_log(database)?,
             Some(choice) => flushed(database, Some(choice))?,
@@ -134,7 +134,8 @@ pub type NoteContents<'a> = &'a mut dyn FnMut(&Arc<dyn Fs>) -> Result<CopyConten
 /// As [`checkpoint`]; those of `note`.
 pub fn fill_checkpoint(
     database: &Database,
-    (dir, request): (&Path, &CheckpointRequest),
+    dir: &Path,
+    request: &CheckpointRequest,
     copying: &mut FileCopy<'_>,
     note: NoteContents<'_>,
 ) -> Result<Checkpoint> {
@@ -143,7 +144,7 @@ pub fn fill_checkpoint(
         let checkpoint = write(database, &contents, &**target, request, copying)?;
         separate(&mut contents.state, database);
         let random = database.catalog.ids.random();
-        begin_manifest(target, (contents.manifest, &contents.state), random)?;
+        begin_manifest(target, contents.manifest, &contents.state, random)?;
         Ok(checkpoint)
     })
 }
@@ -185,7 +186,7 @@ fn write(
             checkpoint.copied_files += 1;
         }
     }
-    take_blobs(contents, source, target, (request.sharing, copying), &mut checkpoint)?;
+    take_blobs(contents, source, target, request.sharing, copying, &mut checkpoint)?;
     for (name, end) in contents.log.iter().flat_map(parts) {
         checkpoint.copied_bytes += copy_filled(source, target, &name.to_path(), end)?;
         checkpoint.copied_files += 1;
@@ -198,7 +199,8 @@ fn take_blobs(
     contents: &CopyContents,
     source: &dyn Fs,
     target: &dyn Fs,
-    (sharing, copying): (Sharing, &mut FileCopy<'_>),
+    sharing: Sharing,
+    copying: &mut FileCopy<'_>,
     checkpoint: &mut Checkpoint,
 ) -> Result<()> {
     let blobs = blobs_of(contents)?;

@@ -70,7 +70,7 @@ pub fn salvage(
         begun.mark()?;
         Ok(database)
     };
-    let saved = run(old, options, (create, scratch), on_progress);
+    let saved = run(old, options, create, scratch, on_progress);
     match (saved, staged) {
         (Ok(report), Some(staged)) => staged.finish().map(|()| report),
         (saved, staged) => {
@@ -92,17 +92,15 @@ pub fn dry_run(
     on_progress: &mut dyn FnMut(SalvageProgress),
 ) -> Result<SalvageReport> {
     check_old(&*options.fs, old)?;
-    run(old, options, (NewDatabase::in_memory, ScratchTables::in_memory()?), on_progress)
+    run(old, options, NewDatabase::in_memory, ScratchTables::in_memory()?, on_progress)
 }
 
 /// Saves the database in `old` to the one that `create` makes for what was found.
 fn run(
     old: &Path,
     mut options: EngineOptions,
-    (create, mut scratch): (
-        impl FnOnce(EngineOptions, &Salvageable) -> Result<NewDatabase>,
-        ScratchTables,
-    ),
+    create: impl FnOnce(EngineOptions, &Salvageable) -> Result<NewDatabase>,
+    mut scratch: ScratchTables,
     on_progress: &mut dyn FnMut(SalvageProgress),
 ) -> Result<SalvageReport> {
     let fs = options.fs.clone();

@@ -93,7 +93,7 @@ pub fn scrub(
         database.health.check_open()?;
         request.token.check()
     };
-    run(database, request, (&go_on, on_progress))
+    run(database, request, &go_on, on_progress)
 }
 
 /// Starts the thread that scrubs in the background, if the options ask for it and there are
@@ -131,7 +131,7 @@ fn scrub_in_background(database: &Database) {
         }
         due_ns = clock.monotonic_ns().saturating_add(interval);
         // It fails only because the database closes.
-        if let Ok(report) = run(database, &request, (&go_on, &mut |_| {})) {
+        if let Ok(report) = run(database, &request, &go_on, &mut |_| {}) {
             report.found.errors.iter().for_each(|error| log::error!("scrub found damage: {error}"));
         }
     }
@@ -157,7 +157,8 @@ fn closing() -> Error {
 fn run(
     database: &Database,
     request: &ScrubRequest,
-    (go_on, on_progress): (&dyn Fn() -> Result<()>, &mut dyn FnMut(CheckProgress)),
+    go_on: &dyn Fn() -> Result<()>,
+    on_progress: &mut dyn FnMut(CheckProgress),
 ) -> Result<Arc<ScrubReport>> {
     let _charge = database.memory.charge_copy();
     let clock = &*database.options.clock;

@@ -239,7 +239,8 @@ impl Partial {
 /// The system's.
 pub fn begin_manifest(
     target: &Arc<dyn Fs>,
-    (number, state): (FileNumber, &Edit),
+    number: FileNumber,
+    state: &Edit,
     random: u32,
 ) -> Result<()> {
     let mut bytes = Vec::new();

@@ -21,7 +21,9 @@ use siltdb_engine::{
     copies::branch::{head, heads},
 };
 use siltdb_services::{
-    branch_merge::{LinkedKeys, MergeMode, MergeReport, MergeRequest, OnConflict, merge_branch},
+    branch_merge::{
+        LinkedKeys, MergeGoal, MergeReport, MergeRequest, MergeSides, OnConflict, merge_branch,
+    },
     branch_walk::{BranchWalk, SeenValue},
 };
 use std::{collections::BTreeSet, fmt, iter::FusedIterator, sync::Arc, vec};
@@ -122,7 +124,7 @@ impl MergeOptions {
     /// Whether the merge only reports what it would do. Default: no.
     #[must_use]
     pub fn dry_run(mut self, dry: bool) -> Self {
-        self.request.mode = if dry { MergeMode::DryRun } else { MergeMode::Apply };
+        self.request.goal = if dry { MergeGoal::Report } else { MergeGoal::Changes };
         self
     }
 }
@@ -341,7 +343,7 @@ impl Db {
             Ok(heads(self.engine(), id)?.iter().map(|head| head.name().to_string()).collect())
         };
         let names: Vec<String> = names(left)?.intersection(&names(right)?).cloned().collect();
-        self.diff_ids((left, right), &names)
+        self.diff_ids(left, right, &names)
     }
 
     /// As [`Db::diff`], of these families only, in this order.
@@ -356,14 +358,10 @@ impl Db {
         families: &[String],
     ) -> Result<BranchDiff> {
         check_distinct(families)?;
-        self.diff_ids((self.branch_id(left)?, self.branch_id(right)?), families)
+        self.diff_ids(self.branch_id(left)?, self.branch_id(right)?, families)
     }
 
-    fn diff_ids(
-        &self,
-        (left, right): (BranchId, BranchId),
-        names: &[String],
-    ) -> Result<BranchDiff> {
+    fn diff_ids(&self, left: BranchId, right: BranchId, names: &[String]) -> Result<BranchDiff> {
         let engine = self.engine();
         let pair = |name: &String| -> Result<Pair> {
             Ok((name.clone(), head(engine, left, name)?, head(engine, right, name)?))
@@ -411,8 +409,8 @@ impl Db {
         let into = self.branch_id(options.into.as_deref().unwrap_or(MAIN))?;
         let linked = Some(LinkedKeys { prefix: &BUCKET_KEY_PREFIX, is_link });
         let request = MergeRequest { linked, ..options.request.clone() };
-        let from_into = (self.branch_id(from)?, into);
-        self.engine().at_work(|database| merge_branch(database, from_into, &request))
+        let sides = MergeSides { from: self.branch_id(from)?, into };
+        self.engine().at_work(|database| merge_branch(database, sides, &request))
     }
 
     fn branch_id(&self, name: &str) -> Result<BranchId> {

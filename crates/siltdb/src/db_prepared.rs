@@ -44,7 +44,7 @@ impl Db {
         options: &WriteOptions,
     ) -> Result<CommitInfo> {
         let durability = options.durability.unwrap_or(Durability::Synced);
-        commit_prepared(self.engine(), (id.as_ref(), None), durability)
+        commit_prepared(self.engine(), id.as_ref(), None, durability)
     }
 
     /// Rolls the prepared transaction `id` back: nothing of it is written, and its locks are

@@ -1,4 +1,4 @@
-//! A function of the lower crates takes no tuple, because the two values side by side have no names
+//! A function of the library takes no tuple, because the two values side by side have no names
 //! where it is called. Does not judge closures, results and fields.
 
 use crate::checkout::{Checkout, Role};
@@ -12,11 +12,13 @@ struct Ceiling {
 }
 
 /// The crates that are judged. A number only falls.
-const CEILINGS: [Ceiling; 4] = [
-    Ceiling { folder: "crates/base/src/", tuples: 2 },
+const CEILINGS: [Ceiling; 6] = [
+    Ceiling { folder: "crates/base/src/", tuples: 0 },
     Ceiling { folder: "crates/memtable/src/", tuples: 0 },
-    Ceiling { folder: "crates/disk/src/", tuples: 15 },
-    Ceiling { folder: "crates/tree/src/", tuples: 11 },
+    Ceiling { folder: "crates/disk/src/", tuples: 0 },
+    Ceiling { folder: "crates/tree/src/", tuples: 0 },
+    Ceiling { folder: "crates/services/src/", tuples: 15 },
+    Ceiling { folder: "crates/siltdb/src/", tuples: 0 },
 ];
 
 /// Appends a finding for each crate that takes more tuples than its ceiling, or fewer: then the

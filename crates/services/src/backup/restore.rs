@@ -78,7 +78,7 @@ pub fn restore(
             restore_object(directory.fs(), target, object, &mut copying)?;
         }
         let random = Random::new(options.seed).next_u64() as u32;
-        begin_manifest(target, (list.manifest, &list.state), random)
+        begin_manifest(target, list.manifest, &list.state, random)
     })?;
     let (files, bytes) = (list.all_objects().count() as u64, list.bytes());
     Ok(RestoreReport { number: list.number, sequence: list.sequence.0, files, bytes })

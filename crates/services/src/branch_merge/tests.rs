@@ -52,12 +52,8 @@ fn get(engine: &Engine, branch: &str, key: &str) -> Option<String> {
     Some(String::from_utf8(found.1).unwrap())
 }
 
-fn merged(
-    engine: &Engine,
-    from_into: (BranchId, BranchId),
-    request: &MergeRequest,
-) -> Result<MergeReport> {
-    engine.at_work(|database| merge_branch(database, from_into, request))
+fn merged(engine: &Engine, sides: MergeSides, request: &MergeRequest) -> Result<MergeReport> {
+    engine.at_work(|database| merge_branch(database, sides, request))
 }
 
 fn merge_by(
@@ -66,7 +62,8 @@ fn merge_by(
     on_conflict: OnConflict,
 ) -> Result<MergeReport> {
     let request = MergeRequest { on_conflict, ..MergeRequest::default() };
-    merged(engine, (id_of(engine, from), id_of(engine, into)), &request)
+    let sides = MergeSides { from: id_of(engine, from), into: id_of(engine, into) };
+    merged(engine, sides, &request)
 }
 
 fn merge(engine: &Engine, from: &str, into: &str) -> MergeReport {
@@ -116,10 +113,10 @@ fn a_merge_applies_what_the_branch_changed_and_keeps_what_the_other_side_changed
     // Both in the same way.
     put(&engine, "feature", "a00060", "same");
     put(&engine, MAIN, "a00060", "same");
-    let dry = MergeRequest { mode: MergeMode::DryRun, ..MergeRequest::default() };
+    let dry = MergeRequest { goal: MergeGoal::Report, ..MergeRequest::default() };
     let before = held(&engine, MAIN);
-    let into = (id_of(&engine, "feature"), BranchId::MAIN);
-    let would = merged(&engine, into, &dry).unwrap();
+    let sides = MergeSides { from: id_of(&engine, "feature"), into: BranchId::MAIN };
+    let would = merged(&engine, sides, &dry).unwrap();
     assert!(held(&engine, MAIN) == before && !would.is_applied);
     let report = merge(&engine, "feature", MAIN);
     assert_eq!((report.written, report.conflicts, report.is_applied), (6, 0, true));
@@ -358,7 +355,9 @@ fn merges_of_chosen_families_move_their_bases_alone() {
         families: Some(names.iter().map(|name| (*name).to_owned()).collect()),
         ..MergeRequest::default()
     };
-    let merge = |names: &[&str]| merged(&engine, (feature, BranchId::MAIN), &of(names));
+    let merge = |names: &[&str]| {
+        merged(&engine, MergeSides { from: feature, into: BranchId::MAIN }, &of(names))
+    };
     assert_eq!(merge(&["other"]).unwrap().written, 1);
     assert_eq!(merge(&["other"]).unwrap().written, 0);
     assert!(held(&engine, MAIN).is_empty());
@@ -393,7 +392,7 @@ fn branches_that_cannot_be_merged_are_refused() {
     assert_eq!(kind("feature", "grandchild"), ErrorKind::InvalidArgument);
     assert_eq!(merge(&engine, "grandchild", "feature").written, 1);
     engine.drop_branch("grandchild").unwrap();
-    let gone = (BranchId(u32::MAX), BranchId::MAIN);
+    let gone = MergeSides { from: BranchId(u32::MAX), into: BranchId::MAIN };
     let error = merged(&engine, gone, &MergeRequest::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
 }

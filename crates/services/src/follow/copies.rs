@@ -75,7 +75,7 @@ impl DatabaseFollower {
             check_free(fs, dir)?;
             check_outside_databases(fs, dir)?;
             let mut note = |target: &Arc<dyn Fs>| self.contents(request.choice(), target);
-            fill_checkpoint(&state, (dir, request), &mut copying, &mut note)
+            fill_checkpoint(&state, dir, request, &mut copying, &mut note)
         })
     }
 

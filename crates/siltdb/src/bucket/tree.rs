@@ -47,11 +47,11 @@ pub(super) fn last_id(way: &[Entry]) -> u64 {
 pub(super) fn create(transaction: &Transaction, path: &Path) -> Result<()> {
     let (before, name) = path.split_last()?;
     let way = follow(before, |key| transaction.get(key))?;
-    let place = free_place(transaction, path, (last_id(&way), name))?;
+    let place = free_place(transaction, path, last_id(&way), name)?;
     refuse_own_keys(transaction)?;
     let id = transaction.next_id(BUCKET_IDS_KEY)?;
     transaction.put_lasting(&place, &Entry { id, height: Entry::LEAF }.encode())?;
-    raise(transaction, before, (&way, Entry::LEAF))
+    raise(transaction, before, &way, Entry::LEAF)
 }
 
 /// Refuses the first bucket of a family that has keys of its own where buckets are stored. They
@@ -92,13 +92,13 @@ pub(super) fn rename(transaction: &Transaction, from: &Path, to: &Path) -> Resul
         return Err(Error::invalid("a bucket cannot be moved into itself"));
     }
     check_depth(to_before.len() + entry.height)?;
-    let place = free_place(transaction, to, (last_id(&to_way), to_name))?;
+    let place = free_place(transaction, to, last_id(&to_way), to_name)?;
     let from_parent = last_id(&from_way[..from_before.len()]);
     if !cfg!(seeded_fault = "bucket_move_keeps_the_name") {
         transaction.delete(key(from_parent, Part::Child, from_name))?;
     }
     transaction.put_lasting(&place, &entry.encode())?;
-    raise(transaction, to_before, (&to_way, entry.height))
+    raise(transaction, to_before, &to_way, entry.height)
 }
 
 /// Deletes a bucket with everything in it. The buckets below it wait in the trash.
@@ -146,12 +146,8 @@ pub(super) fn reclaim(transaction: &Transaction, most: usize) -> Result<usize> {
     Ok(steps)
 }
 
-/// Returns the key for a new entry, unless it is taken.
-fn free_place(
-    transaction: &Transaction,
-    path: &Path,
-    (parent, name): (u64, &[u8]),
-) -> Result<Vec<u8>> {
+/// Returns the key for a new entry `name` of the bucket `parent`, unless it is taken.
+fn free_place(transaction: &Transaction, path: &Path, parent: u64, name: &[u8]) -> Result<Vec<u8>> {
     let place = key(parent, Part::Child, name);
     if transaction.contains(&place)? {
         let message = format!("the bucket {} exists", Shown(path.names()));
@@ -161,11 +157,7 @@ fn free_place(
 }
 
 /// Raises the heights along a path whose last bucket gets one of `height`.
-fn raise(
-    transaction: &Transaction,
-    names: &[Vec<u8>],
-    (way, height): (&[Entry], usize),
-) -> Result<()> {
+fn raise(transaction: &Transaction, names: &[Vec<u8>], way: &[Entry], height: usize) -> Result<()> {
     for (index, entry) in way.iter().enumerate() {
         let height = way.len() - index + height;
         if entry.height < height {

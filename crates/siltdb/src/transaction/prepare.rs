@@ -89,8 +89,7 @@ impl PreparedTransaction {
     /// As [`Db::commit_prepared`](crate::Db::commit_prepared); `NotFound` too if another
     /// transaction was prepared with its id since.
     pub fn commit(&self) -> Result<CommitInfo> {
-        let which = (self.id(), Some(self.number));
-        commit_prepared(&self.engine, which, Durability::Synced)
+        commit_prepared(&self.engine, self.id(), Some(self.number), Durability::Synced)
     }
 
     /// Ends it, durably; nothing of it is written.
@@ -103,13 +102,14 @@ impl PreparedTransaction {
     }
 }
 
-/// Commits the prepared transaction with an id, and with a number, if one is given.
+/// Commits the prepared transaction with `id`, and with `number`, if one is given.
 pub(crate) fn commit_prepared(
     engine: &Engine,
-    which: (&[u8], Option<SequenceNumber>),
+    id: &[u8],
+    number: Option<SequenceNumber>,
     durability: Durability,
 ) -> Result<CommitInfo> {
-    let last = engine.decide(which, Decision::Commit, durability)?;
+    let last = engine.decide((id, number), Decision::Commit, durability)?;
     Ok(CommitInfo { sequence: last.0 })
 }
 
