@@ -137,3 +137,34 @@ fn a_drop_that_fails_is_in_the_way_of_no_commit() {
     world.reader(&VERBS[0], vec![0; 4]).commit().unwrap();
     world.db.drop_family("users").unwrap();
 }
+
+/// Its locks do not stop a drop: it commits what it wrote elsewhere, now or after a reopen.
+#[test]
+fn a_family_that_a_prepared_transaction_has_read_can_be_dropped() {
+    for verb in VERBS {
+        for is_reopened in [false, true] {
+            let fs = MemFs::new();
+            let open = || Options::new().workers(0).fs(Arc::new(fs.clone())).open("db").unwrap();
+            let mut db = open();
+            let users = db.create_family("users", FamilyOptions::new()).unwrap();
+            users.put("1", "alice").unwrap();
+            db.archive("users.siltar").unwrap();
+            let family = match verb.branch {
+                Some(name) => db.create_branch(name).unwrap().family("users").unwrap(),
+                None => users,
+            };
+            let transaction = db.begin(Isolation::Serializable);
+            assert!(transaction.family(&family).unwrap().get("1").unwrap().is_some());
+            transaction.put("greeting", "alice").unwrap();
+            transaction.prepare("t").unwrap();
+            (verb.run)(&db).unwrap();
+            if is_reopened {
+                db.close().unwrap();
+                drop(family);
+                db = open();
+            }
+            db.commit_prepared("t").unwrap();
+            assert_eq!(db.get("greeting").unwrap().as_deref(), Some(&b"alice"[..]));
+        }
+    }
+}
