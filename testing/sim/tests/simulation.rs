@@ -16,7 +16,7 @@ fn a_run_repeated_is_the_same_run() {
 #[test]
 fn a_short_simulation_keeps_every_promise_and_shows_something() {
     let seed = 2026;
-    let campaign = campaign(seed, 3000, 2);
+    let campaign = campaign(seed, 5000, 2);
     if let Some(failure) = campaign.failures.first() {
         panic!("{failure}");
     }
