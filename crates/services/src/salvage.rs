@@ -23,7 +23,7 @@ mod based;
 mod write;
 
 use self::{
-    find::{Salvageable, find},
+    find::{OldDatabase, Salvageable, find},
     log::LogSalvage,
     report::{SalvageProgress, SalvageReport},
     retired::read_retired,
@@ -110,13 +110,14 @@ fn run(
     let mut lost = Vec::new();
     // It is that of the old database: all tables of the new one are hot.
     let cold = options.cold_directory.take();
-    let mut found = find(&fs, (old, cold.as_deref()), &options.operators(), &mut lost)?;
+    let files = OldDatabase { fs: &fs, dir: old, cold: cold.as_deref() };
+    let mut found = find(files, options.operators(), &mut lost)?;
     let database = create(options, &found)?.of_old(directory);
     let mut log = LogSalvage::new(&mut found, &mut scratch, &mut lost);
     let written = log.read(&*fs, old);
     let (log_records, numbers) = (log.records(), log.numbers());
     let written = written.and_then(|()| {
-        let retired = read_retired((&*fs, old), &mut found, numbers, &mut scratch)?;
+        let retired = read_retired(files, &mut found, numbers, &mut scratch)?;
         let families = database.families(&mut found)?;
         let mut progress = SalvageProgress::default();
         let mut report = SalvageReport {

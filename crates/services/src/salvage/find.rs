@@ -187,17 +187,27 @@ fn made_up_name(id: FamilyId) -> String {
     if id == DEFAULT_FAMILY_ID { DEFAULT_FAMILY.to_owned() } else { format!("family-{id}") }
 }
 
-/// Finds everything that can be saved of the database in `dir`. Its cold directory is `cold`, or
-/// the one that the manifest names.
+/// The files of the database that is salvaged.
+#[derive(Clone, Copy, Debug)]
+pub struct OldDatabase<'a> {
+    /// Where its directories are.
+    pub fs: &'a Arc<dyn Fs>,
+    /// Its directory.
+    pub dir: &'a Path,
+    /// Its cold directory, if the caller names one; else the manifest may.
+    pub cold: Option<&'a Path>,
+}
+
+/// Finds everything that can be saved of a database, whose families may have merge `operators`.
 ///
 /// # Errors
 /// `NotFound`, if there are no files of a database; failures of listing the directory.
 pub fn find(
-    fs: &Arc<dyn Fs>,
-    (dir, cold): (&Path, Option<&Path>),
-    operators: &[Arc<dyn MergeOperator>],
+    old: OldDatabase<'_>,
+    operators: Vec<Arc<dyn MergeOperator>>,
     lost: &mut Vec<Lost>,
 ) -> Result<Salvageable> {
+    let OldDatabase { fs, dir, cold } = old;
     let names = own_files(&**fs, dir)?;
     let is_any = |name: &FileName| !matches!(name, FileName::Lock | FileName::Temporary(_));
     if !names.iter().any(is_any) {
@@ -206,7 +216,7 @@ pub fn find(
     let mut picture = Picture::default();
     let whole = read_whole_manifest(&**fs, dir, &names, &mut picture)
         .and_then(|()| check_complete(&**fs, dir, &names, &picture));
-    let mut found = Salvageable { operators: operators.to_vec(), ..Salvageable::default() };
+    let mut found = Salvageable { operators, ..Salvageable::default() };
     if let Err(error) = &whole {
         lost.push(Lost::anything(error.duplicate()));
         found.manifest = ManifestState::Lost;
@@ -228,7 +238,8 @@ pub fn find(
         picture.branches = Branches::default();
     }
     for (&id, (name, options)) in &picture.families {
-        let family = FoundFamily::decoded(name, options, &|name| operator_named(operators, name));
+        let find = |name: &str| operator_named(&found.operators, name);
+        let family = FoundFamily::decoded(name, options, &find);
         found.families.insert(id, family);
     }
     found.dropped = picture.dropped;
@@ -253,7 +264,7 @@ pub fn find(
             files.extend(table_files(&cold, &own_files(&**fs, &cold).unwrap_or_default()));
             files.sort();
         }
-        find_by_files(fs, &files, operators, &mut found, lost);
+        find_by_files(fs, &files, &mut found, lost);
     }
     found.add_unknown(DEFAULT_FAMILY_ID);
     found.name_families();
@@ -438,7 +449,6 @@ fn table_files(dir: &Path, names: &[FileName]) -> Vec<(FileNumber, PathBuf)> {
 fn find_by_files(
     fs: &Arc<dyn Fs>,
     files: &[(FileNumber, PathBuf)],
-    operators: &[Arc<dyn MergeOperator>],
     found: &mut Salvageable,
     lost: &mut Vec<Lost>,
 ) {
@@ -459,8 +469,8 @@ fn find_by_files(
             let table = TableSalvage::open(Arc::clone(&file), path, place, None, &list);
             match table {
                 Ok(table) => {
-                    let with = (operators, &mut replaced);
-                    found.add_table((fs, *number, path), place, &table, with, lost);
+                    let at = FoundAt { fs, number: *number, path, place };
+                    found.add_table(at, &table, &mut replaced, lost);
                 }
                 Err(error) => lost.push(Lost::anything(error.or_file(path))),
             }
@@ -471,6 +481,17 @@ fn find_by_files(
             replaced.leave_out(&mut family.tables);
         }
     }
+}
+
+/// Where a table was found.
+#[derive(Clone, Copy)]
+struct FoundAt<'a> {
+    fs: &'a Arc<dyn Fs>,
+    /// The number and path of its file.
+    number: FileNumber,
+    path: &'a Path,
+    /// The part of the file.
+    place: TablePlace,
 }
 
 /// Which of the tables found of a family have been replaced, as other tables say.
@@ -514,12 +535,12 @@ impl Replaced {
 impl Salvageable {
     fn add_table(
         &mut self,
-        (fs, file, path): (&Arc<dyn Fs>, FileNumber, &Path),
-        place: TablePlace,
+        at: FoundAt<'_>,
         table: &TableSalvage,
-        (operators, replaced): (&[Arc<dyn MergeOperator>], &mut BTreeMap<FamilyId, Replaced>),
+        replaced: &mut BTreeMap<FamilyId, Replaced>,
         lost: &mut Vec<Lost>,
     ) {
+        let FoundAt { fs, number, path, place } = at;
         let named = table.properties().and_then(|properties| {
             properties.origin.as_ref().map(|origin| (origin, &properties.meta))
         });
@@ -532,13 +553,13 @@ impl Salvageable {
             return;
         }
         let family = self.families.entry(origin.family).or_insert_with(|| {
-            let find = |name: &str| operator_named(operators, name);
+            let find = |name: &str| operator_named(&self.operators, name);
             let options = decode_options(&origin.options, &find);
             let is_known = options.is_ok() && !origin.name.is_empty();
             let options = options.unwrap_or_default();
             FoundFamily { name: origin.name.clone(), options, is_known, tables: Vec::new() }
         });
-        let reference = TableReference::whole(file, place.offset, meta.clone());
+        let reference = TableReference::whole(number, place.offset, meta.clone());
         let (fs, path, hidden) = (Arc::clone(fs), path.to_owned(), Vec::new());
         let is_copy = |found: &&mut FoundTable| found.reference.meta.uid == meta.uid;
         if let Some(copy) = family.tables.iter_mut().find(is_copy) {

@@ -31,7 +31,7 @@
 //! `retired_segments_not_read`: nothing is taken.
 
 use super::{
-    find::{FoundFamily, Salvageable, own_files},
+    find::{FoundFamily, OldDatabase, Salvageable, own_files},
     log::LogRead,
     report::ManifestState,
     run::{end_of, open_table},
@@ -100,7 +100,7 @@ pub struct RetiredOperations {
     pub before_gap: u64,
 }
 
-/// Adds what lost parts of tables held to `scratch`, as far as retired segments in `dir` have it.
+/// Adds what lost parts of tables held to `scratch`, as far as retired segments of `old` have it.
 /// The live log is there already, with these `numbers`.
 ///
 /// Cost: nothing without such segments; else all tables are read once more.
@@ -108,7 +108,7 @@ pub struct RetiredOperations {
 /// # Errors
 /// Failures of listing the directory, or of writing the operations.
 pub fn read_retired(
-    (fs, dir): (&dyn Fs, &Path),
+    old: OldDatabase<'_>,
     found: &mut Salvageable,
     mut numbers: LogRead,
     scratch: &mut ScratchTables,
@@ -118,7 +118,7 @@ pub fn read_retired(
     if found.manifest != ManifestState::Whole || cfg!(seeded_fault = "retired_segments_not_read") {
         return Ok(taken);
     }
-    let segments = retired_segments(fs, dir, found, numbers)?;
+    let segments = retired_segments(&**old.fs, old.dir, found, numbers)?;
     let Some(last) = segments.last() else { return Ok(taken) };
     let (gaps, rank) = (find_gaps(found), rank(found, numbers));
     if gaps.is_empty() || rank > SequenceNumber::MAX.0 / 4 {

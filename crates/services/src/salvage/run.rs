@@ -94,7 +94,7 @@ pub fn seen_tombstones(table: &TableSalvage, found: &FoundTable) -> Vec<RangeTom
         }
         let mut parts = vec![(start, end)];
         for range in hidden {
-            parts = parts.into_iter().flat_map(|part| without(part, range)).collect();
+            parts = parts.into_iter().flat_map(|(start, end)| without(start, end, range)).collect();
         }
         let part = |(start, end)| RangeTombstone { start, end, sequence };
         seen.extend(parts.into_iter().map(part));
@@ -112,7 +112,7 @@ pub fn end_of(range: &KeySpan) -> Slice {
 }
 
 /// The parts of `start..end` outside `range`.
-fn without((start, end): (Slice, Slice), range: &KeySpan) -> Vec<(Slice, Slice)> {
+fn without(start: Slice, end: Slice, range: &KeySpan) -> Vec<(Slice, Slice)> {
     let before = (start.clone(), end.clone().min(range.first.clone()));
     let behind = (start.max(end_of(range)), end);
     [before, behind].into_iter().filter(|(start, end)| start < end).collect()
