@@ -4,7 +4,7 @@
 //! what a reader may see of them is decided above.
 
 use crate::{
-    error::Result,
+    error::{Error, Result},
     id::SequenceNumber,
     key::{Entry, LookupKey},
 };
@@ -132,6 +132,76 @@ pub trait EntryCursor {
     fn stretch_along(&self, direction: Direction) -> Option<Stretch<'_>> {
         let _ = direction;
         self.stretch()
+    }
+}
+
+/// A position among ordered entries that only goes forward. [`OnlyForward`] makes an
+/// [`EntryCursor`] of it, for callers that walk a source once.
+pub trait ForwardCursor {
+    /// As [`EntryCursor::entry`].
+    fn entry(&self) -> Option<Entry<'_>>;
+
+    /// As [`EntryCursor::seek_to_first`].
+    ///
+    /// # Errors
+    /// The errors of reading the source.
+    fn seek_to_first(&mut self) -> Result<()>;
+
+    /// As [`EntryCursor::next`].
+    ///
+    /// # Errors
+    /// The errors of reading the source.
+    fn next(&mut self) -> Result<()>;
+
+    /// As [`EntryCursor::stretch`].
+    fn stretch(&self) -> Option<Stretch<'_>> {
+        None
+    }
+}
+
+/// An [`EntryCursor`] over a [`ForwardCursor`]. A walk in another direction and a seek fail with
+/// `InvalidArgument`.
+#[derive(Debug)]
+pub struct OnlyForward<C>(pub C);
+
+#[cold]
+fn only_forward<T>() -> Result<T> {
+    Err(Error::invalid("the source can only be read forward"))
+}
+
+impl<C: ForwardCursor> EntryCursor for OnlyForward<C> {
+    #[inline]
+    fn entry(&self) -> Option<Entry<'_>> {
+        self.0.entry()
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.0.seek_to_first()
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        self.0.next()
+    }
+
+    fn stretch(&self) -> Option<Stretch<'_>> {
+        self.0.stretch()
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        only_forward()
+    }
+
+    fn seek(&mut self, _: &[u8], _: SequenceNumber) -> Result<()> {
+        only_forward()
+    }
+
+    fn seek_before(&mut self, _: &[u8], _: SequenceNumber) -> Result<()> {
+        only_forward()
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        only_forward()
     }
 }
 

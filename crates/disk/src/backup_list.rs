@@ -28,7 +28,7 @@
 use crate::{
     edit::{Change, Edit, TableReference, identity::BackupMark},
     fields::{FieldList, FieldsWriter, StoredField, UnknownFields, read_fields},
-    file_name::{DIGITS_MIN, parse_number},
+    file_name::{DIGITS_MIN, FileName, parse_number},
 };
 use siltdb_base::{
     checksum::crc32c,
@@ -69,6 +69,17 @@ pub enum ObjectKind {
     Tables,
     /// Separated values: it is a blob file.
     Blobs,
+}
+
+impl ObjectKind {
+    /// The name of the file with this number in a database.
+    #[must_use]
+    pub fn file_name(self, number: FileNumber) -> FileName {
+        match self {
+            Self::Tables => FileName::Table(number),
+            Self::Blobs => FileName::Blob(number),
+        }
+    }
 }
 
 /// The name of a file of tables or blobs in a directory of backups. A file is immutable and its

@@ -4,7 +4,7 @@
 //! Numbers have at least six digits, padded with zeros, and one spelling each: a name that parses
 //! prints as it was. What does not parse is not ours and is left alone.
 
-use siltdb_base::{id::FileNumber, limits::FILE_NUMBER_MAX};
+use siltdb_base::{checksum::crc32c, id::FileNumber, limits::FILE_NUMBER_MAX};
 use std::{fmt, path::PathBuf};
 
 /// Digits of a number in a name, at least.
@@ -66,6 +66,13 @@ impl FileName {
     pub fn to_path(self) -> PathBuf {
         self.to_string().into()
     }
+}
+
+/// What stands for a name of more than `bytes_max` bytes where a suffix is added to it; `None` for
+/// a shorter name.
+#[must_use]
+pub fn stand_in(name: &[u8], bytes_max: usize) -> Option<String> {
+    (name.len() > bytes_max).then(|| format!("silt-{:08x}-{}", crc32c(name), name.len()))
 }
 
 /// The number that these digits write; `None` if it has another spelling or is too large.

@@ -12,9 +12,6 @@
 //! 1. A file that has the name of an archive is whole: it was synced and read back before.
 //! 2. Only a file with such a name that begins as an archive is removed.
 //! 3. An import is one edit: after a crash all of its families are there, or none.
-//!
-//! # Seeded fault
-//! `archive_without_a_sync`: an archive gets its name before it is durable.
 
 pub mod place;
 pub mod info;

@@ -14,20 +14,15 @@ use crate::{
     contents::{
         BlobGrowth, CopyChoice, CopyContents, LogContents, check_choice, flushed, with_log,
     },
+    copy_files::{CopySource, copy_files},
     staging::{begin_manifest, check_free, fill_directory},
 };
-use siltdb_base::{
-    error::Result,
-    fs::{File, Fs},
-    id::FileNumber,
-    sync::lock,
-};
-use siltdb_disk::{backup_list::blob_files, edit::tier::Tier, file_name::FileName};
+use siltdb_base::{error::Result, fs::Fs, sync::lock};
+use siltdb_disk::{backup_list::ObjectKind, edit::tier::Tier, file_name::FileName};
 use siltdb_engine::{
-    blobs::blob_file::BlobFile,
     database::Database,
     jobs::flush::flush_all,
-    kit::copying::{FileCopy, FilePart, OnProgress, file_bytes},
+    kit::copying::{FileCopy, OnProgress},
     open::{identity::separate, outside::check_outside_databases},
     write::log_sync::sync_to,
 };
@@ -159,77 +154,50 @@ fn write(
 ) -> Result<Checkpoint> {
     let source = &**database.catalog.files.directory();
     let mut checkpoint = Checkpoint { sequence: contents.last.0, ..Checkpoint::default() };
-    let files = &*database.catalog.files;
-    let length = |number: &FileNumber| file_bytes(contents.files_of(*number, files), *number);
-    let lengths = contents.tables.iter().map(length).collect::<Result<Vec<_>>>()?;
-    let blobs = blobs_of(contents)?;
-    copying
-        .begin(lengths.iter().sum::<u64>() + blobs.iter().map(|(_, bytes)| bytes).sum::<u64>())?;
-    for (number, length) in contents.tables.iter().zip(lengths) {
-        if contents.added.as_ref().is_some_and(|added| added.has(*number)) {
+    let files = copy_files(contents, &database.catalog.files)?;
+    copying.begin(files.iter().map(|file| file.bytes).sum())?;
+    // Values are appended to the newest blob file alone.
+    let blobs = files.iter().filter(|file| file.kind() == ObjectKind::Blobs);
+    let newest_blob = blobs.map(|file| file.number).max();
+    for file in &files {
+        if contents.added.as_ref().is_some_and(|added| added.has(file.number)) {
             // It was written there.
-            checkpoint.copied_bytes += length;
+            checkpoint.copied_bytes += file.bytes;
             checkpoint.copied_files += 1;
-            copying.pass(length)?;
+            copying.pass(file.bytes)?;
             continue;
         }
-        let name = FileName::Table(*number).to_path();
-        let may_link = request.sharing == Sharing::Links && files.tier_of(*number) == Tier::Hot;
+        let may_link = match file.source {
+            CopySource::Tables { files, .. } => files.tier_of(file.number) == Tier::Hot,
+            // One that still grows is not shared.
+            CopySource::Blobs(blob) => {
+                let is_ended =
+                    contents.growth == BlobGrowth::Ended || Some(file.number) != newest_blob;
+                blob.is_sealed() && is_ended
+            }
+        };
+        let name = file.kind().file_name(file.number).to_path();
         // Linking fails across file systems, on those without links, and if a writer in another
         // process has removed the file.
-        if may_link && source.hard_link_into(&name, target, &name).is_ok() {
+        let is_linked = may_link
+            && request.sharing == Sharing::Links
+            && source.hard_link_into(&name, target, &name).is_ok();
+        if is_linked {
             checkpoint.linked_files += 1;
-            copying.pass(length)?;
+            copying.pass(file.bytes)?;
         } else {
-            let file = files.open_file(*number)?;
-            checkpoint.copied_bytes += copy_table(&*file, target, &name, copying)?;
+            let mut copied = target.create(&name)?;
+            copying.copy(&*file.open()?, &mut *copied)?;
+            copied.sync()?;
+            checkpoint.copied_bytes += copied.len();
             checkpoint.copied_files += 1;
         }
     }
-    take_blobs(contents, source, target, request.sharing, copying, &mut checkpoint)?;
     for (name, end) in contents.log.iter().flat_map(parts) {
         checkpoint.copied_bytes += copy_filled(source, target, &name.to_path(), end)?;
         checkpoint.copied_files += 1;
     }
     Ok(checkpoint)
-}
-
-/// Links or copies the blob files.
-fn take_blobs(
-    contents: &CopyContents,
-    source: &dyn Fs,
-    target: &dyn Fs,
-    sharing: Sharing,
-    copying: &mut FileCopy<'_>,
-    checkpoint: &mut Checkpoint,
-) -> Result<()> {
-    let blobs = blobs_of(contents)?;
-    let newest = blobs.iter().map(|(blob, _)| blob.number()).max();
-    for (blob, bytes) in blobs {
-        let name = FileName::Blob(blob.number()).to_path();
-        // One that still grows is not shared. Values are appended to the newest alone.
-        let is_ended = contents.growth == BlobGrowth::Ended || Some(blob.number()) != newest;
-        let may_link = sharing == Sharing::Links && blob.is_sealed() && is_ended;
-        if may_link && source.hard_link_into(&name, target, &name).is_ok() {
-            checkpoint.linked_files += 1;
-            copying.pass(bytes)?;
-        } else {
-            let file = FilePart::new(Arc::clone(blob.open()?), 0, bytes);
-            checkpoint.copied_bytes += copy_table(&file, target, &name, copying)?;
-            checkpoint.copied_files += 1;
-        }
-    }
-    Ok(())
-}
-
-/// The blob files of the contents, and how much of them a copy takes, in bytes: all that the log
-/// refers to is published, and so written.
-fn blobs_of(contents: &CopyContents) -> Result<Vec<(&Arc<BlobFile>, u64)>> {
-    let file = |(number, _)| {
-        let file = contents.blobs.named(number)?;
-        Ok((file, contents.blob_bytes(file)?))
-    };
-    blob_files(&contents.state).map(file).collect()
 }
 
 /// The files of a log, and where each ends for the checkpoint.
@@ -238,19 +206,6 @@ fn parts(log: &LogContents) -> impl Iterator<Item = (FileName, u64)> {
         let is_last = segment.id == log.end.segment;
         (FileName::Segment(segment.slot), if is_last { log.end.offset } else { u64::MAX })
     })
-}
-
-/// Copies a table file and makes its bytes durable. Returns how many there are.
-fn copy_table(
-    file: &dyn File,
-    target: &dyn Fs,
-    name: &Path,
-    copying: &mut FileCopy<'_>,
-) -> Result<u64> {
-    let mut copied = target.create(name)?;
-    copying.copy(file, &mut *copied)?;
-    copied.sync()?;
-    Ok(copied.len())
 }
 
 /// Copies the bytes of a log file before `end`, but for zeros at its end, because log files are

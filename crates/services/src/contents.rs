@@ -42,8 +42,6 @@ pub struct CopyContents {
     pub state: Edit,
     /// The number of that manifest.
     pub manifest: FileNumber,
-    /// The files of its tables.
-    pub tables: BTreeSet<FileNumber>,
     /// It holds every commit up to this sequence number, and none after it.
     pub last: SequenceNumber,
     /// The log that goes with it; `None` if everything is in tables.
@@ -180,14 +178,12 @@ pub fn with_log(database: &Database) -> Result<CopyContents> {
     let versions = versions(database);
     bring_together(&mut state);
     let log = Some(LogContents { segments, end, _pin: pin });
-    let tables = tables(&state);
     let blobs = database.blobs.set();
     // What is shared with the copy must not grow.
     database.blobs.seal_current();
     Ok(CopyContents {
         state,
         manifest: number,
-        tables,
         last,
         log,
         blobs,
@@ -247,19 +243,9 @@ pub fn without_log(
     };
     bring_together(&mut state);
     leave_unreferenced_blobs(&mut state);
-    let (tables, blobs) = (tables(&state), database.blobs.set());
+    let blobs = database.blobs.set();
     database.blobs.seal_current();
-    CopyContents {
-        state,
-        manifest,
-        tables,
-        last,
-        log: None,
-        blobs,
-        growth,
-        added,
-        _versions: versions,
-    }
+    CopyContents { state, manifest, last, log: None, blobs, growth, added, _versions: versions }
 }
 
 /// Flushes, so that the tables and the manifest alone hold every commit and every prepared
@@ -367,8 +353,4 @@ fn leave_unreferenced_blobs(state: &mut Edit) {
         Change::BlobFile { file, .. } => referenced.contains(file),
         _ => true,
     });
-}
-
-fn tables(state: &Edit) -> BTreeSet<FileNumber> {
-    references(state).map(|table| table.file).collect()
 }

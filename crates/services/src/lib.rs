@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod contents;
+pub mod copy_files;
 pub mod staging;
 pub mod checkpoint;
 pub mod backup;

@@ -15,14 +15,13 @@
 //! A salvage opens its database in `DIR.partial`, see [`Staged`].
 
 use siltdb_base::{
-    checksum::crc32c,
     error::{Error, ErrorKind, Result},
     fs::{FileLock, Fs, LockKind, Metadata},
     id::FileNumber,
 };
 use siltdb_disk::{
     edit::Edit,
-    file_name::{FileName, MARK},
+    file_name::{FileName, MARK, stand_in},
 };
 use siltdb_engine::{
     catalog::log_state::LogState, catalog::manifest::Manifest, open::directory::sync_ancestors,
@@ -253,10 +252,7 @@ pub fn begin_manifest(
 
 fn partial_name(name: &OsStr) -> PathBuf {
     let bytes = name.as_encoded_bytes();
-    let mut name = match bytes.len() > NAME_BYTES_MAX {
-        true => OsString::from(format!("silt-{:08x}-{}", crc32c(bytes), bytes.len())),
-        false => name.to_owned(),
-    };
+    let mut name = stand_in(bytes, NAME_BYTES_MAX).map_or_else(|| name.to_owned(), OsString::from);
     name.push(PARTIAL);
     name.into()
 }

@@ -27,9 +27,8 @@ use crate::{
 };
 use siltdb_base::{
     clock::Clock,
-    cursor::EntryCursor,
+    cursor::ForwardCursor,
     error::{Error, ErrorKind, Result},
-    id::SequenceNumber,
     key::{Entry, EntryKind, split_expiring, successor},
     slice::Slice,
 };
@@ -191,7 +190,7 @@ impl Db {
         let at = snapshot.as_ref().map(Snapshot::live);
         // A forked child must not lock a directory.
         let database = self.engine().writable()?;
-        create_archive(database, path.as_ref(), (at, request), on_progress)
+        create_archive(database, path.as_ref(), at, request, on_progress)
     }
 
     /// Makes families of those of the archive at `path`: all or none of them, durably on return. A
@@ -338,7 +337,7 @@ impl ArchiveFamily {
     pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         let key = key.as_ref();
         let mut cursor = self.archive.file.cursor(&self.name)?;
-        cursor.seek(key, SequenceNumber::MAX)?;
+        cursor.seek(key)?;
         let now_ms = self.archive.clock.wall_ms();
         match cursor.entry() {
             Some(entry) if entry.key == key => Ok(value_at(&entry, now_ms)?.map(Slice::copy_from)),
@@ -354,8 +353,8 @@ impl ArchiveFamily {
         let mut cursor = self.archive.file.cursor(&self.name)?;
         match range.start() {
             Bound::Unbounded => cursor.seek_to_first()?,
-            Bound::Included(key) => cursor.seek(key, SequenceNumber::MAX)?,
-            Bound::Excluded(key) => cursor.seek(&successor(key), SequenceNumber::MAX)?,
+            Bound::Included(key) => cursor.seek(key)?,
+            Bound::Excluded(key) => cursor.seek(&successor(key))?,
         }
         let upper = match range.end() {
             Bound::Unbounded => None,

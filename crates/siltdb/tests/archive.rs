@@ -2,7 +2,7 @@
 //! foreign ones.
 //!
 //! # Seeded fault
-//! `archive_without_a_sync`: an archive gets its name before it is durable.
+//! `copy_without_a_sync`: an archive gets its name before it is durable.
 
 mod world;
 mod bad_input;

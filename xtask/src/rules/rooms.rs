@@ -21,7 +21,7 @@ const MODULES_MAX: usize = 26;
 const IMPORTS_MAX: usize = 120;
 
 /// Functions that take the database, and functions that pass it on. A number only falls.
-const CEILINGS: [usize; 2] = [282, 202];
+const CEILINGS: [usize; 2] = [281, 201];
 
 /// The rooms of the engine, and the functions that take all of them.
 #[derive(Debug, Default, PartialEq, Eq)]

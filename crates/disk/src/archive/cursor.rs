@@ -1,4 +1,4 @@
-//! A cursor over a family of an archive: one table after the other, one open at a time.
+//! A forward cursor over a family of an archive: one table after the other, one open at a time.
 //!
 //! It reads past every cache.
 
@@ -10,7 +10,7 @@ use crate::{
     table::ScanCursor,
 };
 use siltdb_base::{
-    cursor::{EntryCursor, Stretch},
+    cursor::{EntryCursor, ForwardCursor, Stretch},
     error::{Error, ErrorKind, Result},
     id::SequenceNumber,
     key::Entry,
@@ -21,7 +21,7 @@ use std::sync::Arc;
 ///
 /// # Invariants
 /// 1. If `current` is there, it is a cursor of the table `index`.
-/// 2. Between two calls, `current` stands on an entry, or the cursor stands nowhere.
+/// 2. Between two calls, `current` is at an entry, or it is `None`.
 #[derive(Debug)]
 pub struct ArchiveCursor {
     archive: Arc<ArchiveFile>,
@@ -31,7 +31,7 @@ pub struct ArchiveCursor {
 }
 
 impl ArchiveFile {
-    /// A cursor over the family of this name, standing nowhere.
+    /// A cursor over the family of this name, not positioned yet.
     ///
     /// # Errors
     /// `NotFound`, if the archive has no such family.
@@ -64,102 +64,54 @@ impl ArchiveCursor {
         Ok(self.current.as_mut())
     }
 
-    fn is_at_end(&self) -> bool {
-        self.current.as_ref().is_some_and(|cursor| cursor.entry().is_none())
-    }
-
-    fn settle_forward(&mut self) -> Result<()> {
-        while self.is_at_end() {
-            if let Some(cursor) = self.enter(self.index + 1)? {
-                cursor.seek_to_first()?;
+    /// Goes to a place by `go`, and to the next table at the end of one. After an error the cursor
+    /// is not positioned.
+    fn go(&mut self, go: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+        let went = go(self).and_then(|()| {
+            while self.current.as_ref().is_some_and(|cursor| cursor.entry().is_none()) {
+                if let Some(cursor) = self.enter(self.index + 1)? {
+                    cursor.seek_to_first()?;
+                }
             }
-        }
-        Ok(())
-    }
-
-    fn settle_backward(&mut self) -> Result<()> {
-        while self.is_at_end() {
-            // Before the first table there is `usize::MAX`, which is no table.
-            if let Some(cursor) = self.enter(self.index.wrapping_sub(1))? {
-                cursor.seek_to_last()?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The first table that does not end before `key`.
-    fn index_reaching(&self, key: &[u8]) -> usize {
-        self.tables().partition_point(|table| table.meta.range.is_before(key))
-    }
-
-    /// Goes to a place by `go`, or stands nowhere after an error.
-    fn try_go(&mut self, go: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
-        let result = go(self);
-        if result.is_err() {
+            Ok(())
+        });
+        went.map_err(|error| {
             self.current = None;
-        }
-        result.map_err(damaged)
+            damaged(error)
+        })
+    }
+
+    /// Goes to the first entry at or after `key`.
+    ///
+    /// # Errors
+    /// Corruption; the errors of reading the file.
+    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+        let index = self.tables().partition_point(|table| table.meta.range.is_before(key));
+        self.go(|cursor| match cursor.enter(index)? {
+            Some(table) => table.seek(key, SequenceNumber::MAX),
+            None => Ok(()),
+        })
     }
 }
 
-impl EntryCursor for ArchiveCursor {
+impl ForwardCursor for ArchiveCursor {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         self.current.as_ref()?.entry()
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
-        self.try_go(|cursor| {
-            if let Some(table) = cursor.enter(0)? {
-                table.seek_to_first()?;
-            }
-            cursor.settle_forward()
-        })
-    }
-
-    fn seek_to_last(&mut self) -> Result<()> {
-        self.try_go(|cursor| {
-            if let Some(table) = cursor.enter(cursor.tables().len().wrapping_sub(1))? {
-                table.seek_to_last()?;
-            }
-            cursor.settle_backward()
-        })
-    }
-
-    fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
-        self.try_go(|cursor| {
-            if let Some(table) = cursor.enter(cursor.index_reaching(key))? {
-                table.seek(key, sequence)?;
-            }
-            cursor.settle_forward()
-        })
-    }
-
-    fn seek_before(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
-        self.try_go(|cursor| {
-            // The table that reaches the key, or else the last one: it may begin after the key.
-            let last = cursor.tables().len().wrapping_sub(1);
-            if let Some(table) = cursor.enter(cursor.index_reaching(key).min(last))? {
-                table.seek_before(key, sequence)?;
-            }
-            cursor.settle_backward()
+        self.go(|cursor| match cursor.enter(0)? {
+            Some(table) => table.seek_to_first(),
+            None => Ok(()),
         })
     }
 
     #[inline]
     fn next(&mut self) -> Result<()> {
-        self.try_go(|cursor| {
-            let Some(table) = &mut cursor.current else { return Ok(()) };
-            table.next()?;
-            cursor.settle_forward()
-        })
-    }
-
-    fn prev(&mut self) -> Result<()> {
-        self.try_go(|cursor| {
-            let Some(table) = &mut cursor.current else { return Ok(()) };
-            table.prev()?;
-            cursor.settle_backward()
+        self.go(|cursor| match &mut cursor.current {
+            Some(table) => table.next(),
+            None => Ok(()),
         })
     }
 

@@ -2,7 +2,7 @@
 //!
 //! It looks at no file.
 
-use siltdb_base::checksum::crc32c;
+use crate::file_name::stand_in;
 use std::{fmt, path::PathBuf};
 
 /// The extension of an archive, with its dot.
@@ -52,10 +52,8 @@ const NAME_BYTES_MAX: usize = 100;
 /// one is replaced by its checksum.
 #[must_use]
 pub fn unfinished(name: &str) -> ArchiveFileName {
-    ArchiveFileName::Partial(match name.len() > NAME_BYTES_MAX {
-        true => format!("silt-{:08x}-{}", crc32c(name.as_bytes()), name.len()),
-        false => name.to_owned(),
-    })
+    let stand_in = stand_in(name.as_bytes(), NAME_BYTES_MAX);
+    ArchiveFileName::Partial(stand_in.unwrap_or_else(|| name.to_owned()))
 }
 
 impl fmt::Display for ArchiveFileName {

@@ -29,7 +29,7 @@ use crate::{
         flush::{PATIENCE, flush_all},
     },
     kit::{
-        copying::{CopyProgress, FileCopy, FilePart, OnProgress},
+        copying::{FileCopy, FilePart, OnProgress, until_closed},
         counters::Counters,
     },
 };
@@ -262,29 +262,23 @@ fn settle_in(
 ) -> Result<()> {
     database.health.check()?;
     family.check()?;
-    // A close waits for this call.
-    let mut watched = |progress: CopyProgress| match database.health.check_open() {
-        Ok(()) => on_progress(progress),
-        Err(_) => ControlFlow::Break(()),
-    };
-    let mut copying = FileCopy::new(&*database.options.clock, rate, &mut watched)?;
-    // Before the flush: what is written later separates no values if the family is frozen.
-    let options = family.tree.options();
-    if options.cold_from_level != cold_from_level {
-        let options = TreeOptions { cold_from_level, ..TreeOptions::clone(&options) };
-        change_options(database, family, options)?;
-    }
-    if !family.tree.view().memory.tables().is_empty() {
-        flush_all(database)?;
-    }
-    let newest = database.log.publisher.published();
-    lock(&database.background.jobs).unmovable.clear();
-    if family.tree.peek_options().is_frozen() {
-        bring_values_in(database, family, newest, &mut copying)?;
-    }
-    move_all(database, family, newest, &mut copying).map_err(|error| match error.kind() {
-        ErrorKind::Cancelled => database.health.check_open().err().unwrap_or(error),
-        _ => error,
+    until_closed(&database.health, on_progress, |on_progress| {
+        let mut copying = FileCopy::new(&*database.options.clock, rate, on_progress)?;
+        // Before the flush: what is written later separates no values if the family is frozen.
+        let options = family.tree.options();
+        if options.cold_from_level != cold_from_level {
+            let options = TreeOptions { cold_from_level, ..TreeOptions::clone(&options) };
+            change_options(database, family, options)?;
+        }
+        if !family.tree.view().memory.tables().is_empty() {
+            flush_all(database)?;
+        }
+        let newest = database.log.publisher.published();
+        lock(&database.background.jobs).unmovable.clear();
+        if family.tree.peek_options().is_frozen() {
+            bring_values_in(database, family, newest, &mut copying)?;
+        }
+        move_all(database, family, newest, &mut copying)
     })
 }
 

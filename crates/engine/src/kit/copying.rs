@@ -2,6 +2,7 @@
 //!
 //! It syncs nothing and names no file; what is copied is for callers.
 
+use crate::health::Health;
 use siltdb_base::{
     checksum::crc32c_append,
     clock::Clock,
@@ -37,6 +38,25 @@ pub struct CopyProgress {
 
 /// The call that is told of progress, and may cancel the copy by `Break`.
 pub type OnProgress<'a> = &'a mut dyn FnMut(CopyProgress) -> ControlFlow<()>;
+
+/// Runs `copy`, which a close of the database cancels: a close waits for the calls that copy.
+///
+/// # Errors
+/// Those of `copy`; `Closed` instead of `Cancelled`, if the database is being closed.
+pub fn until_closed<T>(
+    health: &Health,
+    on_progress: OnProgress<'_>,
+    copy: impl FnOnce(OnProgress<'_>) -> Result<T>,
+) -> Result<T> {
+    let mut watched = |progress| match health.check_open() {
+        Ok(()) => on_progress(progress),
+        Err(_) => ControlFlow::Break(()),
+    };
+    copy(&mut watched).map_err(|error| match error.kind() {
+        ErrorKind::Cancelled => health.check_open().err().unwrap_or(error),
+        _ => error,
+    })
+}
 
 /// A copy of several files under one rate.
 pub struct FileCopy<'a> {

@@ -59,7 +59,7 @@ pub struct CleanupReport {
 /// `NotFound`; `InvalidArgument`, if the path does not end in `.siltar`, or the file does not begin
 /// as an archive; as [`LockedArchives::open`].
 pub fn remove_archive(path: &Path, options: &EngineOptions) -> Result<u64> {
-    let name = archive_name(path)?.to_path();
+    let name = ArchiveFileName::Archive(archive_name(path)?).to_path();
     let locked = LockedArchives::around(path, options)?;
     let fs = locked.fs();
     let bytes = match fs.metadata(&name)? {

@@ -6,13 +6,16 @@
 //! 3. The file is synced, read back and verified.
 //! 4. It is renamed, and its name synced.
 
-use crate::archive::{
-    info::ArchiveInfo,
-    place::{LockedArchives, archive_name, check_unfinished},
+use crate::{
+    archive::{
+        info::ArchiveInfo,
+        place::{LockedArchives, archive_name, check_unfinished},
+    },
+    copy_files::{sync_new, write_whole},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
-    fs::Fs,
+    fs::{Fs, WriteFile},
     limits::LEVELS,
     sync::lock,
 };
@@ -25,12 +28,12 @@ use siltdb_engine::{
     catalog::family::FamilyData,
     copies::branch::chosen_heads,
     database::Database,
-    kit::copying::{CopyProgress, FileCopy, OnProgress},
+    kit::copying::{FileCopy, OnProgress, until_closed},
     open::directory::sync_ancestors,
     read::{PinnedReader, ReadCursor, ReadRange, begin_snapshot},
     snapshots::LiveSnapshot,
 };
-use std::{collections::BTreeMap, ops::ControlFlow, path::Path, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 /// What an archive is to hold, and how fast it is written.
 #[derive(Clone, Debug, Default)]
@@ -55,42 +58,45 @@ pub struct ArchiveRequest {
 pub fn create_archive(
     database: &Database,
     path: &Path,
-    (at, request): (Option<&LiveSnapshot>, &ArchiveRequest),
+    at: Option<&LiveSnapshot>,
+    request: &ArchiveRequest,
     on_progress: OnProgress<'_>,
 ) -> Result<ArchiveInfo> {
     database.health.check_open()?;
     let in_flight = database.background.in_flight.begin();
     let _call = in_flight.ok_or_else(|| database.health.refusal())?;
     let _charge = database.memory.charge_copy();
-    // A close waits for this call.
-    let mut watched = |progress: CopyProgress| match database.health.check_open() {
-        Ok(()) => on_progress(progress),
-        Err(_) => ControlFlow::Break(()),
-    };
-    let mut copying = FileCopy::new(&*database.options.clock, request.rate, &mut watched)?;
-    let name = archive_name(path)?;
-    let present;
-    let (families, at) = {
-        // A commit that creates families and writes to them is seen as a whole, or not at all.
-        let _changing = lock(&database.catalog.changing_io);
-        let families = chosen(database, request)?;
-        present = begin_snapshot(database);
-        (families, at.unwrap_or(&present))
-    };
-    let locked = LockedArchives::around(path, &database.options)?;
-    let fs = locked.fs();
-    if fs.metadata(&name.to_path())?.is_some() {
-        return Err(Error::new(ErrorKind::AlreadyExists, "the path of the archive is in use")
-            .with_file(path));
-    }
-    // The name of its directory may not be durable yet.
-    sync_ancestors(&*database.options.fs, path.parent().unwrap_or(Path::new("")))?;
-    let made = finish(database, fs, &name, (at, &families), &mut copying);
-    made.map(|info| ArchiveInfo { path: path.to_owned(), ..info }).map_err(|error| {
-        match error.kind() {
-            ErrorKind::Cancelled => database.health.check_open().err().unwrap_or(error),
-            _ => error,
+    until_closed(&database.health, on_progress, |on_progress| {
+        let mut copying = FileCopy::new(&*database.options.clock, request.rate, on_progress)?;
+        let name = archive_name(path)?;
+        let partial = unfinished(&name).to_path();
+        let target = ArchiveFileName::Archive(name).to_path();
+        let present;
+        let (families, at) = {
+            // A commit that creates families and writes to them is seen as a whole, or not at all.
+            let _changing = lock(&database.catalog.changing_io);
+            let families = chosen(database, request)?;
+            present = begin_snapshot(database);
+            (families, at.unwrap_or(&present))
+        };
+        let locked = LockedArchives::around(path, &database.options)?;
+        let fs = locked.fs();
+        if fs.metadata(&target)?.is_some() {
+            return Err(Error::new(ErrorKind::AlreadyExists, "the path of the archive is in use")
+                .with_file(path));
         }
+        // The name of its directory may not be durable yet.
+        sync_ancestors(&*database.options.fs, path.parent().unwrap_or(Path::new("")))?;
+        if fs.metadata(&partial)?.is_some() {
+            check_unfinished(fs, &partial)?;
+            fs.remove(&partial)?;
+        }
+        let info = write_whole(fs, &partial, |file| {
+            sync_new(write(database, file, at, &families, &mut copying)?)?;
+            Ok((target, read_back(fs, &partial, &mut copying)?))
+        })?;
+        fs.sync_dir(Path::new(""))?;
+        Ok(ArchiveInfo { path: path.to_owned(), ..info })
     })
 }
 
@@ -104,41 +110,14 @@ fn chosen(database: &Database, request: &ArchiveRequest) -> Result<Chosen> {
     Ok(heads.map(|family| (family.name().to_string(), family)).collect())
 }
 
-/// Writes the archive under another name, verifies it, and renames it.
-fn finish(
-    database: &Database,
-    fs: &dyn Fs,
-    name: &ArchiveFileName,
-    contents: (&LiveSnapshot, &Chosen),
-    copying: &mut FileCopy<'_>,
-) -> Result<ArchiveInfo> {
-    let target = name.to_path();
-    let partial = match name {
-        ArchiveFileName::Archive(name) => unfinished(name).to_path(),
-        _ => return Err(Error::invalid("the path is not that of an archive")),
-    };
-    if fs.metadata(&partial)?.is_some() {
-        check_unfinished(fs, &partial)?;
-        fs.remove(&partial)?;
-    }
-    let made = write(database, fs, &partial, contents, copying)
-        .and_then(|()| read_back(fs, &partial, copying));
-    let info = made.inspect_err(|_| {
-        // The next export of that name, or a cleanup, removes it otherwise.
-        let _ = fs.remove(&partial);
-    })?;
-    fs.rename(&partial, &target)?;
-    fs.sync_dir(Path::new(""))?;
-    Ok(info)
-}
-
+/// Writes the archive to an empty file.
 fn write(
     database: &Database,
-    fs: &dyn Fs,
-    partial: &Path,
-    (at, families): (&LiveSnapshot, &Chosen),
+    file: Box<dyn WriteFile>,
+    at: &LiveSnapshot,
+    families: &Chosen,
     copying: &mut FileCopy<'_>,
-) -> Result<()> {
+) -> Result<Box<dyn WriteFile>> {
     // All of it is written, and read twice.
     copying.begin(3 * families.values().map(|family| stored_bytes(family)).sum::<u64>())?;
     let facts = ArchiveFacts {
@@ -148,7 +127,7 @@ fn write(
         created_ms: database.options.clock.wall_ms(),
         source: database.dir.to_string_lossy().into_owned(),
     };
-    let mut writer = ArchiveWriter::new(fs.create(partial)?, facts)?;
+    let mut writer = ArchiveWriter::new(file, facts)?;
     for (name, family) in families {
         let mut cursor =
             PinnedReader::new(database, family, Some(&at.point()))?.cursor(ReadRange::default())?;
@@ -158,11 +137,7 @@ fn write(
         let mut on_bytes = |bytes| copying.count(bytes);
         writer.add_family(family_facts(name, family), &mut source, &mut uids, &mut on_bytes)?;
     }
-    let mut file = writer.finish()?;
-    match cfg!(seeded_fault = "archive_without_a_sync") {
-        true => file.flush(),
-        false => file.sync(),
-    }
+    writer.finish()
 }
 
 /// About the bytes that an archive of the family has: those of its tables and of its memory.

@@ -12,7 +12,7 @@
 
 use crate::archive::{info::without_operator, place::open_archive};
 use siltdb_base::{
-    cursor::{EntryCursor, Stretch},
+    cursor::{ForwardCursor, OnlyForward, Stretch},
     error::{Error, ErrorKind, Result},
     id::{FamilyId, FileNumber, SequenceNumber},
     key::Entry,
@@ -32,7 +32,7 @@ use siltdb_engine::{
         context::{purge, with_context},
         flush::flush_all,
     },
-    kit::copying::{CopyProgress, FileCopy, OnProgress},
+    kit::copying::{FileCopy, OnProgress, until_closed},
     lock_state::lock_table::{LockMode, LockTarget},
     write::{
         commit::commit_skip,
@@ -47,7 +47,6 @@ use siltdb_tree::{
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
-    ops::ControlFlow,
     path::Path,
     sync::Arc,
 };
@@ -130,17 +129,10 @@ pub fn import_archive(
     on_progress: OnProgress<'_>,
 ) -> Result<ArchiveImport> {
     database.health.check()?;
-    // A close waits for this call.
-    let mut watched = |progress: CopyProgress| match database.health.check_open() {
-        Ok(()) => on_progress(progress),
-        Err(_) => ControlFlow::Break(()),
-    };
-    let mut copying = FileCopy::new(&*database.options.clock, None, &mut watched)?;
-    let archive = open_archive(path, &database.options)?;
-    let imported = import(database, &archive, request, &mut copying);
-    imported.map_err(|error| match error.kind() {
-        ErrorKind::Cancelled => database.health.check_open().err().unwrap_or(error),
-        _ => error,
+    until_closed(&database.health, on_progress, |on_progress| {
+        let mut copying = FileCopy::new(&*database.options.clock, None, on_progress)?;
+        let archive = open_archive(path, &database.options)?;
+        import(database, &archive, request, &mut copying)
     })
 }
 
@@ -160,7 +152,7 @@ fn import(
     places(database, &targets, request.existing)?;
     let sequence = lock(&database.catalog.manifest_io).state.last_sequence;
     copying.begin(targets.iter().map(|target| target.bytes).sum())?;
-    let output = write(database, archive, (&targets, sequence), copying)?;
+    let output = write(database, archive, &targets, sequence, copying)?;
     let entries = |target: &ImportTarget| -> u64 {
         let of_table = |change: &Change| match change {
             Change::AddTable { family, table, .. } if *family == target.id => table.meta.entries,
@@ -364,7 +356,8 @@ fn is_empty(family: &FamilyData) -> bool {
 fn write(
     database: &Database,
     archive: &Arc<ArchiveFile>,
-    (targets, sequence): (&[ImportTarget], SequenceNumber),
+    targets: &[ImportTarget],
+    sequence: SequenceNumber,
     copying: &mut FileCopy<'_>,
 ) -> Result<JobOutput> {
     let names: BTreeMap<FamilyId, Arc<str>> =
@@ -376,13 +369,10 @@ fn write(
         let mut tables = NewTables::default();
         for target in targets {
             let cursor = archive.cursor(&target.from)?;
-            let mut cursor = CountedCursor { cursor, copying: &mut *copying, bytes: 0 };
+            let cursor = CountedCursor { cursor, copying: &mut *copying, bytes: 0 };
             let ImportTarget { id, options, .. } = target;
             let to = LoadTarget { family: *id, options, sequence };
-            tables.append(load(&mut cursor, &to, &context)?);
-            let left = cursor.bytes;
-            drop(cursor);
-            copying.count(left)?;
+            tables.append(load(OnlyForward(cursor), &to, &context)?);
         }
         // The last chance to cancel: a finished output is installed, or its files are forgotten.
         copying.end()?;
@@ -502,16 +492,7 @@ struct CountedCursor<'a, 'c> {
     bytes: u64,
 }
 
-impl CountedCursor<'_, '_> {
-    fn report(&mut self) -> Result<()> {
-        match self.bytes >= REPORT_BYTES {
-            true => self.copying.count(std::mem::take(&mut self.bytes)),
-            false => Ok(()),
-        }
-    }
-}
-
-impl EntryCursor for &mut CountedCursor<'_, '_> {
+impl ForwardCursor for CountedCursor<'_, '_> {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
         self.cursor.entry()
@@ -521,29 +502,16 @@ impl EntryCursor for &mut CountedCursor<'_, '_> {
         self.cursor.seek_to_first()
     }
 
-    fn seek_to_last(&mut self) -> Result<()> {
-        self.cursor.seek_to_last()
-    }
-
-    fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
-        self.cursor.seek(key, sequence)
-    }
-
-    fn seek_before(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
-        self.cursor.seek_before(key, sequence)
-    }
-
     #[inline]
     fn next(&mut self) -> Result<()> {
         if let Some(entry) = self.cursor.entry() {
             self.bytes += (entry.key.len() + entry.value.len()) as u64;
         }
         self.cursor.next()?;
-        self.report()
-    }
-
-    fn prev(&mut self) -> Result<()> {
-        self.cursor.prev()
+        match self.bytes >= REPORT_BYTES {
+            true => self.copying.count(std::mem::take(&mut self.bytes)),
+            false => Ok(()),
+        }
     }
 
     fn stretch(&self) -> Option<Stretch<'_>> {

@@ -33,14 +33,14 @@ pub fn open_archive(path: &Path, options: &EngineOptions) -> Result<Arc<ArchiveF
     }
 }
 
-/// The name of the archive at `path`.
+/// The name of the archive at `path`, without its extension.
 ///
 /// # Errors
-/// `InvalidArgument`, if the path does not end in such a name.
-pub fn archive_name(path: &Path) -> Result<ArchiveFileName> {
+/// `InvalidArgument`, if the path does not end in the name of an archive.
+pub fn archive_name(path: &Path) -> Result<String> {
     let name = path.file_name().and_then(|name| name.to_str()).and_then(ArchiveFileName::parse);
     match name {
-        Some(name @ ArchiveFileName::Archive(_)) => Ok(name),
+        Some(ArchiveFileName::Archive(name)) => Ok(name),
         _ => Err(Error::invalid("the path is not that of an archive")
             .with_file(path)
             .with_hint(format!("give a file whose name ends in {ARCHIVE_EXTENSION}"))),

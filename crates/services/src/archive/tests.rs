@@ -26,7 +26,7 @@ fn export(fs: &MemFs, engine: &Engine) {
     fs.create_dir_all(Path::new("archives")).unwrap();
     let request = ArchiveRequest::default();
     let mut go_on = |_| ControlFlow::Continue(());
-    create_archive(engine, Path::new(FILE), (None, &request), &mut go_on).unwrap();
+    create_archive(engine, Path::new(FILE), None, &request, &mut go_on).unwrap();
 }
 
 fn import(engine: &Engine, names: &[(&str, &str)], existing: ExistingFamilies) -> Result<()> {

@@ -14,33 +14,27 @@ use crate::{
     backup::directory::BackupDirectory,
     backup::past::{Adoption, Newest, check_past},
     contents::{BlobGrowth, CopyContents, flushed},
+    copy_files::{CopyFile, copy_files, sync_new, verify_tables, write_whole},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::Fs,
-    id::{FileNumber, TableUid},
+    id::TableUid,
 };
 use siltdb_disk::{
-    backup_list::{
-        BackupFileName, BackupList, BackupObject, ObjectKind, ObjectName, blob_files, references,
-    },
+    backup_list::{BackupFileName, BackupList, BackupObject, ObjectKind, ObjectName, blob_files},
     edit::{Change, Edit, TableReference, identity::BackupMark},
     fields::UnknownFields,
-    table::{TableLocation, TableScan},
     table_meta::TableMeta,
 };
 use siltdb_engine::{
-    blobs::blob_file::BlobFile,
     database::Database,
     install::install,
-    kit::copying::{CopyProgress, FileCopy, FilePart, OnProgress, file_bytes},
+    kit::copying::{FileCopy, OnProgress, until_closed},
 };
-use siltdb_tree::files::open_files::OpenFiles;
 use std::{
     collections::{BTreeMap, BTreeSet},
-    ops::ControlFlow,
     path::Path,
-    sync::Arc,
     time::Duration,
 };
 
@@ -101,7 +95,7 @@ pub fn create_backup(
     on_progress: OnProgress<'_>,
 ) -> Result<Backup> {
     database.health.check()?;
-    create_backup_of(database, dir, (request, on_progress), &mut || flushed(database, None))
+    create_backup_of(database, dir, request, on_progress, &mut || flushed(database, None))
 }
 
 /// Adds a backup of the contents that `note` gives, which are those of `database` or of a later
@@ -112,42 +106,33 @@ pub fn create_backup(
 pub fn create_backup_of(
     database: &Database,
     dir: &Path,
-    (request, on_progress): (BackupRequest, OnProgress<'_>),
+    request: BackupRequest,
+    on_progress: OnProgress<'_>,
     note: &mut dyn FnMut() -> Result<CopyContents>,
 ) -> Result<Backup> {
     let _charge = database.memory.charge_copy();
-    // A close waits for this call.
-    let mut watched = |progress: CopyProgress| match database.health.check_open() {
-        Ok(()) => on_progress(progress),
-        Err(_) => ControlFlow::Break(()),
-    };
-    let mut copying = FileCopy::new(&*database.options.clock, request.rate, &mut watched)?;
-    let directory = BackupDirectory::create(dir, &database.options)?;
-    add_backup(database, &directory, (request, &mut copying), note).map_err(|error| {
-        match error.kind() {
-            ErrorKind::Cancelled => database.health.check_open().err().unwrap_or(error),
-            _ => error,
-        }
+    until_closed(&database.health, on_progress, |on_progress| {
+        let mut copying = FileCopy::new(&*database.options.clock, request.rate, on_progress)?;
+        let directory = BackupDirectory::create(dir, &database.options)?;
+        add_backup(database, &directory, request, &mut copying, note)
     })
 }
 
 fn add_backup(
     database: &Database,
     directory: &BackupDirectory,
-    (request, copying): (BackupRequest, &mut FileCopy<'_>),
+    request: BackupRequest,
+    copying: &mut FileCopy<'_>,
     note: &mut dyn FnMut() -> Result<CopyContents>,
 ) -> Result<Backup> {
     directory.remove_partial()?;
     let held = HeldObjects::find(directory)?;
     let number = directory.next_number()?;
     let mut contents = note()?;
-    let state = (&contents.state, contents.last);
-    check_past(held.newest(), state, request.adoption, &database.dir)?;
-    let source = &*database.catalog.files;
-    let files = source_files(source, &contents)?;
-    let blobs = source_blobs(database, &contents)?;
-    let blob_bytes = blobs.iter().map(|(_, bytes)| bytes);
-    copying.begin(files.iter().map(|file| &file.bytes).chain(blob_bytes).sum())?;
+    check_past(held.newest(), &contents.state, contents.last, request.adoption, &database.dir)?;
+    wait_for_values(database, &contents)?;
+    let files = copy_files(&contents, &database.catalog.files)?;
+    copying.begin(files.iter().map(|file| file.bytes).sum())?;
     let (mut objects, mut copied_files, mut copied_bytes) = (Vec::new(), 0, 0);
     for file in &files {
         let name = match held.reuse(directory, file, copying)? {
@@ -155,24 +140,14 @@ fn add_backup(
             None => {
                 copied_files += 1;
                 copied_bytes += file.bytes;
-                copy_object(directory, file, copying)?
+                copy_object(directory.fs(), file, copying)?
             }
         };
         objects.push(BackupObject { file: file.number, name, bytes: file.bytes });
     }
     drop(files);
-    let mut blob_objects = Vec::new();
-    for (blob, bytes) in blobs {
-        let name = match held.reuse_blob(directory, (blob, bytes), copying)? {
-            Some(name) => name,
-            None => {
-                copied_files += 1;
-                copied_bytes += bytes;
-                copy_blob(blob, bytes, directory, copying)?
-            }
-        };
-        blob_objects.push(BackupObject { file: blob.number(), name, bytes });
-    }
+    let (objects, blobs) =
+        objects.into_iter().partition(|object| object.name.kind == ObjectKind::Tables);
     let mark = match request.marking {
         Marking::Gives => Some(give_mark(database, &held, &mut contents.state)?),
         Marking::Keeps => held.newest.as_ref().and_then(|newest| newest.mark),
@@ -184,7 +159,7 @@ fn add_backup(
         manifest,
         state,
         objects,
-        blobs: blob_objects,
+        blobs,
         may_blobs_grow: growth == BlobGrowth::Possible,
         created_ms: database.options.clock.wall_ms(),
         source: database.dir.to_string_lossy().into_owned(),
@@ -211,100 +186,47 @@ fn give_mark(database: &Database, held: &HeldObjects, state: &mut Edit) -> Resul
     Ok(mark)
 }
 
-/// The blob files of the contents, ascending, and their lengths in bytes. No value is written to
-/// any of them any more.
-fn source_blobs<'a>(
-    database: &Database,
-    contents: &'a CopyContents,
-) -> Result<Vec<(&'a Arc<BlobFile>, u64)>> {
-    let mut blobs = Vec::new();
+/// Waits until no value is written to a blob file of the contents any more: they are sealed, and
+/// commits that got a place before end soon.
+fn wait_for_values(database: &Database, contents: &CopyContents) -> Result<()> {
     for (number, _) in blob_files(&contents.state) {
-        let file = contents.blobs.named(number)?;
-        // It is sealed, and commits that got a place before end soon.
-        while file.is_written() {
+        while contents.blobs.named(number)?.is_written() {
             database.health.check_open()?;
             database.options.clock.sleep(WRITERS_PAUSE);
         }
-        blobs.push((file, contents.blob_bytes(file)?));
     }
-    blobs.sort_by_key(|(file, _)| file.number());
-    Ok(blobs)
+    Ok(())
 }
 
-/// Copies a blob file into the directory, as [`copy_object`] does.
-fn copy_blob(
-    blob: &BlobFile,
-    bytes: u64,
-    directory: &BackupDirectory,
-    copying: &mut FileCopy<'_>,
-) -> Result<ObjectName> {
-    let uid = TableUid(blob.uid().0);
-    let partial = BackupFileName::PartialObject(uid).to_path();
-    let target = directory.fs();
-    let source = FilePart::new(Arc::clone(blob.open()?), 0, bytes);
-    let copy = |copying: &mut FileCopy<'_>| {
-        let mut written = target.create(&partial)?;
-        let checksum = copying.copy(&source, &mut *written)?;
-        written.sync()?;
-        Ok(checksum)
-    };
-    let checksum = copy(copying).inspect_err(|_| {
-        // The next backup removes it otherwise.
-        let _ = target.remove(&partial);
-    })?;
-    let name = ObjectName { kind: ObjectKind::Blobs, uid, checksum };
-    target.rename(&partial, &BackupFileName::Object(name).to_path())?;
-    Ok(name)
+/// Copies a file into the directory; on return it has its name, which is not durable yet.
+fn copy_object(fs: &dyn Fs, file: &CopyFile<'_>, copying: &mut FileCopy<'_>) -> Result<ObjectName> {
+    let partial = BackupFileName::PartialObject(file.uid()).to_path();
+    write_whole(fs, &partial, |mut written| {
+        let checksum = copying.copy(&*file.open()?, &mut *written)?;
+        sync_new(written)?;
+        verify_tables(fs, &partial, file.tables()).map_err(|error| match error.kind() {
+            ErrorKind::Corruption => {
+                Error::corruption("a table cannot be backed up: it is damaged")
+                    .with_file(&file.path())
+                    .with_source(error)
+            }
+            _ => error,
+        })?;
+        let name = ObjectName { kind: file.kind(), uid: file.uid(), checksum };
+        Ok((BackupFileName::Object(name).to_path(), name))
+    })
 }
 
-/// A table file of the database.
-struct SourceFile<'a> {
-    /// The files that it is one of.
-    files: &'a OpenFiles,
-    number: FileNumber,
-    bytes: u64,
-    /// Its tables, in the order in which they lie there; one at least.
-    tables: Vec<&'a TableReference>,
-}
-
-impl SourceFile<'_> {
-    fn uid(&self) -> TableUid {
-        self.tables[0].meta.uid
-    }
-}
-
-/// The files of the contents, ascending.
-fn source_files<'a>(
-    source: &'a OpenFiles,
-    contents: &'a CopyContents,
-) -> Result<Vec<SourceFile<'a>>> {
-    let mut tables: BTreeMap<FileNumber, Vec<&TableReference>> = BTreeMap::new();
-    for table in references(&contents.state) {
-        tables.entry(table.file).or_default().push(table);
-    }
-    let file = |(number, mut tables): (FileNumber, Vec<&'a TableReference>)| {
-        tables.sort_by_key(|table| table.offset);
-        // Families may see parts of one table.
-        tables.dedup_by_key(|table| table.offset);
-        let files = contents.files_of(number, source);
-        let bytes = file_bytes(files, number)?;
-        Ok(SourceFile { files, number, bytes, tables })
-    };
-    tables.into_iter().map(file).collect()
-}
-
-/// The files of tables that a directory has, by the uid of a table in them and by their length.
+/// The files that a directory of backups has.
 struct HeldObjects {
-    /// Those that a list names with the length that they have, by each table that a list refers to.
-    /// A backup may need other tables of a file than the backup that copied it.
-    listed: BTreeMap<(TableUid, u64), (ObjectName, TableMeta)>,
-    /// The others, by the uid in their names.
-    unlisted: BTreeMap<(TableUid, u64), ObjectName>,
-    /// The blob files that the directory has, and their lengths.
-    blobs: BTreeMap<ObjectName, u64>,
+    /// All of them, and their lengths in bytes.
+    found: BTreeMap<ObjectName, u64>,
     /// Those that a list names with the length that they have, and that were whole when they were
     /// copied.
-    listed_blobs: BTreeSet<ObjectName>,
+    listed: BTreeSet<ObjectName>,
+    /// Those of them that hold tables, by each table that a list refers to, and by their length. A
+    /// backup may need other tables of a file than the backup that copied it.
+    tables: BTreeMap<(TableUid, u64), (ObjectName, TableMeta)>,
     /// The newest list that can be read.
     newest: Option<BackupList>,
     /// The number of lists, those that cannot be read among them.
@@ -314,24 +236,19 @@ struct HeldObjects {
 impl HeldObjects {
     fn find(directory: &BackupDirectory) -> Result<Self> {
         let found = directory.objects()?;
-        let (blobs, found): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            found.into_iter().partition(|(name, _)| name.kind == ObjectKind::Blobs);
-        let (mut listed, mut names) = (BTreeMap::new(), BTreeSet::new());
-        let (mut newest, mut listed_blobs) = (None, BTreeSet::new());
+        let (mut listed, mut tables, mut newest) = (BTreeSet::new(), BTreeMap::new(), None);
         let numbers = directory.numbers()?;
         for &number in &numbers {
             match directory.list(number) {
                 Ok(list) => {
-                    let is_whole =
-                        |blob: &&BackupObject| blobs.get(&blob.name) == Some(&blob.bytes);
-                    if !list.may_blobs_grow {
-                        let listed = list.blobs.iter().filter(is_whole);
-                        listed_blobs.extend(listed.map(|blob| blob.name));
-                    }
+                    let blobs = list.blobs.iter().filter(|_| !list.may_blobs_grow);
+                    let whole = list.objects.iter().chain(blobs);
+                    let whole =
+                        whole.filter(|object| found.get(&object.name) == Some(&object.bytes));
+                    listed.extend(whole.map(|object| object.name));
                     for (BackupObject { name, bytes, .. }, table) in list.tables() {
-                        if found.get(name) == Some(bytes) {
-                            listed.insert((table.meta.uid, *bytes), (*name, table.meta.clone()));
-                            names.insert(*name);
+                        if listed.contains(name) {
+                            tables.insert((table.meta.uid, *bytes), (*name, table.meta.clone()));
                         }
                     }
                     newest = Some(list);
@@ -343,35 +260,7 @@ impl HeldObjects {
                 Err(error) => return Err(error),
             }
         }
-        let others = found.into_iter().filter(|(name, _)| !names.contains(name));
-        let unlisted = others.map(|(name, bytes)| ((name.uid, bytes), name)).collect();
-        let lists = numbers.len();
-        Ok(Self { listed, unlisted, blobs, listed_blobs, newest, lists })
-    }
-
-    /// The name of the copy of a blob file, if the directory has it. Where a copy of that length
-    /// may have been made before the file was whole, the file is read and compared; one that no
-    /// backup names is read again, too.
-    fn reuse_blob(
-        &self,
-        directory: &BackupDirectory,
-        (blob, bytes): (&BlobFile, u64),
-        copying: &mut FileCopy<'_>,
-    ) -> Result<Option<ObjectName>> {
-        let copies = self.blobs.iter().filter(|(_, length)| **length == bytes);
-        let mut copies = copies.map(|(name, _)| *name).filter(|name| name.uid.0 == blob.uid().0);
-        if let Some(name) = copies.clone().find(|name| self.listed_blobs.contains(name)) {
-            copying.pass(bytes)?;
-            return Ok(Some(name));
-        }
-        if copies.clone().next().is_none() {
-            return Ok(None);
-        }
-        let source = FilePart::new(Arc::clone(blob.open()?), 0, bytes);
-        let checksum = copying.checksum(&source)?;
-        let Some(name) = copies.find(|name| name.checksum == checksum) else { return Ok(None) };
-        let object = directory.fs().open(&BackupFileName::Object(name).to_path())?;
-        Ok((copying.checksum(&*object)? == checksum).then_some(name))
+        Ok(Self { found, listed, tables, newest, lists: numbers.len() })
     }
 
     /// The newest backup.
@@ -383,90 +272,69 @@ impl HeldObjects {
         }
     }
 
-    /// The name of the file that holds what `file` does, if the directory has it.
+    /// The files as long as `file` that are called after this part of it.
+    fn called(&self, file: &CopyFile<'_>, uid: TableUid) -> impl Iterator<Item = ObjectName> {
+        let name = |checksum| ObjectName { kind: file.kind(), uid, checksum };
+        let (range, bytes) = (name(0)..=name(u32::MAX), file.bytes);
+        self.found.range(range).filter(move |(_, found)| **found == bytes).map(|(name, _)| *name)
+    }
+
+    /// The name of the file that holds what `file` does, if the directory has it. A blob file that
+    /// may have been copied before it was whole is compared with the source.
     fn reuse(
         &self,
         directory: &BackupDirectory,
-        file: &SourceFile<'_>,
+        file: &CopyFile<'_>,
         copying: &mut FileCopy<'_>,
     ) -> Result<Option<ObjectName>> {
-        let place = |table: &TableReference| (table.meta.uid, file.bytes);
-        for table in &file.tables {
-            if let Some((name, meta)) = self.listed.get(&place(table))
-                && *meta == table.meta
-            {
-                copying.pass(file.bytes)?;
-                return Ok(Some(*name));
+        let listed = match file.kind() {
+            ObjectKind::Tables => file.tables().iter().find_map(|table| {
+                let (name, meta) = self.tables.get(&(table.meta.uid, file.bytes))?;
+                (*meta == table.meta).then_some(*name)
+            }),
+            ObjectKind::Blobs => {
+                self.called(file, file.uid()).find(|name| self.listed.contains(name))
+            }
+        };
+        if listed.is_some() {
+            copying.pass(file.bytes)?;
+            return Ok(listed);
+        }
+        let uids = match file.kind() {
+            ObjectKind::Tables => file.tables().iter().map(|table| table.meta.uid).collect(),
+            ObjectKind::Blobs => vec![file.uid()],
+        };
+        let unlisted = uids.into_iter().flat_map(|uid| self.called(file, uid));
+        let mut unlisted = unlisted.filter(|name| !self.listed.contains(name)).peekable();
+        let source = match file.kind() {
+            ObjectKind::Blobs if unlisted.peek().is_some() => {
+                Some(copying.checksum(&*file.open()?)?)
+            }
+            _ => None,
+        };
+        for name in unlisted.filter(|name| source.is_none_or(|source| source == name.checksum)) {
+            if is_whole(directory.fs(), name, file.tables(), copying)? {
+                return Ok(Some(name));
             }
         }
-        let mut unlisted = file.tables.iter().filter_map(|table| self.unlisted.get(&place(table)));
-        let Some(name) = unlisted.next() else { return Ok(None) };
-        let path = BackupFileName::Object(*name).to_path();
-        let object = directory.fs().open(&path)?;
-        if copying.checksum(&*object)? != name.checksum {
-            return Ok(None);
-        }
-        match verify_tables(directory.fs(), &path, &file.tables) {
-            Ok(()) => Ok(Some(*name)),
-            Err(error) if error.kind() == ErrorKind::Corruption => Ok(None),
-            Err(error) => Err(error),
-        }
+        Ok(None)
     }
 }
 
-/// Copies a file into the directory; on return it has its name, which is not durable yet.
-fn copy_object(
-    directory: &BackupDirectory,
-    file: &SourceFile<'_>,
+/// Whether the file called `name` has its checksum, and the tables are in it.
+fn is_whole(
+    fs: &dyn Fs,
+    name: ObjectName,
+    tables: &[&TableReference],
     copying: &mut FileCopy<'_>,
-) -> Result<ObjectName> {
-    let partial = BackupFileName::PartialObject(file.uid()).to_path();
-    let target = directory.fs();
-    let copied = copy_partial(target, (file, &*partial), copying);
-    let checksum = copied.inspect_err(|_| {
-        // The next backup removes it otherwise.
-        let _ = target.remove(&partial);
-    })?;
-    let name = ObjectName { kind: ObjectKind::Tables, uid: file.uid(), checksum };
-    target.rename(&partial, &BackupFileName::Object(name).to_path())?;
-    Ok(name)
-}
-
-fn copy_partial(
-    target: &dyn Fs,
-    (file, partial): (&SourceFile<'_>, &Path),
-    copying: &mut FileCopy<'_>,
-) -> Result<u32> {
-    let opened = file.files.open_file(file.number)?;
-    let mut written = target.create(partial)?;
-    let checksum = copying.copy(&*opened, &mut *written)?;
-    if cfg!(seeded_fault = "backup_not_synced") {
-        written.flush()?;
-    } else {
-        written.sync()?;
+) -> Result<bool> {
+    let path = BackupFileName::Object(name).to_path();
+    if copying.checksum(&*fs.open(&path)?)? != name.checksum {
+        return Ok(false);
     }
-    drop(written);
-    verify_tables(target, partial, &file.tables).map_err(|error| match error.kind() {
-        ErrorKind::Corruption => Error::corruption("a table cannot be backed up: it is damaged")
-            .with_file(&file.files.path(file.number))
-            .with_source(error),
-        _ => error,
-    })?;
-    Ok(checksum)
-}
-
-/// Reads each block of the tables in the file called `name`, and verifies it.
-///
-/// # Errors
-/// Corruption, with file and offset; what reading fails with.
-pub fn verify_tables(fs: &dyn Fs, name: &Path, tables: &[&TableReference]) -> Result<()> {
-    let path = fs.full_path(name);
-    let file = fs.open(name)?;
-    for table in tables {
-        let TableReference { offset, length, meta, .. } = table;
-        TableScan::open(TableLocation::new(file.clone(), &path, *offset, *length), meta)
-            .and_then(|scan| scan.verify(&mut |_, _, _| Ok(())))
-            .map_err(|error| error.or_file(&path))?;
+    match verify_tables(fs, &path, tables) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::Corruption => Ok(false),
+        Err(error) => Err(error),
     }
-    Ok(())
 }

@@ -2,6 +2,7 @@
 //!
 //! It copies no table.
 
+use crate::copy_files::{sync_new, write_whole};
 use siltdb_base::{
     codec::resize,
     error::{Error, ErrorKind, Result},
@@ -287,11 +288,15 @@ impl BackupDirectory {
         // Their names.
         self.fs.sync_dir(Path::new(""))?;
         let partial = BackupFileName::PartialList(list.number).to_path();
-        self.write_list(&partial, list).inspect_err(|_| {
-            // The next backup removes it otherwise.
-            let _ = self.fs.remove(&partial);
+        write_whole(&*self.fs, &partial, |mut file| {
+            file.append(&list.encode())?;
+            sync_new(file)?;
+            if self.read_list(&partial, list.number)? != *list {
+                return Err(Error::corruption("what was written is not what is read back")
+                    .with_file(&self.fs.full_path(&partial)));
+            }
+            Ok((BackupFileName::List(list.number).to_path(), ()))
         })?;
-        self.fs.rename(&partial, &BackupFileName::List(list.number).to_path())?;
         self.fs.sync_dir(Path::new(""))?;
         // The backup exists. Without this file the loss of its list would go unnoticed, as long as
         // no other one follows.
@@ -300,19 +305,6 @@ impl BackupDirectory {
             log::warn!("it is not noted that backup {} was made: {error}", list.number);
         }
         Ok(())
-    }
-
-    /// Writes a list under another name, and reads it back.
-    fn write_list(&self, partial: &Path, list: &BackupList) -> Result<()> {
-        let mut file = self.fs.create(partial)?;
-        file.append(&list.encode())?;
-        file.sync()?;
-        drop(file);
-        if self.read_list(partial, list.number)? == *list {
-            return Ok(());
-        }
-        Err(Error::corruption("what was written is not what is read back")
-            .with_file(&self.fs.full_path(partial)))
     }
 
     /// Removes files that were never finished.

@@ -46,7 +46,8 @@ pub enum Newest<'a> {
 /// `InvalidArgument`.
 pub fn check_past(
     newest: Newest<'_>,
-    (state, last): (&Edit, SequenceNumber),
+    state: &Edit,
+    last: SequenceNumber,
     adoption: Adoption,
     dir: &Path,
 ) -> Result<()> {

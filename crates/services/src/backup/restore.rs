@@ -11,10 +11,7 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{File, Fs, LockKind},
 };
-use siltdb_disk::{
-    backup_list::{BackupFileName, BackupObject, ObjectKind},
-    file_name::FileName,
-};
+use siltdb_disk::backup_list::{BackupFileName, BackupObject};
 use siltdb_engine::{
     kit::{
         copying::{FileCopy, OnProgress},
@@ -94,10 +91,7 @@ fn restore_object(
         Err(_) if cfg!(seeded_fault = "restore_of_an_incomplete_backup") => return Ok(()),
         file => file?,
     };
-    let name = match object.name.kind {
-        ObjectKind::Tables => FileName::Table(object.file),
-        ObjectKind::Blobs => FileName::Blob(object.file),
-    };
+    let name = object.name.kind.file_name(object.file);
     let mut written = target.create(&name.to_path())?;
     let checksum = copying.copy(&*file, &mut *written)?;
     check_checksum(source, object, checksum)?;

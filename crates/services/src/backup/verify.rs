@@ -2,10 +2,12 @@
 //!
 //! It mends nothing.
 
-use crate::backup::{
-    create::verify_tables,
-    directory::{BackupDirectory, damaged},
-    restore::{check_checksum, open_object},
+use crate::{
+    backup::{
+        directory::{BackupDirectory, damaged},
+        restore::{check_checksum, open_object},
+    },
+    copy_files::verify_tables,
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},

@@ -44,7 +44,7 @@ impl DatabaseFollower {
             // About as much as the memtables take, until it is known.
             let budget = &state.memory.budget;
             let mut charge = Charge::new(budget, Part::Jobs, 0);
-            create_backup_of(&state, dir, (request, &mut *on_progress), &mut || {
+            create_backup_of(&state, dir, request, &mut *on_progress, &mut || {
                 // A backup names its files itself, so what is in memory is written there first.
                 let written: Arc<dyn Fs> = Arc::new(MemFs::new());
                 charge.resize(budget.used(Part::Memtables));

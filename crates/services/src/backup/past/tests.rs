@@ -34,8 +34,8 @@ fn list(identity: Option<u128>, mark: Option<BackupMark>) -> BackupList {
 /// Whether a backup of the database 7, which has [`MARK`], may go there; the words of the refusal.
 fn refusal(newest: Newest<'_>, adoption: Adoption) -> Option<String> {
     let ours = state(Some(7), &[MARK]);
-    let ours = (&ours, SequenceNumber(9));
-    let refused = check_past(newest, ours, adoption, Path::new("ours")).err()?;
+    let last = SequenceNumber(9);
+    let refused = check_past(newest, &ours, last, adoption, Path::new("ours")).err()?;
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
     Some(refused.to_string())
 }
