@@ -201,3 +201,45 @@ fn what_a_source_is_called_cannot_steer_the_terminal() {
     let run = place.run(&["restore", "backups", "new\u{1b}[2J"], 0);
     assert!(!run.stdout.contains('\u{1b}'), "{:?}", run.stdout);
 }
+
+/// A restore of an earlier backup is a past of the newest no more; the user says that it goes on.
+#[test]
+fn a_restored_database_is_backed_up_after_newer_backups_only_with_adopt() {
+    let place = filled();
+    place.ok(&["backup", "create", "db", "backups"]);
+    place.ok(&["put", "db", "d", "4"]);
+    place.ok(&["backup", "create", "db", "backups"]);
+    place.ok(&["restore", "backups", "restored", "--at", "1"]);
+    place.ok(&["put", "restored", "other", "5"]);
+    let create = ["backup", "create", "restored", "backups"];
+    place.run(&create, 2).says(&["--adopt"]);
+    assert_eq!(files(&place, ".backup"), ["000001.backup", "000002.backup"]);
+    place.ok(&[&create[..], &["--adopt"]].concat());
+    place.ok(&["restore", "backups", "newest"]);
+    assert_eq!(place.ok(&["scan", "newest"]), "a\t1\nb\t2\nc\t3\nother\t5\n");
+    place.ok(&["restore", "backups", "before", "--at", "2"]);
+    assert_eq!(place.ok(&["get", "before", "d"]), "4\n");
+}
+
+#[test]
+fn a_restore_or_checkpoint_that_fails_leaves_nothing() {
+    let place = filled();
+    place.ok(&["flush", "db"]);
+    place.ok(&["backup", "create", "db", "backups"]);
+    let table = files(&place, ".table").remove(0);
+    let path = place.path("backups").join(table);
+    let mut bytes = std::fs::read(&path).expect("it is there");
+    bytes[20] ^= 1;
+    std::fs::write(&path, bytes).expect("it is ours");
+    place.run(&["restore", "backups", "new"], 3);
+    for entry in std::fs::read_dir(place.path("db")).expect("it is there") {
+        let path = entry.expect("it can be listed").path();
+        if path.extension().is_some_and(|extension| extension == "table") {
+            std::fs::remove_file(path).expect("it is ours");
+        }
+    }
+    place.run(&["checkpoint", "db", "copy"], 3);
+    for name in ["new", "new.partial", "copy", "copy.partial"] {
+        assert!(!place.path(name).exists(), "{name}");
+    }
+}

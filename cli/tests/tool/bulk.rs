@@ -109,3 +109,24 @@ fn bad_table_files_change_nothing() {
     assert_eq!(place.ok(&["count", "db"]), "1\n");
     place.ok(&["check", "db"]);
 }
+
+/// The bound takes the oldest rows, not those of the import.
+#[test]
+fn a_sorted_import_into_a_fifo_family_near_its_bound_keeps_the_new_rows() {
+    let place = Place::new();
+    let rows = |first: u64, count: u64| -> String {
+        let row = |n| format!("{n:08}\t{}\n", format!("{n}-").repeat(20));
+        (first..first + count).map(row).collect()
+    };
+    place.ok(&["put", "db", "first", "made"]);
+    place.ok(&["families", "create", "db", "events", "compaction=fifo:300000", "compression=none"]);
+    let import = ["import", "db", "-", "--format", "lines", "--family", "events", "--sorted"];
+    for (first, count) in [(0, 1200), (5000, 1200), (10_000, 2000)] {
+        place.run_with(&import, rows(first, count).as_bytes(), 0);
+        place.ok(&["compact", "db"]);
+    }
+    let new = place.ok(&["count", "db", "--family", "events", "--from", "00010000"]);
+    let old = place.ok(&["count", "db", "--family", "events", "--to", "00010000"]);
+    let old: u64 = old.trim().parse().expect("a number");
+    assert_eq!((new.as_str(), old < 2400), ("2000\n", true), "{old} old rows");
+}

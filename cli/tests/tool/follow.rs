@@ -232,26 +232,44 @@ fn a_shell_reads_beside_a_writer_and_refuses_to_write() {
     assert_eq!(count(&place, "copy"), "1\n");
 }
 
-/// A directory in which nothing can be created, of a user who is not root.
+/// A directory in which nothing can be created. A user who may write everywhere runs the tool as
+/// another one.
 #[test]
 fn a_database_that_may_not_be_written_is_copied() {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::{fs::PermissionsExt, process::CommandExt};
+    const NOBODY: u32 = 65_534;
     let place = Place::new();
     place.ok(&["put", "db", "a", "1"]);
-    let set = |mode| {
+    let set = |name: &str, mode| {
         let permissions = std::fs::Permissions::from_mode(mode);
-        std::fs::set_permissions(place.path("db"), permissions).unwrap();
+        std::fs::set_permissions(place.path(name), permissions).unwrap();
     };
-    set(0o555);
+    set("db", 0o555);
+    set("", 0o777);
     let is_root = std::fs::write(place.path("db/probe"), b"").is_ok();
     if is_root {
         std::fs::remove_file(place.path("db/probe")).unwrap();
-    } else {
-        let run = place.run(&["backup", "create", "db", "backups"], 0);
-        run.says(&["read without writing"]);
-        place.run(&["checkpoint", "db", "copy"], 0).says(&["read without writing"]);
-        place.ok(&["restore", "backups", "restored"]);
-        assert_eq!(count(&place, "copy") + &count(&place, "restored"), "1\n1\n");
     }
-    set(0o755);
+    // The other user may not be allowed where it was built.
+    std::fs::copy(env!("CARGO_BIN_EXE_silt"), place.path("silt")).unwrap();
+    let run = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(place.path("silt"));
+        command.current_dir(place.path("")).args(arguments).env_remove("SILT_DB");
+        if is_root {
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        let output = command.output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success(), "{arguments:?}: {said}");
+        said
+    };
+    for arguments in
+        [["backup", "create", "db", "backups"].as_slice(), &["checkpoint", "db", "copy"]]
+    {
+        let said = run(arguments);
+        assert!(said.contains("read without writing"), "{arguments:?}: {said}");
+    }
+    run(&["restore", "backups", "restored"]);
+    set("db", 0o755);
+    assert_eq!(count(&place, "copy") + &count(&place, "restored"), "1\n1\n");
 }

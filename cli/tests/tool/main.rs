@@ -13,6 +13,7 @@ mod take;
 mod bucket;
 mod buckets;
 mod range;
+mod rescue;
 mod history;
 mod branch;
 mod transfer;

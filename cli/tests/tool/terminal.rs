@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Marks of a terminal around pasted text.
 const PASTE: [&str; 2] = ["\x1b[200~", "\x1b[201~"];
 
-/// `silt shell db` on a terminal.
+/// `silt shell db`, or another command, on a terminal.
 struct Terminal {
     controller: File,
     child: Child,
@@ -35,6 +35,14 @@ impl Terminal {
     }
 
     fn start_with(place: &Place, mut command: Command) -> Self {
+        command.args(["shell", "db", "--create"]);
+        let mut terminal = Self::run(place, command);
+        terminal.expect("db:default> ");
+        terminal
+    }
+
+    /// Runs a command with its arguments.
+    fn run(place: &Place, mut command: Command) -> Self {
         let controller =
             openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("terminals are had");
         fcntl_setfl(&controller, OFlags::RDWR | OFlags::NONBLOCK).expect("it is ours");
@@ -45,7 +53,6 @@ impl Terminal {
         let open =
             || Stdio::from(File::options().read(true).write(true).open(path).expect("it is there"));
         let child = command
-            .args(["shell", "db", "--create"])
             .current_dir(place.path(""))
             .env("XDG_STATE_HOME", place.path("state"))
             .env("TERM", "xterm")
@@ -54,9 +61,7 @@ impl Terminal {
             .stderr(open())
             .spawn()
             .expect("silt starts");
-        let mut terminal = Self { controller: controller.into(), child, printed: String::new() };
-        terminal.expect("db:default> ");
-        terminal
+        Self { controller: controller.into(), child, printed: String::new() }
     }
 
     /// Types `text` and reads meanwhile, because a terminal that is not read accepts no more.
@@ -295,4 +300,27 @@ fn the_sessions_of_the_documents_are_what_the_shell_prints() {
     let printed: usize = steps.iter().map(|step| step.printed.len()).sum();
     assert!(steps.len() > 30 && printed > 15, "{} lines typed, {printed} printed", steps.len());
     terminal.end();
+}
+
+#[test]
+fn destroy_names_the_cold_directory_in_its_question() {
+    let place = Place::new();
+    place.ok(&["put", "db", "k", "v"]);
+    place.ok(&["freeze", "db", "default", "--cold", "cold"]);
+    for (answer, is_left) in [("n\n", true), ("y\n", false)] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_silt"));
+        command.args(["destroy", "db"]);
+        let mut terminal = Terminal::run(&place, command);
+        terminal.expect("cold");
+        terminal.send(answer);
+        let started = Instant::now();
+        while terminal.read() {
+            assert!(started.elapsed() < PATIENCE, "it goes on: {:?}", terminal.printed);
+            terminal.wait(PollFlags::IN);
+        }
+        let status = terminal.child.wait().expect("it ends");
+        assert_eq!(status.success(), !is_left, "{:?}", terminal.printed);
+        assert_eq!(place.path("db").exists(), is_left);
+        assert_eq!(place.path("cold").exists(), is_left);
+    }
 }

@@ -416,8 +416,10 @@ impl Recovery<'_> {
         }
         let sequence = database.db.snapshot().sequence();
         // A commit that writes its number is certainly present. A later one that changed nothing
-        // may be missing.
-        let before = self.model.commit(clock).map_or(0, |commit| commit.sequence);
+        // may be missing. A number that a recovery found may be that of a later note of the time,
+        // which a power loss takes.
+        let known = self.model.commit(clock).filter(|commit| commit.is_sequence_known);
+        let before = known.map_or(0, |commit| commit.sequence);
         if sequence < before {
             return Err(Violation::new(format!("sequence number {sequence} after {before}")));
         }
