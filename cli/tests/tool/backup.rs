@@ -243,3 +243,19 @@ fn a_restore_or_checkpoint_that_fails_leaves_nothing() {
         assert!(!place.path(name).exists(), "{name}");
     }
 }
+
+/// The place of an unfinished copy is a link to a directory of the user's.
+#[test]
+fn a_copy_whose_unfinished_place_is_a_link_leaves_what_it_leads_to() {
+    let place = filled();
+    place.ok(&["backup", "create", "db", "backups"]);
+    std::fs::create_dir(place.path("elsewhere")).expect("it is ours");
+    place.write("elsewhere/notes", "mine");
+    std::os::unix::fs::symlink("elsewhere", place.path("new.partial")).expect("it is ours");
+    for arguments in [["checkpoint", "db", "new"], ["restore", "backups", "new"]] {
+        place.run(&arguments, 1).says(&["notes"]);
+        let left = std::fs::read_dir(place.path("elsewhere")).expect("it is there").count();
+        assert_eq!((left, place.read("elsewhere/notes").as_str()), (1, "mine"), "{arguments:?}");
+        assert!(place.path("new.partial").is_symlink() && !place.path("new").exists());
+    }
+}

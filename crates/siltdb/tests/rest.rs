@@ -6,7 +6,8 @@
 //! `open_blob_file_never_sealed`: the blob file in use keeps its garbage.
 
 use siltdb::{
-    CompactionStrategy, Compression, Db, FamilyOptions, Options, Read, Snapshot, TableKind,
+    CompactionStrategy, Compression, Db, FamilyOptions, MergeOperator, Options, Read, Result,
+    Snapshot, TableKind,
 };
 use siltdb_base::{
     clock::ManualClock,
@@ -23,6 +24,28 @@ struct Bench {
     fs: MemFs,
     clock: Arc<ManualClock>,
     state: u64,
+    /// Whether the default family takes operands.
+    merges: bool,
+}
+
+/// The value is the newest operand, or all that was put and merged.
+#[derive(Debug)]
+enum Merged {
+    Newest,
+    All,
+}
+
+impl MergeOperator for Merged {
+    fn name(&self) -> &str {
+        "merged"
+    }
+
+    fn full(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>> {
+        match self {
+            Self::Newest => Ok(operands.last().copied().or(base).unwrap_or_default().to_vec()),
+            Self::All => Ok([base.unwrap_or_default(), &operands.concat()].concat()),
+        }
+    }
 }
 
 fn leveled() -> FamilyOptions {
@@ -48,7 +71,8 @@ impl Bench {
             .default_family(options.clone())
             .open("db")
             .unwrap();
-        Self { db, fs, clock, state: seed }
+        let merges = db.merge("operand", "").is_ok();
+        Self { db, fs, clock, state: seed, merges }
     }
 
     /// A number below `bound` (a linear congruential generator).
@@ -65,7 +89,10 @@ impl Bench {
     fn fill(&mut self, numbers: Range<u64>, bytes: u64) {
         for number in numbers {
             let value = self.value(bytes);
-            self.db.put(number.to_be_bytes(), value).unwrap();
+            match self.merges && self.below(2) == 0 {
+                true => self.db.merge(number.to_be_bytes(), value).unwrap(),
+                false => self.db.put(number.to_be_bytes(), value).unwrap(),
+            }
         }
     }
 
@@ -279,6 +306,9 @@ fn kinds() -> Vec<(&'static str, FamilyOptions)> {
         ("with a TTL", leveled().ttl(ttl)),
         ("separated, with a TTL", separated().ttl(ttl)),
         ("compressed", leveled().compression(Compression::Lz4)),
+        ("merged", leveled().merge_operator(Arc::new(Merged::Newest))),
+        // An operand stays beside the separated value that it changes, and both are alive.
+        ("separated, merged", separated().merge_operator(Arc::new(Merged::All))),
     ];
     if cfg!(feature = "zstd") {
         let zstd = |options: FamilyOptions| options.compression(Compression::ZSTD);

@@ -106,7 +106,9 @@ fn the_default_budget_is_at_most_a_quarter_of_the_control_group() {
     assert_eq!(default_budget(Some(2048 << 20)), 512 * MIB);
     assert_eq!(default_budget(Some(300 << 20)), 75 * MIB);
     assert_eq!(default_budget(Some(1 << 20)), 8 * MIB);
-    EngineOptions::default().check().unwrap();
+    let options = EngineOptions::default();
+    assert_eq!(options.memory_budget, default_budget(memory_limit_bytes()));
+    options.check().unwrap();
     let all = [None, Some(300 << 20), Some(1)];
     for memory_budget in all.map(default_budget) {
         let memtable_bytes = (32 * MIB).min(memory_budget / 2);

@@ -382,3 +382,20 @@ fn loom_a_deadlock_is_found_by_exactly_one_of_its_owners() {
         assert!(here || there, "both gave way");
     });
 }
+
+#[cfg(not(loom))]
+#[test]
+fn a_key_that_its_owner_locks_again_counts_once() {
+    let (table, flag) = (LockTable::default(), Arc::new(LockFlag::new(FamilyId(0))));
+    let owner = table.new_owner();
+    let now = (NOW, &SystemClock::default() as &dyn Clock);
+    let lock = |name: &[u8], mode| {
+        table.acquire(owner, vec![request(&flag, key(name), mode)], now).unwrap()
+    };
+    let once = lock(b"a", LockMode::Shared);
+    assert!(once > 0);
+    for mode in [LockMode::Shared, LockMode::Exclusive, LockMode::Shared] {
+        assert_eq!(lock(b"a", mode), once, "{mode:?}");
+    }
+    assert!(lock(b"b", LockMode::Shared) > once);
+}

@@ -1,6 +1,7 @@
 //! The order in which many keys are read.
 
 use super::*;
+use siltdb_base::id::FileNumber;
 
 #[test]
 fn keys_are_read_in_their_order_whatever_they_have_in_common() {
@@ -22,5 +23,52 @@ fn keys_are_read_in_their_order_whatever_they_have_in_common() {
         let order = sorted(&keys);
         let read: Vec<_> = order.iter().map(|placed| keys[placed.index].clone()).collect();
         assert_eq!(read, expected, "round {round}");
+    }
+}
+
+/// Notes the offsets that are read, and those that are announced.
+#[derive(Default)]
+struct NotedBlobs {
+    read: Mutex<Vec<u64>>,
+    announced: Mutex<Vec<u64>>,
+}
+
+impl BlobSource for NotedBlobs {
+    fn read(&self, pointer: &BlobPointer) -> Result<Slice> {
+        let (mut read, announced) = (lock(&self.read), lock(&self.announced));
+        assert!(read.is_empty() || announced.contains(&pointer.offset), "{}", pointer.offset);
+        read.push(pointer.offset);
+        Ok(Slice::copy_from(&pointer.offset.to_be_bytes()))
+    }
+
+    fn will_read(&self, pointer: &BlobPointer) {
+        assert!(!lock(&self.read).contains(&pointer.offset), "it was read already");
+        lock(&self.announced).push(pointer.offset);
+    }
+}
+
+#[test]
+fn separated_values_are_read_by_their_place_and_announced_before() {
+    let at = |offset: u64| BlobPointer {
+        file: FileNumber(1),
+        offset,
+        length: 8,
+        stored_bytes: 8,
+        codec: 0,
+        checksum: 0,
+        expiry_ms: None,
+    };
+    let offsets = [700, 100, 900, 300, 500];
+    let mut deferred: Vec<_> = offsets
+        .iter()
+        .enumerate()
+        .map(|(index, offset)| Deferred { pointer: at(*offset), index })
+        .collect();
+    let (blobs, mut values) = (NotedBlobs::default(), vec![None; offsets.len()]);
+    read_deferred(&blobs, &mut deferred, &mut values).unwrap();
+    assert_eq!(*lock(&blobs.read), [100, 300, 500, 700, 900]);
+    assert_eq!(*lock(&blobs.announced), [300, 500, 700, 900]);
+    for (offset, value) in offsets.iter().zip(values) {
+        assert_eq!(value.unwrap().as_bytes(), offset.to_be_bytes());
     }
 }
