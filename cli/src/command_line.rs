@@ -6,19 +6,22 @@ use crate::argument::{OpeningArguments, Reach, SettingsArguments};
 use crate::default_database;
 use crate::failure::Result;
 use crate::interrupt;
-use crate::output::{Output, Settings, Style, message};
-use crate::session::{Opening, Session, Start};
+use crate::opened::{Nothing, On, closed, existing, flushed, open, reading, watched, writing};
+use crate::output::{Output, Settings, Style};
+use crate::session::{Opening, Start};
 use crate::verbs::archive::ArchiveVerb;
 use crate::verbs::backup::BackupVerb;
 use crate::verbs::branch::BranchVerb;
+use crate::verbs::bucket::BucketVerb;
+use crate::verbs::families::FamiliesArguments;
 use crate::verbs::{
     adopt, archive, backup, batch, branch, bucket, checkpoint, clone_family, completions, destroy,
     export, families, follow, import, ingest, inspect, man, point, prepared, recover, retain, scan,
     scrub, shell, single_delete, stats, step, table, take, tier, ttl, txn, upkeep, watch,
 };
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const LONG_ABOUT: &str = "\
 Fill, query, check and look into a SiltDB database.
@@ -75,19 +78,6 @@ pub struct CommandLine {
     #[command(subcommand)]
     verb: Verb,
 }
-
-/// The database of a verb, and its other arguments.
-#[derive(Args)]
-struct On<A: Args> {
-    /// The directory of the database.
-    db: PathBuf,
-    #[command(flatten)]
-    arguments: A,
-}
-
-/// No arguments.
-#[derive(Args)]
-struct Nothing {}
 
 #[derive(Subcommand)]
 enum Verb {
@@ -228,51 +218,6 @@ enum Verb {
     Man(man::Arguments),
 }
 
-#[derive(Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-struct FamiliesArguments {
-    /// The directory of the database.
-    #[arg(required = true)]
-    db: Option<PathBuf>,
-    #[command(subcommand)]
-    verb: Option<FamiliesVerb>,
-}
-
-#[derive(Subcommand)]
-enum FamiliesVerb {
-    /// List the families, as `silt families DB` does
-    #[command(after_help = families::HELP)]
-    List(On<Nothing>),
-    /// Create a family
-    #[command(after_help = families::HELP)]
-    Create(On<families::CreateArguments>),
-    /// Drop a family with everything in it
-    #[command(after_help = families::HELP)]
-    Drop(On<families::NameArguments>),
-    /// Rename a family
-    #[command(after_help = families::HELP)]
-    Rename(On<families::RenameArguments>),
-    /// Print the options of a family, or change some
-    #[command(after_help = families::HELP)]
-    Options(On<families::OptionsArguments>),
-}
-
-#[derive(Subcommand)]
-enum BucketVerb {
-    /// Create a bucket, and the missing ones on its path
-    #[command(after_help = bucket::HELP)]
-    Create(On<bucket::PathArguments>),
-    /// List the buckets in a bucket, or at the root
-    #[command(after_help = bucket::HELP)]
-    List(On<bucket::ListArguments>),
-    /// Move a bucket with everything in it to another path
-    #[command(after_help = bucket::HELP)]
-    Move(On<bucket::MoveArguments>),
-    /// Delete a bucket with everything in it
-    #[command(after_help = bucket::HELP)]
-    Delete(On<bucket::PathArguments>),
-}
-
 /// Adds the exit codes to the long help of a verb and of its subverbs, and to the short one where
 /// they are.
 fn with_exit_codes(verb: clap::Command) -> clap::Command {
@@ -344,11 +289,11 @@ impl CommandLine {
             Verb::Export(on) => watched(|| reading(&on, start, export::run)),
             Verb::Table(arguments) => run_table(&arguments, start),
             Verb::Ingest(on) => run_ingest(&on, start),
-            Verb::Families(arguments) => run_families(arguments, start),
-            Verb::Branch(verb) => run_branch(verb, start),
+            Verb::Families(arguments) => arguments.run(start),
+            Verb::Branch(verb) => verb.run(start),
             Verb::Clone(on) => existing(&on, start, clone_family::run),
             Verb::Retain(on) => writing(&on, on.arguments.opening(), start, retain::run),
-            Verb::Bucket(verb) => run_bucket(verb, start),
+            Verb::Bucket(verb) => verb.run(start),
             Verb::Cas(on) => writing(&on, on.arguments.opening(), start, step::cas),
             Verb::Incr(on) => writing(&on, on.arguments.opening(), start, step::incr),
             Verb::Take(on) => existing(&on, start, take::take),
@@ -360,9 +305,9 @@ impl CommandLine {
             Verb::Recover(arguments) => run_recover(&arguments, start),
             Verb::Destroy(arguments) => run_destroy(&arguments, start),
             Verb::Adopt(arguments) => run_adopt(&arguments, start),
-            Verb::Backup(verb) => run_backup(verb, start),
+            Verb::Backup(verb) => verb.run(start),
             Verb::Restore(arguments) => run_restore(&arguments, start),
-            Verb::Archive(verb) => run_archive(verb, start),
+            Verb::Archive(verb) => verb.run(start),
             Verb::Checkpoint(on) => run_checkpoint(&on, start),
             Verb::Freeze(on) => watched(|| existing(&on, start, tier::freeze)),
             Verb::Thaw(on) => watched(|| existing(&on, start, tier::thaw)),
@@ -432,44 +377,6 @@ fn run_prepared(arguments: prepared::Arguments, start: Start) -> Result<()> {
     open(&db, opening, start, |session| prepared::run(session, &verb))
 }
 
-fn run_branch(verb: BranchVerb, start: Start) -> Result<()> {
-    let _watched = interrupt::watch()?;
-    let (db, opening, verb) = verb.parts();
-    open(&db, opening, start, |session| branch::run(session, &verb))
-}
-
-fn run_bucket(verb: BucketVerb, start: Start) -> Result<()> {
-    match verb {
-        BucketVerb::Create(on) => existing(&on, start, bucket::create),
-        BucketVerb::List(on) => reading(&on, start, bucket::list),
-        BucketVerb::Move(on) => existing(&on, start, bucket::rename),
-        BucketVerb::Delete(on) => existing(&on, start, bucket::delete),
-    }
-}
-
-fn run_backup(verb: BackupVerb, start: Start) -> Result<()> {
-    let _watched = interrupt::watch()?;
-    if let BackupVerb::Create(on) = &verb {
-        let create = |session: &mut _| backup::create(session, &on.arguments);
-        return open(&on.db, Opening::Copy, start, create);
-    }
-    closed(start, |output| backup::run(output, &verb))
-}
-
-fn run_archive(verb: ArchiveVerb, start: Start) -> Result<()> {
-    let _watched = interrupt::watch()?;
-    match verb {
-        ArchiveVerb::Create(on) => {
-            open(&on.db, Opening::Read, start, |session| archive::create(session, &on.arguments))
-        }
-        ArchiveVerb::Import(on) => {
-            archive::check_file(&on.arguments)?;
-            open(&on.db, Opening::Create, start, |session| archive::import(session, &on.arguments))
-        }
-        verb => closed(start, |output| archive::run(output, &verb)),
-    }
-}
-
 fn run_checkpoint(on: &On<checkpoint::Arguments>, start: Start) -> Result<()> {
     let _watched = interrupt::watch()?;
     writing(on, Opening::Copy, start, checkpoint::run)
@@ -485,6 +392,12 @@ fn run_recover(arguments: &recover::Arguments, start: Start) -> Result<()> {
     closed(start, |output| recover::run(output, options, arguments))
 }
 
+fn run_restore(arguments: &backup::RestoreArguments, start: Start) -> Result<()> {
+    let _watched = interrupt::watch()?;
+    let options = start.options.clone();
+    closed(start, |output| backup::restore(output, options, arguments))
+}
+
 fn run_destroy(arguments: &destroy::Arguments, mut start: Start) -> Result<()> {
     let outcome = destroy::run(&mut start.output, start.options, arguments);
     flushed(outcome, &mut start.output)
@@ -494,98 +407,6 @@ fn run_adopt(arguments: &adopt::Arguments, mut start: Start) -> Result<()> {
     let _watched = interrupt::watch()?;
     let outcome = adopt::run(&mut start.output, start.options, arguments);
     flushed(outcome, &mut start.output)
-}
-
-fn run_restore(arguments: &backup::RestoreArguments, start: Start) -> Result<()> {
-    let _watched = interrupt::watch()?;
-    let options = start.options.clone();
-    closed(start, |output| backup::restore(output, options, arguments))
-}
-
-fn run_families(arguments: FamiliesArguments, start: Start) -> Result<()> {
-    match arguments.verb {
-        None => {
-            let db = arguments.db.expect("the command line demands it without a subverb");
-            open(&db, Opening::Read, start, families::list)
-        }
-        Some(FamiliesVerb::List(on)) => open(&on.db, Opening::Read, start, families::list),
-        Some(FamiliesVerb::Create(on)) => existing(&on, start, families::create),
-        Some(FamiliesVerb::Drop(on)) => existing(&on, start, families::drop),
-        Some(FamiliesVerb::Rename(on)) => existing(&on, start, families::rename),
-        Some(FamiliesVerb::Options(on)) => {
-            let options = |session: &mut _| families::options(session, &on.arguments);
-            open(&on.db, on.arguments.opening(), start, options)
-        }
-    }
-}
-
-/// Flushes the output. A failure of the verb takes precedence: a reader that went away must not
-/// hide damage.
-fn flushed(outcome: Result<()>, output: &mut Output) -> Result<()> {
-    let flushed = output.flush();
-    outcome.and(flushed)
-}
-
-/// Runs `verb`, which opens no session.
-fn closed(start: Start, verb: impl FnOnce(&mut Output) -> Result<()>) -> Result<()> {
-    let mut output = start.output;
-    let outcome = verb(&mut output);
-    flushed(outcome, &mut output)
-}
-
-/// Runs `verb`, which Ctrl-C ends with a report.
-fn watched(verb: impl FnOnce() -> Result<()>) -> Result<()> {
-    let _watched = interrupt::watch()?;
-    verb()
-}
-
-/// Runs `verb`, which only reads, on an existing database.
-fn reading<A: Args>(
-    on: &On<A>,
-    start: Start,
-    verb: impl FnOnce(&mut Session, &A) -> Result<()>,
-) -> Result<()> {
-    open(&on.db, Opening::Read, start, |session| verb(session, &on.arguments))
-}
-
-/// Runs `verb` on an existing database.
-fn existing<A: Args>(
-    on: &On<A>,
-    start: Start,
-    verb: impl FnOnce(&mut Session, &A) -> Result<()>,
-) -> Result<()> {
-    writing(on, Opening::Write, start, verb)
-}
-
-/// Runs `verb` on a database opened by `opening`.
-fn writing<A: Args>(
-    on: &On<A>,
-    opening: Opening,
-    start: Start,
-    verb: impl FnOnce(&mut Session, &A) -> Result<()>,
-) -> Result<()> {
-    open(&on.db, opening, start, |session| verb(session, &on.arguments))
-}
-
-/// Opens the database, runs `verb`, and closes the database whatever the outcome.
-fn open(
-    db: &Path,
-    opening: Opening,
-    start: Start,
-    verb: impl FnOnce(&mut Session) -> Result<()>,
-) -> Result<()> {
-    let mut session = Session::open(db, opening, start)?;
-    let outcome = verb(&mut session);
-    // A verb that fails leaves no database that it made for nothing.
-    let made = outcome.as_ref().err().and_then(|_| session.made_nothing().cloned());
-    let style = session.output.settings().style;
-    let closed = session.close();
-    if let Some(options) = made.filter(|_| closed.is_ok())
-        && options.destroy(db).is_ok()
-    {
-        message(style, &format!("removed the database {} again", db.display()));
-    }
-    outcome.and(closed)
 }
 
 #[cfg(test)]

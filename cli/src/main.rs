@@ -26,6 +26,8 @@ mod session;
 mod argument;
 mod key_form;
 mod raw_keys;
+mod target;
+mod opened;
 mod verbs;
 mod default_database;
 mod command_line;

@@ -7,10 +7,11 @@ use crate::failure::{Failure, Result};
 use crate::hint::told;
 use crate::interrupt;
 use crate::key_form::KeyForm;
+use crate::opened::{On, closed, reading, writing};
 use crate::output::Output;
 use crate::progress::Progress;
 use crate::raw_keys::RawKeysArguments;
-use crate::session::{DEFAULT_FAMILY, Session};
+use crate::session::{DEFAULT_FAMILY, Opening, Session, Start};
 use crate::text::{counted, printable_name};
 use crate::value::PrintedValue;
 use crate::verbs::backup::{RateArguments, copy_failure, shown, utc};
@@ -57,7 +58,7 @@ Example:
 pub enum ArchiveVerb {
     /// Export a database, or some of its families, to a new archive
     #[command(after_help = HELP)]
-    Create(CreateOn),
+    Create(On<CreateArguments>),
     /// List the archives in a directory
     #[command(after_help = HELP)]
     List(ListArguments),
@@ -72,7 +73,7 @@ pub enum ArchiveVerb {
     Scan(ArchiveScan),
     /// Make families of those of an archive, all or none; creates the database
     #[command(after_help = HELP)]
-    Import(ImportOn),
+    Import(On<ArchiveImportArguments>),
     /// Remove archives
     #[command(after_help = HELP)]
     Drop(FilesArguments),
@@ -81,13 +82,30 @@ pub enum ArchiveVerb {
     Gc(GcArguments),
 }
 
-/// A database, and the arguments of `archive create`.
-#[derive(Args, Debug)]
-pub struct CreateOn {
-    /// The directory of the database.
-    pub db: PathBuf,
-    #[command(flatten)]
-    pub arguments: CreateArguments,
+impl ArchiveVerb {
+    /// Runs the verb; Ctrl-C ends it with a report.
+    ///
+    /// # Errors
+    /// The failure of the verb.
+    pub fn run(self, start: Start) -> Result<()> {
+        let _watched = interrupt::watch()?;
+        match self {
+            Self::Create(on) => reading(&on, start, create),
+            Self::List(arguments) => closed(start, |output| list(output, &arguments)),
+            Self::Show(arguments) => closed(start, |output| show(output, &arguments.file)),
+            Self::Verify(arguments) => closed(start, |output| verify(output, &arguments.files)),
+            Self::Scan(arguments) => closed(start, |output| scan(output, &arguments)),
+            Self::Import(on) => {
+                // Before a database is created for it.
+                Archive::open(&on.arguments.file)?;
+                writing(&on, Opening::Create, start, import)
+            }
+            Self::Drop(arguments) => {
+                closed(start, |output| drop_archives(output, &arguments.files))
+            }
+            Self::Gc(arguments) => closed(start, |output| gc(output, &arguments)),
+        }
+    }
 }
 
 /// Arguments of `archive create`.
@@ -145,15 +163,6 @@ pub struct ArchiveScan {
     family: Option<String>,
     #[command(flatten)]
     raw_keys: RawKeysArguments,
-}
-
-/// A database, and the arguments of `archive import`.
-#[derive(Args, Debug)]
-pub struct ImportOn {
-    /// The directory of the database.
-    pub db: PathBuf,
-    #[command(flatten)]
-    pub arguments: ArchiveImportArguments,
 }
 
 /// Arguments of `archive import`.
@@ -242,20 +251,11 @@ pub fn create(session: &mut Session, arguments: &CreateArguments) -> Result<()> 
     session.output.result(&text, &info_object(&made))
 }
 
-/// Checks that the file of an import is an archive, before a database is created for it.
-///
-/// # Errors
-/// Those of the library.
-pub fn check_file(arguments: &ArchiveImportArguments) -> Result<()> {
-    Archive::open(&arguments.file)?;
-    Ok(())
-}
-
 /// Makes families of those of an archive in the open database.
 ///
 /// # Errors
 /// Those of the database; [`Failure::Interrupted`].
-pub fn import(session: &mut Session, arguments: &ArchiveImportArguments) -> Result<()> {
+fn import(session: &mut Session, arguments: &ArchiveImportArguments) -> Result<()> {
     let mut options = ImportOptions::new()
         .replace(arguments.replace)
         .merge_operators(!arguments.without_operators);
@@ -281,24 +281,6 @@ pub fn import(session: &mut Session, arguments: &ArchiveImportArguments) -> Resu
     );
     let object = json!({ "entries": made.entries(), "families": families.collect::<Vec<_>>() });
     session.output.result(&lines.join("\n"), &object)
-}
-
-/// Runs a verb that opens no database.
-///
-/// # Errors
-/// Those of the verb.
-pub fn run(output: &mut Output, verb: &ArchiveVerb) -> Result<()> {
-    match verb {
-        ArchiveVerb::Create(_) | ArchiveVerb::Import(_) => {
-            unreachable!("it runs on a database that was opened for it")
-        }
-        ArchiveVerb::List(arguments) => list(output, arguments),
-        ArchiveVerb::Show(arguments) => show(output, &arguments.file),
-        ArchiveVerb::Verify(arguments) => verify(output, &arguments.files),
-        ArchiveVerb::Scan(arguments) => scan(output, arguments),
-        ArchiveVerb::Drop(arguments) => drop_archives(output, &arguments.files),
-        ArchiveVerb::Gc(arguments) => gc(output, arguments),
-    }
 }
 
 /// Prints which archives a directory has.

@@ -5,9 +5,10 @@
 use crate::failure::{Failure, Result};
 use crate::hint::told;
 use crate::interrupt;
+use crate::opened::{On, closed, writing};
 use crate::output::Output;
 use crate::progress::Progress;
-use crate::session::Session;
+use crate::session::{Opening, Session, Start};
 use crate::text::{counted, printable_name};
 use crate::whole_number::{any_number, positive_number};
 use clap::{Args, Subcommand};
@@ -81,7 +82,7 @@ impl RateArguments {
 pub enum BackupVerb {
     /// Add a backup of a database to a directory
     #[command(after_help = HELP)]
-    Create(CreateOn),
+    Create(On<CreateArguments>),
     /// List the backups in a directory
     #[command(after_help = HELP)]
     List(ListArguments),
@@ -93,13 +94,20 @@ pub enum BackupVerb {
     Prune(PruneArguments),
 }
 
-/// A database, and the arguments of `backup create`.
-#[derive(Args, Debug)]
-pub struct CreateOn {
-    /// The directory of the database.
-    pub db: PathBuf,
-    #[command(flatten)]
-    pub arguments: CreateArguments,
+impl BackupVerb {
+    /// Runs the verb; Ctrl-C ends it with a report.
+    ///
+    /// # Errors
+    /// The failure of the verb.
+    pub fn run(self, start: Start) -> Result<()> {
+        let _watched = interrupt::watch()?;
+        match self {
+            Self::Create(on) => writing(&on, Opening::Copy, start, create),
+            Self::List(arguments) => closed(start, |output| list(output, &arguments)),
+            Self::Verify(arguments) => closed(start, |output| verify(output, &arguments)),
+            Self::Prune(arguments) => closed(start, |output| prune(output, &arguments)),
+        }
+    }
 }
 
 /// Arguments of `backup create`.
@@ -203,19 +211,6 @@ pub fn create(session: &mut Session, arguments: &CreateArguments) -> Result<()> 
         "copied_bytes": made.copied_bytes,
     });
     session.output.result(&text, &object)
-}
-
-/// Runs a verb that opens no database.
-///
-/// # Errors
-/// Those of the verb.
-pub fn run(output: &mut Output, verb: &BackupVerb) -> Result<()> {
-    match verb {
-        BackupVerb::Create(_) => unreachable!("it runs on a database that was opened for it"),
-        BackupVerb::List(arguments) => list(output, arguments),
-        BackupVerb::Verify(arguments) => verify(output, arguments),
-        BackupVerb::Prune(arguments) => prune(output, arguments),
-    }
 }
 
 /// Prints which backups there are.

@@ -6,7 +6,7 @@
 //! After a space, the first key ends at the next space, and the value is the rest of the line.
 //! Blank lines and lines that begin with `#` are skipped. The verb does not open the database.
 
-use crate::argument::{DurabilityArguments, FamilyArguments, a_ttl};
+use crate::argument::a_ttl;
 use crate::bounds::KeyRange;
 use crate::failure::{Failure, Result};
 use crate::formats::input::{BYTE_ORDER_MARK, LineReader, RECORD_BYTES_MAX};
@@ -20,6 +20,7 @@ use crate::raw_keys::RawKeysArguments;
 use crate::scope::{ReadScope, Scope, all_or_none};
 use crate::session::{Opening, Session};
 use crate::source::{Source, read_failure};
+use crate::target::WriteArguments;
 use crate::text::{Form, counted};
 use clap::Args;
 use serde_json::json;
@@ -64,17 +65,13 @@ pub struct Arguments {
     /// The file of operations; `-` is stdin.
     file: PathBuf,
     #[command(flatten)]
-    family: FamilyArguments,
-    #[command(flatten)]
-    raw_keys: RawKeysArguments,
-    #[command(flatten)]
-    durability: DurabilityArguments,
+    target: WriteArguments,
 }
 
 impl Arguments {
     /// Decides whether the verb creates a missing database.
     pub fn opening(&self) -> Opening {
-        self.family.opening()
+        self.target.family.opening()
     }
 
     /// Reads the operations in the form of `settings`, before a database is created for them.
@@ -202,15 +199,15 @@ fn bad_line(name: &str, line: u64, index: usize, reason: &dyn fmt::Display) -> F
 /// [`Failure::Usage`] with the line of an operation that the database refuses; errors of the
 /// database.
 pub fn run(session: &mut Session, arguments: &Arguments, mut operations: Operations) -> Result<()> {
-    let keys = KeyForm::of(session, &arguments.family)?;
+    let keys = KeyForm::of(session, &arguments.target.family)?;
     operations.encode(&keys)?;
     let count = operations.placed.len();
-    let scope = session.scope(arguments.family.name())?;
-    operations.spare_buckets(arguments.raw_keys, &keys, &scope.clone().into())?;
+    let scope = session.scope(arguments.target.family.name())?;
+    operations.spare_buckets(arguments.target.raw_keys, &keys, &scope.clone().into())?;
     let family = match scope {
         Scope::Committed(family) => family,
         Scope::Transaction(transaction) => {
-            arguments.durability.refuse_in_transaction()?;
+            arguments.target.durability.refuse_in_transaction()?;
             all_or_none(&transaction, || add(&transaction, operations))?;
             return applied(session, count);
         }
@@ -230,7 +227,7 @@ pub fn run(session: &mut Session, arguments: &Arguments, mut operations: Operati
         };
         added.map_err(|error| bad_line(&operations.name, line, 0, &told(&error)))?;
     }
-    session.write_once(batch, arguments.durability.or(Durability::Synced))?;
+    session.write_once(batch, arguments.target.durability.or(Durability::Synced))?;
     applied(session, count)
 }
 

@@ -1,15 +1,16 @@
 //! The verbs on branches: create, list, checkout, drop, rename, diff, merge.
 //!
-//! They do not open the database.
+//! In the shell they work on the database that is open.
 
 use crate::failure::{Failure, Result};
 use crate::interrupt;
 use crate::json;
 use crate::key_form::KeyForm;
+use crate::opened::{Nothing, On, open};
 use crate::output::{Style, message};
 use crate::raw_keys::{RawKeysArguments, has_buckets, is_of_bucket};
 use crate::scope::FamilyName;
-use crate::session::{Opening, Session};
+use crate::session::{Opening, Session, Start};
 use crate::text::counted;
 use crate::verbs::backup::utc;
 use crate::verbs::upkeep::aside;
@@ -42,46 +43,30 @@ Example:
   silt branch merge demo.db fix
   silt branch drop demo.db fix";
 
-/// A database, and the other arguments of a verb.
-#[derive(Args)]
-pub struct OnDatabase<A: Args> {
-    /// The directory of the database.
-    db: PathBuf,
-    #[command(flatten)]
-    arguments: A,
-}
-
-/// A database.
-#[derive(Args)]
-pub struct Database {
-    /// The directory of the database.
-    db: PathBuf,
-}
-
 /// The verbs on branches, with the database.
 #[derive(Subcommand)]
 pub enum BranchVerb {
     /// Make a branch of another one, sharing its tables
     #[command(after_help = HELP)]
-    Create(OnDatabase<CreateArguments>),
+    Create(On<CreateArguments>),
     /// List the branches
     #[command(after_help = HELP)]
-    List(Database),
+    List(On<Nothing>),
     /// Make a branch the one that verbs on data work on
     #[command(after_help = HELP)]
-    Checkout(OnDatabase<NameArguments>),
+    Checkout(On<NameArguments>),
     /// Drop a branch with everything in it
     #[command(after_help = HELP)]
-    Drop(OnDatabase<NameArguments>),
+    Drop(On<NameArguments>),
     /// Rename a branch
     #[command(after_help = HELP)]
-    Rename(OnDatabase<RenameArguments>),
+    Rename(On<RenameArguments>),
     /// Print the keys that differ between two branches
     #[command(after_help = HELP)]
-    Diff(OnDatabase<DiffArguments>),
+    Diff(On<DiffArguments>),
     /// Apply what a branch has changed to another one
     #[command(after_help = HELP)]
-    Merge(OnDatabase<MergeArguments>),
+    Merge(On<MergeArguments>),
 }
 
 /// The verbs on branches of an open database.
@@ -104,8 +89,18 @@ pub enum Verb {
 }
 
 impl BranchVerb {
+    /// Runs the verb; Ctrl-C ends it.
+    ///
+    /// # Errors
+    /// The failure of the verb.
+    pub fn run(self, start: Start) -> Result<()> {
+        let _watched = interrupt::watch()?;
+        let (db, opening, verb) = self.parts();
+        open(&db, opening, start, |session| run(session, &verb))
+    }
+
     /// Splits the verb into its database, the purpose of the opening, and the rest.
-    pub fn parts(self) -> (PathBuf, Opening, Verb) {
+    fn parts(self) -> (PathBuf, Opening, Verb) {
         match self {
             Self::Create(on) => (on.db, Opening::Write, Verb::Create(on.arguments)),
             Self::List(on) => (on.db, Opening::Read, Verb::List),

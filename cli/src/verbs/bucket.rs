@@ -1,14 +1,14 @@
 //! The verbs on buckets: create, list, move, delete. Also the base of data verbs within a bucket.
 //!
-//! They do not open the database.
+//! In the shell they work on the database that is open.
 
 use crate::argument::{self, AtArguments, DurabilityArguments, FamilyArguments};
 use crate::failure::Result;
-use crate::scope::{Scope, all_or_none};
-use crate::session::Session;
-use clap::Args;
+use crate::opened::{On, existing, reading};
+use crate::session::{Session, Start};
+use crate::target::write;
+use clap::{Args, Subcommand};
 use serde_json::json;
-use siltdb::{Bucket, Durability, Transaction, UpdateOptions};
 use std::ffi::OsString;
 
 /// Text at the end of the `--help` of the verbs.
@@ -27,6 +27,38 @@ Example:
   silt bucket list demo.db ada
   silt bucket move demo.db ada/inbox ada/read
   silt bucket delete demo.db ada";
+
+/// The verbs on buckets.
+#[derive(Subcommand)]
+pub enum BucketVerb {
+    /// Create a bucket, and the missing ones on its path
+    #[command(after_help = HELP)]
+    Create(On<PathArguments>),
+    /// List the buckets in a bucket, or at the root
+    #[command(after_help = HELP)]
+    List(On<ListArguments>),
+    /// Move a bucket with everything in it to another path
+    #[command(after_help = HELP)]
+    Move(On<MoveArguments>),
+    /// Delete a bucket with everything in it
+    #[command(after_help = HELP)]
+    Delete(On<PathArguments>),
+}
+
+impl BucketVerb {
+    /// Runs the verb.
+    ///
+    /// # Errors
+    /// The failure of the verb.
+    pub fn run(self, start: Start) -> Result<()> {
+        match self {
+            Self::Create(on) => existing(&on, start, create),
+            Self::List(on) => reading(&on, start, list),
+            Self::Move(on) => existing(&on, start, rename),
+            Self::Delete(on) => existing(&on, start, delete),
+        }
+    }
+}
 
 /// Arguments of `bucket create` and `bucket delete`.
 #[derive(Args, Debug)]
@@ -65,7 +97,7 @@ pub struct MoveArguments {
 /// Errors of the database: the bucket exists, or its path is not permitted.
 pub fn create(session: &mut Session, arguments: &PathArguments) -> Result<()> {
     let path = argument::bucket_path(&arguments.path, session.output.settings().form)?;
-    write(session, (&arguments.family, DurabilityArguments::default()), |tx| {
+    write(session, &arguments.family, DurabilityArguments::default(), |tx| {
         if let Some((_, before)) = path.split_last().filter(|(_, before)| !before.is_empty()) {
             tx.bucket(before)?.create_if_missing()?;
         }
@@ -94,7 +126,7 @@ pub fn rename(session: &mut Session, arguments: &MoveArguments) -> Result<()> {
     let form = session.output.settings().form;
     let from = argument::bucket_path(&arguments.from, form)?;
     let to = argument::bucket_path(&arguments.to, form)?;
-    write(session, (&arguments.family, DurabilityArguments::default()), |tx| {
+    write(session, &arguments.family, DurabilityArguments::default(), |tx| {
         tx.bucket(&from)?.rename(&to).map(|_| ())
     })?;
     let (from, to) = (arguments.from.to_string_lossy(), arguments.to.to_string_lossy());
@@ -107,47 +139,11 @@ pub fn rename(session: &mut Session, arguments: &MoveArguments) -> Result<()> {
 /// Errors of the database: the bucket is missing.
 pub fn delete(session: &mut Session, arguments: &PathArguments) -> Result<()> {
     let path = argument::bucket_path(&arguments.path, session.output.settings().form)?;
-    write(session, (&arguments.family, DurabilityArguments::default()), |tx| {
+    write(session, &arguments.family, DurabilityArguments::default(), |tx| {
         tx.bucket(&path)?.remove()
     })?;
     if session.transactions.current().is_none() {
         session.family_of(arguments.family.name())?.reclaim_buckets()?;
     }
     session.output.result("", &json!({ "deleted": arguments.path.to_string_lossy() }))
-}
-
-/// Runs `change` in the current transaction, or in one of its own with `durability`.
-///
-/// # Errors
-/// Errors of the database and of `change`.
-pub fn write<T>(
-    session: &Session,
-    (family, durability): (&FamilyArguments, DurabilityArguments),
-    mut change: impl FnMut(&Transaction) -> siltdb::Result<T>,
-) -> Result<T> {
-    let family = match session.scope(family.name())? {
-        Scope::Committed(family) => family,
-        Scope::Transaction(transaction) => {
-            durability.refuse_in_transaction()?;
-            return all_or_none(&transaction, || Ok(change(&transaction)?));
-        }
-    };
-    let durability = durability.or(Durability::Synced);
-    let options = UpdateOptions::new().durability(durability);
-    let value = session.db().update_with(&options, |tx| change(&tx.family(&family)?))?;
-    session.finish_once(durability)?;
-    Ok(value)
-}
-
-/// Runs `change` as [`write()`] does, in the bucket that a data verb names.
-///
-/// # Errors
-/// As [`write()`].
-pub fn write_in(
-    session: &Session,
-    path: &[Vec<u8>],
-    (family, durability): (&FamilyArguments, DurabilityArguments),
-    mut change: impl FnMut(&Bucket<Transaction>) -> siltdb::Result<()>,
-) -> Result<()> {
-    write(session, (family, durability), |tx| change(&tx.bucket(path)?))
 }

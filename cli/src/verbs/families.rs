@@ -1,17 +1,18 @@
 //! The verb families: lists, creates, drops and renames families, and changes their options.
 //!
-//! It does not open the database.
+//! In the shell it works on the database that is open.
 
 use crate::argument::{Setting, a_ttl, parse_setting};
 use crate::failure::{Failure, Result};
 use crate::hint::told;
+use crate::opened::{Nothing, On, existing, open, writing};
 use crate::output::{Style, message};
 use crate::scope::FamilyName;
-use crate::session::{DEFAULT_FAMILY, MAIN, Opening, Session};
-use clap::Args;
+use crate::session::{DEFAULT_FAMILY, MAIN, Opening, Session, Start};
+use clap::{Args, Subcommand};
 use serde_json::{Map, Value, json};
 use siltdb::{Family, FamilyOptions};
-use std::time::Duration;
+use std::{path::PathBuf, time::Duration};
 
 /// Text at the end of `silt families --help`, and of the help of its verbs.
 pub const HELP: &str = "\
@@ -23,6 +24,56 @@ Example:
   silt families options demo.db people
   silt families options demo.db people compression=none level0_runs=4
   silt families drop demo.db people";
+
+/// Arguments of `families`.
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub struct FamiliesArguments {
+    /// The directory of the database.
+    #[arg(required = true)]
+    db: Option<PathBuf>,
+    #[command(subcommand)]
+    verb: Option<FamiliesVerb>,
+}
+
+#[derive(Subcommand)]
+enum FamiliesVerb {
+    /// List the families, as `silt families DB` does
+    #[command(after_help = HELP)]
+    List(On<Nothing>),
+    /// Create a family
+    #[command(after_help = HELP)]
+    Create(On<CreateArguments>),
+    /// Drop a family with everything in it
+    #[command(after_help = HELP)]
+    Drop(On<NameArguments>),
+    /// Rename a family
+    #[command(after_help = HELP)]
+    Rename(On<RenameArguments>),
+    /// Print the options of a family, or change some
+    #[command(after_help = HELP)]
+    Options(On<OptionsArguments>),
+}
+
+impl FamiliesArguments {
+    /// Runs the verb.
+    ///
+    /// # Errors
+    /// The failure of the verb.
+    pub fn run(self, start: Start) -> Result<()> {
+        match self.verb {
+            None => {
+                let db = self.db.expect("the command line demands it without a subverb");
+                open(&db, Opening::Read, start, list)
+            }
+            Some(FamiliesVerb::List(on)) => open(&on.db, Opening::Read, start, list),
+            Some(FamiliesVerb::Create(on)) => existing(&on, start, create),
+            Some(FamiliesVerb::Drop(on)) => existing(&on, start, drop),
+            Some(FamiliesVerb::Rename(on)) => existing(&on, start, rename),
+            Some(FamiliesVerb::Options(on)) => writing(&on, on.arguments.opening(), start, options),
+        }
+    }
+}
 
 /// Arguments of `families create`.
 #[derive(Args, Debug)]

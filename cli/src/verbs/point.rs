@@ -15,9 +15,9 @@ use crate::raw_keys::{RawKeysArguments, buckets_in};
 use crate::scope::{ReadScope, Scope, all_or_none};
 use crate::session::{Opening, Session};
 use crate::source::{Source, read_failure};
+use crate::target::write_in;
 use crate::text::{Form, counted, shortened_bytes};
 use crate::value::{PrintedValue, STREAMED_BYTES_MIN};
-use crate::verbs::bucket::write_in;
 use crate::walk::{Direction, OnEntry, Walk, Wanted, visit, visit_bucket};
 use clap::Args;
 use serde_json::json;
@@ -336,9 +336,9 @@ fn read_value(source: Source, bytes_max: usize) -> Result<Vec<u8>> {
 /// Errors of the database.
 pub fn put(session: &mut Session, arguments: &PutArguments, mut entry: Entry) -> Result<()> {
     if let Some(path) = arguments.bucket.path(session.output.settings().form)? {
-        let how = (&arguments.family, arguments.durability);
+        let (family, durability) = (&arguments.family, arguments.durability);
         let value = entry.value.whole()?;
-        write_in(session, &path, how, |bucket| bucket.put(&entry.key, &value))?;
+        write_in(session, &path, family, durability, |bucket| bucket.put(&entry.key, &value))?;
         return session.output.result("", &json!({ "operations": 1 }));
     }
     let keys = KeyForm::of(session, &arguments.family)?;
@@ -412,8 +412,8 @@ pub fn delete(session: &mut Session, arguments: &DeleteArguments) -> Result<()> 
     };
     let mut deleted = 0;
     if let Some(path) = arguments.bucket.path(form)? {
-        let how = (&arguments.family, arguments.durability);
-        write_in(session, &path, how, |bucket| match (&key, &range) {
+        let (family, durability) = (&arguments.family, arguments.durability);
+        write_in(session, &path, family, durability, |bucket| match (&key, &range) {
             (Some(key), _) => bucket.delete(key),
             (None, Some(range)) => {
                 deleted = bucket.count(range)?;

@@ -2,12 +2,10 @@
 //!
 //! It does not open the database.
 
-use crate::argument::{DurabilityArguments, FamilyArguments};
 use crate::failure::Result;
-use crate::key_form::KeyForm;
-use crate::raw_keys::RawKeysArguments;
-use crate::scope::{ReadScope, Scope};
+use crate::scope::Scope;
 use crate::session::Session;
+use crate::target::WriteArguments;
 use clap::Args;
 use serde_json::json;
 use siltdb::{Durability, WriteBatch};
@@ -31,11 +29,7 @@ pub struct Arguments {
     #[arg(allow_negative_numbers = true)]
     key: OsString,
     #[command(flatten)]
-    family: FamilyArguments,
-    #[command(flatten)]
-    raw_keys: RawKeysArguments,
-    #[command(flatten)]
-    durability: DurabilityArguments,
+    target: WriteArguments,
 }
 
 /// Deletes a key that was put once.
@@ -43,19 +37,16 @@ pub struct Arguments {
 /// # Errors
 /// Errors of the database.
 pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
-    let keys = KeyForm::of(session, &arguments.family)?;
-    let key = keys.parse(&arguments.key)?;
-    let scope = session.scope(arguments.family.name())?;
-    arguments.raw_keys.check(&keys, &ReadScope::from(scope.clone()), &key)?;
-    match scope {
+    let (_, key) = arguments.target.key(session, &arguments.key)?;
+    match session.scope(arguments.target.family.name())? {
         Scope::Transaction(transaction) => {
-            arguments.durability.refuse_in_transaction()?;
+            arguments.target.durability.refuse_in_transaction()?;
             transaction.single_delete(&key)?;
         }
         Scope::Committed(family) => {
             let mut batch = WriteBatch::new();
             batch.single_delete(&family, &key)?;
-            session.write_once(batch, arguments.durability.or(Durability::Synced))?;
+            session.write_once(batch, arguments.target.durability.or(Durability::Synced))?;
         }
     }
     session.output.result("", &json!({ "operations": 1 }))

@@ -2,13 +2,11 @@
 //!
 //! They do not open the database.
 
-use crate::argument::{self, DurabilityArguments, FamilyArguments, a_ttl};
+use crate::argument::{self, a_ttl};
 use crate::failure::{Failure, Result};
-use crate::key_form::KeyForm;
-use crate::raw_keys::RawKeysArguments;
 use crate::session::{Opening, Session};
+use crate::target::WriteArguments;
 use crate::text::shortened_bytes;
-use crate::verbs::bucket::write;
 use crate::whole_number::signed_number;
 use clap::Args;
 use serde_json::json;
@@ -58,17 +56,13 @@ pub struct CasArguments {
     #[arg(long, value_name = "TIME", value_parser = a_ttl, conflicts_with = "delete")]
     ttl: Option<Duration>,
     #[command(flatten)]
-    family: FamilyArguments,
-    #[command(flatten)]
-    raw_keys: RawKeysArguments,
-    #[command(flatten)]
-    durability: DurabilityArguments,
+    target: WriteArguments,
 }
 
 impl CasArguments {
     /// Decides whether the verb creates a missing database.
     pub fn opening(&self) -> Opening {
-        self.family.opening()
+        self.target.family.opening()
     }
 }
 
@@ -81,11 +75,9 @@ pub fn cas(session: &mut Session, arguments: &CasArguments) -> Result<()> {
     let value = |text: &Option<OsString>| {
         text.as_deref().map(|text| argument::bytes(text, form)).transpose()
     };
-    let keys = KeyForm::of(session, &arguments.family)?;
-    let key = keys.parse(&arguments.key)?;
-    arguments.raw_keys.check_in(session, &arguments.family, &key)?;
+    let (keys, key) = arguments.target.key(session, &arguments.key)?;
     let (expected, new) = (value(&arguments.expect)?, value(&arguments.new)?);
-    let swap = write(session, (&arguments.family, arguments.durability), |tx| {
+    let swap = arguments.target.write(session, |tx| {
         let options = with_ttl(arguments.ttl);
         tx.compare_and_swap_with(&key, expected.as_deref(), new.as_deref(), &options)
     })?;
@@ -111,17 +103,13 @@ pub struct IncrArguments {
     #[arg(long, value_name = "TIME", value_parser = a_ttl)]
     ttl: Option<Duration>,
     #[command(flatten)]
-    family: FamilyArguments,
-    #[command(flatten)]
-    raw_keys: RawKeysArguments,
-    #[command(flatten)]
-    durability: DurabilityArguments,
+    target: WriteArguments,
 }
 
 impl IncrArguments {
     /// Decides whether the verb creates a missing database.
     pub fn opening(&self) -> Opening {
-        self.family.opening()
+        self.target.family.opening()
     }
 }
 
@@ -131,9 +119,8 @@ impl IncrArguments {
 /// `InvalidArgument`, if the value is not a number, or the sum leaves the range; errors of the
 /// database.
 pub fn incr(session: &mut Session, arguments: &IncrArguments) -> Result<()> {
-    let key = KeyForm::of(session, &arguments.family)?.parse(&arguments.key)?;
-    arguments.raw_keys.check_in(session, &arguments.family, &key)?;
-    let count = write(session, (&arguments.family, arguments.durability), |tx| {
+    let key = arguments.target.key(session, &arguments.key)?.1;
+    let count = arguments.target.write(session, |tx| {
         let found = tx.get_expiring(&key)?;
         let count = found.as_ref().map_or(Ok(0), |(value, _)| parse_count(value))?;
         let new = count

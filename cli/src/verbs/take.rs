@@ -2,15 +2,13 @@
 //!
 //! They do not open the database.
 
-use crate::argument::{DurabilityArguments, FamilyArguments};
 use crate::bounds::KeyRange;
 use crate::failure::{Failure, Result};
 use crate::key_form::KeyForm;
-use crate::raw_keys::RawKeysArguments;
 use crate::session::{Opening, Session};
+use crate::target::WriteArguments;
 use crate::text::shortened_bytes;
 use crate::value::PrintedValue;
-use crate::verbs::bucket::write;
 use crate::walk::Direction;
 use clap::Args;
 use serde_json::json;
@@ -51,11 +49,7 @@ pub struct TakeArguments {
     #[arg(allow_negative_numbers = true)]
     key: OsString,
     #[command(flatten)]
-    family: FamilyArguments,
-    #[command(flatten)]
-    raw_keys: RawKeysArguments,
-    #[command(flatten)]
-    durability: DurabilityArguments,
+    target: WriteArguments,
 }
 
 /// Arguments of `pop`.
@@ -65,11 +59,7 @@ pub struct PopArguments {
     #[arg(long)]
     last: bool,
     #[command(flatten)]
-    family: FamilyArguments,
-    #[command(flatten)]
-    raw_keys: RawKeysArguments,
-    #[command(flatten)]
-    durability: DurabilityArguments,
+    target: WriteArguments,
 }
 
 /// Arguments of `next-id`.
@@ -79,17 +69,13 @@ pub struct NextIdArguments {
     #[arg(allow_negative_numbers = true)]
     key: OsString,
     #[command(flatten)]
-    family: FamilyArguments,
-    #[command(flatten)]
-    raw_keys: RawKeysArguments,
-    #[command(flatten)]
-    durability: DurabilityArguments,
+    target: WriteArguments,
 }
 
 impl NextIdArguments {
     /// Decides whether the verb creates a missing database.
     pub fn opening(&self) -> Opening {
-        self.family.opening()
+        self.target.family.opening()
     }
 }
 
@@ -98,10 +84,8 @@ impl NextIdArguments {
 /// # Errors
 /// [`Failure::Missing`] if there is none; errors of the database and of stdout.
 pub fn take(session: &mut Session, arguments: &TakeArguments) -> Result<()> {
-    let keys = KeyForm::of(session, &arguments.family)?;
-    let key = keys.parse(&arguments.key)?;
-    arguments.raw_keys.check_in(session, &arguments.family, &key)?;
-    let taken = write(session, (&arguments.family, arguments.durability), |tx| tx.take(&key))?;
+    let (keys, key) = arguments.target.key(session, &arguments.key)?;
+    let taken = arguments.target.write(session, |tx| tx.take(&key))?;
     let shown = keys.shown(&key)?;
     let missing = || Failure::Missing(format!("no key `{}`", shortened_bytes(&shown)));
     let value = taken.ok_or_else(missing)?;
@@ -113,10 +97,10 @@ pub fn take(session: &mut Session, arguments: &TakeArguments) -> Result<()> {
 /// # Errors
 /// [`Failure::Missing`] if the family is empty; errors of the database and of stdout.
 pub fn pop(session: &mut Session, arguments: &PopArguments) -> Result<()> {
-    let keys = KeyForm::of(session, &arguments.family)?;
-    let popped = write(session, (&arguments.family, arguments.durability), |tx| {
+    let keys = KeyForm::of(session, &arguments.target.family)?;
+    let popped = arguments.target.write(session, |tx| {
         let all = (Bound::Unbounded, Bound::Unbounded);
-        let ranges = arguments.raw_keys.parts_by(&keys, all, |key| tx.contains(key))?;
+        let ranges = arguments.target.raw_keys.parts_by(&keys, all, |key| tx.contains(key))?;
         pop_of(tx, ranges, if arguments.last { Direction::Backward } else { Direction::Forward })
     })?;
     let empty = || Failure::Missing("no key: the family is empty".to_owned());
@@ -152,8 +136,7 @@ fn pop_of(
 /// # Errors
 /// `InvalidArgument`, if the value of the key is no id; errors of the database and of stdout.
 pub fn next_id(session: &mut Session, arguments: &NextIdArguments) -> Result<()> {
-    let key = KeyForm::of(session, &arguments.family)?.parse(&arguments.key)?;
-    arguments.raw_keys.check_in(session, &arguments.family, &key)?;
-    let id = write(session, (&arguments.family, arguments.durability), |tx| tx.next_id(&key))?;
+    let key = arguments.target.key(session, &arguments.key)?.1;
+    let id = arguments.target.write(session, |tx| tx.next_id(&key))?;
     session.output.result(&id.to_string(), &json!({ "id": id }))
 }

@@ -2,15 +2,14 @@
 //!
 //! It does not open the database.
 
-use crate::argument::{DurabilityArguments, FamilyArguments, a_ttl};
+use crate::argument::a_ttl;
 use crate::failure::{Failure, Result};
 use crate::key_form::KeyForm;
 use crate::output::Style;
-use crate::raw_keys::RawKeysArguments;
 use crate::session::{Opening, Session};
+use crate::target::WriteArguments;
 use crate::text::shortened_bytes;
 use crate::verbs::backup::utc;
-use crate::verbs::bucket::write;
 use clap::Args;
 use serde_json::json;
 use siltdb::{Expiry, Read, WriteOptions};
@@ -41,11 +40,7 @@ pub struct Arguments {
     #[arg(long)]
     remove: bool,
     #[command(flatten)]
-    family: FamilyArguments,
-    #[command(flatten)]
-    raw_keys: RawKeysArguments,
-    #[command(flatten)]
-    durability: DurabilityArguments,
+    target: WriteArguments,
 }
 
 impl Arguments {
@@ -65,14 +60,14 @@ impl Arguments {
 /// # Errors
 /// [`Failure::Missing`] if the key has no value; errors of the database.
 pub fn run(session: &mut Session, arguments: &Arguments) -> Result<()> {
-    let keys = KeyForm::of(session, &arguments.family)?;
+    let keys = KeyForm::of(session, &arguments.target.family)?;
     let key = keys.parse(&arguments.key)?;
     if arguments.change().is_some() {
-        arguments.raw_keys.check_in(session, &arguments.family, &key)?;
+        arguments.target.raw_keys.check_in(session, &arguments.target.family, &key)?;
     }
     let expiry = match arguments.change() {
-        None => session.read_scope(arguments.family.name(), None)?.expires_at(&key)?,
-        Some(options) => write(session, (&arguments.family, arguments.durability), |tx| {
+        None => session.read_scope(arguments.target.family.name(), None)?.expires_at(&key)?,
+        Some(options) => arguments.target.write(session, |tx| {
             let is_there = tx.touch_with(&key, &options)?;
             // A value that expires at once is gone.
             let expiry = tx.expires_at(&key)?.unwrap_or(Expiry::At(SystemTime::now()));
