@@ -259,6 +259,64 @@ pub fn fault(kind: Option<CallKind>, nth: u64, error: FaultError) -> Option<Faul
     Some(Fault { kind, nth, span: FaultSpan::Once, error })
 }
 
+/// A call of the engine during which one call on files failed.
+pub struct FaultyCall<S> {
+    /// The disk.
+    pub fs: MemFs,
+    /// The database, open.
+    pub engine: Engine,
+    /// The state before the call.
+    pub before: S,
+    /// Whether the call returned an error.
+    pub is_err: bool,
+    /// Which call on files failed, from 1 on.
+    pub nth: u64,
+}
+
+/// Makes `call` on the database of `ready` once for each call on files that it makes, which fails
+/// with an error of the system, or on a full disk. `look` tells the state before it, and `check`
+/// looks at the outcome. More than `failures` of the calls must fail.
+pub fn fail_each_call<S, T>(
+    ready: &MemFs,
+    failures: u32,
+    look: impl Fn(&Engine) -> S,
+    call: impl Fn(&Engine) -> Result<T>,
+    check: impl Fn(FaultyCall<S>),
+) {
+    for error in [FaultError::Io, FaultError::NoSpace] {
+        let mut failed = 0;
+        for nth in 1.. {
+            let fs = killed(ready);
+            let engine = open(&fs);
+            let before = look(&engine);
+            fs.set_fault(fault(None, nth, error));
+            let is_err = call(&engine).is_err();
+            fs.set_fault(None);
+            if fs.faults() == 0 {
+                assert!(!is_err, "it fails without a fault");
+                break;
+            }
+            failed += u32::from(is_err);
+            check(FaultyCall { fs, engine, before, is_err, nth });
+        }
+        assert!(failed > failures, "{failed}");
+    }
+}
+
+/// A database with two families, of which one has tables in two levels and some entries in memory.
+pub fn filled(fs: &MemFs) -> Engine {
+    let engine = open(fs);
+    engine.create_family("other", tree_options()).unwrap();
+    for value in 1..4 {
+        put_range(&engine, "a", 0..200, &[value; 50]);
+        put(&engine, "other", b"key", &[value]);
+        engine.flush().unwrap();
+    }
+    engine.compact_all().unwrap();
+    put_range(&engine, "a", 100..300, &[9; 50]);
+    engine
+}
+
 /// Selects the calls of a kind on segments of the log.
 pub fn on_segments(kind: CallKind) -> impl Fn(&Call<'_>) -> bool + Send + Sync {
     move |call| call.kind == kind && call.path.extension().is_some_and(|name| name == "log")

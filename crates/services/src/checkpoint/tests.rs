@@ -11,8 +11,9 @@ use siltdb_engine::{
     catalog::family::FamilyChanges,
     engine::Engine,
     fixture::{
-        DIR, Pairs, contents, fault, files, get, held_up, killed, not_stuck, open, options,
-        picture, put, put_range, stop_call, stop_edit, tree_options, try_ingest, try_put,
+        DIR, FaultyCall, Pairs, contents, fail_each_call, fault, files, get, held_up, killed,
+        not_stuck, open, options, picture, put, put_range, stop_call, stop_edit, tree_options,
+        try_ingest, try_put,
     },
     options::Durability,
     transactions::conditional_commit::Conditions,
@@ -219,32 +220,23 @@ fn a_checkpoint_is_whole_or_not_there() {
 fn a_checkpoint_that_fails_leaves_the_database_as_it_was() {
     let ready = MemFs::new();
     drop(filled(&ready));
-    for error in [FaultError::Io, FaultError::NoSpace] {
-        let mut failures = 0;
-        for nth in 1.. {
-            let fs = killed(&ready);
-            let engine = open(&fs);
-            let (expected, shape) = (all(&engine), picture(&engine));
-            fs.set_fault(fault(None, nth, error));
-            let made = make(&engine, Path::new(COPY));
-            fs.set_fault(None);
-            if fs.faults() == 0 {
-                break;
-            }
-            failures += u32::from(made.is_err());
-            assert!((all(&engine), picture(&engine)) == (expected, shape), "call {nth}");
+    let before = |engine: &Engine| (all(engine), picture(engine));
+    fail_each_call(
+        &ready,
+        20,
+        before,
+        |engine| make(engine, Path::new(COPY)),
+        |call| {
+            let FaultyCall { fs, engine, before, is_err, nth } = call;
+            assert!((all(&engine), picture(&engine)) == before, "call {nth}");
             // Only the sync of the new name comes after it.
             let is_named = fs.metadata(Path::new(COPY)).unwrap().is_some();
-            assert!(is_named || made.is_err(), "call {nth}");
-            if is_named {
-                assert!(all(&open_copy(&fs)) == all(&engine), "call {nth}");
-            }
-        }
-        assert!(failures > 20, "{failures}");
-    }
+            assert!(is_named || is_err, "call {nth}");
+            assert!(!is_named || all(&open_copy(&fs)) == all(&engine), "call {nth}");
+        },
+    );
 }
 
-/// A checkpoint either has an ingest and what came before it, or not.
 #[test]
 fn a_checkpoint_waits_for_an_ingest_that_has_its_place() {
     let fs = MemFs::new();

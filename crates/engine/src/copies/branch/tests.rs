@@ -5,14 +5,14 @@ use crate::{
     catalog::branches::{FamilyRole, MAIN},
     engine::Engine,
     fixture::{
-        Pairs, assert_sound, contents, crash_states, fault, files, killed, open, pairs, put,
-        put_range, tree_options,
+        FaultyCall, Pairs, assert_sound, contents, crash_states, fail_each_call, files, filled,
+        killed, open, pairs, put, put_range, tree_options,
     },
     read::{PinnedReader, ReadRange},
     transactions::conditional_commit::Conditions,
 };
 use siltdb_base::{
-    fs::mem::{Crash, FaultError, MemFs},
+    fs::mem::{Crash, MemFs},
     limits::FAMILY_NAME_BYTES_MAX,
 };
 
@@ -58,20 +58,6 @@ fn names(engine: &Engine) -> (Vec<String>, String) {
     let mut names: Vec<String> = branches.iter().map(|record| record.name.clone()).collect();
     names.sort();
     (names, branches.name(branches.checked_out()).unwrap().to_owned())
-}
-
-/// Two families with tables in two levels, and some entries in memory.
-fn filled(fs: &MemFs) -> Engine {
-    let engine = open(fs);
-    engine.create_family("other", tree_options()).unwrap();
-    for value in 1..4 {
-        put_range(&engine, "a", 0..200, &[value; 50]);
-        put(&engine, "other", b"key", &[value]);
-        engine.flush().unwrap();
-    }
-    engine.compact_all().unwrap();
-    put_range(&engine, "a", 100..300, &[9; 50]);
-    engine
 }
 
 /// The states after a call has returned.
@@ -240,32 +226,25 @@ fn a_branch_is_checked_out_or_not() {
 fn a_branch_that_cannot_be_created_leaves_no_family_and_no_file() {
     let ready = MemFs::new();
     drop(filled(&ready));
-    for error in [FaultError::Io, FaultError::NoSpace] {
-        let mut failures = 0;
-        for nth in 1.. {
-            let fs = killed(&ready);
-            let engine = open(&fs);
-            let expected = held(&engine, MAIN);
-            fs.set_fault(fault(None, nth, error));
-            let made = create(&engine, "feature");
-            fs.set_fault(None);
-            if fs.faults() == 0 {
-                made.unwrap();
-                break;
-            }
-            if made.is_err() {
-                failures += 1;
+    let before = |engine: &Engine| held(engine, MAIN);
+    fail_each_call(
+        &ready,
+        5,
+        before,
+        |engine| create(engine, "feature"),
+        |call| {
+            let FaultyCall { fs, engine, before, is_err, nth } = call;
+            if is_err {
                 assert_eq!(engine.catalog.families.load().len(), 2, "call {nth}");
-                assert!(held(&engine, MAIN) == expected, "call {nth}");
+                assert!(held(&engine, MAIN) == before, "call {nth}");
             }
             let is_poisoned = engine.health.failure().is_some();
             assert!(is_poisoned || create(&engine, "again").is_ok(), "call {nth}");
             drop(engine);
             let engine = open(&fs);
-            assert!(names(&engine).0.len() <= 2 && held(&engine, MAIN) == expected);
-        }
-        assert!(failures > 5, "{failures}");
-    }
+            assert!(names(&engine).0.len() <= 2 && held(&engine, MAIN) == before, "call {nth}");
+        },
+    );
 }
 
 #[test]

@@ -4,14 +4,14 @@ use super::*;
 use crate::{
     engine::Engine,
     fixture::{
-        Pairs, assert_sound, contents, fault, files, killed, open, options, picture, put,
-        put_range, tree_options, try_put,
+        FaultyCall, Pairs, assert_sound, contents, fail_each_call, files, filled, killed, open,
+        options, picture, put, put_range, try_put,
     },
     options::Durability,
     write::commit::Payload,
 };
 use siltdb_base::{
-    fs::mem::{Crash, FaultError, MemFs},
+    fs::mem::{Crash, MemFs},
     key::EntryKind,
     limits::FAMILY_NAME_BYTES_MAX,
 };
@@ -23,20 +23,6 @@ fn named(engine: &Engine, name: &str) -> Arc<FamilyData> {
 
 fn clone(engine: &Engine, source: &str, name: &str) -> Result<Arc<FamilyData>> {
     engine.clone_family(&named(engine, source), name, None)
-}
-
-/// Tables in two levels, and some entries in memory.
-fn filled(fs: &MemFs) -> Engine {
-    let engine = open(fs);
-    engine.create_family("other", tree_options()).unwrap();
-    for value in 1..4 {
-        put_range(&engine, "a", 0..200, &[value; 50]);
-        put(&engine, "other", b"key", &[value]);
-        engine.flush().unwrap();
-    }
-    engine.compact_all().unwrap();
-    put_range(&engine, "a", 100..300, &[9; 50]);
-    engine
 }
 
 /// What each family holds.
@@ -167,32 +153,22 @@ fn a_clone_is_whole_or_not_there() {
 fn a_clone_that_fails_leaves_no_family_and_no_file() {
     let ready = MemFs::new();
     drop(filled(&ready));
-    for error in [FaultError::Io, FaultError::NoSpace] {
-        let mut failures = 0;
-        for nth in 1.. {
-            let fs = killed(&ready);
-            let engine = open(&fs);
-            let expected = all(&engine);
-            fs.set_fault(fault(None, nth, error));
-            let made = clone(&engine, "default", "copy");
-            fs.set_fault(None);
-            if fs.faults() == 0 {
-                made.unwrap();
-                break;
-            }
-            if made.is_err() {
-                failures += 1;
-                assert!(all(&engine) == expected, "call {nth}");
-            }
+    fail_each_call(
+        &ready,
+        5,
+        all,
+        |engine| clone(engine, "default", "copy"),
+        |call| {
+            let FaultyCall { fs, engine, before, is_err, nth } = call;
+            assert!(!is_err || all(&engine) == before, "call {nth}");
             let is_poisoned = engine.health.failure().is_some();
             assert!(is_poisoned || clone(&engine, "default", "again").is_ok(), "call {nth}");
             drop(engine);
             let engine = open(&fs);
-            let there = engine.family_names().len();
-            assert!(there <= 5 && contents(&engine, "default", None) == expected[0].1);
-        }
-        assert!(failures > 5, "{failures}");
-    }
+            assert!(engine.family_names().len() <= 5, "call {nth}");
+            assert!(contents(&engine, "default", None) == before[0].1, "call {nth}");
+        },
+    );
 }
 
 #[test]
