@@ -4,8 +4,8 @@
 //! or a deletion below them in the same segments, nothing of tables is needed.
 
 use siltdb_base::{
-    cursor::EntryCursor,
-    error::{Error, Result},
+    cursor::ForwardCursor,
+    error::Result,
     id::SequenceNumber,
     key::{Entry, EntryKind},
     tombstone::Fragments,
@@ -29,7 +29,7 @@ pub struct BasedCursor<C> {
     operands: VecDeque<Operand>,
 }
 
-impl<C: EntryCursor> BasedCursor<C> {
+impl<C: ForwardCursor> BasedCursor<C> {
     /// The entries of `cursor`. Operations of retired segments have the numbers `retired`.
     pub fn new(cursor: C, retired: Range<u64>, tombstones: Arc<Fragments>) -> Self {
         let (key, operands) = (Vec::new(), VecDeque::new());
@@ -76,12 +76,7 @@ impl<C: EntryCursor> BasedCursor<C> {
     }
 }
 
-#[cold]
-fn only_forward<T>() -> Result<T> {
-    Err(Error::invalid("retired log segments can only be read forward"))
-}
-
-impl<C: EntryCursor> EntryCursor for BasedCursor<C> {
+impl<C: ForwardCursor> ForwardCursor for BasedCursor<C> {
     fn entry(&self) -> Option<Entry<'_>> {
         match self.operands.front() {
             Some(Operand { sequence, value }) => {
@@ -104,21 +99,5 @@ impl<C: EntryCursor> EntryCursor for BasedCursor<C> {
             return Ok(());
         }
         self.settle()
-    }
-
-    fn seek_to_last(&mut self) -> Result<()> {
-        only_forward()
-    }
-
-    fn seek(&mut self, _: &[u8], _: SequenceNumber) -> Result<()> {
-        only_forward()
-    }
-
-    fn seek_before(&mut self, _: &[u8], _: SequenceNumber) -> Result<()> {
-        only_forward()
-    }
-
-    fn prev(&mut self) -> Result<()> {
-        only_forward()
     }
 }

@@ -4,8 +4,8 @@
 
 use super::find::FoundTable;
 use siltdb_base::{
-    cursor::EntryCursor,
-    error::{Error, Result},
+    cursor::ForwardCursor,
+    error::Result,
     id::SequenceNumber,
     key::{Entry, SortKey, successor},
     slice::Slice,
@@ -164,12 +164,7 @@ fn is_seen(entry: &Entry<'_>, FoundTable { reference, hidden, .. }: &FoundTable)
         && reference.key_slice.as_ref().is_none_or(|slice| slice.contains(entry.key))
 }
 
-#[cold]
-fn only_forward<T>() -> Result<T> {
-    Err(Error::invalid("damaged tables can only be read forward"))
-}
-
-impl EntryCursor for SalvageRun {
+impl ForwardCursor for SalvageRun {
     fn entry(&self) -> Option<Entry<'_>> {
         let (cursor, table) = self.open.as_ref()?;
         let entry = cursor.entry()?;
@@ -196,21 +191,5 @@ impl EntryCursor for SalvageRun {
         cursor.next();
         self.settle();
         Ok(())
-    }
-
-    fn seek_to_last(&mut self) -> Result<()> {
-        only_forward()
-    }
-
-    fn seek(&mut self, _: &[u8], _: SequenceNumber) -> Result<()> {
-        only_forward()
-    }
-
-    fn seek_before(&mut self, _: &[u8], _: SequenceNumber) -> Result<()> {
-        only_forward()
-    }
-
-    fn prev(&mut self) -> Result<()> {
-        only_forward()
     }
 }

@@ -8,7 +8,7 @@ use super::{
     scratch::ScratchTables,
 };
 use siltdb_base::{
-    cursor::EntryCursor,
+    cursor::{EntryCursor, ForwardCursor, OnlyForward},
     error::{Error, Result},
     fs::{Fs, mem::MemFs},
     id::{BranchId, FamilyId, SequenceNumber},
@@ -223,11 +223,12 @@ pub fn write_family(
     tables.extend_from_slice(scratch.tables(id));
     let tombstones = read_tombstones(&tables, &list);
     let runs = sorted_runs(&tables, &list);
-    let source = |cursor| MergeSource { cursor, sequence_max: SequenceNumber::MAX };
+    let source = |run| MergeSource { cursor: OnlyForward(run), sequence_max: SequenceNumber::MAX };
     let merge = Merge::new(runs.into_iter().map(source).collect());
     let tombstones = Arc::new(Fragments::new(&tombstones));
-    let mut cursor =
-        BasedCursor::new(DistinctCursor::new(merge), scratch.retired(), Arc::clone(&tombstones));
+    let distinct = DistinctCursor::new(merge);
+    let based = BasedCursor::new(distinct, scratch.retired(), Arc::clone(&tombstones));
+    let mut cursor = OnlyForward(based);
     cursor.seek_to_first()?;
     let rules = Rules {
         stripes: Stripes::new(&[], SequenceNumber::MAX),
@@ -263,35 +264,23 @@ fn read_tombstones(tables: &[FoundTable], lost: &LostList) -> Vec<RangeTombstone
 
 /// Skips entries that exist twice: in a table and in the log, or in two copies of a table.
 struct DistinctCursor {
-    merge: Merge<SalvageRun>,
+    merge: Merge<OnlyForward<SalvageRun>>,
     key: Vec<u8>,
 }
 
 impl DistinctCursor {
-    fn new(merge: Merge<SalvageRun>) -> Self {
+    fn new(merge: Merge<OnlyForward<SalvageRun>>) -> Self {
         Self { merge, key: Vec::new() }
     }
 }
 
-impl EntryCursor for DistinctCursor {
+impl ForwardCursor for DistinctCursor {
     fn entry(&self) -> Option<Entry<'_>> {
         self.merge.entry()
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
         self.merge.seek_to_first()
-    }
-
-    fn seek_to_last(&mut self) -> Result<()> {
-        self.merge.seek_to_last()
-    }
-
-    fn seek(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
-        self.merge.seek(key, sequence)
-    }
-
-    fn seek_before(&mut self, key: &[u8], sequence: SequenceNumber) -> Result<()> {
-        self.merge.seek_before(key, sequence)
     }
 
     fn next(&mut self) -> Result<()> {
@@ -309,10 +298,6 @@ impl EntryCursor for DistinctCursor {
                 return Ok(());
             }
         }
-    }
-
-    fn prev(&mut self) -> Result<()> {
-        self.merge.prev()
     }
 }
 
