@@ -4,7 +4,7 @@
 
 use siltdb_base::{
     clock::StoredTime,
-    id::{BlobUid, DatabaseId, FileNumber, SegmentId, SequenceNumber},
+    id::{BlobUid, DatabaseId, FamilyId, FileNumber, SegmentId, SequenceNumber},
 };
 use siltdb_disk::{
     edit::{Change, Edit, identity::BackupMarks, synced::SyncedLog, tier::ColdPlace},
@@ -13,7 +13,7 @@ use siltdb_disk::{
 };
 use std::{collections::BTreeMap, sync::Arc};
 
-/// What a manifest records of the format, the log and the sequence numbers.
+/// What a manifest records of the format, the log, and the numbers in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogState {
     /// The features in use, one bit each.
@@ -42,6 +42,10 @@ pub struct LogState {
     pub backups: BackupMarks,
     /// The blob files.
     pub blob_files: BTreeMap<FileNumber, BlobUid>,
+    /// File numbers from here on are unused.
+    pub next_file: FileNumber,
+    /// Family ids from here on are unused.
+    pub next_family: FamilyId,
 }
 
 impl LogState {
@@ -70,6 +74,8 @@ impl LogState {
                     self.families = self.families.max(*position);
                 }
                 Change::RetentionFloor(floor) => self.retention_floor = *floor,
+                Change::NextFile(next) => self.next_file = self.next_file.max(*next),
+                Change::NextFamily(next) => self.next_family = self.next_family.max(*next),
                 Change::ColdDirectory(place) => self.cold = Some(place.clone()),
                 Change::ColdDirectoryLeft => self.cold = None,
                 Change::Identity(id) => self.identity = Some(*id),

@@ -56,12 +56,12 @@ use siltdb_base::{
     clock::{Clock, ForwardClock, StoredTime},
     error::{Error, Result},
     fs::{FileLock, Fs, LockKind, Metadata},
-    id::{FamilyId, FileNumber},
+    id::FileNumber,
     limits::FILES_BETWEEN_EDITS_MAX,
     sync::lock,
 };
 use siltdb_disk::{
-    edit::{Change, Edit},
+    edit::Change,
     file_name::FileName,
     log::{
         read::Record,
@@ -282,32 +282,33 @@ fn load(
         absent: |name| Some(Arc::new(AbsentOperator::new(name))),
     };
     let current = read_current(&*directory)?;
-    let mut known = Known::default();
+    let mut known = LogState::default();
     let replay = |number| replay_manifest(&*directory, number, target, &mut known);
     let manifest_end = current.map(replay).transpose()?;
-    let cold = OpenCold::find(dir, &options, (&files, &families), &known.log)?;
-    let found = known.note_files(&*directory, cold.as_ref())?;
+    let cold = OpenCold::find(dir, &options, (&files, &families), &known)?;
+    let found = find_files(&*directory, cold.as_ref(), &mut known.next_file)?;
     let cold_directory = cold.as_ref().map(|cold| &*cold.found.directory);
-    found.check_unnamed((&files, cold_directory), &known.log)?;
-    let known_ids = (known.next_family, known.log.families);
+    found.check_unnamed((&files, cold_directory), &known)?;
+    let known_ids = (known.next_family, known.families);
     let mut replay = Replay::new(target, &memory.arenas, known_ids, options.generation_bytes())
-        .with_prepared(known.log.prepared.clone());
-    let blobs = Arc::new(Blobs::open(Arc::clone(&directory), &known.log.blob_files)?);
-    let mut loss = BlobLoss::new(&blobs, known.log.synced.position);
+        .with_prepared(known.prepared.clone());
+    let blobs = Arc::new(Blobs::open(Arc::clone(&directory), &known.blob_files)?);
+    let mut loss = BlobLoss::new(&blobs, known.synced.position);
     let replayed = (&mut replay, &mut loss);
-    let recovered = recover_log(&*directory, &found.logs, &known.log, &options, replayed)?;
+    let recovered = recover_log(&*directory, &found.logs, &known, &options, replayed)?;
     let unsynced_blobs = loss.unsynced(recovered.synced);
     blobs.note_segments(recovered.highest_segment);
     let Replayed { frozen, last, records, owed, next_family, prepared, time: noted } =
         replay.finish(&recovered, &found.logs);
-    let time = Arc::new(forward_clock(&options, known.log.time.later(noted)));
+    let time = Arc::new(forward_clock(&options, known.time.later(noted)));
     options.clock = Arc::clone(&time) as Arc<dyn Clock>;
-    let (last, start) = (last.max(known.log.last_sequence), log_start(&recovered, &found));
+    let next_file = known.next_file;
+    let (last, start) = (last.max(known.last_sequence), log_start(&recovered, &found));
     let wal = new_wal(&directory, &options, &start, random.next_u64());
     note_segments(&wal, (&*directory, &options), &found.logs, (&recovered, last))?;
-    let mut manifest = Manifest::new(directory, current, manifest_end.clone(), known.log);
+    let mut manifest = Manifest::new(directory, current, manifest_end.clone(), known);
     manifest.owe(owed, Vec::new());
-    let ids = IdAllocator::new(known.next_file, next_family, random);
+    let ids = IdAllocator::new(next_file, next_family, random);
     let now_ns = options.clock.monotonic_ns();
     let last = match options.access {
         Access::ReadWrite => last,
@@ -354,7 +355,7 @@ fn replay_manifest(
     directory: &dyn Fs,
     number: FileNumber,
     target: Target<'_>,
-    known: &mut Known,
+    known: &mut LogState,
 ) -> Result<ManifestEnd> {
     let mut replay = ManifestReplay::new(target);
     let tail = read_manifest(directory, number, &mut |edit| {
@@ -365,74 +366,57 @@ fn replay_manifest(
     Ok(tail)
 }
 
-/// What the manifest and the directory say beyond families and tables.
-#[derive(Default)]
-struct Known {
-    next_file: FileNumber,
-    next_family: FamilyId,
-    log: LogState,
-}
-
-impl Known {
-    fn note(&mut self, edit: &Edit) {
-        self.log.note(edit);
-        for change in &edit.changes {
-            match change {
-                Change::NextFile(next) => self.next_file = self.next_file.max(*next),
-                Change::NextFamily(next) => self.next_family = self.next_family.max(*next),
-                _ => {}
+/// Finds the files, and has `next_file` pass over their numbers, whether the manifest names them or
+/// not. A file with a number that no process can have reached is a stray one. It must not use up
+/// the numbers below its own.
+///
+/// An entry with the name of a file that is not a file is left alone, and so is its number.
+fn find_files(
+    directory: &dyn Fs,
+    cold: Option<&OpenCold>,
+    next_file: &mut FileNumber,
+) -> Result<FileInventory> {
+    let mut found = FileInventory::default();
+    let end = next_file.0.saturating_add(FILES_BETWEEN_EDITS_MAX);
+    let mut above = |number: FileNumber| {
+        if number.0 < end {
+            *next_file = (*next_file).max(FileNumber(number.0 + 1));
+        }
+    };
+    for entry in directory.list(Path::new(""))? {
+        let name = FileName::parse(&entry.name);
+        let is_file = matches!(entry.metadata, Metadata::File { .. });
+        if !matches!(name, None | Some(FileName::Lost)) && !is_file {
+            let path = directory.full_path(Path::new(&entry.name));
+            log::warn!("{} is not a file and is left alone", path.display());
+        }
+        match name {
+            Some(FileName::Segment(slot)) if is_file => found.logs.push(slot),
+            Some(FileName::Segment(slot)) => found.taken.push(slot),
+            Some(FileName::Table(number)) if is_file => {
+                found.tables.push(number);
+                above(number);
             }
+            Some(FileName::Blob(number)) if is_file => {
+                found.blobs.push(number);
+                above(number);
+            }
+            Some(
+                FileName::Table(number)
+                | FileName::Manifest(number)
+                | FileName::Blob(number)
+                | FileName::Temporary(number),
+            ) => above(number),
+            Some(FileName::Current | FileName::Lock | FileName::Lost) | None => {}
         }
     }
-
-    /// Passes over the numbers of existing files, whether the manifest names them or not. A file
-    /// with a number that no process can have reached is a stray one. It must not use up the
-    /// numbers below its own.
-    ///
-    /// An entry with the name of a file that is not a file is left alone, and so is its number.
-    fn note_files(&mut self, directory: &dyn Fs, cold: Option<&OpenCold>) -> Result<FileInventory> {
-        let mut found = FileInventory::default();
-        let end = self.next_file.0.saturating_add(FILES_BETWEEN_EDITS_MAX);
-        let mut above = |number: FileNumber| {
-            if number.0 < end {
-                self.next_file = self.next_file.max(FileNumber(number.0 + 1));
-            }
-        };
-        for entry in directory.list(Path::new(""))? {
-            let name = FileName::parse(&entry.name);
-            let is_file = matches!(entry.metadata, Metadata::File { .. });
-            if !matches!(name, None | Some(FileName::Lost)) && !is_file {
-                let path = directory.full_path(Path::new(&entry.name));
-                log::warn!("{} is not a file and is left alone", path.display());
-            }
-            match name {
-                Some(FileName::Segment(slot)) if is_file => found.logs.push(slot),
-                Some(FileName::Segment(slot)) => found.taken.push(slot),
-                Some(FileName::Table(number)) if is_file => {
-                    found.tables.push(number);
-                    above(number);
-                }
-                Some(FileName::Blob(number)) if is_file => {
-                    found.blobs.push(number);
-                    above(number);
-                }
-                Some(
-                    FileName::Table(number)
-                    | FileName::Manifest(number)
-                    | FileName::Blob(number)
-                    | FileName::Temporary(number),
-                ) => above(number),
-                Some(FileName::Current | FileName::Lock | FileName::Lost) | None => {}
-            }
-        }
-        if let Some(cold) = cold {
-            found.cold = cold.tables.clone();
-            found.cold_ownership = Some(cold.found.ownership);
-        }
-        found.own_cold().iter().for_each(|number| above(*number));
-        found.logs.sort_unstable();
-        Ok(found)
+    if let Some(cold) = cold {
+        found.cold = cold.tables.clone();
+        found.cold_ownership = Some(cold.found.ownership);
     }
+    found.own_cold().iter().for_each(|number| above(*number));
+    found.logs.sort_unstable();
+    Ok(found)
 }
 
 fn recover_log(

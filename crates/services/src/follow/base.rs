@@ -2,12 +2,7 @@
 //!
 //! It does not know what of the log was read.
 
-use siltdb_base::{
-    error::Result,
-    fs::File,
-    id::{FamilyId, FileNumber, SequenceNumber},
-};
-use siltdb_disk::edit::{Change, Edit};
+use siltdb_base::{error::Result, fs::File, id::SequenceNumber};
 use siltdb_engine::{
     blobs::Blobs,
     catalog::family::{Families, FamilyMap},
@@ -28,10 +23,6 @@ pub(super) struct Base {
     pub families: Arc<FamilyMap>,
     /// The state of the log.
     pub log: LogState,
-    /// File numbers from here on are unused.
-    pub next_file: FileNumber,
-    /// Family ids from here on are unused.
-    pub next_family: FamilyId,
     /// No entry in a table is newer. The log may lack the place of an ingest.
     pub sequence_max: SequenceNumber,
 }
@@ -72,7 +63,7 @@ impl Base {
         let mut base = Self::default();
         let mut replay = ManifestReplay::new(given.target(&families));
         let end = read_edits(path, file, &mut |edit| {
-            base.note(&edit);
+            base.log.note(&edit);
             replay.note(edit)
         })?;
         replay.finish()?;
@@ -81,23 +72,12 @@ impl Base {
         Ok((base, end))
     }
 
-    fn note(&mut self, edit: &Edit) {
-        self.log.note(edit);
-        for change in &edit.changes {
-            match change {
-                Change::NextFile(next) => self.next_file = self.next_file.max(*next),
-                Change::NextFamily(next) => self.next_family = self.next_family.max(*next),
-                _ => {}
-            }
-        }
-    }
-
     /// Whether this cannot be a later manifest of the database than `other`, because a number that
     /// never decreases is smaller.
     pub(super) fn is_before(&self, other: &Self) -> bool {
         let numbers = |base: &Self| {
-            let LogState { first, last_sequence, .. } = base.log;
-            [first.0, last_sequence.0, base.next_file.0, u64::from(base.next_family.0)]
+            let LogState { first, last_sequence, next_file, next_family, .. } = base.log;
+            [first.0, last_sequence.0, next_file.0, u64::from(next_family.0)]
         };
         numbers(self).iter().zip(numbers(other)).any(|(this, other)| *this < other)
     }

@@ -126,7 +126,8 @@ impl StateParts<'_> {
         let (last, records) = (self.last, self.records);
         // The log may have created families.
         let ids = families.iter().map(|family| FamilyId(family.id.0.saturating_add(1)));
-        let next_family = ids.max().map_or(base.next_family, |next| next.max(base.next_family));
+        let next_family =
+            ids.max().map_or(base.log.next_family, |next| next.max(base.log.next_family));
         let all = Families::default();
         all.store(families, &[], &[]);
         let directory = given.files.directory();
@@ -142,7 +143,7 @@ impl StateParts<'_> {
             Random::new(Some(random.next_u64())),
         );
         let manifest = Manifest::new(Arc::clone(directory), None, None, base.log.clone());
-        let ids = IdAllocator::new(base.next_file, next_family, random);
+        let ids = IdAllocator::new(base.log.next_file, next_family, random);
         let now_ns = options.clock.monotonic_ns();
         let sequencer = Sequencer::new(last, LogPosition::ZERO);
         let log = Log::new(wal, sequencer, Publisher::new(last), now_ns);
