@@ -2,7 +2,7 @@
 //!
 //! Neither protects against an attacker that constructs a collision.
 
-use crate::hint::crc32c_remainder;
+use crate::{error::Error, hint::crc32c_remainder};
 use crc_fast::{CrcAlgorithm, Digest};
 
 /// Up to this length one instruction after the other is faster than folding, in bytes.
@@ -34,6 +34,14 @@ fn crc32c_append_long(previous: u32, bytes: &[u8]) -> u32 {
     let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, state);
     digest.update(bytes);
     digest.finalize() as u32
+}
+
+/// The error of bytes whose CRC-32C is not the one that is stored. `message` names the bytes.
+#[cold]
+#[must_use]
+pub fn bad_checksum(message: &'static str, expected: u32, found: u32) -> Error {
+    Error::corruption(message)
+        .with_mismatch(format_args!("{expected:08x}"), format_args!("{found:08x}"))
 }
 
 /// XXH3, 64 bits, seed 0.

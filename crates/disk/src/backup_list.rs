@@ -31,7 +31,7 @@ use crate::{
     file_name::{DIGITS_MIN, FileName, parse_number},
 };
 use siltdb_base::{
-    checksum::crc32c,
+    checksum::{bad_checksum, crc32c},
     codec::{ByteReader, put_varint},
     error::{Error, ErrorKind, Result},
     id::{BlobUid, DatabaseId, FileNumber, SequenceNumber, TableUid},
@@ -449,8 +449,7 @@ fn unsealed(bytes: &[u8]) -> Result<&[u8]> {
         .ok_or_else(|| Error::corruption("list of a backup ends early"))?;
     let (expected, found) = (u32::from_le_bytes(*seal), crc32c(sealed));
     if expected != found {
-        return Err(Error::corruption("bad checksum of the list of a backup")
-            .with_mismatch(format_args!("{expected:08x}"), format_args!("{found:08x}")));
+        return Err(bad_checksum("bad checksum of the list of a backup", expected, found));
     }
     // Behind the checksum: what is damaged is not called newer.
     if version != BACKUP_LIST_VERSION {

@@ -21,7 +21,7 @@
 
 use crate::compress::Codec;
 use siltdb_base::{
-    checksum::{crc32c, crc32c_append},
+    checksum::{bad_checksum, crc32c, crc32c_append},
     codec::{ByteReader, put_varint, resize},
     error::{Error, ErrorKind, Result},
     fs::File,
@@ -235,10 +235,8 @@ pub fn check_stored(pointer: &BlobPointer, found: u32) -> Result<()> {
     if found == pointer.checksum || cfg!(seeded_fault = "skip_checksum") {
         return Ok(());
     }
-    let expected = pointer.checksum;
-    Err(Error::corruption("bad checksum of a separated value")
-        .with_offset(pointer.offset)
-        .with_mismatch(format_args!("{expected:08x}"), format_args!("{found:08x}")))
+    let error = bad_checksum("bad checksum of a separated value", pointer.checksum, found);
+    Err(error.with_offset(pointer.offset))
 }
 
 fn check_length(pointer: &BlobPointer) -> Result<()> {

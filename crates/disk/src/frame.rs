@@ -23,7 +23,7 @@ use crate::compress::{Codec, Compressor};
 use crate::options::DICTIONARY_BYTES;
 use crate::zstd::Dictionary;
 use siltdb_base::{
-    checksum::{crc32c, crc32c_append},
+    checksum::{bad_checksum, crc32c, crc32c_append},
     codec::{ByteReader, VARINT_BYTES_MAX, put_varint, resize},
     error::{Error, Result},
     id::TableUid,
@@ -299,8 +299,7 @@ fn verify_checksum(bytes: &[u8], place: FramePlace) -> Result<()> {
     let found = crc32c(covered).wrapping_add(mix(place));
     let expected = u32::from_le_bytes(*checksum);
     if found != expected {
-        return Err(Error::corruption("bad checksum")
-            .with_mismatch(format_args!("{expected:08x}"), format_args!("{found:08x}")));
+        return Err(bad_checksum("bad checksum", expected, found));
     }
     Ok(())
 }

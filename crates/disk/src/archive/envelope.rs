@@ -4,7 +4,7 @@
 //! have the same place in every version.
 
 use siltdb_base::{
-    checksum::crc32c,
+    checksum::{bad_checksum, crc32c},
     codec::ByteReader,
     error::{Error, ErrorKind, Result},
 };
@@ -49,7 +49,7 @@ pub fn decode_header(bytes: &[u8; ARCHIVE_HEADER_BYTES]) -> Result<u64> {
     }
     let mut reader = ByteReader::new(&bytes[8..]);
     let (version, id, expected) = (reader.u32()?, reader.u64()?, reader.u32()?);
-    check("header of an archive", expected, &bytes[..HEADER_COVERED])?;
+    check("bad checksum of the header of an archive", expected, &bytes[..HEADER_COVERED])?;
     check_version(version)?;
     Ok(id)
 }
@@ -99,7 +99,7 @@ impl ArchiveFooter {
             directory_checksum: reader.u32()?,
         };
         let (version, expected) = (reader.u32()?, reader.u32()?);
-        check("footer of an archive", expected, &bytes[..FOOTER_COVERED])?;
+        check("bad checksum of the footer of an archive", expected, &bytes[..FOOTER_COVERED])?;
         check_version(version)?;
         Ok(footer)
     }
@@ -108,21 +108,10 @@ impl ArchiveFooter {
 /// Compares the CRC-32C of `bytes` with the one that is stored.
 ///
 /// # Errors
-/// Corruption, which names `what`.
-pub fn check(what: &'static str, expected: u32, bytes: &[u8]) -> Result<()> {
-    check_sum(what, expected, crc32c(bytes))
-}
-
-/// Compares two checksums.
-///
-/// # Errors
-/// Corruption, which names `what`.
-pub fn check_sum(what: &'static str, expected: u32, found: u32) -> Result<()> {
-    if expected == found {
-        return Ok(());
-    }
-    Err(Error::corruption(format!("bad checksum of the {what}"))
-        .with_mismatch(format_args!("{expected:08x}"), format_args!("{found:08x}")))
+/// Corruption, with `message`.
+pub fn check(message: &'static str, expected: u32, bytes: &[u8]) -> Result<()> {
+    let found = crc32c(bytes);
+    if expected == found { Ok(()) } else { Err(bad_checksum(message, expected, found)) }
 }
 
 fn check_version(version: u32) -> Result<()> {

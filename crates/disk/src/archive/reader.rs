@@ -6,14 +6,13 @@ use crate::{
     archive::{
         directory::{ArchiveDirectory, ArchivedTable},
         envelope::{
-            ARCHIVE_FOOTER_BYTES, ARCHIVE_HEADER_BYTES, ArchiveFooter, check, check_sum,
-            decode_header,
+            ARCHIVE_FOOTER_BYTES, ARCHIVE_HEADER_BYTES, ArchiveFooter, check, decode_header,
         },
     },
     table::{TableLocation, TableScan},
 };
 use siltdb_base::{
-    checksum::crc32c_append,
+    checksum::{bad_checksum, crc32c_append},
     codec::resize,
     error::{Error, ErrorKind, Result},
     fs::File,
@@ -114,7 +113,7 @@ impl ArchiveFile {
             offset += piece;
             on_bytes(piece)?;
         }
-        let summed = check_sum("archive", self.footer.content_checksum, found);
+        let expected = self.footer.content_checksum;
         // A damaged block says more than the checksum of the file.
         for table in self.directory.families.iter().flat_map(|family| &family.tables) {
             let mut told = 0;
@@ -125,7 +124,10 @@ impl ArchiveFile {
             })?;
             on_bytes(table.meta.file_bytes.saturating_sub(told))?;
         }
-        summed.map_err(|error| error.or_file(&self.path))
+        if expected == found {
+            return Ok(());
+        }
+        Err(bad_checksum("bad checksum of the archive", expected, found).with_file(&self.path))
     }
 }
 
@@ -204,8 +206,9 @@ fn read(file: &dyn File) -> Result<(ArchiveFooter, ArchiveDirectory)> {
     let mut bytes = Vec::new();
     resize(&mut bytes, directory_bytes as usize)?;
     file.read_exact_at(&mut bytes, directory_offset)?;
-    let directory = check("directory of an archive", footer.directory_checksum, &bytes)
-        .and_then(|()| ArchiveDirectory::decode(&bytes, directory_offset))
-        .map_err(|error| error.or_offset(directory_offset))?;
+    let directory =
+        check("bad checksum of the directory of an archive", footer.directory_checksum, &bytes)
+            .and_then(|()| ArchiveDirectory::decode(&bytes, directory_offset))
+            .map_err(|error| error.or_offset(directory_offset))?;
     Ok((footer, directory))
 }

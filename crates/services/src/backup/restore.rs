@@ -8,6 +8,7 @@ use crate::{
     staging::{begin_manifest, check_free, fill_directory},
 };
 use siltdb_base::{
+    checksum::bad_checksum,
     error::{Error, ErrorKind, Result},
     fs::{File, Fs, LockKind},
 };
@@ -128,8 +129,6 @@ pub fn check_checksum(source: &dyn Fs, object: &BackupObject, found: u32) -> Res
     if found == expected {
         return Ok(());
     }
-    let error = Error::corruption("bad checksum of a file of the backup")
-        .with_file(&object_path(source, object.name))
-        .with_mismatch(format_args!("{expected:08x}"), format_args!("{found:08x}"));
-    Err(damaged(error))
+    let error = bad_checksum("bad checksum of a file of the backup", expected, found);
+    Err(damaged(error.with_file(&object_path(source, object.name))))
 }

@@ -9,7 +9,7 @@
 //! version have the same place in every version.
 
 use siltdb_base::{
-    checksum::crc32c,
+    checksum::{bad_checksum, crc32c},
     codec::ByteReader,
     error::{Error, ErrorKind, Result},
     id::TableUid,
@@ -65,8 +65,7 @@ impl Footer {
         let version = reader.u32()?;
         let (expected, found) = (reader.u32()?, crc32c(&bytes[..COVERED_BYTES]));
         if expected != found && !cfg!(seeded_fault = "skip_checksum") {
-            return Err(Error::corruption("bad checksum of a table's footer")
-                .with_mismatch(format_args!("{expected:08x}"), format_args!("{found:08x}")));
+            return Err(bad_checksum("bad checksum of a table's footer", expected, found));
         }
         if version != VERSION {
             return Err(Error::new(ErrorKind::Unsupported, "unknown table format version")
