@@ -35,7 +35,7 @@ use siltdb_base::{
 use siltdb_disk::archive::{cursor::ArchiveCursor, reader::ArchiveFile};
 use siltdb_engine::kit::copying::{CopyProgress, FileCopy};
 use siltdb_services::archive::{
-    cleanup::{CleanupEffect, CleanupRequest, clean_archives, remove_archive},
+    cleanup::{CleanupRequest, clean_archives, remove_archive},
     create::{ArchiveRequest, create_archive},
     import::{ExistingFamilies, ImportRequest, ImportedOperators, import_archive},
     list::list_archives,
@@ -477,7 +477,7 @@ impl CleanOptions {
     /// Whether the call only says what it would remove. Default: no.
     #[must_use]
     pub fn dry_run(mut self, is_dry: bool) -> Self {
-        self.request.effect = if is_dry { CleanupEffect::Report } else { CleanupEffect::Remove };
+        self.request.is_dry = is_dry;
         self
     }
 }

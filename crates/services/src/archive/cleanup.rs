@@ -25,18 +25,8 @@ pub struct CleanupRequest {
     pub keep: Option<u64>,
     /// Archives that were made more recently stay.
     pub older_than: Option<Duration>,
-    /// Whether files are removed.
-    pub effect: CleanupEffect,
-}
-
-/// Whether a cleanup removes files.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CleanupEffect {
-    /// It does.
-    #[default]
-    Remove,
-    /// It only says which it would remove.
-    Report,
+    /// Whether the report says what would be removed, and nothing is.
+    pub is_dry: bool,
 }
 
 /// The result of a cleanup.
@@ -93,7 +83,7 @@ pub fn clean_archives(
     let now_ms = options.clock.wall_ms();
     for archive in old(found.archives, request, now_ms) {
         if let Some(name) = archive.path.file_name() {
-            remove(fs, (Path::new(name), archive.bytes), request.effect, &mut report.bytes)?;
+            remove(fs, Path::new(name), archive.bytes, request, &mut report)?;
             report.archives.push(archive.path);
         }
     }
@@ -106,14 +96,14 @@ pub fn clean_archives(
         let name = Path::new(&entry.name);
         match check_unfinished(fs, name) {
             Ok(()) => {
-                remove(fs, (name, len), request.effect, &mut report.bytes)?;
+                remove(fs, name, len, request, &mut report)?;
                 report.unfinished.push(dir.join(name));
             }
             Err(error) => report.errors.push(error),
         }
     }
     report.unfinished.sort();
-    if request.effect == CleanupEffect::Remove {
+    if !request.is_dry {
         fs.sync_dir(Path::new(""))?;
     }
     Ok(report)
@@ -133,15 +123,14 @@ fn old(mut archives: Vec<ArchiveInfo>, request: &CleanupRequest, now_ms: u64) ->
     archives
 }
 
+/// Removes a file of this name and length, and counts it, or only counts it.
 fn remove(
     fs: &dyn Fs,
-    (name, len): (&Path, u64),
-    effect: CleanupEffect,
-    bytes: &mut u64,
+    name: &Path,
+    len: u64,
+    request: &CleanupRequest,
+    report: &mut CleanupReport,
 ) -> Result<()> {
-    *bytes += len;
-    match effect {
-        CleanupEffect::Remove => fs.remove(name),
-        CleanupEffect::Report => Ok(()),
-    }
+    report.bytes += len;
+    if request.is_dry { Ok(()) } else { fs.remove(name) }
 }
