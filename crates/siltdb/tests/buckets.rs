@@ -1,5 +1,6 @@
 //! Buckets compared with nested maps, at their bounds, and under concurrent use.
 
+use crate::maps::Random;
 use siltdb::{
     BUCKET_DEPTH_MAX, BUCKET_IDS_KEY, BUCKET_KEY_PREFIX, BUCKET_NAME_BYTES_MAX, Bucket,
     BucketTarget, Db, Error, ErrorKind, Family, FamilyOptions, Isolation, Read, Result,
@@ -98,20 +99,11 @@ fn without_ids(model: &Model) -> Model {
     Model { data: model.data.clone(), children, next: 1 }
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963);
-        (self.0 >> 33) % end
-    }
-
-    fn path(&mut self) -> Vec<Vec<u8>> {
-        let depth = self.below(5);
-        (0..depth)
-            .map(|_| [&b"a"[..], b"b", b"\0", b"\xff/"][self.below(4) as usize].to_vec())
-            .collect()
-    }
+fn random_path(random: &mut Random) -> Vec<Vec<u8>> {
+    let depth = random.below(5);
+    (0..depth)
+        .map(|_| [&b"a"[..], b"b", b"\0", b"\xff/"][random.below(4) as usize].to_vec())
+        .collect()
 }
 
 fn step<S: BucketTarget>(
@@ -119,7 +111,7 @@ fn step<S: BucketTarget>(
     model: &mut Model,
     open: impl Fn(&[Vec<u8>]) -> Bucket<S>,
 ) {
-    let path = random.path();
+    let path = random_path(random);
     let bucket = open(&path);
     let key = [random.below(6) as u8, 0xff][..random.below(3) as usize].to_vec();
     let value = random.below(1000).to_string().into_bytes();
@@ -144,7 +136,7 @@ fn step<S: BucketTarget>(
         }
         4 => assert_eq!(outcome(bucket.remove()), model.remove(&path).map(|_| ()), "{path:?}"),
         5 => {
-            let to = random.path();
+            let to = random_path(random);
             let moved = outcome(bucket.rename(&to).map(|_| ()));
             assert_eq!(moved, model.rename(&path, &to), "{path:?} to {to:?}");
         }

@@ -1,6 +1,7 @@
 //! The change feed over crashes. A feed of the reopened database returns the commits returned
 //! before, as far as recovery has them. These commits make up the state of the database.
 
+use crate::maps::Random;
 use siltdb::{
     Action, Db, Durability, Event, Options, Read, SubscribeOptions, WriteBatch, WriteOptions,
 };
@@ -52,16 +53,6 @@ fn applied(told: &[Told]) -> Vec<(Vec<u8>, Vec<u8>)> {
         };
     }
     model.into_iter().collect()
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
-    }
 }
 
 /// Writes random commits, and returns the last durable sequence number.

@@ -2,6 +2,7 @@
 //! kill and a power loss leave each transaction undecided, committed or gone, never half, and never
 //! less than was acknowledged.
 
+use crate::maps::Random;
 use siltdb::{
     Db, Durability, ErrorKind, FamilyOptions, Isolation, Options, Read, TransactionOptions,
     WriteOptions,
@@ -251,16 +252,6 @@ fn a_crash_at_each_call_leaves_each_transaction_whole() {
     }
     assert!(count > 300, "only {count} crash states");
     assert!(seen.iter().all(|fates| fates.len() == 3), "{seen:?}");
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 =
-            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % end
-    }
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn families_against_maps_through_an_archive_now_and_later() {
     let mut expired = 0;
     for seed in 0..12 {
         println!("seed {seed}");
-        let (fs, clock, random) = (MemFs::new(), clock(), &mut Random::new(seed));
+        let (fs, clock, random) = (MemFs::new(), clock(), &mut Random(seed));
         let db = open_at(&fs, DB, &clock);
         let mut families: Vec<(Family, Map)> = vec![(db.default_family(), Map::new())];
         for number in 0..4 {
@@ -303,7 +303,7 @@ fn many_families_and_a_large_value() {
         let family = db.create_family(&format!("family {number}"), small()).unwrap();
         family.put(number.to_string(), vec![7; number]).unwrap();
     }
-    let large = Random::new(1).bytes(3 << 20);
+    let large = Random(1).bytes(3 << 20);
     db.put("large", &large).unwrap();
     let info = export(&fs, &db).unwrap();
     assert_eq!((info.families.len(), info.entries()), (301, 301));
@@ -318,7 +318,7 @@ fn progress_reaches_its_end_and_cancels() {
     let (fs, clock) = (MemFs::new(), clock());
     let db = open_at(&fs, DB, &clock);
     for number in 0..4000 {
-        db.put(key(number), Random::new(number).bytes(60)).unwrap();
+        db.put(key(number), Random(number).bytes(60)).unwrap();
     }
     fs.create_dir_all(Path::new(DIR)).unwrap();
     let mut seen = Vec::new();
@@ -374,7 +374,7 @@ fn a_rate_is_kept_to() {
     let (fs, clock) = (MemFs::new(), clock());
     let db = open_at(&fs, DB, &clock);
     for number in 0..4000 {
-        db.put(key(number), Random::new(number).bytes(60)).unwrap();
+        db.put(key(number), Random(number).bytes(60)).unwrap();
     }
     fs.create_dir_all(Path::new(DIR)).unwrap();
     let begin = clock.monotonic_ns();

@@ -1,9 +1,9 @@
 //! A database on files in memory, a map for each of its families, and its archives.
 
+pub use crate::maps::{Random, key, small};
 use siltdb::{
-    Db, Family, FamilyOptions, Options, Read, WriteBatch,
+    Db, Family, Options, Read, WriteBatch,
     archive::{Archive, ArchiveImport, ArchiveInfo, ImportOptions},
-    merge,
     testing::{Call, Clock, Crash, Fault, FaultError, FaultSpan, Fs, ManualClock, MemFs},
 };
 use std::{
@@ -26,17 +26,6 @@ pub type Contents = BTreeMap<String, Vec<(Vec<u8>, Vec<u8>)>>;
 
 /// The time at which all clocks of the tests begin, in ms since 1970.
 pub const BEGIN_MS: u64 = 1_000_000;
-
-/// Small, so that little data makes several levels.
-pub fn small() -> FamilyOptions {
-    let appending = merge::associative("append", |_, older, newer| Ok([older, newer].concat()));
-    FamilyOptions::new()
-        .block_bytes(1 << 10)
-        .table_bytes(4 << 10)
-        .base_level_bytes(16 << 10)
-        .level0_runs(3)
-        .merge_operator(appending)
-}
 
 /// Options without threads, under which little data makes several tables.
 pub fn options(fs: &MemFs, clock: &Arc<ManualClock>) -> Options {
@@ -141,31 +130,6 @@ pub fn fault(nth: u64, error: FaultError) -> Option<Fault> {
     Some(Fault { kind: None, nth, span: FaultSpan::Once, error })
 }
 
-/// Numbers that look random (splitmix64; Steele, Lea and Flood, 2014).
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound
-    }
-
-    pub fn bytes(&mut self, count: u64) -> Vec<u8> {
-        (0..count).map(|_| self.below(256) as u8).collect()
-    }
-}
-
-pub fn key(number: u64) -> Vec<u8> {
-    format!("key{number:05}").into_bytes()
-}
-
 /// Makes 120 random changes of a family and its map, at this time.
 pub fn change(db: &Db, (family, map): (&Family, &mut Map), random: &mut Random, now_ms: u64) {
     for _ in 0..120 {
@@ -222,7 +186,7 @@ pub fn at(map: &Map, now_ms: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
 /// A database with tables of several levels in three families, one of them empty, and a log.
 pub fn filled(fs: &MemFs) -> Db {
     let db = open(fs);
-    let mut random = Random::new(7);
+    let mut random = Random(7);
     let users = db.create_family("users", small()).unwrap();
     db.create_family("nothing", small()).unwrap();
     for family in [&db.default_family(), &users].repeat(3) {

@@ -1,8 +1,8 @@
 //! A database with a retention floor, and what it held after each of its commits.
 
+pub use crate::maps::{Random, small};
 use siltdb::{
-    Db, ErrorKind, Family, FamilyOptions, Options, Read, RetentionFloor, Slice, Snapshot,
-    WriteBatch, merge,
+    Db, ErrorKind, Family, Options, Read, RetentionFloor, Slice, Snapshot, WriteBatch,
     testing::{Clock, Crash, ManualClock, MemFs},
 };
 use std::{
@@ -19,17 +19,6 @@ const FAMILIES_MAX: usize = 4;
 
 /// Different keys of a kind.
 const KEYS: u64 = 120;
-
-/// Small, so that little data makes several levels.
-pub fn small() -> FamilyOptions {
-    let appending = merge::associative("append", |_, older, newer| Ok([older, newer].concat()));
-    FamilyOptions::new()
-        .block_bytes(1 << 10)
-        .table_bytes(4 << 10)
-        .base_level_bytes(16 << 10)
-        .level0_runs(3)
-        .merge_operator(appending)
-}
 
 pub fn options(fs: &MemFs, clock: &Arc<ManualClock>) -> Options {
     let options = Options::new().fs(Arc::new(fs.clone())).workers(0).seed(5);
@@ -67,19 +56,6 @@ pub fn compare(source: &impl Read, expected: &[(Vec<u8>, Vec<u8>)], what: &str) 
 
 pub fn key(kind: char, number: u64) -> Vec<u8> {
     format!("{kind}{number:05}").into_bytes()
-}
-
-/// Numbers that look random (splitmix64; Steele, Lea and Flood, 2014).
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound
-    }
 }
 
 /// What a clone was made of.
