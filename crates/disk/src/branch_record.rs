@@ -53,7 +53,7 @@ pub struct BranchRecord {
 /// The families that stand for one family on a branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BranchFamily {
-    /// The one that is read and written on the branch.
+    /// The branch head: the one that is read and written there.
     pub head: FamilyId,
     /// What the branch and its parent last had in common. Nothing writes to it.
     pub base: FamilyId,

@@ -27,6 +27,16 @@ fn a_term_that_no_code_has_is_found_unless_it_is_planned() {
 }
 
 #[test]
+fn a_term_that_has_two_meanings_is_found() {
+    let code = "struct Head; fn tail() {}";
+    assert_eq!(missing("head;tail;**head**", code), ["head"]);
+    assert_eq!(missing("head †;head", code), ["head"]);
+    assert!(
+        missing("head;tail, head tail", "struct HeadTail; fn head() {} fn tail() {}").is_empty()
+    );
+}
+
+#[test]
 fn the_line_is_told() {
     let text = "| term | meaning |\n|---|---|\n| gap | a |\n| leap | b |";
     let files = [("crates/a/src/b.rs", "// gap"), ("docs/glossary.md", text)];
