@@ -1,9 +1,11 @@
-//! `cargo xtask lines`: lines of code of the library, by crate, and the rooms of the engine.
+//! `cargo xtask lines`: lines of code and assertions of the library, by crate, and the rooms of the
+//! engine.
 //!
 //! A line counts if it holds released code: no tests, no comments, no blank lines. Inner lines of a
 //! string over several lines do not count either.
 
 use crate::checkout::Checkout;
+use crate::rules::assertions::assertions;
 use crate::rules::rooms::{self, Rooms};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -25,10 +27,9 @@ fn print(root: &Path, commit: Option<&str>) -> Result<(), String> {
     let checkout = Checkout::read(root)?;
     let now = count(&checkout);
     let Some(commit) = commit else {
-        for (name, lines) in &now {
-            println!("{name:<10} {lines:>6}");
-        }
-        println!("{:<10} {:>6}", "all", now.values().sum::<usize>());
+        println!("{:<10} {:>6} {:>10} {:>10}", "crate", "lines", "assertions", "per 1,000");
+        now.iter().for_each(|(name, counted)| print_row(name, *counted));
+        print_row("all", Counted::sum(&now));
         print_rooms(&rooms::count(&checkout));
         return Ok(());
     };
@@ -36,10 +37,10 @@ fn print(root: &Path, commit: Option<&str>) -> Result<(), String> {
     println!("{:<10} {commit:>8}    now  change", "crate");
     let names: BTreeMap<_, _> = then.iter().chain(&now).collect();
     for name in names.into_keys() {
-        let lines = |of: &BTreeMap<String, usize>| of.get(name).copied().unwrap_or(0);
-        print_row(name, lines(&then), lines(&now));
+        let of = |counts: &Counts| counts.get(name).copied().unwrap_or_default();
+        print_change(name, of(&then), of(&now));
     }
-    print_row("all", then.values().sum(), now.values().sum());
+    print_change("all", Counted::sum(&then), Counted::sum(&now));
     Ok(())
 }
 
@@ -49,20 +50,53 @@ fn print_rooms(rooms: &Rooms) {
     println!("`&Database`: {takes} functions take it, {passes_on} of them pass it on");
 }
 
-fn print_row(name: &str, then: usize, now: usize) {
+fn print_row(name: &str, counted: Counted) {
+    let Counted { lines, assertions } = counted;
+    let density = assertions as f64 * 1000.0 / lines.max(1) as f64;
+    println!("{name:<10} {lines:>6} {assertions:>10} {density:>10.1}");
+}
+
+fn print_change(name: &str, then: Counted, now: Counted) {
+    let (then, now) = (then.lines, now.lines);
     let change = (now as f64 / then.max(1) as f64 - 1.0) * 100.0;
     println!("{name:<10} {then:>8} {now:>6} {change:>+6.1}%");
 }
 
-/// Lines of code for each crate of the library.
-fn count(checkout: &Checkout) -> BTreeMap<String, usize> {
-    let mut counts = BTreeMap::new();
+type Counts = BTreeMap<String, Counted>;
+
+/// What a crate has of released code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counted {
+    /// Lines of code.
+    lines: usize,
+    /// Assertions that are checked while it runs.
+    assertions: usize,
+}
+
+impl Counted {
+    fn add(&mut self, other: Self) {
+        self.lines += other.lines;
+        self.assertions += other.assertions;
+    }
+
+    fn sum(counts: &Counts) -> Self {
+        counts.values().fold(Self::default(), |mut sum, counted| {
+            sum.add(*counted);
+            sum
+        })
+    }
+}
+
+/// Lines of code and assertions for each crate of the library.
+fn count(checkout: &Checkout) -> Counts {
+    let mut counts = Counts::new();
     for source in checkout.rust() {
         let Some(rest) = source.path.strip_prefix("crates/") else { continue };
         let Some((name, file)) = rest.split_once('/') else { continue };
         if file.starts_with("src/") {
             let lines = source.production.lines().filter(|line| !line.trim().is_empty()).count();
-            *counts.entry(name.to_owned()).or_insert(0) += lines;
+            let assertions = assertions(&source.production);
+            counts.entry(name.to_owned()).or_default().add(Counted { lines, assertions });
         }
     }
     counts

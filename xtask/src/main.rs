@@ -57,7 +57,7 @@ const JOBS: [Job; 7] = [
     Job {
         name: "lines",
         arguments: "[COMMIT]",
-        does: "lines of code of the library by crate, beside those of a commit",
+        does: "lines of code and assertions of the library by crate, or lines beside a commit's",
         run: |arguments| match arguments {
             [] => Some(lines::run(root(), None)),
             [commit] => Some(lines::run(root(), Some(commit))),

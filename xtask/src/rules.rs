@@ -13,6 +13,7 @@ pub mod types;
 pub mod unused;
 pub mod signatures;
 pub mod tuples;
+pub mod assertions;
 pub mod manifest;
 pub mod floors;
 pub mod packages;

@@ -5,13 +5,13 @@ use crate::finding::Finding;
 use crate::items::functions;
 use crate::rules::dependencies::{self, Graph};
 use crate::rules::{
-    calls, documents, files, floors, glossary, headers, modules, names, packages, pages, paths,
-    rooms, signatures, sizes, tuples, types, unit_tests, unsafety, unused,
+    assertions, calls, documents, files, floors, glossary, headers, modules, names, packages,
+    pages, paths, rooms, signatures, sizes, tuples, types, unit_tests, unsafety, unused,
 };
 use std::process::ExitCode;
 
 /// Every rule that needs only the files.
-const RULES: [fn(&Checkout, &mut Vec<Finding>); 19] = [
+const RULES: [fn(&Checkout, &mut Vec<Finding>); 20] = [
     files::check,
     sizes::check,
     headers::check,
@@ -22,6 +22,7 @@ const RULES: [fn(&Checkout, &mut Vec<Finding>); 19] = [
     paths::check,
     signatures::check,
     tuples::check,
+    assertions::check,
     modules::check,
     rooms::check,
     floors::check,

@@ -285,6 +285,7 @@ impl BatchBytes {
     /// The operations behind the first `count`, which take `bytes` bytes.
     #[must_use]
     pub fn operations_from(&self, bytes: usize, count: u32) -> BatchOperations<'_> {
+        assert!(bytes <= self.bytes.len() && count <= self.count, "a later state");
         operations(&self.bytes[bytes..], self.count - count)
     }
 }

@@ -307,6 +307,7 @@ impl BlobScan {
                     continue;
                 }
                 self.offset = offset + record_bytes(header.stored_bytes);
+                assert!(self.offset > start, "a scan stands still at {start}");
                 return Ok(Some(FoundBlob { offset, header, gap_bytes: offset - start }));
             }
             let tried = bytes as u64 - BLOB_HEADER_BYTES + 1;

@@ -294,7 +294,8 @@ impl Cache {
 
     fn release(&self, bytes: usize) {
         self.budget.release(Part::Blocks, bytes);
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        let used = self.used.fetch_sub(bytes, Ordering::Relaxed);
+        assert!(used >= bytes, "{bytes} bytes leave a cache that has {used}");
     }
 
     /// Takes `bytes` of the memory of tables for something that leads to values. `false` if all of
@@ -322,7 +323,8 @@ impl Cache {
 
     /// Gives back what [`Cache::reserve_guide`] took.
     pub fn release_guide(&self, bytes: usize) {
-        self.guides.fetch_sub(bytes, Ordering::Relaxed);
+        let guides = self.guides.fetch_sub(bytes, Ordering::Relaxed);
+        assert!(guides >= bytes, "{bytes} bytes leave what leads to values, which has {guides}");
         self.budget.release(Part::Tables, bytes);
     }
 

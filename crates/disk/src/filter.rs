@@ -17,6 +17,7 @@ use siltdb_base::{
     codec::ByteReader,
     error::{Error, Result},
     hint::prefetch,
+    invariant,
     memory::large_vec::{LargeSlice, LargeVec},
 };
 
@@ -88,12 +89,22 @@ impl FilterBuilder {
         for piece in self.full.iter().chain([&self.open]) {
             piece.iter().for_each(|&hash| insert(&mut lines, probes, hash));
         }
+        let start = out.len();
         out.reserve(HEADER_BYTES + size_of_val(&lines[..]));
         out.extend_from_slice(&[probes as u8, 0, 0, 0]);
         out.extend_from_slice(&(lines.len() as u32).to_le_bytes());
         for word in lines.iter().flat_map(|line| line.0) {
             out.extend_from_slice(&word.to_le_bytes());
         }
+        invariant!(self.is_held_by(&out[start..]), "a filter denies a key of its table");
+    }
+}
+
+impl FilterBuilder {
+    /// Whether the filter of this encoding lets all of them through.
+    fn is_held_by(&self, encoded: &[u8]) -> bool {
+        let mut hashes = self.full.iter().chain([&self.open]).flatten();
+        Filter::decode(encoded).is_ok_and(|filter| hashes.all(|&hash| filter.may_contain(hash)))
     }
 }
 

@@ -332,6 +332,10 @@ impl GarbageBuilder {
         if self.superseded.len() > SUPERSEDED_MAX {
             condense_superseded(&mut self.superseded);
         }
+        let is_sorted = self.expiring.is_sorted_by(|a, b| a.bucket.until_ms < b.from_ms);
+        assert!(is_sorted, "expiring entries are out of order: {:?}", self.expiring);
+        let is_sorted = self.superseded.is_sorted_by(|a, b| a.to < b.to);
+        assert!(is_sorted, "superseded entries are out of order: {:?}", self.superseded);
         let expiring = self.expiring.into_iter().map(|stretch| stretch.bucket).collect();
         Garbage { expiring, superseded: self.superseded.into() }
     }

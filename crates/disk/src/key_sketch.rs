@@ -70,6 +70,8 @@ impl SketchBuilder {
     /// The sample of what was added.
     #[must_use]
     pub fn finish(&self) -> KeySketch {
+        let is_sorted = self.smallest.is_sorted_by(|a, b| a < b);
+        assert!(is_sorted && self.smallest.len() <= HASHES_MAX, "no sample: {:?}", self.smallest);
         KeySketch { hashes: self.smallest.as_slice().into() }
     }
 }

@@ -25,6 +25,7 @@
 
 use siltdb_base::{
     hint::{CACHE_LINE_BYTES, prefetch},
+    invariant,
     sync::{
         Mutex,
         atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
@@ -182,6 +183,10 @@ impl Maplet {
             self.prefetch(hash);
             // Both fit, by the shape.
             let place = ((index as u32) << self.shape.entry_bits) + entry as u32;
+            invariant!(
+                entry >> self.shape.entry_bits == 0 && (place + 1) >> self.shape.place_bits == 0,
+                "no room in a maplet for entry {entry} of block {index}"
+            );
             staged.push((hash, self.tag_of(hash) << self.shape.place_bits | (place + 1)));
         }
         for &(hash, entry) in &*staged {
@@ -191,7 +196,8 @@ impl Maplet {
         self.added[index / BLOCKS_PER_WORD]
             .fetch_or(1 << (index % BLOCKS_PER_WORD), Ordering::Relaxed);
         // Release: by (3).
-        self.to_add.fetch_sub(1, Ordering::Release);
+        let left = self.to_add.fetch_sub(1, Ordering::Release);
+        assert!(left > 0, "a maplet got more blocks than its table has");
     }
 
     /// Puts an entry into its line. The caller holds the lock.

@@ -1,6 +1,6 @@
 //! Tests of counting lines of code.
 
-use super::count;
+use super::{Counted, count};
 use crate::checkout::Checkout;
 
 #[test]
@@ -15,5 +15,8 @@ fn only_lines_with_code_that_ships_count() {
         ("crates/a/examples/l.rs", "fn m() {}\n"),
         ("cli/src/main.rs", "fn n() {}\n"),
     ]);
-    assert_eq!(count(&checkout).into_iter().collect::<Vec<_>>(), [("a".to_owned(), 5)]);
+    assert_eq!(
+        count(&checkout).into_iter().collect::<Vec<_>>(),
+        [("a".to_owned(), Counted { lines: 5, assertions: 0 })]
+    );
 }

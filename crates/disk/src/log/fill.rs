@@ -92,13 +92,21 @@ fn fill_in_parts(
     all[0] = head;
     all[1..=parts.len()].copy_from_slice(parts);
     all[parts.len() + 1] = &zeros[..padding];
-    file.fill(at.offset, &all[..parts.len() + 2])
+    let all = &all[..parts.len() + 2];
+    let bytes: usize = all.iter().map(|part| part.len()).sum();
+    assert_eq!(bytes as u64, placed.record_bytes(), "a record that does not fill its place");
+    file.fill(at.offset, all)
 }
 
 /// Fills the header of a segment at the start of its file, before its first record.
 ///
 /// # Errors
 /// `InvalidArgument`, if a position is too large; what [`LogFile::fill`] fails with.
+///
+/// # Panics
+/// If the file has no room for a record.
 pub fn fill_segment_header(file: &dyn LogFile, header: &SegmentHeader) -> Result<()> {
+    let room = file.capacity();
+    assert!(room > SEGMENT_HEADER_BYTES as u64, "a segment of {room} bytes has no records");
     file.fill(0, &[&header.encode()?])
 }

@@ -206,6 +206,13 @@ pub fn recover_whole(
         return Err(loss.unwrap_or_else(|| damage(files, options, &walk, &evidence)));
     }
     let (mut segments, mut end) = (walk.segments, walk.end);
+    let is_sorted = segments.is_sorted_by(|a, b| a.header.id < b.header.id);
+    assert!(is_sorted, "segments were replayed out of order: {segments:?}");
+    let last = segments.last();
+    let ends = last.is_none_or(|last| last.header.id == end.segment && last.end == end.offset);
+    assert!(ends, "a log ends at {end}, and its last segment is {last:?}");
+    let highest = evidence.highest_segment;
+    assert!(highest >= end.segment, "segment {} is above all, {highest}", end.segment);
     let is_marked = walk.stop == Stop::Closed;
     if let (true, Some(last)) = (is_marked, segments.last_mut()) {
         // Nothing depends on the mark: it need not be durable, and the next segment is no successor

@@ -69,7 +69,8 @@ pub fn adopt(
     }
     let others = [properties.filter_bytes, properties.tombstone_bytes, properties.dictionary_bytes];
     let others = others.iter().filter(|&&bytes| bytes > 0).chain(&properties.index_bytes);
-    others.copied().try_for_each(copy)?;
+    others.copied().try_for_each(&mut copy)?;
+    assert_eq!(offset, file.len(), "a frame of a copied table lies elsewhere in its file");
     let meta = TableMeta { uid, created_ms, ..properties.meta.clone() };
     let compression = properties.compression.unwrap_or_default();
     let properties = Properties {

@@ -85,6 +85,9 @@ impl PendingBlocks {
             // Untouched memory is not taken from the system, so there is room for all at once.
             self.raw = LargeVec::with_capacity(self.samples_bytes + USUAL_BLOCK_BYTES_MAX);
         }
+        let follows =
+            self.blocks.last().is_none_or(|before| before.last_key.as_bytes() <= first_key);
+        assert!(follows, "a block that waits begins in front of the one before it");
         self.raw.extend_from_slice(raw);
         self.key_bytes += first_key.len() + last.key.len();
         self.blocks.push(PendingBlock {

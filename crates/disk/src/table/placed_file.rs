@@ -41,7 +41,12 @@ impl<'f> PlacedFile<'f> {
     }
 
     /// The file, with the table at its end.
+    ///
+    /// # Panics
+    /// If the file ends elsewhere.
     pub(super) fn into_file(self) -> Box<dyn WriteFile + 'f> {
+        let (end, written) = (self.file.len(), self.written);
+        assert!(end == self.start + written, "a table of {written} bytes ends at {end}");
         self.file
     }
 }

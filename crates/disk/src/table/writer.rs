@@ -271,6 +271,8 @@ impl<'f> TableWriter<'f> {
         let mut position = self.check_follows(&key, block.entry(0).sequence);
         self.finish_block()?;
         self.write_pending()?;
+        let is_first = self.block.is_empty() && self.pending.is_none();
+        assert!(is_first, "a block is copied in front of entries that were added before it");
         let first_key = Slice::copy_from(&key);
         for index in 0..block.count() {
             if index > 0 {

@@ -12,7 +12,7 @@ use crate::{
     zstd::Dictionary,
 };
 use bytes::Bytes;
-use siltdb_base::{error::Result, memory::region::Buffer};
+use siltdb_base::{error::Result, invariant, memory::region::Buffer};
 use std::ops::Range;
 
 /// A verified data block: the frame as it lies in its table, and what it decodes to.
@@ -80,6 +80,11 @@ impl SealedBlock {
     #[must_use]
     pub fn sealed_for(&self, place: FramePlace) -> (&[u8], [u8; CHECKSUM_BYTES]) {
         let covered = &self.frame[..self.frame.len() - CHECKSUM_BYTES];
-        (covered, moved_checksum(&self.frame, self.place, place))
+        let checksum = moved_checksum(&self.frame, self.place, place);
+        invariant!(
+            Frame::open(&[covered, &checksum].concat(), FrameKind::Data, place).is_ok(),
+            "a copied frame that does not open at {place:?}"
+        );
+        (covered, checksum)
     }
 }

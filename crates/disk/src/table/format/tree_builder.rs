@@ -5,7 +5,11 @@
 use crate::table::format::block_info::BlockInfo;
 use crate::table::format::block_stats::BlockStats;
 use crate::table::format::node::{CONTINUES, NodeBuilder, NodeView};
-use siltdb_base::{error::Result, key::SortKey, limits::INDEX_FRAME_BYTES};
+use siltdb_base::{
+    error::Result,
+    key::SortKey,
+    limits::{INDEX_FRAME_BYTES, NODE_LEVELS_MAX},
+};
 use std::ops::Range;
 
 /// Raw length from which on a node is full, in bytes. The tests of this floor have shorter ones, so
@@ -96,6 +100,8 @@ impl TreeBuilder {
                 break;
             }
             above.push(open.finish());
+            assert!(above.len() < nodes.len(), "a level of a tree as long as the one beneath");
+            assert!(level < NODE_LEVELS_MAX, "a tree that no reader goes down");
             nodes = above;
         }
         Ok(lowest)

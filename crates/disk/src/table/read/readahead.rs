@@ -155,11 +155,14 @@ impl Readahead {
             true => (self.window * 2).clamp(WINDOW_BYTES_MIN, self.window_max),
             false => 0,
         };
-        if goes_back {
+        let piece = if goes_back {
             own.start.min(own.end.saturating_sub(self.window))..own.end
         } else {
             own.start..own.end.max(data_bytes.min(own.start + self.window))
-        }
+        };
+        let has_own = piece.start <= own.start && own.end <= piece.end;
+        assert!(has_own, "{piece:?} is read for the frame at {own:?}");
+        piece
     }
 
     fn read(&mut self, source: &TableSource, piece: Range<u64>) -> Result<()> {

@@ -135,7 +135,8 @@ impl TableSource {
 
     /// Fills `buffer` with the bytes at `offset`.
     pub fn read_into(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
-        debug_assert!(offset + buffer.len() as u64 <= self.length);
+        let end = offset + buffer.len() as u64;
+        assert!(end <= self.length, "a read to {end} in a table of {} bytes", self.length);
         self.file
             .read_exact_at(buffer, self.offset + offset)
             .map_err(|error| self.locate(error, offset))

@@ -36,6 +36,7 @@ impl<'f> TableWriter<'f> {
     pub fn finish_file(mut self) -> Result<(TableMeta, Box<dyn WriteFile + 'f>)> {
         self.finish_block()?;
         self.write_pending()?;
+        self.assert_written();
         let fragments = Fragments::new(&self.tombstones);
         let Some(range) = self.range(&fragments) else {
             return Err(Error::invalid("a table must hold something"));
@@ -101,6 +102,14 @@ impl<'f> TableWriter<'f> {
             unknown: UnknownFields::default(),
         };
         self.write_end(properties)
+    }
+
+    /// All entries are in blocks that are written.
+    fn assert_written(&self) {
+        let is_written = self.block.is_empty() && self.pending.is_none();
+        assert!(is_written, "a table ends without its last entries");
+        let (bytes, has_key) = (self.file.written(), self.first_key.is_some());
+        assert_eq!(bytes > 0, has_key, "{bytes} bytes of blocks, and their first key");
     }
 
     /// Writes one frame and returns its length.
