@@ -147,7 +147,10 @@ pub struct Holders {
 impl Holders {
     /// Notes that a family gets a memtable of `generation`.
     pub fn note(&self, generation: Generation, family: FamilyId) {
-        lock(&self.families).entry(generation).or_default().push(family);
+        let mut families = lock(&self.families);
+        let holders = families.entry(generation).or_default();
+        assert!(!holders.contains(&family), "{family} has two memtables of one generation");
+        holders.push(family);
     }
 
     /// The families that have a memtable of `generation`, or had one and are gone, ascending.

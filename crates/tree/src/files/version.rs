@@ -63,6 +63,7 @@ impl Version {
         changes: impl IntoIterator<Item = &'c Change>,
     ) -> Result<Self> {
         let Difference { added, mut removed } = Difference::of(family, changes)?;
+        let (came, left) = (added.len(), removed.len());
         let mut ids = HashSet::new();
         if let Some(((level, _), table)) = added.iter().find(|((_, id), _)| !ids.insert(*id)) {
             return Err(twice(usize::from(*level), table));
@@ -98,6 +99,8 @@ impl Version {
         match removed.first() {
             None => {
                 let next = Self::of(all);
+                let (before, after) = (self.tables().count(), next.tables().count());
+                assert_eq!(before + came, after + left, "an edit loses a table, or has one twice");
                 invariant!(next.check().is_ok(), "an edit leaves {:?}", next.check());
                 Ok(next)
             }
@@ -193,6 +196,8 @@ fn seen_up_to(table: &OpenReference, moment: SequenceNumber) -> TableReference {
     if table.sequence_max() > moment && !cfg!(seeded_fault = "clone_sees_later_writes_of_source") {
         reference.visible_to = Some(moment);
     }
+    let is_hidden = reference.visible_to.is_some_and(|visible_to| visible_to <= moment);
+    assert!(is_hidden || table.sequence_max() <= moment, "a clone sees what is newer: {table:?}");
     reference
 }
 

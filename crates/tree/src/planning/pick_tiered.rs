@@ -289,6 +289,10 @@ fn merge(version: &Version, runs: &[Run], reason: Reason, busy: &Busy) -> Option
     if cfg!(seeded_fault = "tiered_runs_out_of_order") && inputs.len() > 2 {
         inputs.remove(1);
     }
+    let is_input = |level: usize| inputs.iter().any(|input| input.level == level);
+    let between = inputs.first().map_or(to, |first| first.level)..=to;
+    let is_whole = |level: usize| version.levels()[level].is_empty() || is_input(level);
+    assert!(between.clone().all(is_whole), "a merge of the levels {between:?} leaves a run out");
     let plan = Plan::new(PlanKind::Rewrite, reason, inputs, to);
     (!busy.conflicts(&plan)).then_some(plan)
 }

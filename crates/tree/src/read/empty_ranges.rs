@@ -16,6 +16,7 @@ use crate::read::commit_hook::{CommitObserver, Wish};
 use siltdb_base::{
     cursor::Direction,
     id::SequenceNumber,
+    invariant,
     key::{Entry, EntryKind, successor},
     limits::{EMPTY_RANGE_CANDIDATES_MAX, EMPTY_RANGE_KEY_BYTES_MAX, EMPTY_RANGES_MAX},
     sync::{Mutex, MutexGuard},
@@ -307,6 +308,11 @@ impl Known {
 
     /// Forgets the empty range that has been of no use for longest, if there are too many.
     fn keep_bound(&mut self) {
+        invariant!(
+            self.ranges.iter().all(|range| range.start < range.end)
+                && self.ranges.is_sorted_by(|a, b| a.end < b.start),
+            "empty ranges overlap or are out of order"
+        );
         if self.ranges.len() > EMPTY_RANGES_MAX {
             let uses = self.ranges.iter().enumerate().map(|(index, range)| (range.last_use, index));
             let (_, oldest) = uses.min().expect("there are more than EMPTY_RANGES_MAX");

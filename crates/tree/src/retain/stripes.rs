@@ -42,13 +42,14 @@ impl Stripes {
     /// stripe, so that it is kept.
     #[must_use]
     pub fn new(snapshots: &[SequenceNumber], present: SequenceNumber) -> Self {
-        let snapshots =
-            if cfg!(seeded_fault = "ignore_snapshot_in_flush") { &[] } else { snapshots };
-        let mut ends = snapshots.to_vec();
+        let seen = if cfg!(seeded_fault = "ignore_snapshot_in_flush") { &[] } else { snapshots };
+        let mut ends = seen.to_vec();
         ends.retain(|&end| end < present);
         ends.push(present);
         ends.sort_unstable();
         ends.dedup();
+        let ends_stripe = |at: &SequenceNumber| *at >= present || ends.binary_search(at).is_ok();
+        assert!(snapshots.iter().all(ends_stripe), "a snapshot ends no stripe: {snapshots:?}");
         // Whether the present is a snapshot, too, is not known here.
         Self { ends, floor: None, first_unseen: SequenceNumber::MAX, earliest_ms: u64::MAX }
     }
@@ -115,6 +116,8 @@ impl Stripes {
         let newest = self.ends.last().copied().unwrap_or(number).min(number);
         self.ends.retain(|&end| end < newest);
         self.ends.push(newest);
+        let is_sorted = self.ends.is_sorted_by(|older, newer| older < newer);
+        assert!(is_sorted && newest <= number, "the floor {number} ends {:?}", self.ends);
         self.floor = floor;
         self
     }

@@ -223,6 +223,8 @@ pub fn untouched_blocks(
         ControlFlow::Continue(())
     })?;
     runs.retain(BlockRun::is_worth_copying);
+    let are_apart = runs.is_sorted_by(|a, b| a.last_key < b.first_key);
+    assert!(are_apart, "blocks that are to be copied overlap: {runs:?}");
     Ok(runs)
 }
 

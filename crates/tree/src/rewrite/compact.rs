@@ -33,6 +33,7 @@ use siltdb_base::{
     cursor::EntryCursor,
     error::Result,
     id::{FamilyId, SequenceNumber},
+    invariant,
     slice::Slice,
     tombstone::{Fragments, RangeTombstone},
 };
@@ -111,6 +112,7 @@ impl Compaction {
         parallelism: usize,
     ) -> Result<Arc<Self>> {
         assert_eq!(plan.kind, PlanKind::Rewrite, "an edit needs no compaction");
+        invariant!(are_there(&plan, version), "a compaction of a table that is gone: {plan:?}");
         let runs = plan.inputs.iter().filter(|input| input.level > 0);
         let runs =
             runs.map(|input| Level::new(Order::Disjoint, input.tables.clone()).map(Arc::new));
@@ -266,6 +268,12 @@ impl Compaction {
         }
         Ok(Merge::new(sources))
     }
+}
+
+/// Whether `version` has all tables that `plan` takes.
+fn are_there(plan: &Plan, version: &Version) -> bool {
+    let mut inputs = plan.tables();
+    inputs.all(|input| version.tables().any(|(_, table)| table.id() == input.id()))
 }
 
 /// One part of a compaction: its keys between two borders.

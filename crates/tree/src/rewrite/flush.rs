@@ -81,7 +81,7 @@ impl FlushInput {
     /// them then, and the rest can go down as it is.
     ///
     /// Cost: a search for each leaf of the memtable, and a look at each table.
-    fn cuts(&self, parallelism: usize) -> Vec<Slice> {
+    fn borders(&self, parallelism: usize) -> Vec<Slice> {
         let bytes = self.memtable.bytes() as u64;
         let target = self.options.table_bytes_target;
         let parts = parts_of(bytes, target, parallelism);
@@ -196,7 +196,7 @@ impl Flush {
         progress.begin(inputs.iter().map(|input| input.memtable.entries()).sum());
         let mut scopes = Vec::new();
         for (index, input) in inputs.iter().enumerate().filter(|(_, input)| !input.is_small()) {
-            let borders = Borders::between(input.cuts(parallelism));
+            let borders = Borders::between(input.borders(parallelism));
             scopes.extend(borders.map(|borders| Scope::Keys(index, borders)));
         }
         if inputs.iter().any(FlushInput::is_small) {

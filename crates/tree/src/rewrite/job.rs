@@ -300,6 +300,10 @@ impl NewTables {
         mut writer: Box<dyn WriteFile>,
         context: &JobContext<'_>,
     ) -> Result<()> {
+        let last = self.tables[self.verified..].last().map(|table| &table.reference);
+        let end = last.map(|last| last.offset + last.length);
+        assert_eq!(Some(writer.len()), end, "a file of tables does not end with the last of them");
+        assert!(last.is_some_and(|last| last.file == file.number), "tables of another file");
         self.files.push(file);
         writer.flush()?;
         self.verify(context)?;
@@ -387,6 +391,8 @@ impl NewTables {
         }
         for NewTable { level, reference, .. } in &self.tables {
             assert!(*level < LEVELS, "a job writes to level {level}");
+            let (length, bytes) = (reference.length, reference.meta.file_bytes);
+            assert_eq!(length, bytes, "a table of {bytes} bytes is referred to as one of {length}");
             let file = reference.file;
             invariant!(self.files.iter().any(|own| own.number == file), "{file} is not the job's");
         }

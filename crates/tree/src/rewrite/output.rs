@@ -389,6 +389,10 @@ fn write_table<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries>(
         table.add_tombstone(&tombstone);
     }
     let meta: TableMeta = table.finish()?;
+    assert!(
+        end.is_none_or(|end| meta.range.is_before(end)),
+        "a table ends behind its part of the job: {meta:?}"
+    );
     stream.go_on_from(border);
     assert_eq!(writer.len(), offset + meta.file_bytes, "a table that ends elsewhere in its file");
     invariant!(

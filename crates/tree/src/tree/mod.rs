@@ -329,6 +329,8 @@ impl Tree {
                 view.memory.without(generation)
             }
         };
+        let of_flushed = flushed.and_then(|generation| memory.find(generation));
+        assert!(of_flushed.is_none(), "a memtable stays although its tables are installed");
         self.replace(View { memory, version: prepared.version });
         drop(last);
         if flushed.is_some() {
