@@ -93,8 +93,15 @@ fn copy_tables(database: &Database, on_progress: OnProgress<'_>) -> Result<Adopt
             changed.push((Arc::clone(family), options));
         }
     }
+    for family in database.catalog.families.load().iter() {
+        for (_, table) in family.tree.view().version.tables() {
+            let tier = table.reference().tier;
+            assert_eq!(tier, Tier::Hot, "{table:?} stays in a cold directory that is left");
+        }
+    }
     install(database, vec![Change::ColdDirectoryLeft], None)?;
-    debug_assert!(lock(&database.catalog.manifest_io).state.cold.is_none());
+    let cold = lock(&database.catalog.manifest_io).state.cold.clone();
+    assert!(cold.is_none(), "a cold directory that was left is known: {cold:?}");
     for (family, options) in changed {
         change_options(database, &family, (*options).clone())?;
     }

@@ -191,6 +191,10 @@ pub fn merge_branch(
     if is_refused && !ignores_conflicts || request.goal == MergeGoal::Report {
         return Ok(report);
     }
+    let written = u64::from(batch.count());
+    assert_eq!(report.written, written, "a merge commits other keys than it reports");
+    let may_write = report.conflicts == 0 || request.on_conflict != OnConflict::Refuse;
+    assert!(may_write, "a merge is made although {} conflicts refuse it", report.conflicts);
     report.is_applied = true;
     if !differs {
         return Ok(report);
@@ -237,6 +241,10 @@ fn moved_bases(database: &Database, begun: &BranchRecord) -> Result<FamilyChange
         if let Some(next) = family.next_base.take() {
             dropped.push(std::mem::replace(&mut family.base, next));
         }
+    }
+    for family in &record.families {
+        let is_dropped = dropped.contains(&family.head) || dropped.contains(&family.base);
+        assert!(!is_dropped, "a merge drops what a branch needs: {family:?}");
     }
     Ok(FamilyChanges { dropped, branches: vec![record], ..FamilyChanges::default() })
 }
@@ -298,6 +306,8 @@ fn merged_families(
             return Err(Error::invalid(format!("family {name:?} is named twice")));
         }
         let (from, into) = (head(database, sides.from, name)?, head(database, sides.into, name)?);
+        let are_apart = from.id != into.id && base.id != from.id && base.id != into.id;
+        assert!(are_apart, "family {name:?} is merged with itself");
         merged.push(MergedFamily { base, from, into, head: owner.id });
     }
     Ok(merged)

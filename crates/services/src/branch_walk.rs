@@ -54,6 +54,7 @@ impl<const N: usize> BranchWalk<N> {
     /// # Errors
     /// `Closed`; failures of reading.
     pub fn new(database: &Database, families: [&FamilyData; N], point: &ReadPoint) -> Result<Self> {
+        assert!(N >= 2, "a walk over {N} families compares nothing");
         let mut pinned = Vec::with_capacity(N);
         for family in families {
             pinned.push(PinnedReader::new(database, family, Some(point))?);
@@ -87,6 +88,7 @@ impl<const N: usize> BranchWalk<N> {
                 self.cursors = None;
                 continue;
             };
+            assert!(self.key.is_empty() || *self.key < *least, "a walk goes back to {least:?}");
             self.key.clear();
             self.key.extend_from_slice(least);
             for (cursor, is_at) in cursors.iter().zip(&mut self.is_at) {
@@ -176,6 +178,8 @@ fn joined(mut ranges: Vec<KeySpan>) -> Vec<KeySpan> {
             _ => joined.push(range),
         }
     }
+    let are_apart = joined.is_sorted_by(|a, b| a.is_before(&b.first));
+    assert!(are_apart, "the ranges of a walk overlap: {joined:?}");
     if joined.len() > RANGES_MAX {
         let all = joined.into_iter().reduce(|all, range| all.union(&range));
         return all.into_iter().collect();

@@ -164,7 +164,10 @@ fn check_tables(
     let named = views
         .iter()
         .flat_map(|(name, view)| view.version.tables().map(move |(_, table)| (&**name, table)));
+    let references: usize = views.iter().map(|(_, view)| view.version.tables().count()).sum();
     let tables = shared_tables(named);
+    let shared: usize = tables.iter().map(Vec::len).sum();
+    assert_eq!(shared, references, "a check leaves a table out, or takes one twice");
     let bytes = tables.iter().filter_map(|shared| shared.first()).map(|(_, table)| table.bytes());
     let mut progress = CheckProgress::of(bytes.sum());
     for (name, view) in &views {
@@ -177,15 +180,21 @@ fn check_tables(
             });
         }
     }
+    let before = report.tables + report.tables_damaged;
+    let to_check = tables.len() as u64;
     for shared in tables {
         let Some((_, table)) = shared.first() else { continue };
         let checked = check_table(table, source, &mut |read| {
             progress.bytes_done += read.block;
+            let CheckProgress { bytes_done, bytes_total, .. } = progress;
+            assert!(bytes_done <= bytes_total, "{bytes_done} of {bytes_total} bytes were checked");
             on_progress(progress);
             Ok(())
         });
         note_table(report, files, &shared, checked);
     }
+    let noted = report.tables + report.tables_damaged - before;
+    assert_eq!(noted, to_check, "a table was checked and not noted");
 }
 
 /// Reads the separated values that entries of memtables point to.

@@ -23,7 +23,10 @@ use siltdb_engine::{
     database::Database,
     jobs::flush::flush_all,
     kit::copying::{FileCopy, OnProgress},
-    open::{identity::separate, outside::check_outside_databases},
+    open::{
+        identity::{identity, separate},
+        outside::check_outside_databases,
+    },
     write::log_sync::sync_to,
 };
 use std::{path::Path, sync::Arc};
@@ -114,6 +117,8 @@ pub fn checkpoint(
             database.log.publisher.wait(contents.last);
             database.health.check_log()?;
             sync_to(database, log.end)?;
+            let synced = database.log.wal.synced();
+            assert!(synced >= log.end, "a copy of a log up to {}, synced to {synced}", log.end);
         }
         Ok(contents)
     })
@@ -138,6 +143,8 @@ pub fn fill_checkpoint(
         let mut contents = note(target)?;
         let checkpoint = write(database, &contents, &**target, request, copying)?;
         separate(&mut contents.state, database);
+        let own = contents.state.identity();
+        assert_ne!(own, identity(database), "a checkpoint has the identity of its source");
         let random = database.catalog.ids.random();
         begin_manifest(target, contents.manifest, &contents.state, random)?;
         Ok(checkpoint)
@@ -188,6 +195,7 @@ fn write(
         } else {
             let mut copied = target.create(&name)?;
             copying.copy(&*file.open()?, &mut *copied)?;
+            assert_eq!(copied.len(), file.bytes, "a copy has another length than its file");
             copied.sync()?;
             checkpoint.copied_bytes += copied.len();
             checkpoint.copied_files += 1;
@@ -197,6 +205,9 @@ fn write(
         checkpoint.copied_bytes += copy_filled(source, target, &name.to_path(), end)?;
         checkpoint.copied_files += 1;
     }
+    let needed = files.len() + contents.log.iter().flat_map(parts).count();
+    let taken = checkpoint.linked_files + checkpoint.copied_files;
+    assert_eq!(taken, needed as u64, "a checkpoint lacks a file, or has one twice");
     Ok(checkpoint)
 }
 
@@ -230,6 +241,7 @@ fn copy_filled(source: &dyn Fs, target: &dyn Fs, name: &Path, end: u64) -> Resul
         }
         copied.append(bytes)?;
     }
+    assert!(copied.len() <= end, "a copy of a log file has bytes behind its end, {end}");
     if cfg!(seeded_fault = "checkpoint_not_synced") {
         copied.flush()?;
     } else {

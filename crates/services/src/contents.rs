@@ -10,7 +10,7 @@ use siltdb_base::{
     sync::lock,
 };
 use siltdb_disk::{
-    backup_list::references,
+    backup_list::{blob_files, references},
     edit::{Change, Edit, synced::SyncedLog, tier::Tier},
     log::{record::LogPosition, segment::segments_end},
 };
@@ -166,6 +166,8 @@ pub fn with_log(database: &Database) -> Result<CopyContents> {
         .extend(sequencer.active().map(|active| SegmentSlot { id: active.id, slot: active.slot }));
     // A generation may be installed and not yet retired.
     segments.retain(|segment| segment.id >= manifest.state.first);
+    let is_sorted = segments.is_sorted_by(|a, b| a.id < b.id);
+    assert!(is_sorted, "a copy takes segments out of order: {segments:?}");
     let pin = segments.first().map(|first| database.log.wal.pin(first.id));
     drop(sequencer);
     let number = database.catalog.ids.file();
@@ -243,6 +245,7 @@ pub fn without_log(
     };
     bring_together(&mut state);
     leave_unreferenced_blobs(&mut state);
+    assert_families(&state);
     let blobs = database.blobs.set();
     database.blobs.seal_current();
     CopyContents { state, manifest, last, log: None, blobs, growth, added, _versions: versions }
@@ -353,4 +356,22 @@ fn leave_unreferenced_blobs(state: &mut Edit) {
         Change::BlobFile { file, .. } => referenced.contains(file),
         _ => true,
     });
+    let kept: BTreeSet<FileNumber> = blob_files(state).map(|(file, _)| file).collect();
+    assert_eq!(kept, referenced, "a copy lacks a blob file that its tables refer to");
+}
+
+/// Each table belongs to a family of the copy.
+fn assert_families(state: &Edit) {
+    let created: BTreeSet<FamilyId> = (state.changes.iter())
+        .filter_map(|change| match change {
+            Change::CreateFamily { id, .. } => Some(*id),
+            _ => None,
+        })
+        .collect();
+    for change in &state.changes {
+        if let Change::AddTable { family, .. } = change {
+            assert!(created.contains(family), "a copy has a table of {family}, but not the family");
+        }
+    }
+    assert!(created.contains(&DEFAULT_FAMILY_ID), "a copy lacks the default family");
 }

@@ -66,6 +66,7 @@ pub fn salvage(
     // The old database is locked by now, so its directory is never taken for that of an attempt.
     let create = |options, found: &Salvageable| {
         let begun = staged.insert(Staged::begin(&*fs, new, old)?);
+        assert!(!old.starts_with(begun.path()), "a salvage writes to the database that it reads");
         let database = NewDatabase::create(begun.path(), options, found)?;
         begun.mark()?;
         Ok(database)
@@ -145,6 +146,7 @@ fn run(
                 Err(error) => return Err(error),
             }
         }
+        assert_eq!(report.families.len(), targets.len(), "a salvage leaves a family out");
         database.close()?;
         Ok(report)
     });

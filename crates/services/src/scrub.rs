@@ -206,6 +206,7 @@ impl Pace {
     /// Notes that `bytes` were read. Returns how long to sleep at `now_ns`.
     fn advance(&mut self, bytes: u64, now_ns: u64) -> Duration {
         let Some(rate) = self.bytes_per_second else { return Duration::ZERO };
+        assert!(rate > 0, "a scrub at no rate does not end");
         self.bytes += bytes;
         let took_ns = u128::from(self.bytes) * 1_000_000_000 / u128::from(rate);
         let due_ns = self.start_ns.saturating_add(u64::try_from(took_ns).unwrap_or(u64::MAX));
@@ -241,6 +242,9 @@ impl Scrub<'_> {
             (self.go_on)()?;
             let reference = &table[0].1;
             let (uid, id) = (reference.meta().uid, reference.id());
+            assert!(Some((uid, id)) > after, "a scrub goes back to {id:?}");
+            let is_one = table.iter().all(|(_, reference)| reference.id() == id);
+            assert!(is_one, "a scrub takes several tables for {id:?}");
             self.table(table)?;
             after = Some((uid, id));
             self.report.last_table = Some(uid.0);
@@ -352,6 +356,7 @@ impl Scrub<'_> {
             if id > end.segment && found.segment.origin == Origin::Ours {
                 return Ok(());
             }
+            assert!(id > after, "a scrub of the log goes back to {id}");
             after = id;
             (self.go_on)()?;
             let mut stopped = None;
@@ -393,7 +398,9 @@ impl Scrub<'_> {
         let mut paid = 0;
         while reader.next().map_err(|error| error.or_file(&path))?.is_some() {
             self.report.found.log_records += 1;
-            let unpaid = reader.position().offset - paid;
+            let read = reader.position().offset;
+            assert!(read > paid, "{read} bytes of a segment were read, and {paid} counted");
+            let unpaid = read - paid;
             if unpaid >= LOG_BYTES_BETWEEN_LOOKS {
                 paid += unpaid;
                 self.pay(unpaid).inspect_err(|error| *stopped = Some(error.duplicate()))?;

@@ -20,7 +20,7 @@ use siltdb_base::{
     id::FileNumber,
 };
 use siltdb_disk::{
-    edit::Edit,
+    edit::{Change, Edit},
     file_name::{FileName, MARK, stand_in},
 };
 use siltdb_engine::{
@@ -177,6 +177,7 @@ impl Partial {
         let name = name_of(dir)?;
         let parent = open_parent(fs, dir)?;
         let partial = partial_name(name.as_os_str());
+        assert_ne!(partial, name, "a new database has its name before it is whole");
         parent.create_dir_all(&partial)?;
         let partial = Self { parent, name, partial };
         let target = partial.target()?;
@@ -242,6 +243,8 @@ pub fn begin_manifest(
     state: &Edit,
     random: u32,
 ) -> Result<()> {
+    let begins = matches!(state.changes.first(), Some(Change::Format { .. }));
+    assert!(begins, "a manifest begins without the format of the database");
     let mut bytes = Vec::new();
     state.encode(&mut bytes);
     let mut manifest = Manifest::new(Arc::clone(target), None, None, LogState::default());

@@ -170,7 +170,10 @@ impl DatabaseFollower {
     fn advance(&self, core: &mut Core) -> Result<()> {
         if let Some(database) = core.catch_up()? {
             let state = Engine::of_state(database);
+            let shown = state.log.publisher.published();
             let before = std::mem::replace(&mut *lock(&self.state), state);
+            let shown_before = before.log.publisher.published();
+            assert!(shown >= shown_before, "a follower goes back from {shown_before} to {shown}");
             // Outside the lock, because it frees memory.
             drop(before);
         }
@@ -446,11 +449,12 @@ impl Core {
 
     fn state(&mut self) -> Database {
         let time = self.clock();
+        assert!(!self.is_rebuilt, "a state is made of the families of an older manifest");
         let mut last = self.last;
         if cfg!(seeded_fault = "follower_shows_half_a_batch") {
             last = SequenceNumber(last.0.saturating_sub(1));
         }
-        StateParts {
+        let state = StateParts {
             dir: &self.dir,
             options: &self.options,
             time: &time,
@@ -462,7 +466,10 @@ impl Core {
             last,
             records: self.records,
         }
-        .database()
+        .database();
+        let shown = state.log.publisher.published();
+        assert_eq!(shown, self.last, "a state shows another number than what was read");
+        state
     }
 }
 

@@ -129,6 +129,9 @@ impl LogFeed {
                     ahead.push_back(unlogged(*next, SequenceNumber(first.0 - 1)));
                 }
                 ahead.extend(item);
+                let newest = ahead.iter().rev().take(2);
+                let is_sorted = newest.is_sorted_by(|newer, older| older.last < newer.first);
+                assert!(is_sorted, "a feed has a commit twice, or out of order");
                 *next = after;
                 bytes += record.payload.len();
             }

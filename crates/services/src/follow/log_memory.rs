@@ -81,6 +81,8 @@ impl LogMemory {
                 let count =
                     count.ok_or_else(|| Error::corruption("a commit has no sequence numbers"))?;
                 self.insert(record.at.segment, first.next(), count, payload)?;
+                let last = self.changes.last().map(|(at, _)| *at);
+                assert!(last < Some(record.at), "changes of families are read out of order");
                 self.changes.push((record.at, edit));
                 Ok(true)
             }
@@ -89,12 +91,12 @@ impl LogMemory {
                 let count = header.count.checked_sub(1);
                 let count = count.ok_or_else(|| Error::corruption("a decision takes no place"))?;
                 self.insert(record.at.segment, first.next(), count, operations)?;
-                self.prepared.push((record.at.segment, number, None));
+                self.note_prepared(record.at.segment, number, None);
                 Ok(false)
             }
             RecordKind::Prepare => {
                 let transaction = Arc::new(PreparedBatch::decode(record.payload)?);
-                self.prepared.push((record.at.segment, first, Some(transaction)));
+                self.note_prepared(record.at.segment, first, Some(transaction));
                 Ok(false)
             }
             RecordKind::Void => {
@@ -168,6 +170,17 @@ impl LogMemory {
         })
     }
 
+    fn note_prepared(
+        &mut self,
+        segment: SegmentId,
+        number: SequenceNumber,
+        transaction: Option<Arc<PreparedBatch>>,
+    ) {
+        let last = self.prepared.last().map(|(last, ..)| *last);
+        assert!(last <= Some(segment), "decisions are read out of order, in segment {segment}");
+        self.prepared.push((segment, number, transaction));
+    }
+
     fn insert(
         &mut self,
         segment: SegmentId,
@@ -191,6 +204,8 @@ impl LogMemory {
             sequence = sequence.next();
         }
         self.insert_entries(segment, family, &entries);
+        let inserted = sequence.0 - first.0;
+        assert_eq!(inserted, u64::from(count), "a record is inserted in part");
         Ok(())
     }
 

@@ -155,6 +155,8 @@ impl LogTail {
             let Some(next) = self.place.and_then(|place| successor(&segments, place)) else {
                 break;
             };
+            let following = next.position.segment;
+            assert!(following > id, "segment {following} of a log is read after {id}");
             self.place = Some(next);
         }
         let begin = LogPosition { segment: log.first, offset: 0 };
@@ -236,8 +238,12 @@ impl LogTail {
             if let Taken::NotWhole(error) = taken {
                 return Ok(ControlFlow::Break(Some(error)));
             }
-            self.place =
-                Some(TailPlace { position: reader.position(), next: reader.next_sequence() });
+            let next = TailPlace { position: reader.position(), next: reader.next_sequence() };
+            let is_forward = self
+                .place
+                .is_some_and(|before| before.position < next.position && before.next <= next.next);
+            assert!(is_forward, "a log is read from {:?} back to {next:?}", self.place);
+            self.place = Some(next);
             if matches!(taken, Taken::Last) {
                 return Ok(ControlFlow::Break(None));
             }

@@ -76,6 +76,8 @@ impl NewDatabase {
         let operators = families.filter_map(|family| family.options.merge_operator.clone());
         options.merge_operators.extend(operators);
         let engine = Engine::open(dir, options)?;
+        let sequence = engine.stats().sequence;
+        assert_eq!(sequence, 0, "a salvage writes to a database that has commits");
         for family in found.families.values() {
             // Substitutes as well: a salvage filters nothing.
             engine.catalog.filters.learn(family.options.compaction_filter.as_ref())?;
@@ -148,6 +150,8 @@ impl NewDatabase {
             let new = create_empty_branch(&self.engine, old, parent, &named)?;
             ids.insert(old.id, new.id);
             let map = self.engine.catalog.families.load();
+            let (heads, made) = (old.families.len(), new.families.len());
+            assert_eq!(heads, made, "a branch of {heads} families is saved with {made}");
             for (old, new) in old.families.iter().zip(&new.families) {
                 for (old, new) in [(old.head, new.head), (old.base, new.base)] {
                     families.extend(map.get(new).map(|family| (old, Arc::clone(family))));
@@ -340,6 +344,7 @@ impl<'a> FamilyWriter<'a> {
         if !self.versions.is_empty() && entry.key != self.key {
             self.finish_key()?;
         }
+        assert!(*self.key <= *entry.key, "a salvage goes back to the key {:?}", entry.key);
         self.key.clear();
         self.key.extend_from_slice(entry.key);
         self.versions.push((entry.kind, entry.value.to_vec()));
@@ -409,6 +414,9 @@ impl<'a> FamilyWriter<'a> {
 
     fn finish(&mut self) -> Result<()> {
         self.finish_key()?;
-        self.commit()
+        self.commit()?;
+        let is_written = self.versions.is_empty() && self.batch.is_empty();
+        assert!(is_written, "a salvage leaves out what it has read");
+        Ok(())
     }
 }
