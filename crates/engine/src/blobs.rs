@@ -247,10 +247,9 @@ impl Blobs {
         let mut files = BTreeMap::new();
         for (number, uid) in named {
             let name = FileName::Blob(*number).to_path();
-            let ids = (*number, *uid);
             let file = match directory.metadata(&name)? {
-                Some(Metadata::File { len }) => BlobFile::found(&directory, ids, len),
-                _ => BlobFile::missing(&directory, ids),
+                Some(Metadata::File { len }) => BlobFile::found(&directory, *number, *uid, len),
+                _ => BlobFile::missing(&directory, *number, *uid),
             };
             files.insert(*number, Arc::new(file));
         }

@@ -50,8 +50,10 @@ impl Catalog {
     pub fn new(
         families: Families,
         files: Arc<OpenFiles>,
-        (operators, filters): (Vec<Arc<dyn MergeOperator>>, CompactionFilters),
-        (ids, manifest): (IdAllocator, Manifest),
+        operators: Vec<Arc<dyn MergeOperator>>,
+        filters: CompactionFilters,
+        ids: IdAllocator,
+        manifest: Manifest,
     ) -> Self {
         let (manifest_io, changing_io) = (Mutex::new(manifest), Mutex::default());
         let obsolete = Mutex::default();

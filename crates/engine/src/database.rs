@@ -5,27 +5,31 @@
 //! catalog, locks of the log, `jobs`, locks inside the rooms. Only a lock with `_io`
 //! in its name is held during IO.
 
+pub mod installer;
+pub mod job_rooms;
+pub mod read_rooms;
+pub mod writable;
+
 use crate::{
     background::{Background, JobOf},
     backpressure::Backpressure,
     blobs::Blobs,
-    catalog::{Catalog, branches::FamilyRole, family::FamilyData},
+    catalog::Catalog,
     health::Health,
-    kit::{
-        counters::Counters, id_blocks::IdBlocks, in_flight::CallInFlight, open_id::OpenId,
-        turns::Turns,
-    },
+    kit::{counters::Counters, id_blocks::IdBlocks, open_id::OpenId, turns::Turns},
     lock_state::{lock_table::LockTable, prepared_set::PreparedSet},
-    log::{Log, generation::Frozen, sequencer::Room},
+    log::{Log, sequencer::Room},
     memory::{GiveBackFreed, Memory},
     options::EngineOptions,
     reports::{kept::KeptFiles, scrub_report::Scrubs},
     snapshots::Snapshots,
 };
+use installer::Installer;
+use job_rooms::{JobRooms, Waiting};
+use read_rooms::ReadRooms;
 use siltdb_base::{
     clock::ForwardClock,
     error::{Error, ErrorKind, Result},
-    id::FamilyId,
     sync::lock,
 };
 use siltdb_tree::rewrite::write_rate::WriteRate;
@@ -33,15 +37,6 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 /// How long a writer waits for room before it checks again.
 const ROOM_PATIENCE: Duration = Duration::from_millis(100);
-
-/// Which thread runs the job that a writer must wait for.
-#[derive(Clone, Copy, Debug)]
-pub enum Waiting {
-    /// A worker does; the writer waits for it.
-    ForWorkers,
-    /// The writer itself: this function runs one job, and returns whether there was one.
-    RunJob(fn(&Database) -> Result<bool>),
-}
 
 /// An open database.
 #[derive(Debug)]
@@ -160,32 +155,9 @@ impl Database {
         };
         let floor = lock(&database.catalog.manifest_io).state.retention_floor;
         database.snapshots.set_floor(floor);
-        database.catalog.families.load().iter().for_each(|family| database.note_changed(family));
+        let installer = database.installer();
+        installer.catalog.families.load().iter().for_each(|family| installer.note_changed(family));
         database
-    }
-
-    /// Queues a frozen generation for its flush.
-    pub fn freeze(&self, frozen: Frozen) {
-        lock(&self.log.frozen).push_back(frozen);
-        self.backpressure.update_at(0, &self.log);
-        self.background.work.raise();
-    }
-
-    /// Notes the debt of a family's levels, and that a compaction may be due. To be called after
-    /// its tables have changed.
-    pub fn note_changed(&self, family: &FamilyData) {
-        // A base rests: a compaction would give it files of its own.
-        if family.role == FamilyRole::Base {
-            return;
-        }
-        self.backpressure.note_levels(family);
-        self.background.note_due(family.id);
-    }
-
-    /// Notes that a family was dropped.
-    pub fn note_dropped(&self, family: FamilyId) {
-        self.backpressure.forget_levels(family);
-        self.background.forget(family);
     }
 
     /// Waits until a job has made room, or runs one.
@@ -195,7 +167,10 @@ impl Database {
     pub fn wait_for_room(&self) -> Result<()> {
         let start = self.options.clock.monotonic_ns();
         let result = match self.waiting {
-            Waiting::RunJob(run) => self.at_work(run).map(|_| self.backpressure.update(&self.log)),
+            Waiting::RunJob(run) => self
+                .installer()
+                .at_work(|| run(&self.job_rooms()))
+                .map(|_| self.backpressure.update(&self.log)),
             Waiting::ForWorkers => self.wait_for_workers(),
         };
         let waited = self.options.clock.monotonic_ns().saturating_sub(start);
@@ -255,40 +230,59 @@ impl Database {
         failure.or_else(unmovable).or_else(|| self.scrubs.check().err())
     }
 
-    /// Runs `work`, which may change files, on a caller's thread. Closing waits until it ends. If
-    /// it panics, its unfinished changes stay undone, so the database is poisoned.
+    /// What an install needs.
+    #[must_use]
+    pub(crate) fn installer(&self) -> Installer<'_> {
+        Installer {
+            catalog: &self.catalog,
+            blobs: &self.blobs,
+            log: &self.log,
+            health: &self.health,
+            time: &self.time,
+            backpressure: &self.backpressure,
+            background: &self.background,
+        }
+    }
+
+    /// What a job needs.
+    #[must_use]
+    pub(crate) fn job_rooms(&self) -> JobRooms<'_> {
+        let Installer { catalog, blobs, log, health, time, backpressure, background } =
+            self.installer();
+        JobRooms {
+            catalog,
+            blobs,
+            log,
+            health,
+            time,
+            backpressure,
+            background,
+            options: &self.options,
+            snapshots: &self.snapshots,
+            prepared: &self.prepared,
+            counters: &self.counters,
+            waiting: self.waiting,
+        }
+    }
+
+    /// What a reader needs.
+    #[must_use]
+    pub fn read_rooms(&self) -> ReadRooms<'_> {
+        ReadRooms {
+            health: &self.health,
+            log: &self.log,
+            snapshots: &self.snapshots,
+            blobs: &self.blobs,
+            catalog: &self.catalog,
+            options: &self.options,
+        }
+    }
+
+    /// As [`Installer::at_work`].
     ///
     /// # Errors
-    /// `Closed`, once the database is closing; the errors of `work`.
-    pub fn at_work<T>(&self, work: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
-        let call = self.background.in_flight.begin().ok_or_else(|| self.health.refusal())?;
-        let mut at_work = AtWork { database: self, is_done: false, _call: call };
-        let result = work(self);
-        at_work.is_done = true;
-        result
-    }
-
-    /// Refuses all later writes because of `cause`, and wakes all waiting writers.
-    pub fn fail(&self, cause: Error) {
-        let _ = self.health.poison(cause);
-        self.backpressure.room.raise();
-    }
-}
-
-/// A running call of [`Database::at_work`].
-struct AtWork<'a> {
-    database: &'a Database,
-    /// The work has returned and did not panic.
-    is_done: bool,
-    /// Dropped last, so that a close that waits for the call finds the failure.
-    _call: CallInFlight<'a>,
-}
-
-impl Drop for AtWork<'_> {
-    fn drop(&mut self) {
-        if !self.is_done {
-            let cause = Error::new(ErrorKind::Poisoned, "a job panicked");
-            self.database.fail(cause);
-        }
+    /// As [`Installer::at_work`].
+    pub(crate) fn at_work<T>(&self, work: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
+        self.installer().at_work(|| work(self))
     }
 }

@@ -14,7 +14,7 @@ use crate::{
     catalog::branches::FamilyRole,
     catalog::family::FamilyData,
     copies::{family_clone, ingest},
-    database::{Database, Waiting},
+    database::{Database, job_rooms::Waiting, writable::Writable},
     families::{family_commit, family_options},
     install, jobs,
     jobs::replayed,
@@ -104,8 +104,8 @@ impl Engine {
         };
         let (database, directory_lock) = recovery::open(dir, options, waiting)?;
         if database.options.access != Access::ReadOnly {
-            ingest::pass_ingested(&database)?;
-            replayed::settle_replayed(&database)?;
+            ingest::pass_ingested(Writable::inside(&database))?;
+            replayed::settle_replayed(&database.job_rooms())?;
         }
         let database = Arc::new(database);
         if database.options.access != Access::ReadOnly {
@@ -131,9 +131,9 @@ impl Engine {
     /// # Errors
     /// `Forked`, in a forked child.
     #[inline]
-    pub fn writable(&self) -> Result<&Database> {
+    pub fn writable(&self) -> Result<Writable<'_>> {
         self.open.process.check()?;
-        Ok(&self.open.database)
+        Ok(Writable::inside(&self.open.database))
     }
 
     /// Runs `work`, which may change files, on this thread. What works on a database from outside
@@ -141,10 +141,10 @@ impl Engine {
     ///
     /// # Errors
     /// `Forked`, in a forked child; `ReadOnly`, `Poisoned`, `Closed`; the errors of `work`.
-    pub fn at_work<T>(&self, work: impl FnOnce(&Database) -> Result<T>) -> Result<T> {
-        let database = self.writable()?;
-        database.health.check()?;
-        database.at_work(work)
+    pub fn at_work<T>(&self, work: impl FnOnce(Writable<'_>) -> Result<T>) -> Result<T> {
+        let writable = self.writable()?;
+        self.health.check()?;
+        writable.installer().at_work(|| work(writable))
     }
 
     /// Runs `run` on another thread of the database. A panic there poisons the database. `run`
@@ -152,8 +152,9 @@ impl Engine {
     ///
     /// # Errors
     /// `Io`, if the system cannot start a thread.
-    pub fn start_thread(&self, name: &str, run: fn(&Database)) -> Result<()> {
-        self.open.workers.add(&self.open.database, name, run)
+    pub fn start_thread(&self, name: &str, run: fn(Writable<'_>)) -> Result<()> {
+        let run = move |database: &Database| run(Writable::inside(database));
+        self.open.workers.spawn(&self.open.database, name, run)
     }
 
     /// Checks that `family` may be written.
@@ -161,7 +162,8 @@ impl Engine {
     /// # Errors
     /// `NotFound`, if it was dropped; `Poisoned`, `Closed`.
     pub fn check_writable(&self, family: &FamilyData) -> Result<()> {
-        self.writable()?.health.check()?;
+        self.writable()?;
+        self.health.check()?;
         family.check()
     }
 
@@ -171,9 +173,8 @@ impl Engine {
     /// As [`commit::commit`].
     #[inline]
     pub fn commit(&self, payload: &Payload<'_>, durability: Option<Durability>) -> Result<()> {
-        let database = self.writable()?;
-        let durability = durability.unwrap_or(database.options.durability);
-        commit::commit(database, payload, durability)
+        let durability = durability.unwrap_or(self.options.durability);
+        commit::commit(self.writable()?, payload, durability)
     }
 
     /// The newest published sequence number, up to which readers see.
@@ -201,7 +202,7 @@ impl Engine {
     /// Registers a snapshot of the present state.
     #[must_use]
     pub fn snapshot(&self) -> LiveSnapshot {
-        begin_snapshot(self)
+        begin_snapshot(&self.read_rooms())
     }
 
     /// The family with this id.
@@ -226,7 +227,9 @@ impl Engine {
     /// # Errors
     /// As [`family_options::change_options`].
     pub fn change_options(&self, family: &FamilyData, options: TreeOptions) -> Result<()> {
-        self.at_work(|database| family_options::change_options(database, family, options))
+        self.at_work(|database| {
+            family_options::change_options(&database.installer(), family, options)
+        })
     }
 
     /// The approximate size of a range of a family.
@@ -244,7 +247,7 @@ impl Engine {
     /// # Errors
     /// `AlreadyExists`, `InvalidArgument`; as [`install::install`].
     pub fn create_family(&self, name: &str, options: TreeOptions) -> Result<Arc<FamilyData>> {
-        self.at_work(|database| install::create_family(database, name, options))
+        self.at_work(|database| install::create_family(&database.installer(), name, options))
     }
 
     /// Creates a family that holds what `source` holds now, or at a snapshot of this database.
@@ -258,8 +261,10 @@ impl Engine {
         at: Option<&LiveSnapshot>,
     ) -> Result<Arc<FamilyData>> {
         self.at_work(|database| match at {
-            Some(at) => family_clone::clone_family(database, source, name, at),
-            None => family_clone::clone_family(database, source, name, &self.snapshot()),
+            Some(at) => family_clone::clone_family(&database.job_rooms(), source, name, at),
+            None => {
+                family_clone::clone_family(&database.job_rooms(), source, name, &self.snapshot())
+            }
         })
     }
 
@@ -268,7 +273,9 @@ impl Engine {
     /// # Errors
     /// As [`family_commit::prepare_family`].
     pub fn prepare_family(&self, name: &str, options: TreeOptions) -> Result<Arc<FamilyData>> {
-        self.at_work(|database| family_commit::prepare_family(database, name, options))
+        self.at_work(|database| {
+            family_commit::prepare_family(&database.database().catalog, name, options)
+        })
     }
 
     /// Drops a family.
@@ -276,7 +283,7 @@ impl Engine {
     /// # Errors
     /// `NotFound`; `InvalidArgument`, for the default family; as [`install::install`].
     pub fn drop_family(&self, name: &str) -> Result<()> {
-        self.at_work(|database| family_commit::drop_family(database, name))
+        self.at_work(|database| family_commit::drop_family(&database.installer(), name))
     }
 
     /// Renames a family.
@@ -284,7 +291,7 @@ impl Engine {
     /// # Errors
     /// `NotFound`, `AlreadyExists`, `InvalidArgument`; as [`install::install`].
     pub fn rename_family(&self, name: &str, to: &str) -> Result<()> {
-        self.at_work(|database| install::rename_family(database, name, to))
+        self.at_work(|database| install::rename_family(&database.installer(), name, to))
     }
 
     /// Makes everything acknowledged so far durable.
@@ -292,7 +299,7 @@ impl Engine {
     /// # Errors
     /// `Poisoned`.
     pub fn sync_wal(&self) -> Result<()> {
-        log_sync::sync_wal(self.writable()?)
+        log_sync::sync_wal(&self.writable()?.installer())
     }
 
     /// Flushes all memtables to tables.
@@ -300,7 +307,7 @@ impl Engine {
     /// # Errors
     /// The failure of a flush.
     pub fn flush(&self) -> Result<()> {
-        self.at_work(jobs::flush::flush_all)
+        self.at_work(|database| jobs::flush::flush_all(&database.job_rooms()))
     }
 
     /// Flushes the memtables of a family. Those of other families are flushed too, because they are
@@ -328,7 +335,9 @@ impl Engine {
     ) -> Result<()> {
         control.token().check()?;
         self.flush_family(family)?;
-        self.at_work(|database| request::compact_range(database, family, &range.bounds(), control))
+        self.at_work(|database| {
+            request::compact_range(&database.job_rooms(), family, &range.bounds(), control)
+        })
     }
 
     /// Merges all tables of a family into one level.
@@ -349,11 +358,13 @@ impl Engine {
         control: &mut CompactControl<'_>,
     ) -> Result<()> {
         // A forked child must not wait for locks that were held when it was forked.
-        control.begin(self.writable()?);
+        control.begin(&self.writable()?.database().background);
         control.token().check()?;
         let pause = family.tree.cancel_redundant()?;
         self.flush()?;
-        self.at_work(|database| request::compact_family(database, family, pause, control))
+        self.at_work(|database| {
+            request::compact_family(&database.job_rooms(), family, pause, control)
+        })
     }
 
     /// Merges the tables of each family into one level.
@@ -370,18 +381,20 @@ impl Engine {
     /// `Cancelled`; the failure of a merge.
     pub fn compact_all_with(&self, control: &mut CompactControl<'_>) -> Result<()> {
         // As in `compact`.
-        let database = self.writable()?;
-        control.begin(database);
+        let database = self.writable()?.database();
+        control.begin(&database.background);
         let families = database.catalog.families.load();
         control.token().check()?;
         let first = families.iter().next();
         let mut cleared = first.map(|first| first.tree.cancel_redundant()).transpose()?;
         self.flush()?;
-        self.at_work(|database| request::move_all(database, &families))?;
+        self.at_work(|database| request::move_all(&database.installer(), &families))?;
         let rests = |family: &&Arc<FamilyData>| family.role == FamilyRole::Base;
         families.iter().filter(|family| !rests(family)).try_for_each(|family| {
             let pause = cleared.take().map_or_else(|| family.tree.cancel_redundant(), Ok)?;
-            let compact = |database: &_| request::compact_family(database, family, pause, control);
+            let compact = |database: Writable<'_>| {
+                request::compact_family(&database.job_rooms(), family, pause, control)
+            };
             self.at_work(compact).or_else(|error| match family.is_dropped() {
                 true => Ok(()),
                 false => Err(error),
@@ -394,7 +407,7 @@ impl Engine {
     /// # Errors
     /// The failure of a job.
     pub fn settle(&self) -> Result<()> {
-        self.at_work(request::settle)
+        self.at_work(|database| request::settle(&database.job_rooms()))
     }
 
     /// Runs one job on this thread, if one is due. Returns whether it ran one.
@@ -402,7 +415,7 @@ impl Engine {
     /// # Errors
     /// The failure of the job.
     pub fn run_job(&self) -> Result<bool> {
-        self.at_work(jobs::next::run_one)
+        self.at_work(|database| jobs::next::run_one(&database.job_rooms()))
     }
 
     /// Closes the database for all clones. A second close returns the same result.
@@ -448,7 +461,8 @@ impl Open {
         if self.database.options.lifetime == Lifetime::Temporary {
             return self.remove(&mut closing);
         }
-        let flushed = self.database.at_work(jobs::flush::flush_for_close);
+        let flushed =
+            self.database.at_work(|database| jobs::flush::flush_for_close(&database.job_rooms()));
         self.workers.end(&self.database);
         self.database.background.in_flight.end();
         self.database.catalog.files.close();
@@ -460,7 +474,7 @@ impl Open {
                 Err(failure)
             }
             None => {
-                let closed = close_log(&self.database);
+                let closed = close_log(&self.database.installer());
                 flushed.and(closed)
             }
         };

@@ -86,16 +86,17 @@ pub fn killed(fs: &MemFs) -> MemFs {
 pub fn try_put(
     engine: &Engine,
     family: &str,
-    pair: (&[u8], &[u8]),
+    key: &[u8],
+    value: &[u8],
     durability: Durability,
 ) -> Result<()> {
     let family = engine.catalog.families.named(family)?;
-    engine.commit(&Payload::one(&family, EntryKind::Put, pair.0, pair.1), Some(durability))
+    engine.commit(&Payload::one(&family, EntryKind::Put, key, value), Some(durability))
 }
 
 /// Puts a value with durability `Buffered`.
 pub fn put(engine: &Engine, family: &str, key: &[u8], value: &[u8]) {
-    try_put(engine, family, (key, value), Durability::Buffered).unwrap();
+    try_put(engine, family, key, value, Durability::Buffered).unwrap();
 }
 
 /// Puts `value` under keys that begin with `prefix` and end with each of `numbers`.
@@ -129,7 +130,7 @@ pub fn contents(engine: &Engine, family: &str, sequence: Option<SequenceNumber>)
     let family = engine.catalog.families.named(family).unwrap();
     let now_ms = engine.options.clock.wall_ms();
     let point = sequence.map(|sequence| ReadPoint { sequence, now_ms, first_expiry: None });
-    let reader = PinnedReader::new(engine, &family, point.as_ref()).unwrap();
+    let reader = PinnedReader::new(&engine.read_rooms(), &family, point.as_ref()).unwrap();
     pairs(reader.cursor(ReadRange::default()).unwrap())
 }
 
@@ -177,7 +178,7 @@ pub fn try_ingest(
     let mut writer = engine.begin_ingest(&family)?;
     for number in numbers {
         let key = format!("{prefix}{number:05}");
-        let added = engine.add_to_ingest(&mut writer, EntryKind::Put, (key.as_bytes(), b"table"));
+        let added = engine.add_to_ingest(&mut writer, EntryKind::Put, key.as_bytes(), b"table");
         if let Err(error) = added {
             engine.cancel_ingest(writer);
             return Err(error);

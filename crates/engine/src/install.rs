@@ -10,10 +10,11 @@
 //! 3. Versions and families are put in force; files without references are noted for purging.
 
 use crate::{
+    catalog::Catalog,
     catalog::branches::{Branches, roles},
     catalog::family::{DEFAULT_FAMILY, Families, FamilyData, FamilyMap, check_name},
     catalog::manifest::{Failure, Manifest},
-    database::Database,
+    database::installer::Installer,
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -56,11 +57,11 @@ pub struct Target<'a> {
 /// `Poisoned`, if it is unknown whether the changes are durable. Any other error means that nothing
 /// has changed: `NoSpace`, `Corruption` if the changes do not fit, the system's.
 pub fn install(
-    database: &Database,
+    installer: &Installer<'_>,
     changes: Vec<Change>,
     flushed: Option<Generation>,
 ) -> Result<()> {
-    install_with(database, lock(&database.catalog.manifest_io), (changes, flushed), &[])
+    install_with(installer, lock(&installer.catalog.manifest_io), changes, flushed, &[])
 }
 
 /// Records in the manifest that the log segment of `position`, which is synced, has durable
@@ -68,13 +69,13 @@ pub fn install(
 ///
 /// # Errors
 /// As [`install`].
-pub fn install_synced_segment(database: &Database, position: LogPosition) -> Result<()> {
-    let manifest = lock(&database.catalog.manifest_io);
-    if database.log.wal.is_noted(position) {
+pub fn install_synced_segment(installer: &Installer<'_>, position: LogPosition) -> Result<()> {
+    let manifest = lock(&installer.catalog.manifest_io);
+    if installer.log.wal.is_noted(position) {
         return Ok(());
     }
     // Each edit says how far the log is synced, so this one needs no further change.
-    install_with(database, manifest, (Vec::new(), None), &[])
+    install_with(installer, manifest, Vec::new(), None, &[])
 }
 
 /// As [`install`], by a caller that has the manifest locked. `given` are the operators of families
@@ -83,28 +84,29 @@ pub fn install_synced_segment(database: &Database, position: LogPosition) -> Res
 /// # Errors
 /// As [`install`].
 pub fn install_with(
-    database: &Database,
+    installer: &Installer<'_>,
     mut manifest: MutexGuard<'_, Manifest>,
-    (mut changes, flushed): (Vec<Change>, Option<Generation>),
+    mut changes: Vec<Change>,
+    flushed: Option<Generation>,
     given: &[Arc<dyn MergeOperator>],
 ) -> Result<()> {
-    database.health.check_log()?;
-    database.catalog.ids.check_files_left()?;
-    omit_dropped(database, &mut changes);
-    changes.push(Change::NextFile(database.catalog.ids.next_file()));
-    changes.push(Change::NextFamily(database.catalog.ids.next_family()));
-    changes.push(Change::LatestTime(database.time.stored()));
-    let synced = database.log.wal.synced_log();
+    installer.health.check_log()?;
+    installer.catalog.ids.check_files_left()?;
+    omit_dropped(installer.catalog, &mut changes);
+    changes.push(Change::NextFile(installer.catalog.ids.next_file()));
+    changes.push(Change::NextFamily(installer.catalog.ids.next_family()));
+    changes.push(Change::LatestTime(installer.time.stored()));
+    let synced = installer.log.wal.synced_log();
     if synced.is_news_to(&manifest.state.synced) && !cfg!(seeded_fault = "synced_segment_not_noted")
     {
         changes.push(Change::LogSynced(synced));
     }
     let edit = Edit { changes };
-    let mut operators = database.catalog.operators.clone();
+    let mut operators = installer.catalog.operators.clone();
     operators.extend_from_slice(given);
     let target = Target {
-        families: &database.catalog.families,
-        files: &database.catalog.files,
+        families: &installer.catalog.families,
+        files: &installer.catalog.files,
         operators: &operators,
         absent: |_| None,
     };
@@ -112,33 +114,33 @@ pub fn install_with(
     if cfg!(seeded_fault = "install_before_manifest") {
         let gone = put_in_force(&target, &edit, prepared, flushed)?;
         manifest.state.note(&edit);
-        note_changed(database, &edit);
-        database.catalog.forget(gone);
-        return append(database, &mut manifest, &edit);
+        note_changed(installer, &edit);
+        installer.catalog.forget(gone);
+        return append(installer, &mut manifest, &edit);
     }
-    append(database, &mut manifest, &edit)?;
+    append(installer, &mut manifest, &edit)?;
     manifest.state.note(&edit);
-    database.time.note_known(manifest.state.time);
-    database.log.wal.noted(&manifest.state.synced);
-    prepared.dropped.iter().for_each(|family| family.keep_blobs(&database.blobs.set()));
+    installer.time.note_known(manifest.state.time);
+    installer.log.wal.noted(&manifest.state.synced);
+    prepared.dropped.iter().for_each(|family| family.keep_blobs(&installer.blobs.set()));
     let gone = put_in_force(&target, &edit, prepared, flushed)?;
-    note_changed(database, &edit);
-    database.catalog.forget(gone);
+    note_changed(installer, &edit);
+    installer.catalog.forget(gone);
     drop(manifest);
-    database.backpressure.update(&database.log);
+    installer.backpressure.update(installer.log);
     Ok(())
 }
 
 /// Notes which families an edit has changed. Called under `manifest_io`, so that no other edit
 /// comes between.
-fn note_changed(database: &Database, edit: &Edit) {
+fn note_changed(installer: &Installer<'_>, edit: &Edit) {
     let mut changed: Vec<FamilyId> = edit.changes.iter().filter_map(changed_family).collect();
     changed.sort_unstable();
     changed.dedup();
     for id in changed {
-        match database.catalog.families.get(id) {
-            Some(family) => database.note_changed(&family),
-            None => database.note_dropped(id),
+        match installer.catalog.families.get(id) {
+            Some(family) => installer.note_changed(&family),
+            None => installer.note_dropped(id),
         }
     }
 }
@@ -152,9 +154,9 @@ fn changed_family(change: &Change) -> Option<FamilyId> {
 
 /// Removes from `changes` the output of a job for families that were dropped meanwhile. Its new
 /// files are noted for purging. Called under `manifest_io`: no family is dropped after this.
-fn omit_dropped(database: &Database, changes: &mut Vec<Change>) {
-    let families = database.catalog.families.load();
-    let next = database.catalog.ids.next_family();
+fn omit_dropped(catalog: &Catalog, changes: &mut Vec<Change>) {
+    let families = catalog.families.load();
+    let next = catalog.ids.next_family();
     let created: Vec<FamilyId> = changes
         .iter()
         .filter(|change| phase(change) == Phase::Create)
@@ -173,11 +175,11 @@ fn omit_dropped(database: &Database, changes: &mut Vec<Change>) {
         }
         !is_omitted
     });
-    database.catalog.forget(omitted);
+    catalog.forget(omitted);
 }
 
 /// Makes an edit durable.
-fn append(database: &Database, manifest: &mut Manifest, edit: &Edit) -> Result<()> {
+fn append(installer: &Installer<'_>, manifest: &mut Manifest, edit: &Edit) -> Result<()> {
     let mut bytes = Vec::new();
     // No other change may become durable without the owed ones, because a flush retires their log.
     let owed = Edit { changes: manifest.owed.changes.clone() };
@@ -187,32 +189,32 @@ fn append(database: &Database, manifest: &mut Manifest, edit: &Edit) -> Result<(
     edit.encode(&mut bytes);
     manifest.go_on();
     let result = if manifest.needs_snapshot(&bytes) {
-        let number = database.catalog.ids.file();
-        let mut snapshot = snapshot(database, manifest, number);
+        let number = installer.catalog.ids.file();
+        let mut snapshot = snapshot(installer.catalog, manifest, number);
         snapshot.changes.extend_from_slice(&edit.changes);
         let mut bytes = Vec::new();
         snapshot.encode(&mut bytes);
-        manifest.begin(number, &bytes, database.catalog.ids.random())
+        manifest.begin(number, &bytes, installer.catalog.ids.random())
     } else {
         manifest.append(&bytes)
     };
     result.map_err(|failure| match failure {
         Failure::Unchanged(error) => error,
-        Failure::Unknown(error) => database.health.poison(error),
+        Failure::Unknown(error) => installer.health.poison(error),
     })?;
     let owed = std::mem::take(&mut manifest.owed);
-    database.catalog.forget(owed.files);
+    installer.catalog.forget(owed.files);
     Ok(())
 }
 
 /// The whole state of the manifest as one edit, which begins the manifest `number`.
 #[must_use]
-pub fn snapshot(database: &Database, manifest: &Manifest, number: FileNumber) -> Edit {
+pub fn snapshot(catalog: &Catalog, manifest: &Manifest, number: FileNumber) -> Edit {
     let features = manifest.state.features;
     let mut changes = vec![Change::Format { version: FORMAT_VERSION, features }];
     changes.push(Change::NextFile(FileNumber(number.0 + 1)));
     changes.extend(manifest.state.changes());
-    let families = database.catalog.families.load();
+    let families = catalog.families.load();
     for family in families.iter() {
         changes.push(create_change(family.id, &family.name(), &family.tree.options()));
         for (level, table) in family.tree.view().version.references() {
@@ -518,27 +520,27 @@ fn decode_options(target: &Target<'_>, bytes: &[u8]) -> Result<TreeOptions> {
 /// `AlreadyExists`; `InvalidArgument`, for a bad name, bad options, or too many families;
 /// `Unsupported`, for a codec that this build cannot write; as [`install`].
 pub fn create_family(
-    database: &Database,
+    installer: &Installer<'_>,
     name: &str,
     options: TreeOptions,
 ) -> Result<Arc<FamilyData>> {
     check_name(name)?;
     options.check()?;
     options.check_writable()?;
-    if database.catalog.families.load().len() >= FAMILIES_MAX {
+    if installer.catalog.families.load().len() >= FAMILIES_MAX {
         return Err(Error::invalid("too many families").with_mismatch(FAMILIES_MAX, "one more"));
     }
-    database.health.check()?;
-    let _changing = lock(&database.catalog.changing_io);
-    if database.catalog.families.named(name).is_ok() {
+    installer.health.check()?;
+    let _changing = lock(&installer.catalog.changing_io);
+    if installer.catalog.families.named(name).is_ok() {
         return Err(Error::new(ErrorKind::AlreadyExists, format!("family {name:?} exists")));
     }
-    database.catalog.check_operator(&options)?;
-    database.catalog.filters.check_given(options.compaction_filter.as_ref())?;
-    let creation = create_change(database.catalog.ids.family(), name, &options);
-    let manifest = lock(&database.catalog.manifest_io);
-    install_with(database, manifest, (vec![creation], None), options.merge_operator.as_slice())?;
-    database.catalog.families.named(name)
+    installer.catalog.check_operator(&options)?;
+    installer.catalog.filters.check_given(options.compaction_filter.as_ref())?;
+    let creation = create_change(installer.catalog.ids.family(), name, &options);
+    let manifest = lock(&installer.catalog.manifest_io);
+    install_with(installer, manifest, vec![creation], None, options.merge_operator.as_slice())?;
+    installer.catalog.families.named(name)
 }
 
 /// Gives the default family the merge operator given at open, if it has none.
@@ -546,9 +548,12 @@ pub fn create_family(
 /// # Errors
 /// `InvalidArgument`, if it has another operator, a TTL, or a strategy that permits none; as
 /// [`install`].
-pub fn adopt_operator(database: &Database) -> Result<()> {
-    let Some(given) = &database.options.tree.merge_operator else { return Ok(()) };
-    let family = database.catalog.families.named(DEFAULT_FAMILY)?;
+pub fn adopt_operator(
+    installer: &Installer<'_>,
+    given: Option<&Arc<dyn MergeOperator>>,
+) -> Result<()> {
+    let Some(given) = given else { return Ok(()) };
+    let family = installer.catalog.families.named(DEFAULT_FAMILY)?;
     let options = family.tree.options();
     if let Some(operator) = &options.merge_operator {
         if operator.name() == given.name() {
@@ -561,7 +566,7 @@ pub fn adopt_operator(database: &Database) -> Result<()> {
     let operator = Some(Arc::clone(given));
     let options = TreeOptions { merge_operator: operator, ..TreeOptions::clone(&options) };
     options.check()?;
-    install(database, vec![options_change(family.id, &options)], None)
+    install(installer, vec![options_change(family.id, &options)], None)
 }
 
 /// Renames a family.
@@ -569,18 +574,18 @@ pub fn adopt_operator(database: &Database) -> Result<()> {
 /// # Errors
 /// `NotFound`, `AlreadyExists`; `InvalidArgument` for a bad name or the default family; as
 /// [`install`].
-pub fn rename_family(database: &Database, name: &str, to: &str) -> Result<()> {
+pub fn rename_family(installer: &Installer<'_>, name: &str, to: &str) -> Result<()> {
     check_name(to)?;
     if name == DEFAULT_FAMILY {
         return Err(Error::invalid("the default family cannot be renamed"));
     }
-    database.health.check()?;
-    let _changing = lock(&database.catalog.changing_io);
-    let id = database.catalog.families.named(name)?.id;
-    if database.catalog.families.named(to).is_ok() {
+    installer.health.check()?;
+    let _changing = lock(&installer.catalog.changing_io);
+    let id = installer.catalog.families.named(name)?.id;
+    if installer.catalog.families.named(to).is_ok() {
         return Err(Error::new(ErrorKind::AlreadyExists, format!("family {to:?} exists")));
     }
-    install(database, vec![Change::RenameFamily { id, name: to.to_owned() }], None)
+    install(installer, vec![Change::RenameFamily { id, name: to.to_owned() }], None)
 }
 
 #[cfg(test)]

@@ -8,7 +8,10 @@ use crate::{
     blobs::PinnedBlobs,
     catalog::family::FamilyData,
     database::Database,
-    snapshots::{KeptView, LiveSnapshot, read_point::ReadPoint},
+    database::read_rooms::ReadRooms,
+    health::Health,
+    log::Log,
+    snapshots::{KeptView, LiveSnapshot, Snapshots, read_point::ReadPoint},
 };
 use arc_swap::Guard;
 use siltdb_base::{
@@ -108,27 +111,27 @@ impl PinnedReader {
     /// # Errors
     /// `Closed`; `NotFound`, if the family was dropped and there is no snapshot.
     pub fn new(
-        database: &Database,
+        reading: &ReadRooms<'_>,
         family: &FamilyData,
         point: Option<&ReadPoint>,
     ) -> Result<Self> {
         let PinnedView { view, snapshot, blobs, is_kept } =
-            pin_with_blobs(database, family, point.map(|point| point.sequence))?;
+            pin_with_blobs(reading, family, point.map(|point| point.sequence))?;
         let options = family.tree.options();
         // What readers remember may differ from what a snapshot sees of values that were filtered.
         let is_stable = options.compaction_filter.is_none() && !is_kept;
         let reader = TreeReader {
             snapshot,
             clock: match point {
-                Some(point) => Arc::new(point.clock(&database.options.clock)),
-                None => Arc::clone(&database.options.clock),
+                Some(point) => Arc::new(point.clock(&reading.options.clock)),
+                None => Arc::clone(&reading.options.clock),
             },
             operator: options.merge_operator.clone(),
             blobs: blobs.as_ref().map(PinnedBlobs::source),
             fetch: Fetch::Values,
             streamed_from: None,
             empty_ranges: is_stable.then(|| Arc::clone(family.tree.empty_ranges())),
-            sequence_lock: Some(database.log.sequencer.sequence_lock()),
+            sequence_lock: Some(reading.log.sequencer.sequence_lock()),
             folds: is_stable.then(|| Arc::clone(family.tree.folds())),
             own: None,
         };
@@ -241,8 +244,8 @@ pub fn get<R>(
     look: impl FnOnce(Pinnable<'_>) -> R,
 ) -> Result<Option<R>> {
     let sequence = point.map(|point| point.sequence);
-    if sequence.is_some_and(|sequence| is_kept(database, family, sequence)) {
-        return look_in_snapshot(database, family, key, point, look);
+    if sequence.is_some_and(|sequence| is_kept(&database.snapshots, family, sequence)) {
+        return look_in_snapshot(&database.read_rooms(), family, key, point, look);
     }
     let still = OnceCell::new();
     let clock = || match point {
@@ -253,7 +256,7 @@ pub fn get<R>(
     loop {
         // Before the view is pinned: a dropped family does not change, so it keeps all of its view.
         let kept = if tries == 0 { None } else { family.kept_blobs() };
-        let (view, snapshot) = pin(database, family, sequence)?;
+        let (view, snapshot) = pin(&database.health, &database.log, family, sequence)?;
         let options = OnceCell::new();
         let resolver = || {
             let options = options.get_or_init(|| family.tree.peek_options());
@@ -294,39 +297,40 @@ pub(crate) struct PinnedView {
 /// Pins a view with the blob files that it refers to: the one that a snapshot keeps, else that of
 /// now.
 pub(crate) fn pin_with_blobs(
-    database: &Database,
+    reading: &ReadRooms<'_>,
     family: &FamilyData,
     sequence: Option<SequenceNumber>,
 ) -> Result<PinnedView> {
     if let Some(snapshot) = sequence
-        && let Some(KeptView { view, blobs }) = database.snapshots.kept_view(snapshot, family.id)
+        && let Some(KeptView { view, blobs }) = reading.snapshots.kept_view(snapshot, family.id)
     {
-        database.health.check_open()?;
+        reading.health.check_open()?;
         return Ok(PinnedView { view, snapshot, blobs, is_kept: true });
     }
-    let pin = || pin(database, family, sequence);
-    let pinned = database.blobs.pin_with(pin, || family.kept_blobs())?;
+    let pin = || pin(reading.health, reading.log, family, sequence);
+    let pinned = reading.blobs.pin_with(pin, || family.kept_blobs())?;
     let ((view, snapshot), blobs) = pinned;
     Ok(PinnedView { view: Guard::into_inner(view), snapshot, blobs, is_kept: false })
 }
 
 #[inline]
-fn is_kept(database: &Database, family: &FamilyData, sequence: SequenceNumber) -> bool {
-    database.snapshots.kept_view(sequence, family.id).is_some()
+fn is_kept(snapshots: &Snapshots, family: &FamilyData, sequence: SequenceNumber) -> bool {
+    snapshots.kept_view(sequence, family.id).is_some()
 }
 
 #[inline]
 fn pin(
-    database: &Database,
+    health: &Health,
+    log: &Log,
     family: &FamilyData,
     sequence: Option<SequenceNumber>,
 ) -> Result<(Guard<Arc<View>>, SequenceNumber)> {
-    database.health.check_open()?;
+    health.check_open()?;
     match sequence {
         Some(sequence) => Ok((family.tree.view(), sequence)),
         None => {
             family.check()?;
-            Ok(family.tree.pin(|| database.log.publisher.published()))
+            Ok(family.tree.pin(|| log.publisher.published()))
         }
     }
 }
@@ -334,22 +338,22 @@ fn pin(
 /// As [`get`], in a snapshot while a view is kept for any.
 #[cold]
 fn look_in_snapshot<R>(
-    database: &Database,
+    reading: &ReadRooms<'_>,
     family: &FamilyData,
     key: &[u8],
     point: Option<&ReadPoint>,
     look: impl FnOnce(Pinnable<'_>) -> R,
 ) -> Result<Option<R>> {
-    PinnedReader::new(database, family, point)?.look(key, look)
+    PinnedReader::new(reading, family, point)?.look(key, look)
 }
 
 /// Registers a snapshot of the present. It keeps its views of families that are being filtered,
 /// because the compactions at work do not know of it.
 #[must_use]
-pub fn begin_snapshot(database: &Database) -> LiveSnapshot {
-    let now_ms = || database.options.clock.wall_ms();
-    let snapshot = database.snapshots.take(|| database.log.publisher.published(), now_ms);
-    keep_views(database, &snapshot);
+pub fn begin_snapshot(reading: &ReadRooms<'_>) -> LiveSnapshot {
+    let now_ms = || reading.options.clock.wall_ms();
+    let snapshot = reading.snapshots.take(|| reading.log.publisher.published(), now_ms);
+    keep_views(reading, &snapshot);
     snapshot
 }
 
@@ -357,25 +361,28 @@ pub fn begin_snapshot(database: &Database) -> LiveSnapshot {
 ///
 /// # Errors
 /// As [`Snapshots::take_at`](crate::snapshots::Snapshots::take_at).
-pub fn begin_snapshot_at(database: &Database, sequence: SequenceNumber) -> Result<LiveSnapshot> {
-    let published = || database.log.publisher.published();
+pub fn begin_snapshot_at(
+    reading: &ReadRooms<'_>,
+    sequence: SequenceNumber,
+) -> Result<LiveSnapshot> {
+    let published = || reading.log.publisher.published();
     let snapshot =
-        database.snapshots.take_at(sequence, published, || database.options.clock.wall_ms())?;
-    keep_views(database, &snapshot);
+        reading.snapshots.take_at(sequence, published, || reading.options.clock.wall_ms())?;
+    keep_views(reading, &snapshot);
     Ok(snapshot)
 }
 
-fn keep_views(database: &Database, snapshot: &LiveSnapshot) {
-    if !database.catalog.filters.are_given() || cfg!(seeded_fault = "filtered_under_a_snapshot") {
+fn keep_views(reading: &ReadRooms<'_>, snapshot: &LiveSnapshot) {
+    if !reading.catalog.filters.are_given() || cfg!(seeded_fault = "filtered_under_a_snapshot") {
         return;
     }
-    let families = database.catalog.families.load();
-    let filtering = database.snapshots.filtering();
+    let families = reading.catalog.families.load();
+    let filtering = reading.snapshots.filtering();
     for family in filtering.into_iter().filter_map(|id| families.get(id)) {
         let pin = || Ok(Guard::into_inner(family.tree.view()));
-        let pinned = database.blobs.pin_with(pin, || family.kept_blobs());
+        let pinned = reading.blobs.pin_with(pin, || family.kept_blobs());
         let Ok((view, blobs)) = pinned else { continue };
-        database.snapshots.keep_view(snapshot, family.id, KeptView { view, blobs });
+        reading.snapshots.keep_view(snapshot, family.id, KeptView { view, blobs });
     }
 }
 

@@ -15,7 +15,7 @@
 use siltdb_base::{error::Result, sync::lock};
 use siltdb_disk::edit::{Change, tier::Tier};
 use siltdb_engine::{
-    database::Database,
+    database::job_rooms::JobRooms,
     engine::Engine,
     families::family_options::change_options,
     install::install,
@@ -66,13 +66,13 @@ pub fn adopt(
     let (create, access, workers) = (Create::Never, Access::ReadWrite, 0);
     let options = EngineOptions { create, access, workers, cold_claim, ..options };
     let engine = Engine::open(dir, options)?;
-    let adopted = copy_tables(&engine, on_progress);
+    let adopted = copy_tables(&engine.writable()?.job_rooms(), on_progress);
     engine.close().and(adopted)
 }
 
 /// Moves the tables out of a cold directory that is that of another database.
-fn copy_tables(database: &Database, on_progress: OnProgress<'_>) -> Result<AdoptionReport> {
-    let files = &database.catalog.files;
+fn copy_tables(rooms: &JobRooms<'_>, on_progress: OnProgress<'_>) -> Result<AdoptionReport> {
+    let files = &rooms.catalog.files;
     let is_left =
         |tier| files.store(tier).is_some_and(|store| store.keeping() == Keeping::KeepsAll);
     if !is_left(Tier::Cold) {
@@ -80,7 +80,7 @@ fn copy_tables(database: &Database, on_progress: OnProgress<'_>) -> Result<Adopt
     }
     let mut adopted = AdoptionReport::default();
     let mut changed = Vec::new();
-    for family in database.catalog.families.load().iter() {
+    for family in rooms.catalog.families.load().iter() {
         for (_, table) in family.tree.view().version.tables() {
             if table.reference().tier == Tier::Cold {
                 adopted.tables += 1;
@@ -88,22 +88,22 @@ fn copy_tables(database: &Database, on_progress: OnProgress<'_>) -> Result<Adopt
             }
         }
         let options = family.tree.options();
-        thaw(database, family, (None, &mut *on_progress))?;
+        thaw(rooms, family, None, &mut *on_progress)?;
         if family.tree.options().cold_from_level != options.cold_from_level {
             changed.push((Arc::clone(family), options));
         }
     }
-    for family in database.catalog.families.load().iter() {
+    for family in rooms.catalog.families.load().iter() {
         for (_, table) in family.tree.view().version.tables() {
             let tier = table.reference().tier;
             assert_eq!(tier, Tier::Hot, "{table:?} stays in a cold directory that is left");
         }
     }
-    install(database, vec![Change::ColdDirectoryLeft], None)?;
-    let cold = lock(&database.catalog.manifest_io).state.cold.clone();
+    install(&rooms.installer(), vec![Change::ColdDirectoryLeft], None)?;
+    let cold = lock(&rooms.catalog.manifest_io).state.cold.clone();
     assert!(cold.is_none(), "a cold directory that was left is known: {cold:?}");
     for (family, options) in changed {
-        change_options(database, &family, (*options).clone())?;
+        change_options(&rooms.installer(), &family, (*options).clone())?;
     }
     Ok(adopted)
 }

@@ -26,9 +26,10 @@ use siltdb_base::{
 };
 use siltdb_disk::{batch::BatchBytes, branch_record::BranchRecord};
 use siltdb_engine::{
-    catalog::{branches::Branches, family::FamilyChanges, family::FamilyData},
+    catalog::{Catalog, branches::Branches, family::FamilyChanges, family::FamilyData},
     copies::branch::{base_moved, begin_bases, head, heads},
-    database::Database,
+    database::read_rooms::ReadRooms,
+    database::writable::Writable,
     families::family_commit::commit_with_changes,
     options::Durability,
     read::begin_snapshot,
@@ -167,22 +168,23 @@ struct Lineage {
 /// changed a key meanwhile, or another merge moved the bases; `Busy`, if locks are not released in
 /// time; as [`commit_if`]. Nothing is merged then.
 pub fn merge_branch(
-    database: &Database,
+    writable: Writable<'_>,
     sides: MergeSides,
     request: &MergeRequest,
 ) -> Result<MergeReport> {
+    let database = writable.database();
     // Under the lock no merge is between its bases and its commit, so the snapshot has both.
     let changing = lock(&database.catalog.changing_io);
     let families = database.catalog.families.load();
-    let at = begin_snapshot(database);
+    let at = begin_snapshot(&database.read_rooms());
     drop(changing);
     let lineage = lineage(families.branches(), sides)?;
-    let merged = merged_families(database, sides, &lineage.record, request)?;
+    let merged = merged_families(&database.catalog, sides, &lineage.record, request)?;
     let mut merge = Merge::new(request.on_conflict);
     for family in &merged {
-        merge.add(database, family, &at.point())?;
+        merge.add(&database.read_rooms(), family, &at.point())?;
         if let Some(linked) = &request.linked {
-            check_linked(database, linked, family, &at.point())?;
+            check_linked(&database.read_rooms(), linked, family, &at.point())?;
         }
     }
     let Merge { mut report, batch, differs, .. } = merge;
@@ -204,33 +206,34 @@ pub fn merge_branch(
         first_expiry: None,
         reads: None,
         writes: Writes::Checked,
-        writer: Writer::plain(database),
+        writer: Writer::plain(&database.options),
     };
     if !lineage.moves {
-        commit_if(database, &batch, Durability::Synced, &conditions)?;
+        commit_if(writable, &batch, Durability::Synced, &conditions)?;
         return Ok(report);
     }
     let sources: Vec<_> =
         merged.iter().map(|family| (family.head, Arc::clone(&family.from))).collect();
-    let begun = begin_bases(database, &lineage.record, &sources, &at)?;
-    commit_with_bases(database, &batch, &begun, &conditions)?;
+    let begun = begin_bases(&writable.job_rooms(), &lineage.record, &sources, &at)?;
+    commit_with_bases(writable, &batch, &begun, &conditions)?;
     Ok(report)
 }
 
 /// Commits the batch of a merge, and makes the next bases of a branch its bases.
 fn commit_with_bases(
-    database: &Database,
+    writable: Writable<'_>,
     batch: &BatchBytes,
     begun: &BranchRecord,
     conditions: &Conditions<'_>,
 ) -> Result<()> {
-    let changes = || moved_bases(database, begun).map(Cow::Owned);
-    commit_with_changes(database, batch, changes, conditions).map(drop)
+    let database = writable.database();
+    let changes = || moved_bases(&database.catalog, begun).map(Cow::Owned);
+    commit_with_changes(writable, batch, changes, conditions).map(drop)
 }
 
 /// The changes that make the next bases of a branch its bases. The caller holds `changing_io`.
-fn moved_bases(database: &Database, begun: &BranchRecord) -> Result<FamilyChanges> {
-    let families = database.catalog.families.load();
+fn moved_bases(catalog: &Catalog, begun: &BranchRecord) -> Result<FamilyChanges> {
+    let families = catalog.families.load();
     let present = families.branches().get(begun.id)?;
     if present.families != begun.families {
         return Err(base_moved());
@@ -286,26 +289,26 @@ fn may_descend(branches: &Branches, record: &BranchRecord, ancestor: BranchId) -
 }
 
 fn merged_families(
-    database: &Database,
+    catalog: &Catalog,
     sides: MergeSides,
     record: &BranchRecord,
     request: &MergeRequest,
 ) -> Result<Vec<MergedFamily>> {
     let names = match &request.families {
         Some(names) => names.clone(),
-        None => heads(database, record.id)?.iter().map(|head| head.name().to_string()).collect(),
+        None => heads(catalog, record.id)?.iter().map(|head| head.name().to_string()).collect(),
     };
-    let families = database.catalog.families.load();
+    let families = catalog.families.load();
     let mut merged = Vec::new();
     for name in &names {
-        let owner = head(database, record.id, name)?;
+        let owner = head(catalog, record.id, name)?;
         let part = record.families.iter().find(|part| part.head == owner.id);
         let base = part.and_then(|part| families.get(part.base));
         let base = base.cloned().ok_or_else(base_moved)?;
         if merged.iter().any(|other: &MergedFamily| other.head == owner.id) {
             return Err(Error::invalid(format!("family {name:?} is named twice")));
         }
-        let (from, into) = (head(database, sides.from, name)?, head(database, sides.into, name)?);
+        let (from, into) = (head(catalog, sides.from, name)?, head(catalog, sides.into, name)?);
         let are_apart = from.id != into.id && base.id != from.id && base.id != into.id;
         assert!(are_apart, "family {name:?} is merged with itself");
         merged.push(MergedFamily { base, from, into, head: owner.id });
@@ -316,7 +319,7 @@ fn merged_families(
 /// Refuses a merge that could give linked keys another meaning. What came from the other side by an
 /// earlier merge does not count as changed.
 fn check_linked(
-    database: &Database,
+    reading: &ReadRooms<'_>,
     linked: &LinkedKeys,
     family: &MergedFamily,
     point: &ReadPoint,
@@ -327,7 +330,7 @@ fn check_linked(
         return Ok(());
     }
     let [theirs, ours] = [(from, into), (into, from)]
-        .map(|(side, other)| changed_linked(database, linked, [base, side, other], point));
+        .map(|(side, other)| changed_linked(reading, linked, [base, side, other], point));
     let (theirs, ours) = (theirs?, ours?);
     // Under a link that is gone, what the other side has written could not be found.
     let is_cut = theirs.cut && ours.any || ours.cut && theirs.any;
@@ -352,13 +355,13 @@ struct ChangedLinked {
 
 /// What `side` has changed of linked keys since `base`, in another way than `other`.
 fn changed_linked(
-    database: &Database,
+    reading: &ReadRooms<'_>,
     linked: &LinkedKeys,
     [base, side, other]: [&FamilyData; 3],
     point: &ReadPoint,
 ) -> Result<ChangedLinked> {
     let mut changed = ChangedLinked::default();
-    let mut walk = BranchWalk::new(database, [base, side, other], point)?;
+    let mut walk = BranchWalk::new(reading, [base, side, other], point)?;
     while walk.advance()? {
         let key = walk.key();
         if !key.starts_with(linked.prefix) {
@@ -394,9 +397,14 @@ impl Merge {
         Self { on_conflict, report, batch, bytes: 0, differs: false }
     }
 
-    fn add(&mut self, database: &Database, family: &MergedFamily, point: &ReadPoint) -> Result<()> {
+    fn add(
+        &mut self,
+        reading: &ReadRooms<'_>,
+        family: &MergedFamily,
+        point: &ReadPoint,
+    ) -> Result<()> {
         let MergedFamily { base, from, into, .. } = family;
-        let mut walk = BranchWalk::new(database, [base, from, into], point)?;
+        let mut walk = BranchWalk::new(reading, [base, from, into], point)?;
         while walk.advance()? {
             let (key, [base, from, into]) = (walk.key(), walk.values()?);
             self.differs |= from != base;

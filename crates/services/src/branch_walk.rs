@@ -15,7 +15,7 @@ use siltdb_disk::{
 };
 use siltdb_engine::{
     catalog::family::FamilyData,
-    database::Database,
+    database::read_rooms::ReadRooms,
     read::{PinnedReader, ReadCursor},
     snapshots::read_point::ReadPoint,
 };
@@ -53,11 +53,15 @@ impl<const N: usize> BranchWalk<N> {
     ///
     /// # Errors
     /// `Closed`; failures of reading.
-    pub fn new(database: &Database, families: [&FamilyData; N], point: &ReadPoint) -> Result<Self> {
+    pub fn new(
+        reading: &ReadRooms<'_>,
+        families: [&FamilyData; N],
+        point: &ReadPoint,
+    ) -> Result<Self> {
         assert!(N >= 2, "a walk over {N} families compares nothing");
         let mut pinned = Vec::with_capacity(N);
         for family in families {
-            pinned.push(PinnedReader::new(database, family, Some(point))?);
+            pinned.push(PinnedReader::new(reading, family, Some(point))?);
         }
         let ranges = match &pinned[..] {
             [first, second, ..] => ranges_that_differ(first.view(), second.view())?,

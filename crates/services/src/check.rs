@@ -22,7 +22,7 @@ use siltdb_engine::{
     catalog::family::{Families, FamilyData},
     catalog::log_state::LogState,
     catalog::manifest::{read_current, read_manifest},
-    database::{Database, Waiting},
+    database::{Database, job_rooms::Waiting},
     install::{ManifestReplay, Target},
     open::{
         cold::{ColdLocking, attach_to_read},
@@ -113,7 +113,7 @@ fn check_without_log(
     let families = Families::default();
     let read = read_families(&families, &files).and_then(|log| {
         let map = families.load();
-        attach_to_read(dir, options, log.cold.as_ref(), (&files, &map), ColdLocking::Locks)
+        attach_to_read(dir, options, log.cold.as_ref(), &files, &map, ColdLocking::Locks)
     });
     match read {
         // It is locked meanwhile.

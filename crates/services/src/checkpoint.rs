@@ -20,13 +20,15 @@ use crate::{
 use siltdb_base::{error::Result, fs::Fs, sync::lock};
 use siltdb_disk::{backup_list::ObjectKind, edit::tier::Tier, file_name::FileName};
 use siltdb_engine::{
-    database::Database,
+    catalog::Catalog,
+    database::writable::Writable,
     jobs::flush::flush_all,
     kit::copying::{FileCopy, OnProgress},
     open::{
         identity::{identity, separate},
         outside::check_outside_databases,
     },
+    options::EngineOptions,
     write::log_sync::sync_to,
 };
 use std::{path::Path, sync::Arc};
@@ -90,33 +92,34 @@ pub struct Checkpoint {
 /// `NoSpace`; `Poisoned`; `Cancelled`; the system's. The database is unchanged. `dir` does not
 /// exist, or is whole if only the sync of its name failed.
 pub fn checkpoint(
-    database: &Database,
+    writable: Writable<'_>,
     dir: &Path,
     request: &CheckpointRequest,
     on_progress: OnProgress<'_>,
 ) -> Result<Checkpoint> {
+    let database = writable.database();
     database.health.check()?;
     let fs = &*database.options.fs;
     let mut copying = FileCopy::new(&*database.options.clock, request.rate, on_progress)?;
     check_free(fs, dir)?;
     check_outside_databases(fs, dir)?;
     if let Some(choice) = request.choice() {
-        check_choice(database, choice)?;
+        check_choice(&database.catalog, choice)?;
     }
     // A commit that is in no log must be in a table.
     let last = lock(&database.catalog.manifest_io).state.last_sequence;
     if request.choice().is_none() && database.log.unlogged_last() > last {
-        flush_all(database)?;
+        flush_all(&writable.job_rooms())?;
     }
-    fill_checkpoint(database, dir, request, &mut copying, &mut |_| {
+    fill_checkpoint(&database.catalog, &database.options, dir, request, &mut copying, &mut |_| {
         let contents = match request.choice() {
-            None => with_log(database)?,
-            Some(choice) => flushed(database, Some(choice))?,
+            None => with_log(&writable.installer())?,
+            Some(choice) => flushed(&writable.job_rooms(), Some(choice))?,
         };
         if let Some(log) = &contents.log {
             database.log.publisher.wait(contents.last);
             database.health.check_log()?;
-            sync_to(database, log.end)?;
+            sync_to(&writable.installer(), log.end)?;
             let synced = database.log.wal.synced();
             assert!(synced >= log.end, "a copy of a log up to {}, synced to {synced}", log.end);
         }
@@ -133,19 +136,20 @@ pub type NoteContents<'a> = &'a mut dyn FnMut(&Arc<dyn Fs>) -> Result<CopyConten
 /// # Errors
 /// As [`checkpoint`]; those of `note`.
 pub fn fill_checkpoint(
-    database: &Database,
+    catalog: &Catalog,
+    options: &EngineOptions,
     dir: &Path,
     request: &CheckpointRequest,
     copying: &mut FileCopy<'_>,
     note: NoteContents<'_>,
 ) -> Result<Checkpoint> {
-    fill_directory(&*database.options.fs, dir, |target| {
+    fill_directory(&*options.fs, dir, |target| {
         let mut contents = note(target)?;
-        let checkpoint = write(database, &contents, &**target, request, copying)?;
-        separate(&mut contents.state, database);
+        let checkpoint = write(catalog, &contents, &**target, request, copying)?;
+        separate(&mut contents.state, catalog);
         let own = contents.state.identity();
-        assert_ne!(own, identity(database), "a checkpoint has the identity of its source");
-        let random = database.catalog.ids.random();
+        assert_ne!(own, identity(catalog), "a checkpoint has the identity of its source");
+        let random = catalog.ids.random();
         begin_manifest(target, contents.manifest, &contents.state, random)?;
         Ok(checkpoint)
     })
@@ -153,15 +157,15 @@ pub fn fill_checkpoint(
 
 /// Writes all but the manifest.
 fn write(
-    database: &Database,
+    catalog: &Catalog,
     contents: &CopyContents,
     target: &dyn Fs,
     request: &CheckpointRequest,
     copying: &mut FileCopy<'_>,
 ) -> Result<Checkpoint> {
-    let source = &**database.catalog.files.directory();
+    let source = &**catalog.files.directory();
     let mut checkpoint = Checkpoint { sequence: contents.last.0, ..Checkpoint::default() };
-    let files = copy_files(contents, &database.catalog.files)?;
+    let files = copy_files(contents, &catalog.files)?;
     copying.begin(files.iter().map(|file| file.bytes).sum())?;
     // Values are appended to the newest blob file alone.
     let blobs = files.iter().filter(|file| file.kind() == ObjectKind::Blobs);

@@ -17,11 +17,13 @@ use siltdb_disk::{
 use siltdb_engine::{
     blobs::{BlobSet, blob_file::BlobFile},
     catalog::{
+        Catalog,
         family::{DEFAULT_FAMILY, DEFAULT_FAMILY_ID, FamilyData},
         manifest::Manifest,
     },
     copies::branch::chosen_heads,
-    database::Database,
+    database::installer::Installer,
+    database::job_rooms::JobRooms,
     install::snapshot,
     jobs::flush::flush_all,
     log::pins::{Pin, SegmentSlot},
@@ -152,37 +154,37 @@ pub struct LogContents {
 ///
 /// # Errors
 /// `Poisoned`.
-pub fn with_log(database: &Database) -> Result<CopyContents> {
+pub fn with_log(installer: &Installer<'_>) -> Result<CopyContents> {
     // Between the place of an ingest in the order and its edit, the log would have the place, and
     // the manifest not the tables.
-    let _changing = lock(&database.catalog.changing_io);
-    let manifest = lock(&database.catalog.manifest_io);
-    database.health.check_log()?;
-    let sequencer = lock(&database.log.sequencer);
+    let _changing = lock(&installer.catalog.changing_io);
+    let manifest = lock(&installer.catalog.manifest_io);
+    installer.health.check_log()?;
+    let sequencer = lock(&installer.log.sequencer);
     let (last, end) = sequencer.last();
     let mut segments: Vec<SegmentSlot> =
-        lock(&database.log.frozen).iter().flat_map(|frozen| frozen.segments.clone()).collect();
+        lock(&installer.log.frozen).iter().flat_map(|frozen| frozen.segments.clone()).collect();
     segments
         .extend(sequencer.active().map(|active| SegmentSlot { id: active.id, slot: active.slot }));
     // A generation may be installed and not yet retired.
     segments.retain(|segment| segment.id >= manifest.state.first);
     let is_sorted = segments.is_sorted_by(|a, b| a.id < b.id);
     assert!(is_sorted, "a copy takes segments out of order: {segments:?}");
-    let pin = segments.first().map(|first| database.log.wal.pin(first.id));
+    let pin = segments.first().map(|first| installer.log.wal.pin(first.id));
     drop(sequencer);
-    let number = database.catalog.ids.file();
-    let mut state = snapshot(database, &manifest, number);
+    let number = installer.catalog.ids.file();
+    let mut state = snapshot(installer.catalog, &manifest, number);
     let slot = segments.iter().find(|segment| segment.id == end.segment);
-    state.changes.extend(counters(database));
+    state.changes.extend(counters(installer));
     let slot = slot.map_or(0, |segment| segment.slot);
     // The copies of the files are as long as the log.
     state.changes.push(Change::LogSynced(SyncedLog { position: end, slot, file_bytes: 0 }));
-    let versions = versions(database);
+    let versions = versions(installer.catalog);
     bring_together(&mut state);
     let log = Some(LogContents { segments, end, _pin: pin });
-    let blobs = database.blobs.set();
+    let blobs = installer.blobs.set();
     // What is shared with the copy must not grow.
-    database.blobs.seal_current();
+    installer.blobs.seal_current();
     Ok(CopyContents {
         state,
         manifest: number,
@@ -204,28 +206,28 @@ pub fn with_log(database: &Database) -> Result<CopyContents> {
 ///
 /// # Errors
 /// As [`check_choice`]; what the flush fails with.
-pub fn flushed(database: &Database, choice: Option<CopyChoice<'_>>) -> Result<CopyContents> {
+pub fn flushed(rooms: &JobRooms<'_>, choice: Option<CopyChoice<'_>>) -> Result<CopyContents> {
     // Of a commit that changes families and writes to them, all or nothing is in the tables. No
     // prepared transaction is decided meanwhile.
-    let _changing = lock(&database.catalog.changing_io);
-    let chosen = choice.map(|choice| chosen(database, choice)).transpose()?;
-    let manifest = flush_for_copy(database)?;
-    let number = database.catalog.ids.file();
+    let _changing = lock(&rooms.catalog.changing_io);
+    let chosen = choice.map(|choice| chosen(rooms.catalog, choice)).transpose()?;
+    let manifest = flush_for_copy(rooms)?;
+    let number = rooms.catalog.ids.file();
     let state = CopyState {
-        edit: snapshot(database, &manifest, number),
+        edit: snapshot(rooms.catalog, &manifest, number),
         manifest: number,
         last: manifest.state.last_sequence,
-        log_end: database.log.wal.highest_segment(),
+        log_end: rooms.log.wal.highest_segment(),
         growth: BlobGrowth::Ended,
     };
-    Ok(without_log(database, state, chosen.as_ref(), None))
+    Ok(without_log(&rooms.installer(), state, chosen.as_ref(), None))
 }
 
 /// The contents of a copy without a log, which holds `state`, or of it the chosen families, and the
 /// tables that were added for it. To be called under the lock of what changes the state.
 #[must_use]
 pub fn without_log(
-    database: &Database,
+    installer: &Installer<'_>,
     state: CopyState,
     chosen: Option<&ChosenFamilies>,
     added: Option<AddedTables>,
@@ -238,16 +240,16 @@ pub fn without_log(
     }
     // The log of the copy begins behind every segment that its tables may name.
     state.changes.push(Change::LogStart { segment: segments_end(log_end) });
-    state.changes.extend(counters(database));
+    state.changes.extend(counters(installer));
     let versions = match cfg!(seeded_fault = "table_removed_under_a_backup") {
         true => Vec::new(),
-        false => versions(database),
+        false => versions(installer.catalog),
     };
     bring_together(&mut state);
     leave_unreferenced_blobs(&mut state);
     assert_families(&state);
-    let blobs = database.blobs.set();
-    database.blobs.seal_current();
+    let blobs = installer.blobs.set();
+    installer.blobs.seal_current();
     CopyContents { state, manifest, last, log: None, blobs, growth, added, _versions: versions }
 }
 
@@ -256,14 +258,14 @@ pub fn without_log(
 ///
 /// The edit of a flush leaves out a transaction that was decided meanwhile, because the log has the
 /// decision. A copy without the log would lose it.
-fn flush_for_copy(database: &Database) -> Result<MutexGuard<'_, Manifest>> {
+fn flush_for_copy<'a>(rooms: &JobRooms<'a>) -> Result<MutexGuard<'a, Manifest>> {
     if !cfg!(seeded_fault = "backup_without_a_flush") {
-        flush_all(database)?;
+        flush_all(rooms)?;
     }
-    let manifest = lock(&database.catalog.manifest_io);
-    database.health.check_log()?;
+    let manifest = lock(&rooms.catalog.manifest_io);
+    rooms.health.check_log()?;
     let last = manifest.state.last_sequence;
-    let is_flushed = database.prepared.flush_view(last).last_decision <= last;
+    let is_flushed = rooms.prepared.flush_view(last).last_decision <= last;
     assert!(
         is_flushed || cfg!(seeded_fault = "backup_without_a_flush"),
         "a decision was made during the flush of a copy"
@@ -275,8 +277,8 @@ fn flush_for_copy(database: &Database) -> Result<MutexGuard<'_, Manifest>> {
 ///
 /// # Errors
 /// `NotFound`, if there is no such branch, or no such family there.
-pub fn check_choice(database: &Database, choice: CopyChoice<'_>) -> Result<()> {
-    chosen(database, choice).map(drop)
+pub fn check_choice(catalog: &Catalog, choice: CopyChoice<'_>) -> Result<()> {
+    chosen(catalog, choice).map(drop)
 }
 
 /// The ids of chosen families, and those that they have in the copy.
@@ -286,8 +288,8 @@ pub type ChosenFamilies = BTreeMap<FamilyId, FamilyId>;
 ///
 /// # Errors
 /// As [`check_choice`].
-pub fn chosen(database: &Database, choice: CopyChoice<'_>) -> Result<ChosenFamilies> {
-    let heads = chosen_heads(database, choice.branch, choice.families)?;
+pub fn chosen(catalog: &Catalog, choice: CopyChoice<'_>) -> Result<ChosenFamilies> {
+    let heads = chosen_heads(catalog, choice.branch, choice.families)?;
     // The default family of a branch has an id of its own, and in each database the first one.
     let id_there = |family: &FamilyData| match &*family.name() == DEFAULT_FAMILY {
         true => DEFAULT_FAMILY_ID,
@@ -325,15 +327,15 @@ fn is_kept(change: &Change, chosen: Option<&ChosenFamilies>) -> bool {
 }
 
 /// What a snapshot of the manifest does not say, as each edit does.
-fn counters(database: &Database) -> [Change; 2] {
+fn counters(installer: &Installer<'_>) -> [Change; 2] {
     [
-        Change::NextFamily(database.catalog.ids.next_family()),
-        Change::LatestTime(database.time.stored()),
+        Change::NextFamily(installer.catalog.ids.next_family()),
+        Change::LatestTime(installer.time.stored()),
     ]
 }
 
-fn versions(database: &Database) -> Vec<Arc<Version>> {
-    let families = database.catalog.families.load();
+fn versions(catalog: &Catalog) -> Vec<Arc<Version>> {
+    let families = catalog.families.load();
     families.iter().map(|family| Arc::clone(&family.tree.view().version)).collect()
 }
 

@@ -29,15 +29,19 @@ use siltdb_disk::{
     },
 };
 use siltdb_engine::{
+    background::Background,
+    catalog::Catalog,
     catalog::family::FamilyData,
     catalog::manifest::{read_current, read_manifest},
-    database::Database,
+    database::job_rooms::JobRooms,
+    database::writable::Writable,
     engine::Engine,
     log::pins::{Found, Origin},
     options::SCRUB_RATE_MIN,
     reports::{
         check_report::CheckProgress,
         lost::Lost,
+        scrub_report::Scrubs,
         scrub_report::{ScrubPart, ScrubReport},
     },
 };
@@ -81,10 +85,11 @@ pub struct ScrubRequest {
 /// `InvalidArgument`, if the rate is too low; `Closed`, once the database is closing. Damage and
 /// failures of reading are in the report.
 pub fn scrub(
-    database: &Database,
+    writable: Writable<'_>,
     request: &ScrubRequest,
     on_progress: &mut dyn FnMut(CheckProgress),
 ) -> Result<Arc<ScrubReport>> {
+    let database = writable.database();
     if let Some(rate) = request.bytes_per_second.filter(|rate| *rate < SCRUB_RATE_MIN) {
         return Err(Error::invalid("the rate of a scrub is too low")
             .with_mismatch(format_args!("at least {SCRUB_RATE_MIN} bytes a second"), rate));
@@ -93,7 +98,8 @@ pub fn scrub(
         database.health.check_open()?;
         request.token.check()
     };
-    run(database, request, &go_on, on_progress)
+    let _charge = database.memory.charge_copy();
+    run(writable.job_rooms(), &database.scrubs, request, &go_on, on_progress)
 }
 
 /// Starts the thread that scrubs in the background, if the options ask for it and there are
@@ -110,7 +116,8 @@ pub fn start_scrubs(engine: &Engine) -> Result<()> {
 }
 
 /// Scrubs until the database closes, each `scrub_interval` once.
-fn scrub_in_background(database: &Database) {
+fn scrub_in_background(writable: Writable<'_>) {
+    let database = writable.database();
     lower_priority(PRIORITY_STEPS);
     // Acquire pairs with the release with which the threads are ended.
     let is_ending = || database.background.ending.load(Ordering::Acquire);
@@ -119,7 +126,7 @@ fn scrub_in_background(database: &Database) {
     let rate = Some(database.options.scrub_bytes_per_second);
     let request = ScrubRequest { bytes_per_second: rate, ..ScrubRequest::default() };
     let go_on = || {
-        wait_while_paused(database, &is_ending);
+        wait_while_paused(&database.background, &database.scrubs, &is_ending);
         if is_ending() { Err(closing()) } else { database.health.check_open() }
     };
     let mut due_ns = clock.monotonic_ns();
@@ -131,20 +138,22 @@ fn scrub_in_background(database: &Database) {
         }
         due_ns = clock.monotonic_ns().saturating_add(interval);
         // It fails only because the database closes.
-        if let Ok(report) = run(database, &request, &go_on, &mut |_| {}) {
+        let _charge = database.memory.charge_copy();
+        let (rooms, scrubs) = (writable.job_rooms(), &database.scrubs);
+        if let Ok(report) = run(rooms, scrubs, &request, &go_on, &mut |_| {}) {
             report.found.errors.iter().for_each(|error| log::error!("scrub found damage: {error}"));
         }
     }
 }
 
 /// Waits until no pause is in force, or the threads are to end.
-fn wait_while_paused(database: &Database, is_ending: &dyn Fn() -> bool) {
+fn wait_while_paused(background: &Background, scrubs: &Scrubs, is_ending: &dyn Fn() -> bool) {
     loop {
-        let seen = database.scrubs.work.seen();
-        if !database.background.is_paused() || is_ending() {
+        let seen = scrubs.work.seen();
+        if !background.is_paused() || is_ending() {
             return;
         }
-        database.scrubs.work.wait(seen, PATIENCE);
+        scrubs.work.wait(seen, PATIENCE);
     }
 }
 
@@ -155,27 +164,27 @@ fn closing() -> Error {
 
 /// Scrubs as long as `go_on` succeeds.
 fn run(
-    database: &Database,
+    rooms: JobRooms<'_>,
+    scrubs: &Scrubs,
     request: &ScrubRequest,
     go_on: &dyn Fn() -> Result<()>,
     on_progress: &mut dyn FnMut(CheckProgress),
 ) -> Result<Arc<ScrubReport>> {
-    let _charge = database.memory.charge_copy();
-    let clock = &*database.options.clock;
+    let clock = &*rooms.options.clock;
     let start_ns = clock.monotonic_ns();
     let mut report = ScrubReport::default();
     report.started_ms = clock.wall_ms();
-    report.found.prepared = database.prepared.undecided().len() as u64;
+    report.found.prepared = rooms.prepared.undecided().len() as u64;
     report.last_table = request.after;
     let pace = Pace { bytes_per_second: request.bytes_per_second, start_ns, bytes: 0 };
-    let progress = CheckProgress::of(bytes_after(database, request.after.map(TableUid)));
-    let mut scrub = Scrub { database, go_on, on_progress, progress, pace, report };
+    let progress = CheckProgress::of(bytes_after(rooms.catalog, request.after.map(TableUid)));
+    let mut scrub = Scrub { rooms, go_on, on_progress, progress, pace, report };
     let scrubbed = scrub.everything_after(request.after.map(TableUid));
     let mut report = scrub.report;
     report.is_complete = scrubbed.is_ok();
     report.duration = Duration::from_nanos(clock.monotonic_ns().saturating_sub(start_ns));
     let part = if request.after.is_none() { ScrubPart::All } else { ScrubPart::Rest };
-    let report = database.scrubs.note(part, report);
+    let report = scrubs.note(part, report);
     match scrubbed {
         Err(error) if error.kind() != ErrorKind::Cancelled => Err(error),
         _ => Ok(report),
@@ -183,9 +192,9 @@ fn run(
 }
 
 /// The size of the tables after one, in bytes. A table that families share counts once.
-fn bytes_after(database: &Database, after: Option<TableUid>) -> u64 {
+fn bytes_after(catalog: &Catalog, after: Option<TableUid>) -> u64 {
     let mut bytes: HashMap<TableId, u64> = HashMap::new();
-    for family in database.catalog.families.load().iter() {
+    for family in catalog.families.load().iter() {
         let view = family.tree.view();
         let tables = view.version.tables().map(|(_, table)| table);
         let later = tables.filter(|table| Some(table.meta().uid) > after);
@@ -220,7 +229,7 @@ impl Pace {
 
 /// A running scrub.
 struct Scrub<'a> {
-    database: &'a Database,
+    rooms: JobRooms<'a>,
     go_on: &'a dyn Fn() -> Result<()>,
     on_progress: &'a mut dyn FnMut(CheckProgress),
     progress: CheckProgress,
@@ -238,7 +247,7 @@ impl Scrub<'_> {
             self.log()?;
         }
         let mut after = after.map(|uid| (uid, TableId::MAX));
-        while let Some(table) = next_table(self.database, after) {
+        while let Some(table) = next_table(self.rooms.catalog, after) {
             (self.go_on)()?;
             let reference = &table[0].1;
             let (uid, id) = (reference.meta().uid, reference.id());
@@ -254,12 +263,12 @@ impl Scrub<'_> {
 
     /// Verifies a table, unless it is removed meanwhile.
     fn table(&mut self, table: References) -> Result<()> {
-        let database = self.database;
+        let rooms = self.rooms;
         let id = table[0].1.id();
         let (reference, mut held) = (Arc::clone(&table[0].1), table);
         let (mut is_gone, mut stopped) = (false, None);
-        let mut checked = check_table(&reference, Some(&*database.blobs), &mut |read| {
-            is_gone = !hold(database, &reference, &mut held);
+        let mut checked = check_table(&reference, Some(&**rooms.blobs), &mut |read| {
+            is_gone = !hold(rooms.catalog, &reference, &mut held);
             let advanced = if is_gone { Err(closing()) } else { self.advance(read) };
             advanced.inspect_err(|error| stopped = Some(error.duplicate()))
         });
@@ -268,7 +277,7 @@ impl Scrub<'_> {
             _ => Err(error),
         });
         let is_damaged = checked.blocks.is_err() || checked.values.damaged > 0;
-        is_gone = is_gone || is_damaged && !hold(database, &reference, &mut held);
+        is_gone = is_gone || is_damaged && !hold(rooms.catalog, &reference, &mut held);
         match stopped {
             _ if is_gone => {
                 self.report.tables_skipped += 1;
@@ -277,11 +286,11 @@ impl Scrub<'_> {
             Some(stopped) => return Err(stopped),
             None => {}
         }
-        let families = database.catalog.families.load();
+        let families = rooms.catalog.families.load();
         let names: Vec<Arc<str>> = held.iter().map(|(family, _)| families.label(family)).collect();
         let tables = held.iter().map(|(_, table)| table);
         let shared: Vec<_> = names.iter().map(|name| &**name).zip(tables).collect();
-        note_table(&mut self.report.found, &database.catalog.files, &shared, checked);
+        note_table(&mut self.report.found, &rooms.catalog.files, &shared, checked);
         Ok(())
     }
 
@@ -299,7 +308,7 @@ impl Scrub<'_> {
     /// `Cancelled` or `Closed`, if the scrub is to end.
     fn pay(&mut self, bytes: u64) -> Result<()> {
         self.report.bytes += bytes;
-        let clock = &*self.database.options.clock;
+        let clock = &*self.rooms.options.clock;
         let mut rest = self.pace.advance(bytes, clock.monotonic_ns());
         loop {
             (self.go_on)()?;
@@ -318,9 +327,9 @@ impl Scrub<'_> {
 
     /// Reads `CURRENT` and the manifest that it must name. No edit is installed meanwhile.
     fn manifest(&mut self) -> Result<()> {
-        let directory = &**self.database.catalog.files.directory();
+        let directory = &**self.rooms.catalog.files.directory();
         let (read, bytes) = {
-            let manifest = lock(&self.database.catalog.manifest_io);
+            let manifest = lock(&self.rooms.catalog.manifest_io);
             let Some(number) = manifest.number() else { return Ok(()) };
             let current = read_current(directory).and_then(|current| match current {
                 Some(current) if current == number => Ok(()),
@@ -336,7 +345,7 @@ impl Scrub<'_> {
             (read, bytes)
         };
         if let Err(error) = read
-            && self.database.health.check_log().is_ok()
+            && self.rooms.health.check_log().is_ok()
         {
             self.lose(error);
         }
@@ -345,11 +354,11 @@ impl Scrub<'_> {
 
     /// Reads every segment of the log that is known and not released meanwhile, up to its end.
     fn log(&mut self) -> Result<()> {
-        let database = self.database;
-        let (last, end) = lock(&database.log.sequencer).last();
+        let rooms = self.rooms;
+        let (last, end) = lock(&rooms.log.sequencer).last();
         // Everything before the end is filled once all of it is published.
-        database.log.publisher.wait(last);
-        let pins = database.log.wal.pins();
+        rooms.log.publisher.wait(last);
+        let pins = rooms.log.wal.pins();
         let mut after = SegmentId(0);
         while let Some(found) = pins.segment_after(after) {
             let id = found.segment.slot.id;
@@ -366,7 +375,7 @@ impl Scrub<'_> {
             }
             if let Err(error) = read
                 // A failed log may end anywhere; a released file may have any content.
-                && database.health.check_log().is_ok()
+                && rooms.health.check_log().is_ok()
                 && pins.is_known(id)
             {
                 self.lose(error);
@@ -387,7 +396,7 @@ impl Scrub<'_> {
         stopped: &mut Option<Error>,
     ) -> Result<()> {
         let id = found.segment.slot.id;
-        let directory = &**self.database.catalog.files.directory();
+        let directory = &**self.rooms.catalog.files.directory();
         let name = FileName::Segment(found.segment.slot.slot).to_path();
         let path = directory.full_path(&name);
         let reader = SegmentReader::new(directory.open(&name)?, path.clone(), id)?;
@@ -424,9 +433,9 @@ impl Scrub<'_> {
 }
 
 /// The first table after `after` in the order of uids, by all references to it.
-fn next_table(database: &Database, after: Option<(TableUid, TableId)>) -> Option<References> {
+fn next_table(catalog: &Catalog, after: Option<(TableUid, TableId)>) -> Option<References> {
     let mut next: Option<((TableUid, TableId), References)> = None;
-    for family in database.catalog.families.load().iter() {
+    for family in catalog.families.load().iter() {
         let view = family.tree.view();
         for (_, table) in view.version.tables() {
             let place = (table.meta().uid, table.id());
@@ -446,7 +455,7 @@ fn next_table(database: &Database, after: Option<(TableUid, TableId)>) -> Option
 
 /// Whether a table is still live. `held` has its references, and then its present ones; `reference`
 /// is the one that it is read through. While a version has one of `held`, this costs two loads.
-fn hold(database: &Database, reference: &Arc<OpenReference>, held: &mut References) -> bool {
+fn hold(catalog: &Catalog, reference: &Arc<OpenReference>, held: &mut References) -> bool {
     let has_others = |table: &Arc<OpenReference>| {
         Arc::strong_count(table) > 1 + usize::from(Arc::ptr_eq(table, reference))
     };
@@ -454,7 +463,7 @@ fn hold(database: &Database, reference: &Arc<OpenReference>, held: &mut Referenc
         return true;
     }
     let mut present = References::new();
-    for family in database.catalog.families.load().iter() {
+    for family in catalog.families.load().iter() {
         let view = family.tree.view();
         let tables = view.version.tables().filter(|(_, table)| table.id() == reference.id());
         present.extend(tables.map(|(_, table)| (Arc::clone(family), Arc::clone(table))));

@@ -189,7 +189,7 @@ impl Db {
         }
         let at = snapshot.as_ref().map(Snapshot::live);
         // A forked child must not lock a directory.
-        let database = self.engine().writable()?;
+        let database = self.engine().writable()?.database();
         create_archive(database, path.as_ref(), at, request, on_progress)
     }
 

@@ -184,7 +184,7 @@ impl Branch {
     /// # Errors
     /// `NotFound`, if the branch has no such family, or was dropped.
     pub fn family(&self, name: &str) -> Result<Family> {
-        let family = head(&self.place.engine, self.id, name)?;
+        let family = head(&self.place.engine.catalog, self.id, name)?;
         Ok(Family { place: ReadPlace { family, ..self.place.clone() } })
     }
 
@@ -201,7 +201,7 @@ impl Branch {
     /// # Errors
     /// `NotFound`, if the branch was dropped.
     pub fn families(&self) -> Result<Vec<String>> {
-        let heads = heads(&self.place.engine, self.id)?;
+        let heads = heads(&self.place.engine.catalog, self.id)?;
         Ok(heads.iter().map(|family| family.name().to_string()).collect())
     }
 }
@@ -234,17 +234,17 @@ impl Db {
     pub fn create_branch_with(&self, name: &str, options: &BranchOptions) -> Result<Branch> {
         let parent = self.branch_id(options.from.as_deref().unwrap_or(MAIN))?;
         let sources = match &options.families {
-            None => heads(self.engine(), parent)?,
+            None => heads(&self.engine().catalog, parent)?,
             Some(names) => {
                 check_distinct(names)?;
-                let of = |family: &String| head(self.engine(), parent, family);
+                let of = |family: &String| head(&self.engine().catalog, parent, family);
                 names.iter().map(of).collect::<Result<_>>()?
             }
         };
         // This refuses a snapshot of another database.
         let at = options.at.as_ref().map(|at| at.family(&self.default)).transpose()?;
         let at = at.as_ref().map(Snapshot::live);
-        let created = self.engine().create_branch((name, parent), &sources, at)?;
+        let created = self.engine().create_branch(name, parent, &sources, at)?;
         Ok(Branch { place: self.default.place.clone(), id: created.id })
     }
 
@@ -340,7 +340,10 @@ impl Db {
     pub fn diff(&self, left: &str, right: &str) -> Result<BranchDiff> {
         let (left, right) = (self.branch_id(left)?, self.branch_id(right)?);
         let names = |id| -> Result<BTreeSet<String>> {
-            Ok(heads(self.engine(), id)?.iter().map(|head| head.name().to_string()).collect())
+            Ok(heads(&self.engine().catalog, id)?
+                .iter()
+                .map(|head| head.name().to_string())
+                .collect())
         };
         let names: Vec<String> = names(left)?.intersection(&names(right)?).cloned().collect();
         self.diff_ids(left, right, &names)
@@ -364,7 +367,11 @@ impl Db {
     fn diff_ids(&self, left: BranchId, right: BranchId, names: &[String]) -> Result<BranchDiff> {
         let engine = self.engine();
         let pair = |name: &String| -> Result<Pair> {
-            Ok((name.clone(), head(engine, left, name)?, head(engine, right, name)?))
+            Ok((
+                name.clone(),
+                head(&engine.catalog, left, name)?,
+                head(&engine.catalog, right, name)?,
+            ))
         };
         let pairs: Vec<_> = names.iter().map(pair).collect::<Result<_>>()?;
         let snapshot = self.snapshot();
@@ -494,7 +501,8 @@ impl BranchDiff {
             let Some((family, walk)) = &mut self.walk else {
                 let Some((name, left, right)) = self.left.next() else { return Ok(None) };
                 let point = self.snapshot.live().point();
-                let walk = BranchWalk::new(self.db.engine(), [&left, &right], &point)?;
+                let walk =
+                    BranchWalk::new(&self.db.engine().read_rooms(), [&left, &right], &point)?;
                 self.walk = Some((name, walk));
                 continue;
             };

@@ -66,6 +66,6 @@ impl Db {
         options: &WriteOptions,
     ) -> Result<()> {
         let durability = options.durability.unwrap_or(Durability::Synced);
-        self.engine().decide((id.as_ref(), None), Decision::RollBack, durability).map(drop)
+        self.engine().decide(id.as_ref(), None, Decision::RollBack, durability).map(drop)
     }
 }

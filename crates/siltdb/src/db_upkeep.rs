@@ -110,7 +110,7 @@ impl Db {
     /// ```
     #[must_use]
     pub fn identity(&self) -> Option<DatabaseId> {
-        identity(self.engine())
+        identity(&self.engine().catalog)
     }
 
     /// Reads and verifies what lies on disk, while the database is in use: every table as
@@ -135,8 +135,8 @@ impl Db {
         options: &ScrubOptions,
         on_progress: &mut dyn FnMut(CheckProgress),
     ) -> Result<Arc<ScrubReport>> {
-        let database = self.engine().writable()?;
-        database.at_work(|database| scrub(database, &options.request, on_progress))
+        let writable = self.engine().writable()?;
+        writable.installer().at_work(|| scrub(writable, &options.request, on_progress))
     }
 
     /// Returns the report of the last scrub since the database was opened, in the background or by

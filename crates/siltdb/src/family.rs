@@ -168,9 +168,9 @@ impl Family {
         mut value: impl std::io::Read,
         options: &WriteOptions,
     ) -> Result<()> {
-        let stored = (key.as_ref(), bytes, options.expiry_rule.expiry_ms(&self.place));
-        let place = &self.place;
-        place.engine.put_stream(&place.family, stored, &mut value, options.durability)
+        let (place, key, durability) = (&self.place, key.as_ref(), options.durability);
+        let expiry_ms = options.expiry_rule.expiry_ms(place);
+        place.engine.put_stream(&place.family, key, bytes, expiry_ms, &mut value, durability)
     }
 
     /// Sets the value of a key, which expires after `time`; see

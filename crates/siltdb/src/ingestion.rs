@@ -68,7 +68,7 @@ impl Ingestion {
 
     fn add(&mut self, kind: EntryKind, key: &[u8], value: &[u8]) -> Result<()> {
         let stream = self.stream.as_mut().ok_or_else(failed_before)?;
-        let added = self.place.engine.add_to_ingest(stream, kind, (key, value));
+        let added = self.place.engine.add_to_ingest(stream, kind, key, value);
         if let Err(error) = &added
             && error.kind() != ErrorKind::InvalidArgument
         {

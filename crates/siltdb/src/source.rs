@@ -148,7 +148,11 @@ impl ReadSource for ReadPlace {
 
     fn pin(&self) -> Result<Pinned> {
         Ok(Pinned {
-            reader: PinnedReader::new(&self.engine, &self.family, self.point.as_ref())?,
+            reader: PinnedReader::new(
+                &self.engine.read_rooms(),
+                &self.family,
+                self.point.as_ref(),
+            )?,
             reads: None,
         })
     }

@@ -12,11 +12,12 @@ struct Ceiling {
 }
 
 /// The crates that are judged. A number only falls.
-const CEILINGS: [Ceiling; 6] = [
+const CEILINGS: [Ceiling; 7] = [
     Ceiling { folder: "crates/base/src/", tuples: 0 },
     Ceiling { folder: "crates/memtable/src/", tuples: 0 },
     Ceiling { folder: "crates/disk/src/", tuples: 0 },
     Ceiling { folder: "crates/tree/src/", tuples: 0 },
+    Ceiling { folder: "crates/engine/src/", tuples: 0 },
     Ceiling { folder: "crates/services/src/", tuples: 0 },
     Ceiling { folder: "crates/siltdb/src/", tuples: 0 },
 ];

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     backpressure::curve::Pressure,
-    database::{Database, Waiting},
+    database::{Database, job_rooms::Waiting, writable::Writable},
     engine::Engine,
     fixture::{DIR, fault, not_stuck, options, put},
     jobs::compact::compact_next,
@@ -38,11 +38,11 @@ fn a_pressure_that_was_noted_too_late_stops_nobody_for_ever() {
             let family = database.catalog.families.named("default").unwrap();
             let huge = vec![7; 2 * database.options.memtable_bytes];
             let put = Payload::one(&family, EntryKind::Put, b"key", &huge);
-            commit(&database, &put, Durability::Buffered).unwrap();
+            commit(Writable::inside(&database), &put, Durability::Buffered).unwrap();
             // A thread that read the debt before the last flush stores it only now.
             database.backpressure.pacer.set_pressure(Pressure::Stop);
             // The commit needs a generation of its own, and so waits for room.
-            commit(&database, &put, Durability::Buffered).unwrap();
+            commit(Writable::inside(&database), &put, Durability::Buffered).unwrap();
             drop(lock);
         });
     }
@@ -54,13 +54,17 @@ fn a_commit_that_wants_to_be_synced_soon_hurries_one_sync_only() {
     let options = EngineOptions { clock: clock.clone(), ..options(&fs) };
     let (database, _lock) = recovery::open(Path::new(DIR), options, Waiting::ForWorkers).unwrap();
     let soon = Duration::from_millis(5);
-    assert_eq!(sync_due_in(&database), SYNC_INTERVAL);
+    assert_eq!(sync_due_in(&database.log, &database.options), SYNC_INTERVAL);
     for _ in 0..2 {
-        sync_within(&database, soon).unwrap();
-        assert_eq!(sync_due_in(&database), soon);
+        sync_within(&database.job_rooms(), soon).unwrap();
+        assert_eq!(sync_due_in(&database.log, &database.options), soon);
         clock.advance(soon);
-        sync_if_due(&database).unwrap();
-        assert_eq!(sync_due_in(&database), SYNC_INTERVAL, "no commit asks for it any more");
+        sync_if_due(&database.installer(), &database.options).unwrap();
+        assert_eq!(
+            sync_due_in(&database.log, &database.options),
+            SYNC_INTERVAL,
+            "no commit asks for it any more"
+        );
     }
 }
 
@@ -106,15 +110,15 @@ fn writers_stop_at_five_times_the_runs_from_which_level_0_is_compacted() {
         let mut first_delayed = None;
         while !database.backpressure.pacer.is_stopped() {
             let put = Payload::one(&family, EntryKind::Put, b"key", b"value");
-            commit(&database, &put, Durability::Buffered).unwrap();
-            flush_all(&database).unwrap();
+            commit(Writable::inside(&database), &put, Durability::Buffered).unwrap();
+            flush_all(&database.job_rooms()).unwrap();
             if database.backpressure.level_share() > 0.0 {
                 first_delayed.get_or_insert_with(runs);
             }
             assert!(runs() <= stopped, "{} runs with a trigger of {trigger}", runs());
         }
         assert_eq!((first_delayed, runs()), (Some(delayed + 1), stopped), "trigger {trigger}");
-        assert!(compact_next(&database).unwrap());
+        assert!(compact_next(&database.job_rooms()).unwrap());
         assert!(!database.backpressure.pacer.is_stopped() && runs() < trigger.into());
     }
 }
@@ -127,11 +131,11 @@ fn lagging(fs: &MemFs) -> (Database, Box<dyn FileLock>) {
     let write = |bytes: usize| {
         let value = vec![7; bytes];
         let put = Payload::one(&family, EntryKind::Put, b"key", &value);
-        commit(&database, &put, Durability::Buffered).unwrap();
+        commit(Writable::inside(&database), &put, Durability::Buffered).unwrap();
     };
     for _ in 0..family.tree.peek_options().level0_runs_trigger {
         write(1);
-        flush_all(&database).unwrap();
+        flush_all(&database.job_rooms()).unwrap();
     }
     while lock(&database.log.frozen).len() < 3 {
         write(database.options.memtable_bytes / 4);
@@ -144,12 +148,12 @@ fn compactions_leave_the_processors_to_flushes_that_lag_behind() {
     let (database, _lock) = lagging(&MemFs::new());
     let mut flushes = 0;
     while database.backpressure.unwritten_share(&database.log) > 0.0 {
-        assert!(!compact_next(&database).unwrap(), "writes are slowed down");
-        assert!(flush_next(&database).unwrap());
+        assert!(!compact_next(&database.job_rooms()).unwrap(), "writes are slowed down");
+        assert!(flush_next(&database.job_rooms()).unwrap());
         flushes += 1;
     }
     assert!(flushes >= 2);
-    assert!(compact_next(&database).unwrap());
+    assert!(compact_next(&database.job_rooms()).unwrap());
 }
 
 #[test]
@@ -161,17 +165,17 @@ fn nothing_is_put_off_that_writers_wait_for() {
     );
     // As if level 0 had grown enough to delay writes.
     database.backpressure.levels.note(FamilyId(1), 0.5);
-    assert!(compact_next(&database).unwrap());
+    assert!(compact_next(&database.job_rooms()).unwrap());
 }
 
 #[test]
 fn what_a_failing_flush_may_need_is_not_kept_waiting_for_it() {
     let fs = MemFs::new();
     let (database, _lock) = lagging(&fs);
-    assert!(!compact_next(&database).unwrap());
+    assert!(!compact_next(&database.job_rooms()).unwrap());
     fs.set_fault(fault(Some(CallKind::Create), 1, FaultError::NoSpace));
-    assert_eq!(flush_next(&database).unwrap_err().kind(), ErrorKind::NoSpace);
-    assert!(compact_next(&database).unwrap());
+    assert_eq!(flush_next(&database.job_rooms()).unwrap_err().kind(), ErrorKind::NoSpace);
+    assert!(compact_next(&database.job_rooms()).unwrap());
 }
 
 #[test]
@@ -182,7 +186,7 @@ fn what_a_flush_has_written_weighs_no_more() {
         SHARE_DELAYED_MOST,
         "unwritten, but memory is not full"
     );
-    assert!(flush_next(&database).unwrap());
+    assert!(flush_next(&database.job_rooms()).unwrap());
     let share = || database.backpressure.memory_share(0, &database.log);
     let progress = || Arc::clone(&lock(&database.log.frozen)[0].progress);
     let before = share();
@@ -215,14 +219,14 @@ fn of_a_flush_that_failed_nothing_is_written() {
     for key in 0..3_000_u32 {
         let key = key.to_be_bytes();
         let put = Payload::one(&family, EntryKind::Put, &key, b"");
-        commit(&database, &put, Durability::Buffered).unwrap();
+        commit(Writable::inside(&database), &put, Durability::Buffered).unwrap();
     }
     let parts = |database: &Database| {
         let frozen = lock(&database.log.frozen);
         frozen.iter().map(|frozen| frozen.progress.rest_of(1_000)).collect::<Vec<_>>()
     };
     fs.set_fault(fault(Some(CallKind::SyncDir), 1, FaultError::Io));
-    assert_eq!(flush_all(&database).unwrap_err().kind(), ErrorKind::Io);
+    assert_eq!(flush_all(&database.job_rooms()).unwrap_err().kind(), ErrorKind::Io);
     let rests = parts(&database);
     assert!(!rests.is_empty() && rests.iter().all(|&rest| rest == 1_000), "{rests:?}");
 }
@@ -239,7 +243,7 @@ fn a_writer_sleeps_nap_after_nap_and_looks_in_between_whether_it_must() {
     let put = || {
         let before = delayed_ns();
         let put = Payload::one(&family, EntryKind::Put, b"key", &value);
-        commit(&database, &put, Durability::Buffered).unwrap();
+        commit(Writable::inside(&database), &put, Durability::Buffered).unwrap();
         delayed_ns() - before
     };
     // 20 ms, if there were anything to flush.

@@ -55,7 +55,7 @@ pub struct BlobFile {
 impl BlobFile {
     /// A file of an earlier opening that is `end` bytes long.
     #[must_use]
-    pub fn found(directory: &Arc<dyn Fs>, (number, uid): (FileNumber, BlobUid), end: u64) -> Self {
+    pub fn found(directory: &Arc<dyn Fs>, number: FileNumber, uid: BlobUid, end: u64) -> Self {
         Self {
             number,
             uid,
@@ -75,8 +75,8 @@ impl BlobFile {
 
     /// A file of an earlier opening that is not there.
     #[must_use]
-    pub fn missing(directory: &Arc<dyn Fs>, ids: (FileNumber, BlobUid)) -> Self {
-        Self { is_missing: true, ..Self::found(directory, ids, 0) }
+    pub fn missing(directory: &Arc<dyn Fs>, number: FileNumber, uid: BlobUid) -> Self {
+        Self { is_missing: true, ..Self::found(directory, number, uid, 0) }
     }
 
     /// A file of another process, whose manifest may name it.
@@ -89,7 +89,7 @@ impl BlobFile {
         let path = directory.full_path(&name);
         let uid = read_file_header(&*file).map_err(|error| error.or_file(&path))?;
         // Another process writes to it, so its end is not known.
-        let found = Self::found(directory, (number, uid), TABLE_END_MAX);
+        let found = Self::found(directory, number, uid, TABLE_END_MAX);
         found.reader.get_or_init(|| file);
         Ok(found)
     }
@@ -105,7 +105,7 @@ impl BlobFile {
             // The next opening removes it otherwise.
             let _ = directory.remove(&name);
         })?;
-        let found = Self::found(directory, (number, uid), BLOB_FILE_HEADER_BYTES);
+        let found = Self::found(directory, number, uid, BLOB_FILE_HEADER_BYTES);
         Ok(Self { writer: Some(writer), is_sealed: AtomicBool::new(false), ..found })
     }
 

@@ -13,11 +13,13 @@
 
 use crate::{
     catalog::{
+        Catalog,
         branches::{check_branch_name, check_name_free},
         family::FamilyData,
     },
     copies::family_clone::{clone_changes, is_in_memory},
-    database::Database,
+    database::installer::Installer,
+    database::job_rooms::JobRooms,
     families::family_commit::begin_drop,
     install::{create_change, install, install_with},
     jobs::flush::flush_all,
@@ -47,21 +49,22 @@ use std::sync::Arc;
 /// families, or too many; as [`clone_family`](crate::copies::family_clone::clone_family). There is
 /// no such branch then.
 pub fn create_branch(
-    database: &Database,
-    (name, parent): (&str, BranchId),
+    rooms: &JobRooms<'_>,
+    name: &str,
+    parent: BranchId,
     sources: &[Arc<FamilyData>],
     at: &LiveSnapshot,
 ) -> Result<Arc<BranchRecord>> {
     let moment = at.sequence();
     check_branch_name(name)?;
-    database.health.check()?;
+    rooms.health.check()?;
     // A flush for nothing would be paid for.
-    check_possible(database, name, sources)?;
-    flush_up_to(database, sources, moment)?;
-    let _changing = lock(&database.catalog.changing_io);
-    check_possible(database, name, sources)?;
-    let manifest = lock(&database.catalog.manifest_io);
-    let ids = &database.catalog.ids;
+    check_possible(rooms.catalog, name, sources)?;
+    flush_up_to(rooms, sources, moment)?;
+    let _changing = lock(&rooms.catalog.changing_io);
+    check_possible(rooms.catalog, name, sources)?;
+    let manifest = lock(&rooms.catalog.manifest_io);
+    let ids = &rooms.catalog.ids;
     // Families and branches share their numbers, and 0 is taken.
     let id = BranchId(ids.family().0);
     let (mut changes, mut families) = (Vec::new(), Vec::new());
@@ -69,22 +72,22 @@ pub fn create_branch(
         assert!(!is_in_memory(source, moment), "what was flushed is in memory again");
         let family = BranchFamily { head: ids.family(), base: ids.family(), next_base: None };
         for id in family.ids() {
-            changes.extend(clone_changes(source, (id, &source.name()), moment));
+            changes.extend(clone_changes(source, id, &source.name(), moment));
         }
         families.push(family);
     }
-    let begun_ms = database.options.clock.wall_ms();
+    let begun_ms = rooms.options.clock.wall_ms();
     let name = name.to_owned();
     let record = BranchRecord { id, name, parent, begun: moment, begun_ms, families };
     changes.push(Change::Branch(BranchChange::Recorded(record)));
-    install_with(database, manifest, (changes, None), &operators(sources))?;
+    install_with(&rooms.installer(), manifest, changes, None, &operators(sources))?;
     // Heads may have compactions due, as their sources have.
-    database.background.work.raise();
-    database.catalog.families.load().branches().get(id).cloned()
+    rooms.background.work.raise();
+    rooms.catalog.families.load().branches().get(id).cloned()
 }
 
-fn check_possible(database: &Database, name: &str, sources: &[Arc<FamilyData>]) -> Result<()> {
-    let families = database.catalog.families.load();
+fn check_possible(catalog: &Catalog, name: &str, sources: &[Arc<FamilyData>]) -> Result<()> {
+    let families = catalog.families.load();
     check_name_free(families.branches(), name, None)?;
     if sources.is_empty() {
         return Err(Error::invalid("a branch has at least one family"));
@@ -103,12 +106,12 @@ fn check_room(families: usize) -> Result<()> {
 }
 
 fn flush_up_to(
-    database: &Database,
+    rooms: &JobRooms<'_>,
     sources: &[Arc<FamilyData>],
     moment: SequenceNumber,
 ) -> Result<()> {
     if sources.iter().any(|source| is_in_memory(source, moment)) {
-        flush_all(database)?;
+        flush_all(rooms)?;
     }
     Ok(())
 }
@@ -124,16 +127,16 @@ fn operators(sources: &[Arc<FamilyData>]) -> Vec<Arc<dyn MergeOperator>> {
 /// # Errors
 /// `Conflict`, if the bases are not those of `known` any more; as [`create_branch`].
 pub fn begin_bases(
-    database: &Database,
+    rooms: &JobRooms<'_>,
     known: &BranchRecord,
     sources: &[(FamilyId, Arc<FamilyData>)],
     at: &LiveSnapshot,
 ) -> Result<Arc<BranchRecord>> {
     let moment = at.sequence();
     let all: Vec<Arc<FamilyData>> = sources.iter().map(|(_, source)| Arc::clone(source)).collect();
-    flush_up_to(database, &all, moment)?;
-    let _changing = lock(&database.catalog.changing_io);
-    let families = database.catalog.families.load();
+    flush_up_to(rooms, &all, moment)?;
+    let _changing = lock(&rooms.catalog.changing_io);
+    let families = rooms.catalog.families.load();
     let mut record = (**families.branches().get(known.id)?).clone();
     let bases = |record: &BranchRecord| -> Vec<FamilyId> {
         record.families.iter().map(|family| family.base).collect()
@@ -143,7 +146,7 @@ pub fn begin_bases(
     }
     all.iter().try_for_each(|source| source.check())?;
     check_room(families.len() + all.len())?;
-    let manifest = lock(&database.catalog.manifest_io);
+    let manifest = lock(&rooms.catalog.manifest_io);
     let (mut created, mut dropped) = (Vec::new(), Vec::new());
     for family in &mut record.families {
         dropped.extend(family.next_base.take().map(|id| Change::DropFamily { id }));
@@ -151,14 +154,14 @@ pub fn begin_bases(
             continue;
         };
         assert!(!is_in_memory(source, moment), "what was flushed is in memory again");
-        let next = database.catalog.ids.family();
-        created.extend(clone_changes(source, (next, &source.name()), moment));
+        let next = rooms.catalog.ids.family();
+        created.extend(clone_changes(source, next, &source.name(), moment));
         family.next_base = Some(next);
     }
     let recorded = Change::Branch(BranchChange::Recorded(record));
     let changes = created.into_iter().chain(dropped).chain([recorded]).collect();
-    install_with(database, manifest, (changes, None), &operators(&all))?;
-    database.catalog.families.load().branches().get(known.id).cloned()
+    install_with(&rooms.installer(), manifest, changes, None, &operators(&all))?;
+    rooms.catalog.families.load().branches().get(known.id).cloned()
 }
 
 /// The failure of a merge that another one has overtaken.
@@ -174,10 +177,10 @@ pub fn base_moved() -> Error {
 /// # Errors
 /// `NotFound`; `InvalidArgument`, for `main` and for the branch that is checked out; as
 /// [`install`].
-pub fn drop_branch(database: &Database, name: &str) -> Result<()> {
-    database.health.check()?;
-    let _changing = lock(&database.catalog.changing_io);
-    let families = database.catalog.families.load();
+pub fn drop_branch(installer: &Installer<'_>, name: &str) -> Result<()> {
+    installer.health.check()?;
+    let _changing = lock(&installer.catalog.changing_io);
+    let families = installer.catalog.families.load();
     let branches = families.branches();
     let Some(record) = branches.named(name)? else {
         return Err(Error::invalid("main cannot be dropped"));
@@ -188,10 +191,10 @@ pub fn drop_branch(database: &Database, name: &str) -> Result<()> {
     }
     let ids: Vec<_> = record.families.iter().flat_map(|family| family.ids()).collect();
     let dropped = Change::Branch(BranchChange::Dropped(record.id));
-    let _begun = begin_drop(database, &ids);
+    let _begun = begin_drop(installer.catalog, installer.log, &ids);
     let changes = ids.into_iter().map(|id| Change::DropFamily { id }).chain([dropped]).collect();
-    install(database, changes, None)?;
-    database.background.work.raise();
+    install(installer, changes, None)?;
+    installer.background.work.raise();
     Ok(())
 }
 
@@ -199,42 +202,42 @@ pub fn drop_branch(database: &Database, name: &str) -> Result<()> {
 ///
 /// # Errors
 /// `NotFound`; `AlreadyExists`; `InvalidArgument`, for a bad name and for `main`; as [`install`].
-pub fn rename_branch(database: &Database, name: &str, to: &str) -> Result<()> {
+pub fn rename_branch(installer: &Installer<'_>, name: &str, to: &str) -> Result<()> {
     check_branch_name(to)?;
-    database.health.check()?;
-    let _changing = lock(&database.catalog.changing_io);
-    let families = database.catalog.families.load();
+    installer.health.check()?;
+    let _changing = lock(&installer.catalog.changing_io);
+    let families = installer.catalog.families.load();
     let branches = families.branches();
     let Some(record) = branches.named(name)? else {
         return Err(Error::invalid("main cannot be renamed"));
     };
     check_name_free(branches, to, None)?;
     let record = BranchRecord { name: to.to_owned(), ..(**record).clone() };
-    install(database, vec![Change::Branch(BranchChange::Recorded(record))], None)
+    install(installer, vec![Change::Branch(BranchChange::Recorded(record))], None)
 }
 
 /// Makes a branch, or `main`, the one that is checked out.
 ///
 /// # Errors
 /// `NotFound`; as [`install`].
-pub fn check_out(database: &Database, name: &str) -> Result<()> {
-    database.health.check()?;
-    let _changing = lock(&database.catalog.changing_io);
-    let families = database.catalog.families.load();
+pub fn check_out(installer: &Installer<'_>, name: &str) -> Result<()> {
+    installer.health.check()?;
+    let _changing = lock(&installer.catalog.changing_io);
+    let families = installer.catalog.families.load();
     let branches = families.branches();
     let id = branches.named(name)?.map_or(BranchId::MAIN, |record| record.id);
     if branches.checked_out() == id {
         return Ok(());
     }
-    install(database, vec![Change::Branch(BranchChange::CheckedOut(id))], None)
+    install(installer, vec![Change::Branch(BranchChange::CheckedOut(id))], None)
 }
 
 /// The families of a branch, or the database's own, that are read and written, sorted by name.
 ///
 /// # Errors
 /// `NotFound`, if the branch was dropped.
-pub fn heads(database: &Database, id: BranchId) -> Result<Vec<Arc<FamilyData>>> {
-    let families = database.catalog.families.load();
+pub fn heads(catalog: &Catalog, id: BranchId) -> Result<Vec<Arc<FamilyData>>> {
+    let families = catalog.families.load();
     if id == BranchId::MAIN {
         return Ok(families.own().cloned().collect());
     }
@@ -248,13 +251,13 @@ pub fn heads(database: &Database, id: BranchId) -> Result<Vec<Arc<FamilyData>>> 
 ///
 /// # Errors
 /// `NotFound`, if there is none, or the branch was dropped.
-pub fn head(database: &Database, id: BranchId, name: &str) -> Result<Arc<FamilyData>> {
+pub fn head(catalog: &Catalog, id: BranchId, name: &str) -> Result<Arc<FamilyData>> {
     if id == BranchId::MAIN {
-        return database.catalog.families.named(name);
+        return catalog.families.named(name);
     }
-    let found = heads(database, id)?.into_iter().find(|family| *family.name() == *name);
+    let found = heads(catalog, id)?.into_iter().find(|family| *family.name() == *name);
     found.ok_or_else(|| {
-        let families = database.catalog.families.load();
+        let families = catalog.families.load();
         let branch = families.branches().name(id).unwrap_or_default();
         let message = format!("no family {name:?} on branch {branch:?}");
         Error::new(ErrorKind::NotFound, message)
@@ -267,19 +270,19 @@ pub fn head(database: &Database, id: BranchId, name: &str) -> Result<Arc<FamilyD
 /// # Errors
 /// `NotFound`, if there is no such branch, or no such family there.
 pub fn chosen_heads(
-    database: &Database,
+    catalog: &Catalog,
     branch: Option<&str>,
     names: Option<&[String]>,
 ) -> Result<Vec<Arc<FamilyData>>> {
-    let families = database.catalog.families.load();
+    let families = catalog.families.load();
     let record = match branch {
         None => None,
         Some(name) => families.branches().named(name)?,
     };
     let branch = record.map_or(BranchId::MAIN, |record| record.id);
     match names {
-        Some(names) => names.iter().map(|name| head(database, branch, name)).collect(),
-        None => heads(database, branch),
+        Some(names) => names.iter().map(|name| head(catalog, branch, name)).collect(),
+        None => heads(catalog, branch),
     }
 }
 
@@ -290,15 +293,15 @@ pub fn chosen_heads(
 /// # Errors
 /// As [`create_branch`].
 pub fn create_empty_branch(
-    database: &Database,
+    installer: &Installer<'_>,
     record: &BranchRecord,
     parent: Option<BranchId>,
     families: &[(&str, TreeOptions)],
 ) -> Result<Arc<BranchRecord>> {
     check_branch_name(&record.name)?;
-    let _changing = lock(&database.catalog.changing_io);
-    check_room(database.catalog.families.load().len() + 2 * families.len())?;
-    let ids = &database.catalog.ids;
+    let _changing = lock(&installer.catalog.changing_io);
+    check_room(installer.catalog.families.load().len() + 2 * families.len())?;
+    let ids = &installer.catalog.ids;
     // One that no branch has or gets.
     let parent = parent.unwrap_or_else(|| BranchId(ids.family().0));
     let id = BranchId(ids.family().0);
@@ -312,9 +315,9 @@ pub fn create_empty_branch(
     changes.push(Change::Branch(BranchChange::Recorded(record)));
     let given = families.iter().filter_map(|(_, options)| options.merge_operator.clone());
     let given: Vec<Arc<dyn MergeOperator>> = given.collect();
-    let manifest = lock(&database.catalog.manifest_io);
-    install_with(database, manifest, (changes, None), &given)?;
-    database.catalog.families.load().branches().get(id).cloned()
+    let manifest = lock(&installer.catalog.manifest_io);
+    install_with(installer, manifest, changes, None, &given)?;
+    installer.catalog.families.load().branches().get(id).cloned()
 }
 
 #[cfg(test)]

@@ -13,8 +13,9 @@
 //! another claims it, and is removed by the purge after that (law F7).
 
 use crate::{
+    catalog::Catalog,
     catalog::family::{FamilyData, check_name},
-    database::Database,
+    database::job_rooms::JobRooms,
     install::{create_change, install_with},
     jobs::flush::flush_all,
     snapshots::LiveSnapshot,
@@ -39,36 +40,37 @@ use std::sync::Arc;
 /// many families; what keeps memory from being flushed; as [`install`](crate::install::install).
 /// There is no family `name` then.
 pub fn clone_family(
-    database: &Database,
+    rooms: &JobRooms<'_>,
     source: &FamilyData,
     name: &str,
     at: &LiveSnapshot,
 ) -> Result<Arc<FamilyData>> {
     let moment = at.sequence();
     check_name(name)?;
-    database.health.check()?;
+    rooms.health.check()?;
     // A flush for nothing would be paid for.
-    check_possible(database, source, name)?;
+    check_possible(rooms.catalog, source, name)?;
     if is_in_memory(source, moment) {
-        flush_all(database)?;
+        flush_all(rooms)?;
     }
-    let _changing = lock(&database.catalog.changing_io);
-    check_possible(database, source, name)?;
-    let manifest = lock(&database.catalog.manifest_io);
+    let _changing = lock(&rooms.catalog.changing_io);
+    check_possible(rooms.catalog, source, name)?;
+    let manifest = lock(&rooms.catalog.manifest_io);
     assert!(!is_in_memory(source, moment), "what was flushed is in memory again");
-    let (id, options) = (database.catalog.ids.family(), source.tree.options());
-    let changes = clone_changes(source, (id, name), moment);
-    install_with(database, manifest, (changes, None), options.merge_operator.as_slice())?;
+    let (id, options) = (rooms.catalog.ids.family(), source.tree.options());
+    let changes = clone_changes(source, id, name, moment);
+    install_with(&rooms.installer(), manifest, changes, None, options.merge_operator.as_slice())?;
     // It may have compactions due, as its source has.
-    database.background.work.raise();
-    database.catalog.families.named(name)
+    rooms.background.work.raise();
+    rooms.catalog.families.named(name)
 }
 
 /// The changes that create the family `id`, called `name`, with what `source` holds at `moment`.
 /// The caller holds `manifest_io`, and `source` has nothing of that moment in memory.
 pub(crate) fn clone_changes(
     source: &FamilyData,
-    (id, name): (FamilyId, &str),
+    id: FamilyId,
+    name: &str,
     moment: SequenceNumber,
 ) -> Vec<Change> {
     let mut changes = vec![create_change(id, name, &source.tree.options())];
@@ -79,12 +81,12 @@ pub(crate) fn clone_changes(
 }
 
 /// Checks that there is a source, and room for a family of this name.
-fn check_possible(database: &Database, source: &FamilyData, name: &str) -> Result<()> {
+fn check_possible(catalog: &Catalog, source: &FamilyData, name: &str) -> Result<()> {
     source.check()?;
-    if database.catalog.families.named(name).is_ok() {
+    if catalog.families.named(name).is_ok() {
         return Err(Error::new(ErrorKind::AlreadyExists, format!("family {name:?} exists")));
     }
-    if database.catalog.families.load().len() >= FAMILIES_MAX {
+    if catalog.families.load().len() >= FAMILIES_MAX {
         return Err(Error::invalid("too many families").with_mismatch(FAMILIES_MAX, "one more"));
     }
     Ok(())

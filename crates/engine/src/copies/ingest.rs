@@ -31,16 +31,25 @@
 //! `ingest_older_than_the_memtable`: 2 and 5 are left out.
 
 use crate::{
+    background::Background,
     background::parallel_job::ParallelJob,
+    blobs::Blobs,
+    catalog::Catalog,
     catalog::family::FamilyData,
     database::Database,
+    database::installer::Installer,
+    database::job_rooms::JobRooms,
+    database::writable::Writable,
     jobs::{
         context::{install_output, purge, with_context},
         flush::flush_all,
         shared::{begin_shared, end_shared, withdraw},
     },
+    lock_state::lock_table::LockTable,
     lock_state::lock_table::{LockMode, LockOwner, LockTarget, shown},
+    log::Log,
     log::sequencer::Reservation,
+    memory::Memory,
     write::{
         commit::{Committed, commit_ingest, commit_skip},
         locks::{LockHolder, acquire, admit_ranges},
@@ -131,9 +140,9 @@ impl IngestStream {
 
 /// A stream into `family`.
 #[must_use]
-pub fn begin(database: &Database, family: &FamilyData) -> IngestStream {
+pub fn begin(log: &Log, family: &FamilyData) -> IngestStream {
     // A salvage without the manifest, which has the global sequence, goes by this number.
-    let provisional = database.log.publisher.published().max(SequenceNumber(1));
+    let provisional = log.publisher.published().max(SequenceNumber(1));
     let writer = IngestWriter::new(family.id, family.tree.options(), provisional);
     IngestStream { writer, separated: Separated::default(), verifying: None }
 }
@@ -144,43 +153,45 @@ pub fn begin(database: &Database, family: &FamilyData) -> IngestStream {
 /// `InvalidArgument`, if the key does not follow the one before, or key or value are too long: the
 /// stream is as it was. `NoSpace`, the system's: the stream is worthless.
 pub fn add(
-    database: &Database,
+    memory: &Memory,
+    rooms: &JobRooms<'_>,
     stream: &mut IngestStream,
     kind: EntryKind,
-    (key, value): (&[u8], &[u8]),
+    key: &[u8],
+    value: &[u8],
 ) -> Result<()> {
     if stream.writer.is_turn_due() {
-        turn(database, stream)?;
+        turn(rooms, stream)?;
     }
     let (family, options) = stream.writer.family();
     let operation = BatchOperation { kind, family, key, payload: value };
-    match separate_into(database, options, &operation, &mut stream.separated)? {
+    match separate_into(memory, &rooms.installer(), options, &operation, &mut stream.separated)? {
         None => stream.writer.add(kind, key, value),
         Some(payload) => stream.writer.add(EntryKind::BlobPointer, key, &payload),
     }
 }
 
 #[cold]
-fn turn(database: &Database, stream: &mut IngestStream) -> Result<()> {
-    collect(database, stream)?;
-    let written = with_context(database, |context| stream.writer.turn(context))?;
-    stream.verifying = written.map(|table| begin_shared(database, table));
+fn turn(rooms: &JobRooms<'_>, stream: &mut IngestStream) -> Result<()> {
+    collect(rooms, stream)?;
+    let written = with_context(rooms, |context| stream.writer.turn(context))?;
+    stream.verifying = written.map(|table| begin_shared(rooms.background, table));
     Ok(())
 }
 
 /// Waits until the table before the one being written is verified and durable.
-fn collect(database: &Database, stream: &mut IngestStream) -> Result<()> {
+fn collect(rooms: &JobRooms<'_>, stream: &mut IngestStream) -> Result<()> {
     let Some(shared) = stream.verifying.take() else { return Ok(()) };
-    let verified = with_context(database, |context| end_shared(database, &shared, context))?;
+    let verified = with_context(rooms, |context| end_shared(rooms.background, &shared, context))?;
     verified.into_iter().for_each(|tables| stream.writer.add_verified(tables));
     Ok(())
 }
 
 /// Removes what `stream` has written.
-pub fn cancel(database: &Database, mut stream: IngestStream) {
+pub fn cancel(background: &Background, mut stream: IngestStream) {
     if let Some(shared) = stream.verifying.take() {
         // Its tables are dropped, and with them their files.
-        let _ = withdraw(database, &shared);
+        let _ = withdraw(background, &shared);
     }
 }
 
@@ -191,12 +202,13 @@ pub fn cancel(database: &Database, mut stream: IngestStream) {
 /// family was dropped; `NoSpace`, `Poisoned`, `Closed`; the system's. Nothing is ingested then,
 /// except that after `Poisoned` a reopen may find all of it.
 pub fn finish(
-    database: &Database,
+    writable: Writable<'_>,
     family: &Arc<FamilyData>,
     mut stream: IngestStream,
 ) -> Result<Ingested> {
-    collect(database, &mut stream)?;
-    let output = with_context(database, |context| stream.writer.finish(context))?;
+    let database = writable.database();
+    collect(&database.job_rooms(), &mut stream)?;
+    let output = with_context(&database.job_rooms(), |context| stream.writer.finish(context))?;
     let ingested = ingest(database, vec![Part { family: Arc::clone(family), output }]);
     // Only now: no blob file without references was collected meanwhile.
     drop(stream.separated);
@@ -210,7 +222,11 @@ pub fn finish(
 /// `NotFound`, if a file is missing; `InvalidArgument`, if it was not written to be ingested, its
 /// keys have another order than the family, or two files of a family overlap; `Unsupported`, for a
 /// later version; `Corruption`, naming file and offset; otherwise as [`finish`].
-pub fn ingest_files(database: &Database, files: &[(Arc<FamilyData>, PathBuf)]) -> Result<Ingested> {
+pub fn ingest_files(
+    writable: Writable<'_>,
+    files: &[(Arc<FamilyData>, PathBuf)],
+) -> Result<Ingested> {
+    let database = writable.database();
     let mut families: Vec<&Arc<FamilyData>> = files.iter().map(|(family, _)| family).collect();
     families.sort_by_key(|family| family.id);
     families.dedup_by_key(|family| family.id);
@@ -218,7 +234,7 @@ pub fn ingest_files(database: &Database, files: &[(Arc<FamilyData>, PathBuf)]) -
         family.check()?;
         let of_family = files.iter().filter(|(other, _)| other.id == family.id);
         let paths: Vec<&PathBuf> = of_family.map(|(_, path)| path).collect();
-        let output = copy_files(database, family, &paths)?;
+        let output = copy_files(&database.job_rooms(), family, &paths)?;
         Ok(Part { family: Arc::clone(family), output })
     });
     let mut copied = Vec::new();
@@ -226,7 +242,7 @@ pub fn ingest_files(database: &Database, files: &[(Arc<FamilyData>, PathBuf)]) -
         match part {
             Ok(part) => copied.push(part),
             Err(error) => {
-                give_up(database, copied);
+                give_up(&database.catalog, &database.blobs, copied);
                 return Err(error);
             }
         }
@@ -234,12 +250,12 @@ pub fn ingest_files(database: &Database, files: &[(Arc<FamilyData>, PathBuf)]) -
     ingest(database, copied)
 }
 
-fn copy_files(database: &Database, family: &FamilyData, paths: &[&PathBuf]) -> Result<JobOutput> {
+fn copy_files(rooms: &JobRooms<'_>, family: &FamilyData, paths: &[&PathBuf]) -> Result<JobOutput> {
     let options = family.tree.options();
-    with_context(database, |context| {
+    with_context(rooms, |context| {
         let mut tables = NewTables::default();
         for path in paths {
-            let file = database.options.fs.open(path)?;
+            let file = rooms.options.fs.open(path)?;
             copy_external(family.id, &options, &file, path, &mut tables, context)?;
         }
         check_disjoint(tables.tables().iter().map(|table| &table.reference), paths)?;
@@ -280,31 +296,31 @@ fn ingest(database: &Database, mut parts: Vec<Part>) -> Result<Ingested> {
         Err(error) => {
             // If it is unknown whether the edit is durable, the next opening knows.
             if database.health.check_log().is_ok() {
-                give_up(database, parts);
+                give_up(&database.catalog, &database.blobs, parts);
             }
             return Err(error);
         }
     };
     database.background.work.raise();
     // So that no later commit gets its number after a power loss. The tables are durable.
-    sync_unnoted(database, committed.end)?;
+    sync_unnoted(&database.installer(), committed.end)?;
     ingested.sequence = committed.last.0;
     Ok(ingested)
 }
 
 /// Removes the tables of an ingest that failed.
-fn give_up(database: &Database, parts: Vec<Part>) {
+fn give_up(catalog: &Catalog, blobs: &Blobs, parts: Vec<Part>) {
     for part in &parts {
-        database.catalog.forget(part.tables().map(|table| table.file));
+        catalog.forget(part.tables().map(|table| table.file));
     }
     // Until then they count as in use.
     drop(parts);
-    purge(database);
+    purge(catalog, blobs);
 }
 
 fn commit(database: &Database, parts: &[Part]) -> Result<Committed> {
     if needs_flush(parts, Generation(u64::MAX))? {
-        flush_all(database)?;
+        flush_all(&database.job_rooms())?;
     }
     // Mostly nothing was written meanwhile. Where it was, a flush is enough for level 0.
     for _ in 0..2 {
@@ -312,18 +328,18 @@ fn commit(database: &Database, parts: &[Part]) -> Result<Committed> {
             Err(error) if error.kind() == ErrorKind::Busy => {}
             result => return result,
         }
-        if admit(database, parts, None).is_err() {
+        if admit(&database.locks, parts, None).is_err() {
             break;
         }
-        flush_all(database)?;
+        flush_all(&database.job_rooms())?;
     }
-    let holder = LockHolder::new(database);
+    let holder = LockHolder::new(&database.locks);
     for Part { family, .. } in parts {
         let whole = LockTarget::Range(Bounds::default());
         let timeout = database.options.lock_timeout;
-        acquire(database, &holder, family, (whole, LockMode::Exclusive), timeout)?;
+        acquire(Writable::inside(database), &holder, family, whole, LockMode::Exclusive, timeout)?;
     }
-    flush_all(database)?;
+    flush_all(&database.job_rooms())?;
     commit_for(database, parts, Some(holder.owner()))
 }
 
@@ -351,21 +367,21 @@ fn commit_for(database: &Database, parts: &[Part], owner: Option<LockOwner>) -> 
         database,
         |reservation| {
             parts.iter().try_for_each(|part| part.family.check())?;
-            admit(database, parts, owner)?;
+            admit(&database.locks, parts, owner)?;
             database.log.publisher.wait(SequenceNumber(reservation.first.0 - 1));
             database.health.check_log()?;
             places.place(reservation.generation())
         },
-        |levels, reservation| install(database, parts, &levels, reservation),
+        |levels, reservation| install(&database.installer(), parts, &levels, reservation),
     )
 }
 
 /// Checks that no other owner than `owner` has locked keys of the tables.
-fn admit(database: &Database, parts: &[Part], owner: Option<LockOwner>) -> Result<()> {
+fn admit(locks: &Arc<LockTable>, parts: &[Part], owner: Option<LockOwner>) -> Result<()> {
     let ranges = parts
         .iter()
         .flat_map(|part| part.tables().map(|table| (&*part.family, bounds_of(&table.meta.range))));
-    admit_ranges(database, owner, ranges)
+    admit_ranges(locks, owner, ranges)
 }
 
 /// All keys of `range`, and perhaps one more.
@@ -421,21 +437,21 @@ impl Drop for Places<'_> {
 }
 
 fn install(
-    database: &Database,
+    installer: &Installer<'_>,
     parts: &[Part],
     levels: &[u8],
     reservation: &Reservation,
 ) -> Result<()> {
     let sequence = reservation.first;
     let rotation = reservation.rotation.as_ref().expect("an ingest begins a segment");
-    sync_unnoted(database, rotation.header.previous)?;
+    sync_unnoted(installer, rotation.header.previous)?;
     parts.iter().for_each(|part| part.family.tree.commit_hook().run_ingest(sequence));
     let tables = parts.iter().flat_map(|part| part.tables().map(|table| (part.family.id, table)));
     let changes = tables.zip(levels).map(|((family, table), &level)| {
         let table = TableReference { global_sequence: Some(sequence), ..table.clone() };
         Change::AddTable { family, level, table }
     });
-    install_output(database, changes.collect(), None)
+    install_output(installer, changes.collect(), None)
 }
 
 /// Takes the sequence numbers up to those in tables, where the log lacks the place of an ingest. To
@@ -443,14 +459,15 @@ fn install(
 ///
 /// # Errors
 /// As [`commit`](crate::write::commit::commit).
-pub fn pass_ingested(database: &Database) -> Result<()> {
+pub fn pass_ingested(writable: Writable<'_>) -> Result<()> {
+    let database = writable.database();
     let newest = database.catalog.families.load().sequence_max();
     loop {
         let missing = newest.0.saturating_sub(database.log.publisher.published().0);
         if missing == 0 {
             return Ok(());
         }
-        commit_skip(database, u32::try_from(missing).unwrap_or(u32::MAX))?;
+        commit_skip(writable, u32::try_from(missing).unwrap_or(u32::MAX))?;
     }
 }
 

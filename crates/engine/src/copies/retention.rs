@@ -13,7 +13,7 @@
 //!    bring the old floor back without the versions that it promises.
 
 use crate::{
-    database::Database,
+    database::job_rooms::JobRooms,
     install::install,
     jobs::{compact::note_all_due, flush::flush_all},
     write::log_sync::sync_wal,
@@ -44,62 +44,63 @@ pub enum FloorChange {
 /// `NotFound`, if the number is below the floor, or below the present without a floor;
 /// `InvalidArgument`, if it is above the present; `Poisoned`; what a flush fails with; as
 /// [`install`]. The floor is the one before, unless it is unknown what is durable.
-pub fn set_floor(database: &Database, change: FloorChange) -> Result<Option<SequenceNumber>> {
-    database.health.check()?;
+pub fn set_floor(rooms: &JobRooms<'_>, change: FloorChange) -> Result<Option<SequenceNumber>> {
+    rooms.health.check()?;
     // One change of the floor at a time.
-    let _changing = lock(&database.catalog.changing_io);
-    let before = database.snapshots.floor();
+    let _changing = lock(&rooms.catalog.changing_io);
+    let before = rooms.snapshots.floor();
     let wanted = match change {
-        FloorChange::Off => return take_away(database, before),
+        FloorChange::Off => return take_away(rooms, before),
         FloorChange::Present => None,
         FloorChange::At(sequence) => Some(sequence),
     };
-    let present = || database.log.publisher.published();
-    let floor = database.snapshots.begin_floor(wanted, present)?;
+    let present = || rooms.log.publisher.published();
+    let floor = rooms.snapshots.begin_floor(wanted, present)?;
     if before == Some(floor) {
         return Ok(before);
     }
-    let stored = make_durable(database)
-        .and_then(|()| install(database, vec![Change::RetentionFloor(Some(floor))], None));
+    let stored = make_durable(rooms).and_then(|()| {
+        install(&rooms.installer(), vec![Change::RetentionFloor(Some(floor))], None)
+    });
     if let Err(error) = stored {
         // If the edit may be durable, what it promises is kept.
         if error.kind() != ErrorKind::Poisoned {
-            database.snapshots.set_floor(before);
+            rooms.snapshots.set_floor(before);
         }
         return Err(error);
     }
-    database.snapshots.set_floor(Some(floor));
+    rooms.snapshots.set_floor(Some(floor));
     if before.is_some() {
-        free(database);
+        free(rooms);
     }
     Ok(Some(floor))
 }
 
 fn take_away(
-    database: &Database,
+    rooms: &JobRooms<'_>,
     before: Option<SequenceNumber>,
 ) -> Result<Option<SequenceNumber>> {
     if before.is_some() {
-        install(database, vec![Change::RetentionFloor(None)], None)?;
-        database.snapshots.set_floor(None);
-        free(database);
+        install(&rooms.installer(), vec![Change::RetentionFloor(None)], None)?;
+        rooms.snapshots.set_floor(None);
+        free(rooms);
     }
     Ok(None)
 }
 
 /// Makes everything published durable: in the log, or in tables where commits are in no log.
-fn make_durable(database: &Database) -> Result<()> {
-    let flushed = lock(&database.catalog.manifest_io).state.last_sequence;
-    if database.log.unlogged_last() > flushed {
-        flush_all(database)?;
+fn make_durable(rooms: &JobRooms<'_>) -> Result<()> {
+    let flushed = lock(&rooms.catalog.manifest_io).state.last_sequence;
+    if rooms.log.unlogged_last() > flushed {
+        flush_all(rooms)?;
     }
-    sync_wal(database)
+    sync_wal(&rooms.installer())
 }
 
 /// Has all families examined for what nothing sees any more.
-fn free(database: &Database) {
-    note_all_due(database, &database.catalog.families.load(), Duration::ZERO);
-    database.background.work.raise();
+fn free(rooms: &JobRooms<'_>) {
+    note_all_due(rooms.background, rooms.options, &rooms.catalog.families.load(), Duration::ZERO);
+    rooms.background.work.raise();
 }
 
 #[cfg(test)]

@@ -14,13 +14,20 @@ impl Engine {
     /// As [`branch::create_branch`].
     pub fn create_branch(
         &self,
-        name: (&str, BranchId),
+        name: &str,
+        parent: BranchId,
         sources: &[Arc<FamilyData>],
         at: Option<&LiveSnapshot>,
     ) -> Result<Arc<BranchRecord>> {
         self.at_work(|database| match at {
-            Some(at) => branch::create_branch(database, name, sources, at),
-            None => branch::create_branch(database, name, sources, &self.snapshot()),
+            Some(at) => branch::create_branch(&database.job_rooms(), name, parent, sources, at),
+            None => branch::create_branch(
+                &database.job_rooms(),
+                name,
+                parent,
+                sources,
+                &self.snapshot(),
+            ),
         })
     }
 
@@ -29,7 +36,7 @@ impl Engine {
     /// # Errors
     /// As [`branch::drop_branch`].
     pub fn drop_branch(&self, name: &str) -> Result<()> {
-        self.at_work(|database| branch::drop_branch(database, name))
+        self.at_work(|database| branch::drop_branch(&database.installer(), name))
     }
 
     /// Renames a branch.
@@ -37,7 +44,7 @@ impl Engine {
     /// # Errors
     /// As [`branch::rename_branch`].
     pub fn rename_branch(&self, name: &str, to: &str) -> Result<()> {
-        self.at_work(|database| branch::rename_branch(database, name, to))
+        self.at_work(|database| branch::rename_branch(&database.installer(), name, to))
     }
 
     /// Checks out a branch.
@@ -45,6 +52,6 @@ impl Engine {
     /// # Errors
     /// As [`branch::check_out`].
     pub fn check_out(&self, name: &str) -> Result<()> {
-        self.at_work(|database| branch::check_out(database, name))
+        self.at_work(|database| branch::check_out(&database.installer(), name))
     }
 }

@@ -15,7 +15,7 @@ impl Engine {
     /// `NotFound`, if the family was dropped; `ReadOnly`, `Poisoned`, `Closed`.
     pub fn begin_ingest(&self, family: &FamilyData) -> Result<IngestStream> {
         self.check_writable(family)?;
-        Ok(ingest::begin(self, family))
+        Ok(ingest::begin(&self.log, family))
     }
 
     /// Adds an entry to an ingest.
@@ -26,9 +26,12 @@ impl Engine {
         &self,
         stream: &mut IngestStream,
         kind: EntryKind,
-        entry: (&[u8], &[u8]),
+        key: &[u8],
+        value: &[u8],
     ) -> Result<()> {
-        self.at_work(|database| ingest::add(database, stream, kind, entry))
+        self.at_work(|database| {
+            ingest::add(&self.memory, &database.job_rooms(), stream, kind, key, value)
+        })
     }
 
     /// Ingests what was added.
@@ -49,8 +52,11 @@ impl Engine {
         let mut stream = Some(stream);
         // Refused once the database is closing, and in a forked child.
         let _ = self.writable().and_then(|database| {
-            database.at_work(|database| {
-                stream.take().into_iter().for_each(|stream| ingest::cancel(database, stream));
+            database.installer().at_work(|| {
+                stream
+                    .take()
+                    .into_iter()
+                    .for_each(|stream| ingest::cancel(&self.background, stream));
                 Ok(())
             })
         });

@@ -13,12 +13,13 @@ impl Engine {
     pub fn put_stream(
         &self,
         family: &FamilyData,
-        stored: (&[u8], u64, Option<u64>),
+        key: &[u8],
+        bytes: u64,
+        expiry_ms: Option<u64>,
         value: &mut dyn io::Read,
         durability: Option<Durability>,
     ) -> Result<()> {
-        let database = self.writable()?;
-        let durability = durability.unwrap_or(database.options.durability);
-        streams::put_stream(database, family, stored, value, durability)
+        let durability = durability.unwrap_or(self.options.durability);
+        streams::put_stream(self.writable()?, family, key, bytes, expiry_ms, value, durability)
     }
 }

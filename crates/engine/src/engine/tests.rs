@@ -77,7 +77,8 @@ fn read(engine: &Engine, families: &[Arc<FamilyData>; 2], writer: u64, progress:
     let snapshot = engine.snapshot();
     let keys: Vec<_> = (0..KEYS).map(|slot| key(writer, slot)).collect();
     let [found, twins] = families.each_ref().map(|family| {
-        let reader = PinnedReader::new(engine, family, Some(&snapshot.point())).unwrap();
+        let reader =
+            PinnedReader::new(&engine.read_rooms(), family, Some(&snapshot.point())).unwrap();
         let values = keys.iter().map(|key| reader.get(key).unwrap());
         values.map(|value| value.as_deref().map(write_of)).collect::<Vec<_>>()
     });
@@ -138,9 +139,10 @@ fn closing_a_poisoned_database_waits_for_commits_that_have_a_place() {
     let fill = stop_call(&fs, on_segments(CallKind::Fill));
     let commits = engine.clone();
     let pair = (&b"key"[..], &b"value"[..]);
-    let commit = thread::spawn(move || try_put(&commits, "default", pair, Durability::Buffered));
+    let commit =
+        thread::spawn(move || try_put(&commits, "default", pair.0, pair.1, Durability::Buffered));
     fill.wait();
-    engine.fail(Error::new(ErrorKind::Io, "a sync failed"));
+    engine.installer().fail(Error::new(ErrorKind::Io, "a sync failed"));
     let closes = engine.clone();
     let closed = held_up(move || closes.close());
     fill.go_on();

@@ -15,7 +15,7 @@ impl Engine {
         rate: Option<u64>,
         on_progress: OnProgress<'_>,
     ) -> Result<()> {
-        self.at_work(|database| tiers::freeze(database, family, (rate, on_progress)))
+        self.at_work(|database| tiers::freeze(&database.job_rooms(), family, rate, on_progress))
     }
 
     /// Moves the tables of a family to the hot tier, and keeps them there.
@@ -28,6 +28,6 @@ impl Engine {
         rate: Option<u64>,
         on_progress: OnProgress<'_>,
     ) -> Result<()> {
-        self.at_work(|database| tiers::thaw(database, family, (rate, on_progress)))
+        self.at_work(|database| tiers::thaw(&database.job_rooms(), family, rate, on_progress))
     }
 }

@@ -71,17 +71,18 @@ impl Engine {
     /// As [`prepared::decide`].
     pub fn decide(
         &self,
-        transaction: (&[u8], Option<SequenceNumber>),
+        id: &[u8],
+        number: Option<SequenceNumber>,
         decision: Decision,
         durability: Durability,
     ) -> Result<SequenceNumber> {
-        prepared::decide(self.writable()?, transaction, decision, durability)
+        prepared::decide(self.writable()?, id, number, decision, durability)
     }
 
     /// A holder without locks.
     #[must_use]
     pub fn lock_holder(&self) -> LockHolder {
-        LockHolder::new(self)
+        LockHolder::new(&self.locks)
     }
 
     /// Locks a key or range of `family` for `holder`.
@@ -92,10 +93,11 @@ impl Engine {
         &self,
         holder: &LockHolder,
         family: &FamilyData,
-        lock: (LockTarget, LockMode),
+        target: LockTarget,
+        mode: LockMode,
         timeout: Duration,
     ) -> Result<()> {
-        locks::acquire(self.writable()?, holder, family, lock, timeout)
+        locks::acquire(self.writable()?, holder, family, target, mode, timeout)
     }
 
     /// Locks all of `requests` for `holder`, or none.
@@ -108,7 +110,7 @@ impl Engine {
         requests: Vec<LockRequest>,
         timeout: Duration,
     ) -> Result<()> {
-        locks::acquire_all(self.writable()?, holder, requests, timeout)
+        locks::acquire_all(self.writable()?.database(), holder, requests, timeout)
     }
 
     /// Checks that `key` was not changed after `snapshot`.
@@ -137,7 +139,7 @@ impl Engine {
         writes: &BatchBytes,
         family: FamilyId,
     ) -> Result<Option<OwnWrites>> {
-        indexed.of(self, writes, family)
+        indexed.of(&self.memory, writes, family)
     }
 
     /// Commits `batch` and changes of families together. Durable on return.

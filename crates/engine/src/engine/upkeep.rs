@@ -16,7 +16,7 @@ impl Engine {
     /// `NotFound`, if it is below the retention floor, or below the present without a floor;
     /// `InvalidArgument`, if it is above the present.
     pub fn snapshot_at(&self, sequence: SequenceNumber) -> Result<LiveSnapshot> {
-        begin_snapshot_at(self, sequence)
+        begin_snapshot_at(&self.read_rooms(), sequence)
     }
 
     /// Sets the retention floor. Durable on return.
@@ -24,7 +24,7 @@ impl Engine {
     /// # Errors
     /// As [`retention::set_floor`].
     pub fn set_retention_floor(&self, change: FloorChange) -> Result<Option<SequenceNumber>> {
-        self.at_work(|database| retention::set_floor(database, change))
+        self.at_work(|database| retention::set_floor(&database.job_rooms(), change))
     }
 
     /// Keeps automatic compactions and the background scrub from beginning.
@@ -32,7 +32,8 @@ impl Engine {
     /// # Errors
     /// `ReadOnly`, `Poisoned`, `Closed`.
     pub fn pause_background(&self) -> Result<BackgroundPause> {
-        self.writable()?.health.check()?;
+        self.writable()?;
+        self.health.check()?;
         Ok(BackgroundPause::begin(&self.open.database))
     }
 
@@ -41,6 +42,6 @@ impl Engine {
     /// # Errors
     /// As [`request::cancel_compactions`].
     pub fn cancel_compactions(&self) -> Result<()> {
-        self.at_work(request::cancel_compactions)
+        self.at_work(|database| request::cancel_compactions(&database.installer()))
     }
 }

@@ -24,13 +24,17 @@
 
 use crate::{
     catalog::{
+        Catalog,
         branches::FamilyRole,
         family::{DEFAULT_FAMILY, DropState, FamilyChanges, FamilyData, FamilyMap, check_name},
         manifest::Manifest,
     },
     database::Database,
+    database::installer::Installer,
+    database::writable::Writable,
     install::{Target, create_change, install, install_with, new_tree},
     lock_state::lock_table::LockOwner,
+    log::Log,
     log::sequencer::{Counts, Reservation},
     transactions::conditional_commit::Conditions,
     write::{
@@ -66,22 +70,21 @@ use std::{
 /// `InvalidArgument`, for a bad name, bad options, or if ids are used up; `Unsupported`, for a
 /// codec that this build cannot write; `ReadOnly`, `Poisoned`, `Closed`.
 pub fn prepare_family(
-    database: &Database,
+    catalog: &Catalog,
     name: &str,
     options: TreeOptions,
 ) -> Result<Arc<FamilyData>> {
     check_name(name)?;
     options.check()?;
     options.check_writable()?;
-    database.health.check()?;
-    database.catalog.check_operator(&options)?;
-    database.catalog.filters.check_given(options.compaction_filter.as_ref())?;
-    if database.catalog.ids.next_family() >= NEXT_FAMILY_MAX {
+    catalog.check_operator(&options)?;
+    catalog.filters.check_given(options.compaction_filter.as_ref())?;
+    if catalog.ids.next_family() >= NEXT_FAMILY_MAX {
         return Err(Error::invalid("ids of families are used up"));
     }
-    let id = database.catalog.ids.family();
-    let holders = Arc::clone(database.catalog.families.holders());
-    let tree = Tree::new(id, options, Arc::clone(&database.catalog.files)).with_holders(holders);
+    let id = catalog.ids.family();
+    let holders = Arc::clone(catalog.families.holders());
+    let tree = Tree::new(id, options, Arc::clone(&catalog.files)).with_holders(holders);
     Ok(Arc::new(FamilyData::prepared(id, name, tree)))
 }
 
@@ -94,11 +97,12 @@ pub fn prepare_family(
 /// not exist; `InvalidArgument`, if the default family is dropped, or a limit exceeded; otherwise
 /// as [`commit`](crate::write::commit::commit).
 pub fn commit_with_families(
-    database: &Database,
+    writable: Writable<'_>,
     batch: &BatchBytes,
     changes: &FamilyChanges,
     conditions: &Conditions<'_>,
 ) -> Result<SequenceNumber> {
+    let database = writable.database();
     database.health.check()?;
     let families = database.catalog.families.load();
     let is_of_branch = |id: &FamilyId| families.get(*id).is_some_and(|f| f.role != FamilyRole::Own);
@@ -106,7 +110,7 @@ pub fn commit_with_families(
         return Err(Error::invalid("a family of a branch cannot be dropped alone")
             .with_hint("drop the branch"));
     }
-    commit_with_changes(database, batch, || Ok(Cow::Borrowed(changes)), conditions)
+    commit_with_changes(writable, batch, || Ok(Cow::Borrowed(changes)), conditions)
 }
 
 /// Commits a batch with the changes of families and branches that `changes` returns, if nothing
@@ -116,22 +120,23 @@ pub fn commit_with_families(
 /// # Errors
 /// Those of `changes`; as [`commit_with_families`].
 pub fn commit_with_changes<'c>(
-    database: &Database,
+    writable: Writable<'_>,
     batch: &BatchBytes,
     changes: impl Fn() -> Result<Cow<'c, FamilyChanges>>,
     conditions: &Conditions<'_>,
 ) -> Result<SequenceNumber> {
+    let database = writable.database();
     // `changing_io` is not held here, because this waits for locks of transactions.
     let commit = |owner| {
         let _changing = lock(&database.catalog.changing_io);
-        commit_changing(database, (batch, owner), &*changes()?, conditions)
+        commit_changing(database, batch, owner, &*changes()?, conditions)
     };
     let writes = || {
         let families = database.catalog.families.load();
         let families: Vec<_> = families.iter().map(|f| (f.id, Arc::clone(f))).collect();
         writes_of(batch, &families).collect()
     };
-    conditions.writer.commit(database, commit, writes)
+    conditions.writer.commit(&database.locks, &database.options, commit, writes)
 }
 
 /// Commits a batch with changes of families and branches, if nothing that `conditions` name has
@@ -141,13 +146,15 @@ pub fn commit_with_changes<'c>(
 /// As [`commit_with_families`].
 fn commit_changing(
     database: &Database,
-    (batch, owner): (&BatchBytes, Option<LockOwner>),
+    batch: &BatchBytes,
+    owner: Option<LockOwner>,
     changes: &FamilyChanges,
     conditions: &Conditions<'_>,
 ) -> Result<SequenceNumber> {
-    let (map, dropped) = changed(database, changes)?;
-    let (families, counts) = check_families(database, batch, &changes.created)?;
-    let published = conditions.check_published(database, batch, &families)?;
+    let (map, dropped) = changed(&database.catalog, changes)?;
+    let (families, counts) = check_families(&database.catalog, batch, &changes.created)?;
+    let published =
+        conditions.check_published(&database.log, &database.options, batch, &families)?;
     let separated = separate_batch(database, batch, &families)?;
     let (batch, separated) = stored_batch(batch, separated.as_ref());
     let edit = edit(changes);
@@ -157,19 +164,20 @@ fn commit_changing(
     // The changes of families take a sequence number, too.
     let counts = Counts { all: counts.all + 1, ..counts };
     let mut manifest = None;
-    let record = (RecordKind::FamilyBatch, &[&head[..], batch.as_bytes()][..]);
+    let parts = &[&head[..], batch.as_bytes()][..];
+    let kind = RecordKind::FamilyBatch;
     let admit = |reservation: &Reservation| {
-        admit_batch(database, owner, batch, &families)?;
+        admit_batch(&database.locks, owner, batch, &families)?;
         let before = SequenceNumber(reservation.first.0 - 1);
         if cfg!(seeded_fault = "change_of_families_validated_once") {
             return Ok(());
         }
-        conditions.check_between(database, batch, &families, (published, before))
+        conditions.check_between(database, batch, &families, published, before)
     };
     let Committed { end, last } =
-        commit_parts_if(database, record, counts, admit, |reservation| {
+        commit_parts_if(database, kind, parts, counts, admit, |reservation| {
             separated.note(reservation.at().segment);
-            insert_batch(database, batch, (reservation, reservation.first.next()), &families);
+            insert_batch(&database.memory, batch, reservation, reservation.first.next(), &families);
             let mut owing = lock(&database.catalog.manifest_io);
             let position = behind(reservation.at());
             let said = Change::FamiliesLogged { position };
@@ -177,12 +185,12 @@ fn commit_changing(
             dropped.iter().for_each(|family| family.keep_blobs(&database.blobs.set()));
             database.catalog.families.store_changed(map, changes, &dropped);
             for family in &dropped {
-                database.note_dropped(family.id);
+                database.installer().note_dropped(family.id);
             }
             manifest = Some(owing);
         })?;
     let manifest = manifest.expect("a record that was committed was put into memory");
-    let said = say(database, manifest, end);
+    let said = say(&database.installer(), manifest, end);
     database.background.work.raise();
     said.map(|()| last)
 }
@@ -192,16 +200,16 @@ fn commit_changing(
 ///
 /// # Errors
 /// `NotFound`; `InvalidArgument` for the default family; as [`install`].
-pub fn drop_family(database: &Database, name: &str) -> Result<()> {
+pub fn drop_family(installer: &Installer<'_>, name: &str) -> Result<()> {
     if name == DEFAULT_FAMILY {
         return Err(Error::invalid("the default family cannot be dropped"));
     }
-    database.health.check()?;
-    let _changing = lock(&database.catalog.changing_io);
-    let id = database.catalog.families.named(name)?.id;
-    let _begun = begin_drop(database, &[id]);
-    install(database, vec![Change::DropFamily { id }], None)?;
-    database.background.work.raise();
+    installer.health.check()?;
+    let _changing = lock(&installer.catalog.changing_io);
+    let id = installer.catalog.families.named(name)?.id;
+    let _begun = begin_drop(installer.catalog, installer.log, &[id]);
+    install(installer, vec![Change::DropFamily { id }], None)?;
+    installer.background.work.raise();
     Ok(())
 }
 
@@ -222,21 +230,21 @@ impl Drop for BegunDrop {
 /// `Conflict`. Those with a place are published on return. So no reader of the edit can miss a
 /// commit that came before it.
 #[must_use = "the drop is over once this is dropped"]
-pub fn begin_drop(database: &Database, ids: &[FamilyId]) -> BegunDrop {
-    let families = database.catalog.families.load();
+pub fn begin_drop(catalog: &Catalog, log: &Log, ids: &[FamilyId]) -> BegunDrop {
+    let families = catalog.families.load();
     let begun = BegunDrop(ids.iter().filter_map(|id| families.get(*id)).cloned().collect());
     begun.0.iter().for_each(|family| family.set_leaving(DropState::Begun));
     // The lock orders the two kinds of commits: a later one sees the state of the families.
-    let (last, _) = lock(&database.log.sequencer).last();
+    let (last, _) = lock(&log.sequencer).last();
     if !cfg!(seeded_fault = "drop_without_a_number_waits_for_none") {
-        database.log.publisher.wait(last);
+        log.publisher.wait(last);
     }
     begun
 }
 
 /// The map of families after the changes, and the dropped families.
 fn changed(
-    database: &Database,
+    catalog: &Catalog,
     changes: &FamilyChanges,
 ) -> Result<(FamilyMap, Vec<Arc<FamilyData>>)> {
     if let Some(family) = changes.created.iter().find(|family| family.was_created()) {
@@ -244,7 +252,7 @@ fn changed(
         return Err(Error::new(ErrorKind::AlreadyExists, message)
             .with_hint("a prepared family is created once: prepare another"));
     }
-    let families = &database.catalog.families;
+    let families = &catalog.families;
     if changes.dropped.contains(&families.named(DEFAULT_FAMILY)?.id) {
         return Err(Error::invalid("the default family cannot be dropped"));
     }
@@ -293,11 +301,15 @@ fn files_of(dropped: &[Arc<FamilyData>]) -> Vec<FileNumber> {
 /// Syncs the log up to `end`, the end of a commit with changes of families, then makes the edit
 /// that records them. If there is no space for the edit, a later one records them: the log has them
 /// durably.
-fn say(database: &Database, manifest: MutexGuard<'_, Manifest>, end: LogPosition) -> Result<()> {
+fn say(
+    installer: &Installer<'_>,
+    manifest: MutexGuard<'_, Manifest>,
+    end: LogPosition,
+) -> Result<()> {
     if !cfg!(seeded_fault = "families_ahead_of_the_log") {
-        sync_unnoted(database, end)?;
+        sync_unnoted(installer, end)?;
     }
-    match install_with(database, manifest, (Vec::new(), None), &[]) {
+    match install_with(installer, manifest, Vec::new(), None, &[]) {
         Err(error) if error.kind() == ErrorKind::Poisoned => Err(error),
         Err(error) => {
             log::warn!("the manifest does not have changes of families yet: {error}");
@@ -315,7 +327,8 @@ fn say(database: &Database, manifest: MutexGuard<'_, Manifest>, end: LogPosition
 pub fn replay_changes(
     target: &Target<'_>,
     edit: Edit,
-    (at, owed): (LogPosition, &mut Vec<Change>),
+    at: LogPosition,
+    owed: &mut Vec<Change>,
 ) -> Result<()> {
     let mut changes = FamilyChanges::default();
     for change in &edit.changes {

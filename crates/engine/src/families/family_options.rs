@@ -4,7 +4,7 @@
 
 use crate::{
     catalog::family::FamilyData,
-    database::Database,
+    database::installer::Installer,
     install::{install_with, options_change},
 };
 use siltdb_base::{
@@ -30,15 +30,15 @@ pub fn other_key_order(now: &str, given: &str) -> Error {
 /// codec that this build cannot write; `NotFound`, if the family
 /// was dropped; as [`install`](crate::install::install).
 pub fn change_options(
-    database: &Database,
+    installer: &Installer<'_>,
     family: &FamilyData,
     options: TreeOptions,
 ) -> Result<()> {
-    database.health.check()?;
-    let _changing = lock(&database.catalog.changing_io);
+    installer.health.check()?;
+    let _changing = lock(&installer.catalog.changing_io);
     family.check()?;
-    database.catalog.check_operator(&options)?;
-    database.catalog.filters.check_given(options.compaction_filter.as_ref())?;
+    installer.catalog.check_operator(&options)?;
+    installer.catalog.filters.check_given(options.compaction_filter.as_ref())?;
     let now = family.tree.options();
     let operator = match (&now.merge_operator, options.merge_operator) {
         (Some(now), Some(given)) if now.name() != given.name() => {
@@ -58,18 +58,18 @@ pub fn change_options(
     let options = TreeOptions { merge_operator: operator.clone(), key_order, ..options };
     options.check()?;
     options.check_writable()?;
-    let manifest = lock(&database.catalog.manifest_io);
+    let manifest = lock(&installer.catalog.manifest_io);
     let changes = vec![options_change(family.id, &options)];
     let filter = |options: &TreeOptions| -> Option<String> {
         options.compaction_filter.as_ref().map(|filter| filter.name().to_owned())
     };
     let is_filtered_otherwise = filter(&now) != filter(&options);
-    install_with(database, manifest, (changes, None), operator.as_slice())?;
+    install_with(installer, manifest, changes, None, operator.as_slice())?;
     if is_filtered_otherwise {
         // Some may have been folded onto values that a filter has dropped.
         family.tree.folds().clear();
     }
     // A level may exceed its new size limit.
-    database.background.work.raise();
+    installer.background.work.raise();
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::{
-    database::Waiting,
+    database::{Database, job_rooms::Waiting},
     engine::Engine,
     fixture::{
         DIR, FamilyPicture, Pairs, contents, fault, files, killed, leave_manifest_unfinished, open,
@@ -241,7 +241,7 @@ fn a_family_and_its_tables_come_in_one_edit() {
     // Whatever the order.
     changes.reverse();
     changes.push(Change::RenameFamily { id: family, name: "second".to_owned() });
-    install(&database, changes, None).unwrap();
+    install(&database.installer(), changes, None).unwrap();
     let copy = database.catalog.families.named("second").unwrap();
     assert_eq!(&*copy.name(), "second");
     let references = |family: &FamilyData| {
@@ -260,7 +260,7 @@ fn a_family_and_its_tables_come_in_one_edit() {
 fn an_edit_that_does_not_fit_becomes_neither_durable_nor_visible() {
     let fs = MemFs::new();
     let (database, lock) = with_tables(&fs);
-    install(&database, vec![creation(&database, "first").1], None).unwrap();
+    install(&database.installer(), vec![creation(&database, "first").1], None).unwrap();
     let (id, other) = creation(&database, "other");
     let first = database.catalog.families.named("first").unwrap().id;
     let absent = FamilyId(id.0 + 100);
@@ -281,7 +281,7 @@ fn an_edit_that_does_not_fit_becomes_neither_durable_nor_visible() {
     for misfit in misfits {
         let what = format!("{misfit:?}");
         // A part of it that fits must not stay, either.
-        let error = install(&database, vec![other.clone(), misfit], None).unwrap_err();
+        let error = install(&database.installer(), vec![other.clone(), misfit], None).unwrap_err();
         assert_ne!(error.kind(), ErrorKind::Poisoned, "{what}");
         assert!(database.catalog.families.named("other").is_err(), "{what}");
     }
@@ -293,19 +293,19 @@ fn an_edit_that_does_not_fit_becomes_neither_durable_nor_visible() {
 fn a_family_that_is_renamed_and_dropped_in_one_edit_is_gone() {
     let fs = MemFs::new();
     let (database, lock) = with_tables(&fs);
-    install(&database, vec![creation(&database, "first").1], None).unwrap();
+    install(&database.installer(), vec![creation(&database, "first").1], None).unwrap();
     let first = database.catalog.families.named("first").unwrap();
     let (_, second) = creation(&database, "first");
     let edit = vec![
         Change::RenameFamily { id: first.id, name: "gone".to_owned() },
         Change::DropFamily { id: first.id },
     ];
-    install(&database, edit, None).unwrap();
+    install(&database.installer(), edit, None).unwrap();
     assert!(first.is_dropped() && database.catalog.families.get(first.id).is_none());
     for name in ["first", "gone"] {
         assert!(database.catalog.families.named(name).is_err(), "{name}");
     }
-    install(&database, vec![second], None).unwrap();
+    install(&database.installer(), vec![second], None).unwrap();
     drop((database, lock));
     assert_eq!(open(&killed(&fs)).family_names(), ["default", "first"]);
 }
@@ -376,7 +376,7 @@ fn what_a_later_version_says_survives_edits_snapshots_and_replays() {
         changes.push(later(add, &[101, 1, 9]));
     }
     changes.push(Change::Unknown { tag: 102, value: vec![1] });
-    install(&database, changes, None).unwrap();
+    install(&database.installer(), changes, None).unwrap();
     drop((database, lock));
     let mut fs = killed(&fs);
     for _ in 0..2 {

@@ -8,14 +8,18 @@
 //! sealed for it: else its garbage would stay as long as no more is written.
 
 use crate::{
+    background::Background,
     background::JobOf,
-    blobs::{BlobSet, blob_file::BlobFile},
+    blobs::{BlobSet, Blobs, blob_file::BlobFile},
     catalog::{
+        Catalog,
         branches::FamilyRole,
         family::{FamilyData, FamilyMap},
     },
-    database::Database,
+    database::installer::Installer,
+    database::job_rooms::JobRooms,
     install::install_with,
+    log::Log,
 };
 use siltdb_base::{
     error::Result,
@@ -76,26 +80,26 @@ pub fn referenced_bytes(families: &FamilyMap) -> BTreeMap<FileNumber, u64> {
 ///
 /// # Errors
 /// Those of installing the edit; the files stay.
-pub fn remove_unreferenced(database: &Database) -> Result<bool> {
-    let kept = database.log.wal.pins().segment_after(SegmentId(0));
+pub fn remove_unreferenced(rooms: &JobRooms<'_>) -> Result<bool> {
+    let kept = rooms.log.wal.pins().segment_after(SegmentId(0));
     let kept = kept.map(|found| found.segment.slot.id);
-    let set = database.blobs.set();
+    let set = rooms.blobs.set();
     let candidates: Vec<_> = set.iter().filter(|file| is_settled(file, kept)).collect();
     if candidates.is_empty() {
         return Ok(false);
     }
     // No edit changes the references from here on.
-    let manifest = lock(&database.catalog.manifest_io);
-    if database.blobs.is_moving() {
+    let manifest = lock(&rooms.catalog.manifest_io);
+    if rooms.blobs.is_moving() {
         return Ok(false);
     }
-    let referenced = referenced_bytes(&database.catalog.families.load());
+    let referenced = referenced_bytes(&rooms.catalog.families.load());
     let is_gone = |file: &BlobFile| match referenced.get(&file.number()) {
         None => true,
         Some(bytes) => {
             cfg!(seeded_fault = "blob_collected_under_a_snapshot")
                 && garbage_percent(file, *bytes) > 0
-                && database.snapshots.count() > 0
+                && rooms.snapshots.count() > 0
         }
     };
     let gone: Vec<FileNumber> =
@@ -104,10 +108,10 @@ pub fn remove_unreferenced(database: &Database) -> Result<bool> {
         return Ok(false);
     }
     let changes = gone.iter().map(|file| Change::BlobFileRemoved { file: *file }).collect();
-    install_with(database, manifest, (changes, None), &[])?;
-    gone.iter().for_each(|file| database.blobs.forget(*file));
+    install_with(&rooms.installer(), manifest, changes, None, &[])?;
+    gone.iter().for_each(|file| rooms.blobs.forget(*file));
     drop(set);
-    database.blobs.purge();
+    rooms.blobs.purge();
     Ok(true)
 }
 
@@ -143,11 +147,11 @@ struct Known {
 
 impl Known {
     /// Cost: a look at each table; no IO.
-    fn new(database: &Database, families: &FamilyMap) -> Self {
-        let set = database.blobs.set();
+    fn new(blobs: &Blobs, log: &Log, families: &FamilyMap) -> Self {
+        let set = blobs.set();
         let unflushed = {
-            let sequencer = lock(&database.log.sequencer);
-            let frozen = lock(&database.log.frozen);
+            let sequencer = lock(&log.sequencer);
+            let frozen = lock(&log.frozen);
             let frozen = frozen.front().and_then(|frozen| frozen.segments.first());
             frozen.map(|segment| segment.id).or_else(|| sequencer.active_segment())
         };
@@ -178,14 +182,14 @@ impl Known {
 
     /// Seals the file in use if its garbage, in bytes and in percent, `is_due`. Returns whether it
     /// did. A value that gets a place in it meanwhile is one that is alive.
-    fn seal(&self, database: &Database, is_due: impl Fn(u64, u64) -> bool) -> bool {
+    fn seal(&self, blobs: &Blobs, is_due: impl Fn(u64, u64) -> bool) -> bool {
         let is_open = |file: &&Arc<BlobFile>| !file.is_sealed() && is_before(file, self.unflushed);
         let Some(file) = self.set.iter().find(is_open) else { return false };
         let bytes = self.unreferenced_bytes(file);
         let is_sealed = is_due(bytes, bytes * 100 / value_bytes(file).max(1))
             && !cfg!(seeded_fault = "open_blob_file_never_sealed");
         if is_sealed {
-            database.blobs.seal(file);
+            blobs.seal(file);
         }
         is_sealed
     }
@@ -210,40 +214,42 @@ fn finest_options(families: &FamilyMap) -> Option<Arc<TreeOptions>> {
 ///
 /// Cost: a look at each table; no IO.
 #[must_use]
-pub fn is_worth_flush(database: &Database) -> bool {
-    if !database.blobs.is_used() {
+pub fn is_worth_flush(installer: &Installer<'_>) -> bool {
+    if !installer.blobs.is_used() {
         return false;
     }
-    let families = database.catalog.families.load();
+    let families = installer.catalog.families.load();
     let Some(options) = finest_options(&families) else { return false };
-    let known = Known::new(database, &families);
+    let known = Known::new(installer.blobs, installer.log, &families);
     known.is_much(|file| !is_before(file, known.unflushed), &options)
 }
 
 /// Seals the blob file in use if it is garbage for a part at which a family moves values, while
 /// writers are as `load` says. Returns whether it did.
-pub fn seal_wasteful(database: &Database, load: WriteLoad) -> bool {
-    let families = database.catalog.families.load();
+pub fn seal_wasteful(installer: &Installer<'_>, load: WriteLoad) -> bool {
+    let families = installer.catalog.families.load();
     let Some(finest) = finest_options(&families) else { return false };
-    let known = Known::new(database, &families);
+    let known = Known::new(installer.blobs, installer.log, &families);
     let most = known.percent_max(load, &finest);
     let percents = families.iter().map(|family| percent(&family.tree.options(), most));
     let lowest = percents.min().unwrap_or(u32::MAX);
-    known.seal(database, |bytes, part| part >= u64::from(lowest) && is_worth_syncs(bytes, &finest))
+    known.seal(installer.blobs, |bytes, part| {
+        part >= u64::from(lowest) && is_worth_syncs(bytes, &finest)
+    })
 }
 
 /// Seals the blob file in use after a full compaction, if there is garbage in it.
-pub fn seal_compacted(database: &Database) {
-    if database.blobs.is_used() {
-        let families = database.catalog.families.load();
-        let known = Known::new(database, &families);
-        known.seal(database, |_, part| part >= COMPACTED_PERCENT);
+pub fn seal_compacted(installer: &Installer<'_>) {
+    if installer.blobs.is_used() {
+        let families = installer.catalog.families.load();
+        let known = Known::new(installer.blobs, installer.log, &families);
+        known.seal(installer.blobs, |_, part| part >= COMPACTED_PERCENT);
     }
 }
 
 /// The files whose values a family moves: those that are garbage for the part at which it does, and
 /// small ones if they are many.
-fn moved_files(known: &Known, (file_bytes, percent): (u64, u32)) -> BTreeSet<FileNumber> {
+fn moved_files(known: &Known, file_bytes: u64, percent: u32) -> BTreeSet<FileNumber> {
     // The values of a missing file cannot be moved.
     let settled = known.set.iter();
     let settled = settled.filter(|file| is_settled(file, known.unflushed) && !file.is_missing());
@@ -261,13 +267,12 @@ fn moved_files(known: &Known, (file_bytes, percent): (u64, u32)) -> BTreeSet<Fil
 /// The rewrite of one table of a frozen family that brings its separated values in, so that they
 /// become cold with it; noted as running. `None` if there is none, or no cold tier.
 fn begin_bringing_in(
-    database: &Database,
+    catalog: &Catalog,
+    background: &Background,
     set: &BlobSet,
     families: &FamilyMap,
 ) -> Option<(Arc<FamilyData>, Plan)> {
-    if database.catalog.files.store(Tier::Cold).is_none()
-        || cfg!(seeded_fault = "frozen_values_stay_hot")
-    {
+    if catalog.files.store(Tier::Cold).is_none() || cfg!(seeded_fault = "frozen_values_stay_hot") {
         return None;
     }
     let readable = set.iter().filter(|file| !file.is_missing());
@@ -275,8 +280,7 @@ fn begin_bringing_in(
     families.iter().find_map(|family| {
         let is_frozen = family.tree.peek_options().is_frozen();
         // After damage it is not tried again until a request of the family succeeds.
-        let has_failed =
-            || lock(&database.background.jobs).failures.contains_key(&JobOf::Family(family.id));
+        let has_failed = || lock(&background.jobs).failures.contains_key(&JobOf::Family(family.id));
         if !is_frozen || family.role == FamilyRole::Base || has_failed() {
             return None;
         }
@@ -289,21 +293,26 @@ fn begin_bringing_in(
 ///
 /// Cost: a look at each table; no IO.
 #[must_use]
-pub fn begin_moving(database: &Database, load: WriteLoad) -> Option<(Arc<FamilyData>, Plan)> {
-    if database.blobs.set().is_empty() {
+pub fn begin_moving(installer: &Installer<'_>, load: WriteLoad) -> Option<(Arc<FamilyData>, Plan)> {
+    if installer.blobs.set().is_empty() {
         return None;
     }
-    let families = database.catalog.families.load();
-    if let Some(found) = begin_bringing_in(database, &database.blobs.set(), &families) {
+    let families = installer.catalog.families.load();
+    if let Some(found) = begin_bringing_in(
+        installer.catalog,
+        installer.background,
+        &installer.blobs.set(),
+        &families,
+    ) {
         return Some(found);
     }
-    let known = Known::new(database, &families);
+    let known = Known::new(installer.blobs, installer.log, &families);
     let most = known.percent_max(load, &*finest_options(&families)?);
     let smallest = families.iter().map(|family| family.tree.options().blob_file_bytes).min()?;
     families.iter().filter(|family| family.role != FamilyRole::Base).find_map(|family| {
-        let limits = (smallest, percent(&family.tree.options(), most));
-        let files = moved_files(&known, limits);
-        if files.is_empty() || limits.1 > 100 {
+        let percent = percent(&family.tree.options(), most);
+        let files = moved_files(&known, smallest, percent);
+        if files.is_empty() || percent > 100 {
             return None;
         }
         let plan = family.tree.begin_moving(&Arc::new(files))?;

@@ -3,10 +3,11 @@
 //! Pure functions in `tree` decide what is due.
 
 use crate::{
+    background::Background,
     background::JobOf,
     catalog::branches::FamilyRole,
     catalog::family::{FamilyData, FamilyMap},
-    database::Database,
+    database::job_rooms::JobRooms,
     install::install,
     jobs::{
         blobs::{begin_moving, remove_unreferenced, seal_wasteful},
@@ -18,6 +19,7 @@ use crate::{
         space::{freeze_what_covers, moment, stripes},
     },
     kit::counters::Counters,
+    options::EngineOptions,
     write::log_sync::sync_blobs,
 };
 use siltdb_base::{
@@ -43,31 +45,31 @@ const DUE_INTERVAL: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// `NoSpace`, `Corruption` of an input, and any other failure of merging tables. The inputs stay.
-pub fn compact_next(database: &Database) -> Result<bool> {
-    database.health.check_log()?;
+pub fn compact_next(rooms: &JobRooms<'_>) -> Result<bool> {
+    rooms.health.check_log()?;
     let shared =
-        lock(&database.background.jobs).shared.iter().find(|shared| shared.has_part()).cloned();
+        lock(&rooms.background.jobs).shared.iter().find(|shared| shared.has_part()).cloned();
     if let Some(shared) = shared {
-        with_context(database, |context| {
+        with_context(rooms, |context| {
             shared.run_parts(context);
             Ok(())
         })?;
         return Ok(true);
     }
-    if holds_compactions(database) {
-        purge(database);
+    if holds_compactions(rooms.background, rooms.backpressure) {
+        purge(rooms.catalog, rooms.blobs);
         return Ok(false);
     }
-    let moment = moment(database);
+    let moment = moment(rooms);
     let oldest = moment.stripes.oldest_end();
-    let families = database.catalog.families.load();
-    note_all_due(database, &families, DUE_INTERVAL);
+    let families = rooms.catalog.families.load();
+    note_all_due(rooms.background, rooms.options, &families, DUE_INTERVAL);
     let (mut due, failing) = {
-        let jobs = lock(&database.background.jobs);
+        let jobs = lock(&rooms.background.jobs);
         let failing: Vec<JobOf> = jobs.failures.keys().copied().collect();
         (jobs.due.iter().copied().collect::<Vec<_>>(), failing)
     };
-    let writers = writers(database, &failing);
+    let writers = writers(rooms, &failing);
     if !failing.is_empty() {
         due.sort_by_key(|id| failing.contains(&JobOf::Family(*id)));
     }
@@ -85,7 +87,7 @@ pub fn compact_next(database: &Database) -> Result<bool> {
     for begin in [&drops_and_merges as &dyn Fn(&FamilyData) -> Option<Plan>, &rewrites] {
         for family in &due {
             let Some(plan) = begin(family) else { continue };
-            match run_plan(database, family, plan) {
+            match run_plan(rooms, family, plan) {
                 Ok(()) => return Ok(true),
                 // This error would fail jobs of all families.
                 Err(error) if is_everywhere(&error) => return Err(error),
@@ -97,52 +99,52 @@ pub fn compact_next(database: &Database) -> Result<bool> {
     }
     let is_scanned =
         writers != WriteLoad::Throttled && due.iter().any(|family| family.tree.scan_garbage());
-    let is_frozen = writers == WriteLoad::Idle && freeze_what_covers(database, &moment);
+    let is_frozen = writers == WriteLoad::Idle && freeze_what_covers(&rooms.installer(), &moment);
     if failure.is_none() && (is_scanned || is_frozen) {
         return Ok(true);
     }
     let is_resting = writers == WriteLoad::Idle && !due.is_empty();
-    if failure.is_none() && is_resting && leave_dead_parts(database)? {
+    if failure.is_none() && is_resting && leave_dead_parts(rooms)? {
         return Ok(true);
     }
-    if failure.is_none() && writers != WriteLoad::Throttled && collect_blobs(database, writers)? {
+    if failure.is_none() && writers != WriteLoad::Throttled && collect_blobs(rooms, writers)? {
         return Ok(true);
     }
-    due.iter().for_each(|family| pass_quiet(database, family));
+    due.iter().for_each(|family| pass_quiet(rooms.background, family));
     // Files that a reader held, or that a dropped family had, are purged without waiting for a job.
-    purge(database);
+    purge(rooms.catalog, rooms.blobs);
     failure.map_or(Ok(false), Err)
 }
 
 /// Rewrites a table whose file is dead for a fair part. Returns whether it did.
-fn leave_dead_parts(database: &Database) -> Result<bool> {
-    let Some((family, plan)) = begin_leaving(database) else { return Ok(false) };
-    run_plan(database, &family, plan)?;
+fn leave_dead_parts(rooms: &JobRooms<'_>) -> Result<bool> {
+    let Some((family, plan)) = begin_leaving(rooms.catalog) else { return Ok(false) };
+    run_plan(rooms, &family, plan)?;
     Ok(true)
 }
 
 /// Removes blob files without references, or moves the values of one table that lie in blob files
 /// that are mostly garbage. Returns whether it did.
-fn collect_blobs(database: &Database, writers: WriteLoad) -> Result<bool> {
-    if !database.blobs.is_used() {
+fn collect_blobs(rooms: &JobRooms<'_>, writers: WriteLoad) -> Result<bool> {
+    if !rooms.blobs.is_used() {
         return Ok(false);
     }
-    if seal_wasteful(database, writers) || remove_unreferenced(database)? {
+    if seal_wasteful(&rooms.installer(), writers) || remove_unreferenced(rooms)? {
         return Ok(true);
     }
     // No file that it writes to is removed before its edit refers to it.
-    let _moving = database.blobs.begin_moving();
-    let Some((family, plan)) = begin_moving(database, writers) else { return Ok(false) };
-    run_plan(database, &family, plan)?;
+    let _moving = rooms.blobs.begin_moving();
+    let Some((family, plan)) = begin_moving(&rooms.installer(), writers) else { return Ok(false) };
+    run_plan(rooms, &family, plan)?;
     Ok(true)
 }
 
 /// Marks a family as quiet until its tables change or all families are examined again, if nothing
 /// can become due before.
-fn pass_quiet(database: &Database, family: &FamilyData) {
+fn pass_quiet(background: &Background, family: &FamilyData) {
     // This may wait for IO, so it comes before the lock.
     let Some(version) = family.tree.version_without_garbage() else { return };
-    let mut jobs = lock(&database.background.jobs);
+    let mut jobs = lock(&background.jobs);
     // Under the lock: a version installed after this check is also noted after it.
     if family.tree.is_quiet(&version) {
         jobs.due.remove(&family.id);
@@ -151,9 +153,14 @@ fn pass_quiet(database: &Database, family: &FamilyData) {
 
 /// Marks all families for examination, if the last time was at least `interval` ago. Time makes
 /// compactions due that no change has announced.
-pub fn note_all_due(database: &Database, families: &FamilyMap, interval: Duration) {
-    let now_ns = database.options.clock.monotonic_ns();
-    let mut jobs = lock(&database.background.jobs);
+pub fn note_all_due(
+    background: &Background,
+    options: &EngineOptions,
+    families: &FamilyMap,
+    interval: Duration,
+) {
+    let now_ns = options.clock.monotonic_ns();
+    let mut jobs = lock(&background.jobs);
     let since_ns = now_ns.saturating_sub(jobs.all_due_ns);
     if u128::from(since_ns) >= interval.as_nanos() {
         jobs.all_due_ns = now_ns;
@@ -163,24 +170,24 @@ pub fn note_all_due(database: &Database, families: &FamilyMap, interval: Duratio
 }
 
 /// The write load for the picker, with the failing jobs considered.
-fn writers(database: &Database, failing: &[JobOf]) -> WriteLoad {
+fn writers(rooms: &JobRooms<'_>, failing: &[JobOf]) -> WriteLoad {
     // A flush that fails for lack of space may need a compaction before it.
     if failing.contains(&JobOf::Memory) {
         return WriteLoad::Light;
     }
     // A compaction that writers wait for already is not postponed.
-    if database.backpressure.unwritten_share(&database.log) > 0.0
-        && database.backpressure.level_share() == 0.0
+    if rooms.backpressure.unwritten_share(rooms.log) > 0.0
+        && rooms.backpressure.level_share() == 0.0
     {
         return WriteLoad::Throttled;
     }
-    if lock(&database.log.sequencer).is_idle(database.options.clock.monotonic_ns())
-        && !has_flush_due(database)
+    if lock(&rooms.log.sequencer).is_idle(rooms.options.clock.monotonic_ns())
+        && !has_flush_due(rooms.log, rooms.background)
     {
         return WriteLoad::Idle;
     }
-    let generation_bytes = database.options.generation_bytes() as u64;
-    if database.log.memory_bytes() >= generation_bytes / 2 {
+    let generation_bytes = rooms.options.generation_bytes() as u64;
+    if rooms.log.memory_bytes() >= generation_bytes / 2 {
         WriteLoad::Heavy
     } else {
         WriteLoad::Light
@@ -196,29 +203,29 @@ fn is_everywhere(error: &Error) -> bool {
 ///
 /// # Errors
 /// As [`compact_next`].
-pub fn run_plan(database: &Database, family: &FamilyData, plan: Plan) -> Result<()> {
-    lock(&database.background.jobs).compactions += 1;
+pub fn run_plan(rooms: &JobRooms<'_>, family: &FamilyData, plan: Plan) -> Result<()> {
+    lock(&rooms.background.jobs).compactions += 1;
     let result = match plan.kind {
-        PlanKind::DeleteOnly if plan.reason == Reason::Fifo => remove(database, family, &plan),
+        PlanKind::DeleteOnly if plan.reason == Reason::Fifo => remove(rooms, family, &plan),
         PlanKind::TrivialMove | PlanKind::DeleteOnly => {
-            install(database, plan.edit_changes(family.id), None).map(|()| Outcome::Done)
+            install(&rooms.installer(), plan.edit_changes(family.id), None).map(|()| Outcome::Done)
         }
-        PlanKind::Rewrite => merge(database, family, &plan),
+        PlanKind::Rewrite => merge(rooms, family, &plan),
     };
     family.tree.end_plan(&plan);
     let result = match result {
         // The manual compaction that cancelled the plan does its work, or a caller cancelled it.
         Err(error) if error.kind() == ErrorKind::Closed && plan.is_given_up() => Ok(()),
         Ok(Outcome::Done) => {
-            count_plan(database, &plan);
+            count_plan(rooms.counters, &plan);
             Ok(())
         }
         result => result.map(|_| ()),
     };
     // The plan pins its inputs, which the purge must be able to remove.
     drop(plan);
-    ended(database, JobOf::Family(family.id), result, |jobs| jobs.compactions -= 1)?;
-    database.background.work.raise();
+    ended(&rooms.installer(), JobOf::Family(family.id), result, |jobs| jobs.compactions -= 1)?;
+    rooms.background.work.raise();
     Ok(())
 }
 
@@ -231,51 +238,51 @@ enum Outcome {
 }
 
 /// Removes tables of which a reader at the present sees entries, unless a snapshot sees some.
-fn remove(database: &Database, family: &FamilyData, plan: &Plan) -> Result<Outcome> {
+fn remove(rooms: &JobRooms<'_>, family: &FamilyData, plan: &Plan) -> Result<Outcome> {
     let oldest = plan.tables().map(|table| table.sequence_min()).min();
-    let removal = database.snapshots.begin_removal(oldest.unwrap_or_default());
+    let removal = rooms.snapshots.begin_removal(oldest.unwrap_or_default());
     let Some(_removal) = removal else { return Ok(Outcome::Withdrawn) };
-    install(database, plan.edit_changes(family.id), None).map(|()| Outcome::Done)
+    install(&rooms.installer(), plan.edit_changes(family.id), None).map(|()| Outcome::Done)
 }
 
-fn count_plan(database: &Database, plan: &Plan) {
-    Counters::add(&database.counters.compactions, 1);
+fn count_plan(counters: &Counters, plan: &Plan) {
+    Counters::add(&counters.compactions, 1);
     if plan.kind == PlanKind::DeleteOnly {
-        Counters::add(&database.counters.dropped_tables, plan.tables().count() as u64);
+        Counters::add(&counters.dropped_tables, plan.tables().count() as u64);
     } else if matches!(plan.reason, Reason::Garbage | Reason::Blobs) {
-        Counters::add(&database.counters.space_compactions, 1);
+        Counters::add(&counters.space_compactions, 1);
     }
 }
 
-fn merge(database: &Database, family: &FamilyData, plan: &Plan) -> Result<Outcome> {
-    let workers = database.options.workers.max(1);
-    let blobs = Arc::clone(&database.blobs) as Arc<dyn BlobSource>;
-    let sources = FilterSources { filters: &database.catalog.filters, blobs: Some(blobs) };
+fn merge(rooms: &JobRooms<'_>, family: &FamilyData, plan: &Plan) -> Result<Outcome> {
+    let workers = rooms.options.workers.max(1);
+    let blobs = Arc::clone(rooms.blobs) as Arc<dyn BlobSource>;
+    let sources = FilterSources { filters: &rooms.catalog.filters, blobs: Some(blobs) };
     // Snapshots that begin while the filter is at work keep their view of the family.
     let mut filtering = None;
     let retained = |options: &TreeOptions| {
         let filter = options.compaction_filter.as_ref();
-        filtering = filter.map(|_| database.snapshots.begin_filtering(family.id));
-        stripes(database)
+        filtering = filter.map(|_| rooms.snapshots.begin_filtering(family.id));
+        stripes(rooms)
     };
     let compaction = family.tree.compaction(plan.clone(), retained, sources, workers)?;
-    let mut output = run_shared(database, compaction.subjobs(), |outputs, context| {
+    let mut output = run_shared(rooms, compaction.subjobs(), |outputs, context| {
         compaction.finish(outputs, context)
     })?;
     if !plan.moved.is_empty() {
-        sync_blobs(database)?;
+        sync_blobs(rooms.blobs, rooms.health)?;
     }
     // A retention floor that began meanwhile promises values that the filter has dropped.
-    let begin = || database.snapshots.begin_removal(SequenceNumber::MAX);
+    let begin = || rooms.snapshots.begin_removal(SequenceNumber::MAX);
     let removal = compaction.is_filtering().then(begin);
     let changes = std::mem::take(&mut output.changes);
     if matches!(removal, Some(None)) {
-        discard_output(database, &changes);
+        discard_output(rooms.catalog, &changes);
         return Ok(Outcome::Withdrawn);
     }
-    install_output(database, changes, None)?;
+    install_output(&rooms.installer(), changes, None)?;
     drop((filtering, removal));
-    Counters::add(&database.counters.compacted_bytes, output.bytes_written);
+    Counters::add(&rooms.counters.compacted_bytes, output.bytes_written);
     Ok(Outcome::Done)
 }
 

@@ -2,8 +2,11 @@
 
 use crate::{
     background::{JobOf, JobState},
+    blobs::Blobs,
     blobs::with_value,
-    database::Database,
+    catalog::Catalog,
+    database::installer::Installer,
+    database::job_rooms::JobRooms,
     install::install,
     write::separation::relocate,
 };
@@ -26,32 +29,32 @@ use siltdb_tree::{
 
 /// Calls `work` with what a job needs of the database.
 pub fn with_context<T>(
-    database: &Database,
+    rooms: &JobRooms<'_>,
     job: impl FnOnce(&JobContext<'_>) -> Result<T>,
 ) -> Result<T> {
-    let file_numbers = || -> FileNumber { database.catalog.ids.file() };
-    let uids = || -> TableUid { database.catalog.ids.table_uid() };
-    let log_start = lock(&database.catalog.manifest_io).state.first;
-    let family_names = |id| database.catalog.families.get(id).map(|family| family.name());
+    let file_numbers = || -> FileNumber { rooms.catalog.ids.file() };
+    let uids = || -> TableUid { rooms.catalog.ids.table_uid() };
+    let log_start = lock(&rooms.catalog.manifest_io).state.first;
+    let family_names = |id| rooms.catalog.families.get(id).map(|family| family.name());
     job(&JobContext {
-        files: &database.catalog.files,
+        files: &rooms.catalog.files,
         file_numbers: &file_numbers,
         uids: &uids,
         family_names: &family_names,
         log_start,
-        clock: &*database.options.clock,
-        cancelled: &database.background.ending,
+        clock: &*rooms.options.clock,
+        cancelled: &rooms.background.ending,
         given_up: None,
-        should_yield: database.backpressure.should_yield(),
-        mover: Some(&Mover { database }),
+        should_yield: rooms.backpressure.should_yield(),
+        mover: Some(&Mover { installer: &rooms.installer() }),
         progress: None,
-        rate: database.backpressure.rate.as_ref().map(|rate| (rate, RateUse::Counts)),
+        rate: rooms.backpressure.rate.as_ref().map(|rate| (rate, RateUse::Counts)),
     })
 }
 
 /// Copies separated values to the current blob file, or into the tables of frozen families.
 struct Mover<'a> {
-    database: &'a Database,
+    installer: &'a Installer<'a>,
 }
 
 impl BlobMover for Mover<'_> {
@@ -63,16 +66,16 @@ impl BlobMover for Mover<'_> {
         pointer: &BlobPointer,
     ) -> Result<MovedEntry> {
         // Values move in compactions alone.
-        if let Some(rate) = &self.database.backpressure.rate {
+        if let Some(rate) = &self.installer.backpressure.rate {
             rate.pass(pointer.stored_bytes.into(), RateUse::Waits);
         }
         if options.is_frozen() {
-            let value = self.database.blobs.read(pointer)?;
+            let value = self.installer.blobs.read(pointer)?;
             let (kind, payload) = with_value(pointer, &value);
             return Ok(MovedEntry { kind, payload });
         }
-        let stored = self.database.blobs.read_stored(pointer)?;
-        let moved = relocate(self.database, options, (family, key), (pointer, &stored))?;
+        let stored = self.installer.blobs.read_stored(pointer)?;
+        let moved = relocate(self.installer, options, family, key, pointer, &stored)?;
         let mut payload = Vec::new();
         moved.encode(&mut payload);
         Ok(MovedEntry { kind: EntryKind::BlobPointer, payload })
@@ -81,13 +84,13 @@ impl BlobMover for Mover<'_> {
 
 /// Notes how a job ended, and wakes threads that wait for room or for files.
 pub fn ended<T>(
-    database: &Database,
+    installer: &Installer<'_>,
     job: JobOf,
     result: Result<T>,
     end: impl FnOnce(&mut JobState),
 ) -> Result<T> {
     {
-        let mut jobs = lock(&database.background.jobs);
+        let mut jobs = lock(&installer.background.jobs);
         end(&mut jobs);
         match &result {
             Ok(_) => {
@@ -102,30 +105,30 @@ pub fn ended<T>(
             }
         }
     }
-    database.backpressure.update(&database.log);
-    purge(database);
-    database.backpressure.room.raise();
+    installer.backpressure.update(installer.log);
+    purge(installer.catalog, installer.blobs);
+    installer.backpressure.room.raise();
     result
 }
 
 /// Installs the output of a job. If the edit is not durable, the new tables are purged. If that is
 /// unknown, they stay for the next open, which knows.
 pub fn install_output(
-    database: &Database,
+    installer: &Installer<'_>,
     changes: Vec<Change>,
     flushed: Option<Generation>,
 ) -> Result<()> {
     let new = new_files(&changes);
-    let result = install(database, changes, flushed);
-    if result.is_err() && database.health.check_log().is_ok() {
-        database.catalog.forget(new);
+    let result = install(installer, changes, flushed);
+    if result.is_err() && installer.health.check_log().is_ok() {
+        installer.catalog.forget(new);
     }
     result
 }
 
 /// Has the tables purged that a job has written, and that are not installed.
-pub fn discard_output(database: &Database, changes: &[Change]) {
-    database.catalog.forget(new_files(changes));
+pub fn discard_output(catalog: &Catalog, changes: &[Change]) {
+    catalog.forget(new_files(changes));
 }
 
 fn new_files(changes: &[Change]) -> Vec<FileNumber> {
@@ -137,15 +140,15 @@ fn new_files(changes: &[Change]) -> Vec<FileNumber> {
 }
 
 /// Removes noted files that no reader uses any more.
-pub fn purge(database: &Database) {
-    for number in database.catalog.take_unused() {
+pub fn purge(catalog: &Catalog, blobs: &Blobs) {
+    for number in catalog.take_unused() {
         // A file that cannot be removed now is tried again with the next job, or at the next open.
-        let removed = database.catalog.files.remove(number);
+        let removed = catalog.files.remove(number);
         if removed.is_err_and(|error| error.kind() != ErrorKind::NotFound) {
-            database.catalog.forget([number]);
+            catalog.forget([number]);
         }
     }
-    if database.blobs.is_used() {
-        database.blobs.purge();
+    if blobs.is_used() {
+        blobs.purge();
     }
 }

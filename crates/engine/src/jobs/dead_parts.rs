@@ -5,9 +5,9 @@
 //! nothing.
 
 use crate::{
+    catalog::Catalog,
     catalog::branches::FamilyRole,
     catalog::family::{FamilyData, FamilyMap},
-    database::Database,
 };
 use siltdb_base::{fs::Metadata, id::FileNumber};
 use siltdb_disk::{edit::tier::Tier, file_name::FileName};
@@ -70,10 +70,10 @@ fn usages(families: &FamilyMap) -> BTreeMap<FileNumber, Usage> {
 /// To be called when writers are idle. Cost: a look at each table, and at the length of each file
 /// of small tables.
 #[must_use]
-pub fn begin_leaving(database: &Database) -> Option<(Arc<FamilyData>, Plan)> {
-    let families = database.catalog.families.load();
+pub fn begin_leaving(catalog: &Catalog) -> Option<(Arc<FamilyData>, Plan)> {
+    let families = catalog.families.load();
     let usages = usages(&families);
-    let directory = database.catalog.files.directory();
+    let directory = catalog.files.directory();
     let (mut all_bytes, mut dead_bytes, mut worst) = (0, 0, None);
     for (file, usage) in usages {
         all_bytes += usage.live_bytes;

@@ -1,7 +1,7 @@
 //! Runs the next due job, for a simulator or a waiting writer.
 
 use crate::{
-    database::{Database, Waiting},
+    database::job_rooms::{JobRooms, Waiting},
     jobs::{compact::compact_next, flush::flush_next, tiers::move_next},
     write::log_sync::sync_if_due,
 };
@@ -11,8 +11,8 @@ use siltdb_base::error::Result;
 ///
 /// # Errors
 /// The failure of the job.
-pub fn run_one(database: &Database) -> Result<bool> {
-    Ok(make_room(database)? || move_next(database)?)
+pub fn run_one(rooms: &JobRooms<'_>) -> Result<bool> {
+    Ok(make_room(rooms)? || move_next(rooms)?)
 }
 
 /// Runs one job of those that a writer may wait for. Returns whether it ran one. Flushes come
@@ -20,9 +20,9 @@ pub fn run_one(database: &Database) -> Result<bool> {
 ///
 /// # Errors
 /// The failure of the job.
-pub fn make_room(database: &Database) -> Result<bool> {
-    if let Waiting::RunJob(_) = database.waiting {
-        sync_if_due(database)?;
+pub fn make_room(rooms: &JobRooms<'_>) -> Result<bool> {
+    if let Waiting::RunJob(_) = rooms.waiting {
+        sync_if_due(&rooms.installer(), rooms.options)?;
     }
-    Ok(flush_next(database)? || compact_next(database)?)
+    Ok(flush_next(rooms)? || compact_next(rooms)?)
 }

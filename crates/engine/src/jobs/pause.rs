@@ -6,7 +6,7 @@
 //! # Seeded fault
 //! `pause_forgets_stopped_writers`: a pause keeps compactions back for which writers wait.
 
-use crate::database::Database;
+use crate::{background::Background, backpressure::Backpressure, database::Database};
 use siltdb_base::{process::Process, sync::lock};
 use std::sync::{Arc, Weak};
 
@@ -49,10 +49,9 @@ impl Drop for BackgroundPause {
 
 /// Whether a pause keeps automatic compactions from beginning. Writers that had to stop may wait
 /// for one, so then none is kept back.
-pub fn holds_compactions(database: &Database) -> bool {
+pub fn holds_compactions(background: &Background, backpressure: &Backpressure) -> bool {
     let is_stopped = || {
-        !cfg!(seeded_fault = "pause_forgets_stopped_writers")
-            && database.backpressure.level_share() >= 1.0
+        !cfg!(seeded_fault = "pause_forgets_stopped_writers") && backpressure.level_share() >= 1.0
     };
-    database.background.is_paused() && !is_stopped()
+    background.is_paused() && !is_stopped()
 }

@@ -4,7 +4,7 @@
 //! more segments and tables.
 
 use crate::{
-    database::Database,
+    database::job_rooms::JobRooms,
     jobs::compact::run_plan,
     jobs::flush::{REPLAY_BYTES_MAX, flush_all},
 };
@@ -30,42 +30,42 @@ const JOINS_MAX: usize = 4;
 /// # Errors
 /// `Poisoned`, if it is unknown whether an edit is durable. Any other failure is left to the next
 /// flush.
-pub fn settle_replayed(database: &Database) -> Result<()> {
+pub fn settle_replayed(rooms: &JobRooms<'_>) -> Result<()> {
     let (generation, segments, bytes) = {
-        let frozen = lock(&database.log.frozen);
+        let frozen = lock(&rooms.log.frozen);
         let [frozen] = frozen.as_slices().0 else { return Ok(()) };
         (frozen.number, frozen.segments.len(), frozen.bytes)
     };
     if segments <= LEFT_SEGMENTS_MAX {
-        let memtable = database.options.generation_bytes() as u64;
+        let memtable = rooms.options.generation_bytes() as u64;
         if bytes <= REPLAY_BYTES_MAX.min(memtable / LEFT_PART) {
-            lock(&database.background.jobs).left = Some(generation);
+            lock(&rooms.background.jobs).left = Some(generation);
         }
         return Ok(());
     }
     if bytes > REPLAY_BYTES_MAX {
         return Ok(());
     }
-    let holders = database.catalog.families.holders().of(generation);
-    let flushed = flush_all(database).and_then(|()| join_small(database, &holders));
+    let holders = rooms.catalog.families.holders().of(generation);
+    let flushed = flush_all(rooms).and_then(|()| join_small(rooms, &holders));
     if let Err(error) = flushed {
-        database.health.check_log()?;
+        rooms.health.check_log()?;
         log::warn!("the replayed generation stays in the log, because its flush failed: {error}");
     }
     // Every opening ends without unneeded files.
-    database.log.wal.give_back_unused();
+    rooms.log.wal.give_back_unused();
     Ok(())
 }
 
 /// Joins the small tables of families that have many of them. In processes that end soon, workers
 /// may never do so.
-fn join_small(database: &Database, families: &[FamilyId]) -> Result<()> {
+fn join_small(rooms: &JobRooms<'_>, families: &[FamilyId]) -> Result<()> {
     let mut joins = 0;
-    for family in families.iter().filter_map(|id| database.catalog.families.get(*id)) {
+    for family in families.iter().filter_map(|id| rooms.catalog.families.get(*id)) {
         while joins < JOINS_MAX
             && let Some(plan) = family.tree.begin_small_plan(JOINED_BYTES_MAX)
         {
-            run_plan(database, &family, plan)?;
+            run_plan(rooms, &family, plan)?;
             joins += 1;
         }
     }

@@ -3,8 +3,12 @@
 //! Pure functions in `tree` decide the steps.
 
 use crate::{
+    background::Background,
+    backpressure::Backpressure,
     catalog::family::{FamilyData, FamilyMap},
-    database::Database,
+    database::installer::Installer,
+    database::job_rooms::JobRooms,
+    health::Health,
     install::install,
     jobs::blobs::seal_compacted,
     jobs::compact::{note_all_due, run_plan},
@@ -59,8 +63,8 @@ impl<'a> CompactControl<'a> {
 
     /// Begins the compaction, unless that was done: a later [`cancel_compactions`] ends it, also
     /// between two families. Returns how often all compactions were cancelled before.
-    pub fn begin(&mut self, database: &Database) -> u64 {
-        *self.cancels.get_or_insert_with(|| database.background.cancels())
+    pub fn begin(&mut self, background: &Background) -> u64 {
+        *self.cancels.get_or_insert_with(|| background.cancels())
     }
 
     /// The token that cancels it.
@@ -81,8 +85,8 @@ impl<'a> CompactControl<'a> {
 ///
 /// # Errors
 /// As [`install`].
-pub fn move_all(database: &Database, families: &FamilyMap) -> Result<()> {
-    let request = Request::new(None, database.log.publisher.published(), FileNumber(0));
+pub fn move_all(installer: &Installer<'_>, families: &FamilyMap) -> Result<()> {
+    let request = Request::new(None, installer.log.publisher.published(), FileNumber(0));
     let families: Vec<&Arc<FamilyData>> = families.iter().collect();
     for families in families.chunks(MOVED_FAMILIES_MAX) {
         let mut moves = Vec::new();
@@ -95,13 +99,13 @@ pub fn move_all(database: &Database, families: &FamilyMap) -> Result<()> {
         }
         let changes = moves.iter().flat_map(|(family, plan)| plan.edit_changes(family.id));
         let changes: Vec<_> = changes.collect();
-        let installed = if changes.is_empty() { Ok(()) } else { install(database, changes, None) };
+        let installed = if changes.is_empty() { Ok(()) } else { install(installer, changes, None) };
         for (family, plan) in moves {
             family.tree.end_plan(&plan);
         }
         // Other plans may have been refused because of these.
-        database.backpressure.room.raise();
-        database.background.work.raise();
+        installer.backpressure.room.raise();
+        installer.background.work.raise();
         installed?;
     }
     Ok(())
@@ -115,13 +119,13 @@ pub fn move_all(database: &Database, families: &FamilyMap) -> Result<()> {
 /// # Errors
 /// `NotFound`, if the family was dropped; `Cancelled`; the failure of a merge.
 pub fn compact_family(
-    database: &Database,
+    rooms: &JobRooms<'_>,
     family: &FamilyData,
     pause: Pause<'_>,
     control: &mut CompactControl<'_>,
 ) -> Result<()> {
-    carry_out(database, family, (None, Some(pause)), control)?;
-    seal_compacted(database);
+    carry_out(rooms, family, None, Some(pause), control)?;
+    seal_compacted(&rooms.installer());
     Ok(())
 }
 
@@ -131,14 +135,14 @@ pub fn compact_family(
 /// # Errors
 /// As [`compact_family`].
 pub fn compact_range(
-    database: &Database,
+    rooms: &JobRooms<'_>,
     family: &FamilyData,
     bounds: &Bounds,
     control: &mut CompactControl<'_>,
 ) -> Result<()> {
     let version = family.tree.view().version.clone();
     match version.range().and_then(|all| within(all, bounds)) {
-        Some(range) => carry_out(database, family, (Some(range), None), control),
+        Some(range) => carry_out(rooms, family, Some(range), None, control),
         None => family.check(),
     }
 }
@@ -160,81 +164,93 @@ fn within(all: KeySpan, bounds: &Bounds) -> Option<KeySpan> {
 }
 
 fn carry_out(
-    database: &Database,
+    rooms: &JobRooms<'_>,
     family: &FamilyData,
-    (range, mut pause): (Option<KeySpan>, Option<Pause<'_>>),
+    range: Option<KeySpan>,
+    mut pause: Option<Pause<'_>>,
     control: &mut CompactControl<'_>,
 ) -> Result<()> {
-    let cancels = control.begin(database);
+    let cancels = control.begin(rooms.background);
     // A table that moves meanwhile would count as one that came later.
     let _numbers = family.tree.keep_numbers();
-    wait_for_plans(database, family, family.tree.plans_begun(), control.token)?;
-    let (newest, next_file) =
-        (database.log.publisher.published(), database.catalog.ids.next_file());
+    wait_for_plans(
+        rooms.health,
+        rooms.backpressure,
+        family,
+        family.tree.plans_begun(),
+        control.token,
+    )?;
+    let (newest, next_file) = (rooms.log.publisher.published(), rooms.catalog.ids.next_file());
     let mut request = Request::new(range, newest, next_file).cancelled_by(control.token);
-    let parallelism = database.options.workers.max(1);
+    let parallelism = rooms.options.workers.max(1);
     loop {
-        database.health.check()?;
+        rooms.health.check()?;
         family.check()?;
-        let seen = database.backpressure.room.seen();
+        let seen = rooms.backpressure.room.seen();
         let step = family.tree.begin_request(&request);
         if pause.take().is_some() {
-            database.background.work.raise();
+            rooms.background.work.raise();
         }
         // Looked at behind `begin_request`: a plan that began after the cancellation ends here.
-        if database.background.cancels() != cancels {
+        if rooms.background.cancels() != cancels {
             request.given_up.cancel();
         }
         match step {
             Step::Done => return Ok(()),
             Step::Plan(plan) if request.given_up.is_cancelled() => {
-                end_unused(database, family, &plan);
+                end_unused(rooms.background, rooms.backpressure, family, &plan);
                 return Err(cancelled());
             }
             Step::Wait if request.given_up.is_cancelled() => return Err(cancelled()),
             Step::Plan(plan)
                 if would_change_nothing(&plan, &family.tree.options(), parallelism) =>
             {
-                end_unused(database, family, &plan);
+                end_unused(rooms.background, rooms.backpressure, family, &plan);
                 request.keep(&plan);
             }
             Step::Plan(plan) => {
                 let bytes = plan.bytes();
-                run_plan(database, family, plan)?;
+                run_plan(rooms, family, plan)?;
                 if !request.given_up.is_cancelled() {
                     control.finished(bytes);
                 }
             }
-            Step::Wait => database.backpressure.room.wait(seen, PATIENCE),
+            Step::Wait => rooms.backpressure.room.wait(seen, PATIENCE),
         }
     }
 }
 
 /// Ends a plan that has begun and is not carried out.
-fn end_unused(database: &Database, family: &FamilyData, plan: &Plan) {
+fn end_unused(
+    background: &Background,
+    backpressure: &Backpressure,
+    family: &FamilyData,
+    plan: &Plan,
+) {
     family.tree.end_plan(plan);
     // Other plans may have been refused because of this one.
-    database.backpressure.room.raise();
-    database.background.work.raise();
+    backpressure.room.raise();
+    background.work.raise();
 }
 
 /// Waits until none of the first `begun` plans of a family is running. A request waits for them,
 /// because they keep what was visible when they began, and file numbers do not show which files
 /// they wrote.
 fn wait_for_plans(
-    database: &Database,
+    health: &Health,
+    backpressure: &Backpressure,
     family: &FamilyData,
     begun: u64,
     token: &CancelToken,
 ) -> Result<()> {
     loop {
-        database.health.check()?;
+        health.check()?;
         token.check()?;
-        let seen = database.backpressure.room.seen();
+        let seen = backpressure.room.seen();
         if !family.tree.runs_any_of(begun) {
             return Ok(());
         }
-        database.backpressure.room.wait(seen, PATIENCE);
+        backpressure.room.wait(seen, PATIENCE);
     }
 }
 
@@ -244,13 +260,19 @@ fn wait_for_plans(
 ///
 /// # Errors
 /// `Poisoned`, `Closed`.
-pub fn cancel_compactions(database: &Database) -> Result<()> {
-    database.background.note_cancel();
-    let families = database.catalog.families.load();
+pub fn cancel_compactions(installer: &Installer<'_>) -> Result<()> {
+    installer.background.note_cancel();
+    let families = installer.catalog.families.load();
     let cancel = |family: &Arc<FamilyData>| (Arc::clone(family), family.tree.cancel_plans());
     let running: Vec<(Arc<FamilyData>, u64)> = families.iter().map(cancel).collect();
     running.iter().try_for_each(|(family, begun)| {
-        wait_for_plans(database, family, *begun, &CancelToken::new())
+        wait_for_plans(
+            installer.health,
+            installer.backpressure,
+            family,
+            *begun,
+            &CancelToken::new(),
+        )
     })
 }
 
@@ -258,39 +280,39 @@ pub fn cancel_compactions(database: &Database) -> Result<()> {
 ///
 /// # Errors
 /// The failure of a job.
-pub fn settle(database: &Database) -> Result<()> {
-    note_all_due(database, &database.catalog.families.load(), Duration::ZERO);
+pub fn settle(rooms: &JobRooms<'_>) -> Result<()> {
+    note_all_due(rooms.background, rooms.options, &rooms.catalog.families.load(), Duration::ZERO);
     loop {
-        let seen = database.backpressure.room.seen();
-        database.health.check()?;
-        if run_one(database)? {
+        let seen = rooms.backpressure.room.seen();
+        rooms.health.check()?;
+        if run_one(rooms)? {
             continue;
         }
-        let idle = idle_after(database);
-        if run_one(database)? {
+        let idle = idle_after(&rooms.installer());
+        if run_one(rooms)? {
             continue;
         }
         // A job that ran during the search may have hidden another one, or made one due.
-        if idle.is_some() && idle == idle_after(database) {
+        if idle.is_some() && idle == idle_after(&rooms.installer()) {
             return Ok(());
         }
-        database.backpressure.room.wait(seen, PATIENCE);
+        rooms.backpressure.room.wait(seen, PATIENCE);
     }
 }
 
 /// The number of compactions begun so far, if no job is running and no generation waits for a
 /// flush.
-fn idle_after(database: &Database) -> Option<u64> {
-    let is_flushed = !has_flush_due(database);
+fn idle_after(installer: &Installer<'_>) -> Option<u64> {
+    let is_flushed = !has_flush_due(installer.log, installer.background);
     let is_idle = {
-        let jobs = lock(&database.background.jobs);
+        let jobs = lock(&installer.background.jobs);
         is_flushed && !jobs.is_flushing && !jobs.is_moving && jobs.compactions == 0
     };
     if !is_idle {
         return None;
     }
     // A compaction is counted when it is found, and noted among the jobs after that.
-    let families = database.catalog.families.load();
+    let families = installer.catalog.families.load();
     families.iter().map(|family| family.tree.idle_after()).sum()
 }
 

@@ -1,7 +1,8 @@
 //! Parallel jobs: several threads run the parts of one job.
 
 use crate::{
-    background::parallel_job::ParallelJob, database::Database, jobs::context::with_context,
+    background::Background, background::parallel_job::ParallelJob, database::job_rooms::JobRooms,
+    jobs::context::with_context,
 };
 use siltdb_base::{error::Result, sync::lock};
 use siltdb_tree::rewrite::job::{JobContext, JobOutput, JobPart, NewTables};
@@ -9,27 +10,27 @@ use std::sync::Arc;
 
 /// Runs the parts of a job on this thread and on idle ones, and joins their outputs.
 pub fn run_shared(
-    database: &Database,
+    rooms: &JobRooms<'_>,
     parts: Vec<impl JobPart + 'static>,
     finish: impl FnOnce(Vec<NewTables>, &JobContext<'_>) -> Result<JobOutput>,
 ) -> Result<JobOutput> {
     let shared = Arc::new(ParallelJob::new(parts));
     if shared.parts() > 1 {
-        offer(database, &shared);
+        offer(rooms.background, &shared);
     }
-    with_context(database, |context| finish(end_shared(database, &shared, context)?, context))
+    with_context(rooms, |context| finish(end_shared(rooms.background, &shared, context)?, context))
 }
 
 /// Begins a job of one part, which an idle thread may take. [`end_shared`] must follow.
-pub fn begin_shared(database: &Database, part: impl JobPart + 'static) -> Arc<ParallelJob> {
+pub fn begin_shared(background: &Background, part: impl JobPart + 'static) -> Arc<ParallelJob> {
     let shared = Arc::new(ParallelJob::new(vec![part]));
-    offer(database, &shared);
+    offer(background, &shared);
     shared
 }
 
-fn offer(database: &Database, shared: &Arc<ParallelJob>) {
-    lock(&database.background.jobs).shared.push(Arc::clone(shared));
-    database.background.work.raise();
+fn offer(background: &Background, shared: &Arc<ParallelJob>) {
+    lock(&background.jobs).shared.push(Arc::clone(shared));
+    background.work.raise();
 }
 
 /// Runs the parts of `shared` that no other thread has taken, and waits for the others.
@@ -37,19 +38,19 @@ fn offer(database: &Database, shared: &Arc<ParallelJob>) {
 /// # Errors
 /// The error of the first part that failed. Then the files of all other parts are removed.
 pub fn end_shared(
-    database: &Database,
+    background: &Background,
     shared: &Arc<ParallelJob>,
     context: &JobContext<'_>,
 ) -> Result<Vec<NewTables>> {
     shared.run_parts(context);
-    withdraw(database, shared)
+    withdraw(background, shared)
 }
 
 /// Waits for the parts of `shared` that other threads have taken, and leaves the others out.
 ///
 /// # Errors
 /// As [`end_shared`].
-pub fn withdraw(database: &Database, shared: &Arc<ParallelJob>) -> Result<Vec<NewTables>> {
-    lock(&database.background.jobs).shared.retain(|other| !Arc::ptr_eq(other, shared));
+pub fn withdraw(background: &Background, shared: &Arc<ParallelJob>) -> Result<Vec<NewTables>> {
+    lock(&background.jobs).shared.retain(|other| !Arc::ptr_eq(other, shared));
     shared.wait()
 }

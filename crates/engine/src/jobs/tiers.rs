@@ -18,8 +18,10 @@
 
 use crate::{
     background::JobOf,
+    catalog::Catalog,
     catalog::family::FamilyData,
-    database::Database,
+    database::installer::Installer,
+    database::job_rooms::JobRooms,
     families::family_options::change_options,
     install::install_with,
     jobs::{
@@ -60,28 +62,28 @@ struct Move {
 /// # Errors
 /// `NoSpace` in the tier that it goes to; `Corruption` of the table, which is not tried again;
 /// `Poisoned`; the system's. The table stays where it is.
-pub fn move_next(database: &Database) -> Result<bool> {
-    if database.catalog.files.store(Tier::Cold).is_none() || database.background.is_paused() {
+pub fn move_next(rooms: &JobRooms<'_>) -> Result<bool> {
+    if rooms.catalog.files.store(Tier::Cold).is_none() || rooms.background.is_paused() {
         return Ok(false);
     }
-    database.health.check_log()?;
+    rooms.health.check_log()?;
     // Acquire pairs with the release with which the threads are ended.
-    let is_ending = || database.background.ending.load(Ordering::Acquire);
+    let is_ending = || rooms.background.ending.load(Ordering::Acquire);
     let mut go_on = |_| match is_ending() {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
     };
-    let rate = Some(database.options.tier_rate);
-    let mut copying = FileCopy::new(&*database.options.clock, rate, &mut go_on)?;
+    let rate = Some(rooms.options.tier_rate);
+    let mut copying = FileCopy::new(&*rooms.options.clock, rate, &mut go_on)?;
     let find = || {
-        let families = database.catalog.families.load();
+        let families = rooms.catalog.families.load();
         // Copied, because this lock is not taken under those of a tree.
         let unmovable: Vec<TableId> =
-            lock(&database.background.jobs).unmovable.keys().copied().collect();
+            lock(&rooms.background.jobs).unmovable.keys().copied().collect();
         let newest = SequenceNumber::MAX;
         families.iter().find_map(|family| next_up_to(family, newest, &unmovable))
     };
-    match carry_out(database, find, &mut copying) {
+    match carry_out(rooms, find, &mut copying) {
         Ok(step) => Ok(step == Step::Moved),
         Err(error) if error.kind() == ErrorKind::Cancelled => Ok(false),
         Err(error) => Err(error),
@@ -108,23 +110,23 @@ enum Step {
 
 /// Makes the move that `find` finds, if no other thread makes one.
 fn carry_out(
-    database: &Database,
+    rooms: &JobRooms<'_>,
     find: impl FnOnce() -> Option<Move>,
     copying: &mut FileCopy<'_>,
 ) -> Result<Step> {
-    if std::mem::replace(&mut lock(&database.background.jobs).is_moving, true) {
+    if std::mem::replace(&mut lock(&rooms.background.jobs).is_moving, true) {
         return Ok(Step::Busy);
     }
     let Some(found) = find() else {
-        let mut jobs = lock(&database.background.jobs);
+        let mut jobs = lock(&rooms.background.jobs);
         jobs.is_moving = false;
         jobs.failures.remove(&JobOf::Tiers);
         // Damage that compactions or the end of a family have removed is none any more.
-        jobs.unmovable.retain(|table, _| database.catalog.files.is_in_use(table.file));
+        jobs.unmovable.retain(|table, _| rooms.catalog.files.is_in_use(table.file));
         return Ok(Step::NothingFound);
     };
     let (id, bytes) = (found.table.id(), found.table.bytes());
-    let result = move_table(database, &found, copying);
+    let result = move_table(&rooms.installer(), &found, copying);
     // The old file can go now, unless a reader uses it.
     drop(found);
     let result = match result {
@@ -132,19 +134,19 @@ fn carry_out(
         Err(error) if error.kind() == ErrorKind::Cancelled => Ok(Err(error)),
         result => result.map(Ok),
     };
-    let outcome = ended(database, JobOf::Tiers, result, |jobs| {
+    let outcome = ended(&rooms.installer(), JobOf::Tiers, result, |jobs| {
         jobs.is_moving = false;
     });
     match outcome {
         Ok(Ok(is_moved)) => {
-            Counters::add(&database.counters.moved_tables, u64::from(is_moved));
-            Counters::add(&database.counters.moved_bytes, if is_moved { bytes } else { 0 });
+            Counters::add(&rooms.counters.moved_tables, u64::from(is_moved));
+            Counters::add(&rooms.counters.moved_bytes, if is_moved { bytes } else { 0 });
             Ok(Step::Moved)
         }
         Ok(Err(cancelled)) => Err(cancelled),
         Err(error) => {
             if error.kind() == ErrorKind::Corruption {
-                lock(&database.background.jobs).unmovable.insert(id, error.duplicate());
+                lock(&rooms.background.jobs).unmovable.insert(id, error.duplicate());
             }
             Err(error)
         }
@@ -152,55 +154,57 @@ fn carry_out(
 }
 
 /// Copies a table, and replaces it by the copy. Returns whether any reference was replaced.
-fn move_table(database: &Database, found: &Move, copying: &mut FileCopy<'_>) -> Result<bool> {
+fn move_table(installer: &Installer<'_>, found: &Move, copying: &mut FileCopy<'_>) -> Result<bool> {
     let Move { table, to } = found;
-    let files = &database.catalog.files;
+    let files = &installer.catalog.files;
     let store = files.store(*to).ok_or_else(no_cold_directory)?;
-    let number = database.catalog.ids.file();
+    let number = installer.catalog.ids.file();
     // Claimed before it exists, so that no purge takes it for an orphan.
     let claim = files.claim_in(*to, number);
     let source = FilePart::new(table.open_file()?, table.id().offset, table.bytes());
     let switched = store
         .put(number, &mut |file| copying.copy(&source, file).map(drop))
-        .and_then(|()| verify(database, found, (number, copying)))
-        .and_then(|()| switch(database, table.id(), (number, *to)));
+        .and_then(|()| verify(installer.catalog, found, number, copying))
+        .and_then(|()| switch(installer, table.id(), number, *to));
     drop(claim);
     // If it is unknown whether the edit is durable, the copy stays for the next open, which knows.
-    if !matches!(switched, Ok(true)) && database.health.check_log().is_ok() {
-        database.catalog.forget([number]);
+    if !matches!(switched, Ok(true)) && installer.health.check_log().is_ok() {
+        installer.catalog.forget([number]);
     }
     switched
 }
 
 /// Reads the copy of a table, and verifies each block.
 fn verify(
-    database: &Database,
+    catalog: &Catalog,
     Move { table, to }: &Move,
-    (number, copying): (FileNumber, &mut FileCopy<'_>),
+    number: FileNumber,
+    copying: &mut FileCopy<'_>,
 ) -> Result<()> {
-    let reference = reference_to(table.reference(), (number, *to));
-    let copy = database.catalog.files.reference(reference)?;
+    let reference = reference_to(table.reference(), number, *to);
+    let copy = catalog.files.reference(reference)?;
     copy.pass()?.verify(&mut |_, _, _| copying.pass(0)).map(drop)
 }
 
 /// The same table in a file of its own.
-fn reference_to(table: &TableReference, (file, tier): (FileNumber, Tier)) -> TableReference {
+fn reference_to(table: &TableReference, file: FileNumber, tier: Tier) -> TableReference {
     TableReference { file, offset: 0, tier, ..table.clone() }
 }
 
 /// Replaces the references to a table that belong into the tier of its copy, by one edit. Returns
 /// whether there is one.
-fn switch(database: &Database, table: TableId, to: (FileNumber, Tier)) -> Result<bool> {
+fn switch(installer: &Installer<'_>, table: TableId, file: FileNumber, tier: Tier) -> Result<bool> {
     // Under this lock no version changes.
-    let manifest = lock(&database.catalog.manifest_io);
-    let families = database.catalog.families.load();
+    let manifest = lock(&installer.catalog.manifest_io);
+    let families = installer.catalog.families.load();
     let (mut changes, mut plans) = (Vec::new(), Vec::new());
     for family in families.iter() {
-        let Some(plan) = family.tree.begin_move(table, to.1) else { continue };
+        let Some(plan) = family.tree.begin_move(table, tier) else { continue };
         changes.extend(plan.removals(family.id));
         for table in plan.tables() {
             // A level's number is below `LEVELS`.
-            let (level, table) = (plan.output_level as u8, reference_to(table.reference(), to));
+            let (level, table) =
+                (plan.output_level as u8, reference_to(table.reference(), file, tier));
             changes.push(Change::AddTable { family: family.id, level, table });
         }
         plans.push((family, plan));
@@ -208,12 +212,12 @@ fn switch(database: &Database, table: TableId, to: (FileNumber, Tier)) -> Result
     if plans.is_empty() {
         return Ok(false);
     }
-    let installed = install_with(database, manifest, (changes, None), &[]);
+    let installed = install_with(installer, manifest, changes, None, &[]);
     for (family, plan) in &plans {
         family.tree.end_plan(plan);
     }
     // Compactions may have been refused because of these.
-    database.background.work.raise();
+    installer.background.work.raise();
     installed.map(|()| true)
 }
 
@@ -223,14 +227,15 @@ fn switch(database: &Database, table: TableId, to: (FileNumber, Tier)) -> Result
 /// # Errors
 /// `InvalidArgument`, if the database has no cold directory; as [`thaw`].
 pub fn freeze(
-    database: &Database,
+    rooms: &JobRooms<'_>,
     family: &FamilyData,
-    (rate, on_progress): (Option<u64>, OnProgress<'_>),
+    rate: Option<u64>,
+    on_progress: OnProgress<'_>,
 ) -> Result<()> {
-    if database.catalog.files.store(Tier::Cold).is_none() {
+    if rooms.catalog.files.store(Tier::Cold).is_none() {
         return Err(no_cold_directory());
     }
-    settle_in(database, family, *COLD_FROM_LEVEL.start(), (rate, on_progress))
+    settle_in(rooms, family, *COLD_FROM_LEVEL.start(), rate, on_progress)
 }
 
 /// Moves all tables of a family to the hot tier, and keeps them there. Durable on return.
@@ -240,11 +245,12 @@ pub fn freeze(
 /// missing; `Cancelled`; `Poisoned`, `Closed`; what a flush fails with. What has moved stays moved,
 /// and the background goes on with the rest.
 pub fn thaw(
-    database: &Database,
+    rooms: &JobRooms<'_>,
     family: &FamilyData,
-    (rate, on_progress): (Option<u64>, OnProgress<'_>),
+    rate: Option<u64>,
+    on_progress: OnProgress<'_>,
 ) -> Result<()> {
-    settle_in(database, family, *COLD_FROM_LEVEL.end(), (rate, on_progress))
+    settle_in(rooms, family, *COLD_FROM_LEVEL.end(), rate, on_progress)
 }
 
 #[cold]
@@ -255,37 +261,38 @@ fn no_cold_directory() -> Error {
 /// Has the tables of a family lie in the cold tier from a level on, and waits until those that are
 /// there now do.
 fn settle_in(
-    database: &Database,
+    rooms: &JobRooms<'_>,
     family: &FamilyData,
     cold_from_level: u32,
-    (rate, on_progress): (Option<u64>, OnProgress<'_>),
+    rate: Option<u64>,
+    on_progress: OnProgress<'_>,
 ) -> Result<()> {
-    database.health.check()?;
+    rooms.health.check()?;
     family.check()?;
-    until_closed(&database.health, on_progress, |on_progress| {
-        let mut copying = FileCopy::new(&*database.options.clock, rate, on_progress)?;
+    until_closed(rooms.health, on_progress, |on_progress| {
+        let mut copying = FileCopy::new(&*rooms.options.clock, rate, on_progress)?;
         // Before the flush: what is written later separates no values if the family is frozen.
         let options = family.tree.options();
         if options.cold_from_level != cold_from_level {
             let options = TreeOptions { cold_from_level, ..TreeOptions::clone(&options) };
-            change_options(database, family, options)?;
+            change_options(&rooms.installer(), family, options)?;
         }
         if !family.tree.view().memory.tables().is_empty() {
-            flush_all(database)?;
+            flush_all(rooms)?;
         }
-        let newest = database.log.publisher.published();
-        lock(&database.background.jobs).unmovable.clear();
+        let newest = rooms.log.publisher.published();
+        lock(&rooms.background.jobs).unmovable.clear();
         if family.tree.peek_options().is_frozen() {
-            bring_values_in(database, family, newest, &mut copying)?;
+            bring_values_in(rooms, family, newest, &mut copying)?;
         }
-        move_all(database, family, newest, &mut copying)
+        move_all(rooms, family, newest, &mut copying)
     })
 }
 
 /// Brings separated values into the tables of a frozen family that refer to them and have an entry
 /// of `newest` or before. The tables are hot then, and moves follow.
 fn bring_values_in(
-    database: &Database,
+    rooms: &JobRooms<'_>,
     family: &FamilyData,
     newest: SequenceNumber,
     copying: &mut FileCopy<'_>,
@@ -293,51 +300,51 @@ fn bring_values_in(
     let is_due =
         |table: &OpenReference| !table.meta().blobs.is_empty() && table.sequence_min() <= newest;
     while !cfg!(seeded_fault = "frozen_values_stay_hot") {
-        database.health.check()?;
+        rooms.health.check()?;
         family.check()?;
-        let seen = database.backpressure.room.seen();
-        let set = database.blobs.set();
+        let seen = rooms.backpressure.room.seen();
+        let set = rooms.blobs.set();
         let files = Arc::new(set.iter().map(|file| file.number()).collect());
         match family.tree.begin_moving(&files) {
-            Some(plan) => run_plan(database, family, plan)?,
+            Some(plan) => run_plan(rooms, family, plan)?,
             None if !family.tree.view().version.tables().any(|(_, table)| is_due(table)) => break,
             // A compaction or a move holds what is left.
             None => {
-                database.backpressure.room.wait(seen, PATIENCE);
+                rooms.backpressure.room.wait(seen, PATIENCE);
             }
         }
         copying.pass(0)?;
     }
-    if database.blobs.is_used() {
+    if rooms.blobs.is_used() {
         // The current file would stay, although nothing may refer to it any more.
-        database.blobs.seal_current();
-        remove_unreferenced(database)?;
+        rooms.blobs.seal_current();
+        remove_unreferenced(rooms)?;
     }
     Ok(())
 }
 
 /// Moves the tables of a family with an entry of `newest` or before.
 fn move_all(
-    database: &Database,
+    rooms: &JobRooms<'_>,
     family: &FamilyData,
     newest: SequenceNumber,
     copying: &mut FileCopy<'_>,
 ) -> Result<()> {
     copying.begin(family.tree.bytes_to_move(newest))?;
     loop {
-        database.health.check()?;
+        rooms.health.check()?;
         family.check()?;
-        let seen = database.backpressure.room.seen();
+        let seen = rooms.backpressure.room.seen();
         // A table that the background has given up is tried once more: either it can be moved now,
         // or the caller learns why not.
-        match carry_out(database, || next_up_to(family, newest, &[]), copying)? {
+        match carry_out(rooms, || next_up_to(family, newest, &[]), copying)? {
             Step::Moved => continue,
             Step::NothingFound if family.tree.bytes_to_move(newest) == 0 => return Ok(()),
             // A compaction or another move holds what is left.
             Step::NothingFound | Step::Busy => {}
         }
         copying.pass(0)?;
-        database.backpressure.room.wait(seen, PATIENCE);
+        rooms.backpressure.room.wait(seen, PATIENCE);
     }
 }
 

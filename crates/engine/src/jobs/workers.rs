@@ -2,7 +2,13 @@
 //!
 //! Their work is in `jobs`; here they find it, wait, and end.
 
-use crate::{database::Database, jobs, memory::Trimmer, write::log_sync};
+use crate::{
+    background::Background,
+    database::{Database, job_rooms::JobRooms},
+    jobs,
+    memory::{Memory, Trimmer},
+    write::log_sync,
+};
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     hint::lower_priority,
@@ -10,7 +16,6 @@ use siltdb_base::{
 };
 use siltdb_disk::edit::tier::Tier;
 use std::{
-    io,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, atomic::Ordering},
     thread::{Builder, JoinHandle},
@@ -64,7 +69,12 @@ impl Workers {
         let started = started.and_then(|()| workers.spawn(database, "silt-sync", sync_log));
         let started = started.and_then(|()| {
             workers.spawn(database, "silt-flush", |database| {
-                work(database, FLUSH_PRIORITY_STEPS, jobs::flush::flush_next);
+                work(
+                    &database.job_rooms(),
+                    &database.memory,
+                    FLUSH_PRIORITY_STEPS,
+                    jobs::flush::flush_next,
+                );
             })
         });
         let started = started.and_then(|()| {
@@ -72,7 +82,12 @@ impl Workers {
                 let seen = database.background.work.seen();
                 workers.spawn(database, &format!("silt-compact-{number}"), move |database| {
                     database.background.work.wait(seen, OPENING_PEACE);
-                    work(database, COMPACT_PRIORITY_STEPS, jobs::compact::compact_next);
+                    work(
+                        &database.job_rooms(),
+                        &database.memory,
+                        COMPACT_PRIORITY_STEPS,
+                        jobs::compact::compact_next,
+                    );
                 })
             })
         });
@@ -84,7 +99,7 @@ impl Workers {
             Ok(()) => Ok(workers),
             Err(error) => {
                 workers.end(database);
-                Err(refused(error))
+                Err(error)
             }
         }
     }
@@ -93,24 +108,23 @@ impl Workers {
     ///
     /// # Errors
     /// The system's, if the thread cannot be started.
-    pub fn add(&self, database: &Arc<Database>, name: &str, run: fn(&Database)) -> Result<()> {
-        self.spawn(database, name, run).map_err(refused)
-    }
-
-    fn spawn(
+    pub fn spawn(
         &self,
         database: &Arc<Database>,
         name: &str,
         run: impl FnOnce(&Database) + Send + 'static,
-    ) -> io::Result<()> {
+    ) -> Result<()> {
         let database = Arc::clone(database);
         let thread = Builder::new().name(name.to_owned()).spawn(move || {
             // A panic may have left a job half done in memory, never on disk. So the database is
             // poisoned, and a reopen recovers it.
             if catch_unwind(AssertUnwindSafe(|| run(&database))).is_err() {
                 let cause = Error::new(ErrorKind::Poisoned, "a worker panicked; this is a bug");
-                database.fail(cause);
+                database.installer().fail(cause);
             }
+        });
+        let thread = thread.map_err(|error| {
+            Error::new(ErrorKind::Io, "cannot start a thread").with_source(error)
         })?;
         lock(&self.threads).push(thread);
         Ok(())
@@ -140,37 +154,37 @@ impl Workers {
             // The thread itself has handled its panic.
             let _ = thread.join();
         }
-        jobs::flush::free_flushed(database);
+        jobs::flush::free_flushed(&database.background);
     }
 }
 
-#[cold]
-fn refused(error: io::Error) -> Error {
-    Error::new(ErrorKind::Io, "cannot start a thread").with_source(error)
-}
-
-fn is_ending(database: &Database) -> bool {
+fn is_ending(background: &Background) -> bool {
     // Acquire pairs with the release in `end`.
-    database.background.ending.load(Ordering::Acquire)
+    background.ending.load(Ordering::Acquire)
 }
 
-fn work(database: &Database, priority_steps: u8, next: fn(&Database) -> Result<bool>) {
+fn work(
+    rooms: &JobRooms<'_>,
+    memory: &Memory,
+    priority_steps: u8,
+    next: fn(&JobRooms<'_>) -> Result<bool>,
+) {
     lower_priority(priority_steps);
-    let (memory, clock) = (&database.memory, &*database.options.clock);
+    let (background, clock) = (rooms.background, &*rooms.options.clock);
     let mut trimmer = Trimmer::default();
-    while !is_ending(database) {
-        let seen = database.background.work.seen();
-        jobs::flush::free_flushed(database);
-        match next(database) {
+    while !is_ending(background) {
+        let seen = background.work.seen();
+        jobs::flush::free_flushed(background);
+        match next(rooms) {
             Ok(true) => trimmer.after_job(memory, clock),
             Ok(false) => {
                 trimmer.while_idle(memory, clock);
-                database.background.work.wait(seen, PATIENCE);
+                background.work.wait(seen, PATIENCE);
             }
             // The job was cancelled.
-            Err(_) if is_ending(database) => {}
+            Err(_) if is_ending(background) => {}
             // The job has noted its failure where waiting writers see it.
-            Err(_) => database.options.clock.sleep(BACK_OFF),
+            Err(_) => rooms.options.clock.sleep(BACK_OFF),
         }
     }
 }
@@ -178,9 +192,9 @@ fn work(database: &Database, priority_steps: u8, next: fn(&Database) -> Result<b
 /// Moves tables between the tiers. What makes a move due is looked for once a second.
 fn move_tables(database: &Database) {
     lower_priority(COMPACT_PRIORITY_STEPS);
-    while !is_ending(database) {
+    while !is_ending(&database.background) {
         let seen = database.background.tier_work.seen();
-        match jobs::tiers::move_next(database) {
+        match jobs::tiers::move_next(&database.job_rooms()) {
             Ok(true) => {}
             Ok(false) => database.background.tier_work.wait(seen, PATIENCE),
             // The failure is noted. Trying again at once would fill the disk again and again.
@@ -190,10 +204,10 @@ fn move_tables(database: &Database) {
 }
 
 fn keep_log(database: &Database) {
-    while !is_ending(database) {
+    while !is_ending(&database.background) {
         let seen = database.log.work.seen();
         // The next writer that needs the missing space meets the same failure and returns it.
-        let _ = jobs::log_keeper::keep_log(database);
+        let _ = jobs::log_keeper::keep_log(&database.log, &database.backpressure);
         database.log.work.wait(seen, PATIENCE);
     }
 }
@@ -201,11 +215,11 @@ fn keep_log(database: &Database) {
 /// The thread that prepares the log does not do this: a window delayed by a sync would stop every
 /// writer.
 fn sync_log(database: &Database) {
-    while !is_ending(database) {
+    while !is_ending(&database.background) {
         let seen = database.log.sync_work.seen();
         // A failure poisons the database, and the next write returns it.
-        let _ = log_sync::sync_if_due(database);
-        let due_in = log_sync::sync_due_in(database);
+        let _ = log_sync::sync_if_due(&database.installer(), &database.options);
+        let due_in = log_sync::sync_due_in(&database.log, &database.options);
         database.log.sync_work.wait(seen, due_in.clamp(SYNC_PAUSE_MIN, PATIENCE));
     }
 }

@@ -69,7 +69,8 @@ impl Table {
     /// What blocks one of `requests`, and its index, from the one at `place` on all the way round.
     fn blocker(
         &self,
-        (owner, ticket): (LockOwner, Ticket),
+        owner: LockOwner,
+        ticket: Ticket,
         requests: &[LockRequest],
         place: usize,
     ) -> Option<(usize, Blocker)> {
@@ -77,7 +78,7 @@ impl Table {
         let indexes = (place..requests.len()).chain(0..place);
         indexes.into_iter().find_map(|index| {
             let request = &requests[index];
-            let earlier = is_queued.then(|| self.queue.last_before((owner, ticket), request));
+            let earlier = is_queued.then(|| self.queue.last_before(owner, ticket, request));
             let blocker = match earlier.flatten() {
                 Some(earlier) => Some(Blocker::Request(earlier)),
                 None => self.held.blockers(Some(owner), request).next().map(Blocker::Owner),
@@ -96,8 +97,9 @@ impl Table {
         while let Some(ticket) = todo.pop_first() {
             let Some(waiting) = self.queue.get(ticket) else { continue };
             let (owner, requests) = (waiting.owner, &waiting.requests);
-            if let Some(blocked) = self.blocker((owner, ticket), requests, waiting.place) {
-                self.queue.block(ticket, blocked);
+            let found = self.blocker(owner, ticket, requests, waiting.place);
+            if let Some((place, blocker)) = found {
+                self.queue.block(ticket, place, blocker);
                 continue;
             }
             let Some(granted) = self.queue.remove(ticket) else { continue };
@@ -183,11 +185,12 @@ impl LockTable {
         &self,
         owner: LockOwner,
         requests: Vec<LockRequest>,
-        (timeout, clock): (Duration, &dyn Clock),
+        timeout: Duration,
+        clock: &dyn Clock,
     ) -> Result<usize> {
         let mut table = self.lock();
         let ticket = table.queue.next();
-        let Some((place, blocker)) = table.blocker((owner, ticket), &requests, 0) else {
+        let Some((place, blocker)) = table.blocker(owner, ticket, &requests, 0) else {
             table.held.grant(owner, &requests);
             let others = table.look_again(owner).collect();
             table.grant_free(others);
@@ -233,7 +236,7 @@ impl LockTable {
     }
 
     /// Moves all locks of `from` to `to`, which is prepared as `id`, in one step.
-    pub fn hand_over(&self, from: LockOwner, (to, id): (LockOwner, &[u8])) {
+    pub fn hand_over(&self, from: LockOwner, to: LockOwner, id: &[u8]) {
         let mut table = self.lock();
         table.held.hand_over(from, to);
         table.prepared_ids.insert(to, id.to_vec());
@@ -243,7 +246,7 @@ impl LockTable {
 
     /// Grants `owner`, which is prepared as `id`, the locks that it held before a reopen, and sets
     /// their flags. To be called before the first write.
-    pub fn restore(&self, (owner, id): (LockOwner, &[u8]), requests: &[LockRequest]) {
+    pub fn restore(&self, owner: LockOwner, id: &[u8], requests: &[LockRequest]) {
         let mut table = self.lock();
         table.held.grant(owner, requests);
         table.prepared_ids.insert(owner, id.to_vec());

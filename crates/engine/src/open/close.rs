@@ -1,6 +1,9 @@
 //! Ends the log of a database that is closing.
 
-use crate::{database::Database, install::install, write::log_sync::sync_for_close};
+use crate::{
+    database::installer::Installer, health::Health, install::install, log::Log,
+    write::log_sync::sync_for_close,
+};
 use siltdb_base::{
     error::{ErrorKind, Result},
     sync::lock,
@@ -16,28 +19,28 @@ use siltdb_disk::log::{
 ///
 /// # Errors
 /// `Poisoned`, if a sync fails; as [`install`].
-pub fn close_log(database: &Database) -> Result<()> {
-    sync_for_close(database)?;
+pub fn close_log(installer: &Installer<'_>) -> Result<()> {
+    sync_for_close(installer)?;
     // This comes first, because the mark needs space.
-    database.log.wal.give_back_unused();
-    database.blobs.seal_current();
-    let active = lock(&database.log.sequencer).active();
-    let end = mark_end(database)?;
+    installer.log.wal.give_back_unused();
+    installer.blobs.seal_current();
+    let active = lock(&installer.log.sequencer).active();
+    let end = mark_end(installer.log, installer.health)?;
     let is_due = {
-        let manifest = lock(&database.catalog.manifest_io);
-        let is_late = manifest.is_written() && manifest.state.time != database.time.stored();
-        is_late || database.log.wal.synced() > manifest.state.synced.position
+        let manifest = lock(&installer.catalog.manifest_io);
+        let is_late = manifest.is_written() && manifest.state.time != installer.time.stored();
+        is_late || installer.log.wal.synced() > manifest.state.synced.position
     };
     let active = active.filter(|segment| segment.id == end.segment);
     if active.is_some() {
-        database.log.wal.expect_shorter();
+        installer.log.wal.expect_shorter();
     }
-    let noted = if active.is_some() || is_due { note_end(database)? } else { Noted::Nothing };
+    let noted = if active.is_some() || is_due { note_end(installer)? } else { Noted::Nothing };
     if let (Some(segment), Noted::End) = (active, noted) {
         // Everything is durable; if this fails, the next use of the file frees the space.
         let _ = segment.file.shorten(end.offset);
     }
-    lock(&database.catalog.manifest_io).give_back_unused();
+    lock(&installer.catalog.manifest_io).give_back_unused();
     Ok(())
 }
 
@@ -51,8 +54,8 @@ enum Noted {
 }
 
 /// Records the end of the log and the time in the manifest, if there is space for that.
-fn note_end(database: &Database) -> Result<Noted> {
-    match install(database, Vec::new(), None) {
+fn note_end(installer: &Installer<'_>) -> Result<Noted> {
+    match install(installer, Vec::new(), None) {
         // Everything is durable. The file keeps its length, which the manifest may know. If the log
         // is cut short later, the next open takes that for a kill.
         Err(error) if error.kind() == ErrorKind::NoSpace => Ok(Noted::Nothing),
@@ -62,10 +65,10 @@ fn note_end(database: &Database) -> Result<Noted> {
 
 /// Writes an end record, if the log has a segment with room for it. Returns the end of the log. The
 /// record says nothing that the manifest does not, and is not synced.
-fn mark_end(database: &Database) -> Result<LogPosition> {
-    let (last, end) = lock(&database.log.sequencer).last();
+fn mark_end(log: &Log, health: &Health) -> Result<LogPosition> {
+    let (last, end) = lock(&log.sequencer).last();
     let mark = end.offset + record_bytes(RecordKind::End, 0, 0);
-    let active = lock(&database.log.sequencer).active();
+    let active = lock(&log.sequencer).active();
     let Some(segment) = active.filter(|segment| mark <= segment.file.capacity()) else {
         return Ok(end);
     };
@@ -77,7 +80,7 @@ fn mark_end(database: &Database) -> Result<LogPosition> {
         Err(error) if error.kind() == ErrorKind::NoSpace => return Ok(end),
         prepared => prepared
             .and_then(|()| fill_record(&*segment.file, end, &header, &[]))
-            .map_err(|error| database.health.poison(error))?,
+            .map_err(|error| health.poison(error))?,
     }
     Ok(LogPosition { offset: mark, ..end })
 }

@@ -15,8 +15,8 @@
 //! file of an earlier version names no owner: the first opening for writing becomes it.
 
 use crate::{
-    catalog::{family::FamilyMap, manifest::RECOVER_HINT},
-    database::Database,
+    catalog::{Catalog, family::FamilyMap, manifest::RECOVER_HINT},
+    database::installer::Installer,
     install::install,
     open::directory::{lock_directory, sync_ancestors},
     options::{Access, ColdClaim, EngineOptions},
@@ -145,11 +145,11 @@ pub enum ColdLocking {
 pub fn find_cold(
     dir: &Path,
     options: &EngineOptions,
-    known: (Option<&ColdPlace>, ColdContents),
+    stored: Option<&ColdPlace>,
+    contents: ColdContents,
     locking: ColdLocking,
 ) -> Result<Option<FoundCold>> {
     let fs = &*options.fs;
-    let (stored, contents) = known;
     let is_needed = contents == ColdContents::Tables;
     let Some(full) = cold_path(dir, options, stored) else {
         if !is_needed {
@@ -190,7 +190,7 @@ pub fn find_cold(
             lock => Some(lock?),
         },
     };
-    let Some((state, owner)) = judge(&full, &*directory, known, may_begin)? else {
+    let Some((state, owner)) = judge(&full, &*directory, stored, contents, may_begin)? else {
         return Ok(None);
     };
     let is_own = |owner: &ColdOwner| -> Result<bool> {
@@ -223,7 +223,8 @@ fn claimed(options: &EngineOptions, full: &Path) -> Result<ColdOwnership> {
 fn judge(
     full: &Path,
     directory: &dyn Fs,
-    (stored, contents): (Option<&ColdPlace>, ColdContents),
+    stored: Option<&ColdPlace>,
+    contents: ColdContents,
     may_begin: bool,
 ) -> Result<Option<(ColdState, Option<ColdOwner>)>> {
     let is_needed = contents == ColdContents::Tables;
@@ -348,13 +349,17 @@ fn cold_file(directory: &dyn Fs) -> Result<Option<ColdFile>> {
 ///
 /// # Errors
 /// As [`install`]; the system's.
-pub fn adopt_cold(database: &Database, found: &FoundCold) -> Result<()> {
+pub fn adopt_cold(
+    installer: &Installer<'_>,
+    options: &EngineOptions,
+    found: &FoundCold,
+) -> Result<()> {
     if found.ownership == ColdOwnership::Foreign {
         return Ok(());
     }
-    let stored = lock(&database.catalog.manifest_io).state.cold.clone();
+    let stored = lock(&installer.catalog.manifest_io).state.cold.clone();
     // 0 says that there is none.
-    let random = || database.catalog.ids.table_uid().0.max(1);
+    let random = || installer.catalog.ids.table_uid().0.max(1);
     let id = stored.as_ref().map_or_else(random, |stored| stored.id);
     let owner = match (found.ownership, &stored) {
         (ColdOwnership::Own, Some(stored)) => stored.owner,
@@ -362,30 +367,30 @@ pub fn adopt_cold(database: &Database, found: &FoundCold) -> Result<()> {
     };
     let place = ColdPlace { id, path: found.path.clone(), owner };
     if stored.as_ref() != Some(&place) {
-        install(database, vec![Change::ColdDirectory(place.clone())], None)?;
+        install(installer, vec![Change::ColdDirectory(place.clone())], None)?;
     }
-    let has_tables = ColdContents::of(&database.catalog.families.load()) == ColdContents::Tables;
+    let has_tables = ColdContents::of(&installer.catalog.families.load()) == ColdContents::Tables;
     match (found.state, found.ownership) {
         (ColdState::Known, ColdOwnership::Own) if has_tables => {}
         // The opening that wrote the file may have been killed before its name was durable.
-        (ColdState::Known, ColdOwnership::Own) => sync_name(database, found)?,
+        (ColdState::Known, ColdOwnership::Own) => sync_name(options, found)?,
         (ColdState::Known, _) => {
-            write_file(database, found, &place)?;
-            sync_name(database, found)?;
+            write_file(installer.catalog, found, &place)?;
+            sync_name(options, found)?;
         }
         (ColdState::New, _) => {
-            write_file(database, found, &place)?;
-            sync_name(database, found)?;
-            database.catalog.files.attach_cold(found.store());
+            write_file(installer.catalog, found, &place)?;
+            sync_name(options, found)?;
+            installer.catalog.files.attach_cold(found.store());
         }
     }
     Ok(())
 }
 
 /// Writes the file `COLD`. It has its name only once it is synced, so no crash leaves a part of it.
-fn write_file(database: &Database, found: &FoundCold, place: &ColdPlace) -> Result<()> {
+fn write_file(catalog: &Catalog, found: &FoundCold, place: &ColdPlace) -> Result<()> {
     let directory = &*found.directory;
-    let inode = database.catalog.files.directory().inode(Path::new(""))?.number;
+    let inode = catalog.files.directory().inode(Path::new(""))?.number;
     let owner = Some(ColdOwner { number: place.owner, inode });
     let content = ColdFile { id: place.id, owner }.encode();
     let unfinished = UNFINISHED.to_path();
@@ -414,10 +419,10 @@ pub fn sync_removals(hot: &dyn Fs, cold: &dyn Fs) -> Result<()> {
 }
 
 /// Makes the names of the cold directory and of its file `COLD` durable.
-fn sync_name(database: &Database, found: &FoundCold) -> Result<()> {
+fn sync_name(options: &EngineOptions, found: &FoundCold) -> Result<()> {
     let directory = &*found.directory;
     directory.sync_dir(Path::new(""))?;
-    sync_ancestors(&*database.options.fs, &directory.full_path(Path::new("")))
+    sync_ancestors(&*options.fs, &directory.full_path(Path::new("")))
 }
 
 /// Attaches the cold directory of a database that is only read, if tables lie there. Returns it
@@ -429,7 +434,8 @@ pub fn attach_to_read(
     dir: &Path,
     options: &EngineOptions,
     stored: Option<&ColdPlace>,
-    (files, families): (&OpenFiles, &FamilyMap),
+    files: &OpenFiles,
+    families: &FamilyMap,
     locking: ColdLocking,
 ) -> Result<Option<FoundCold>> {
     let contents = ColdContents::of(families);
@@ -437,7 +443,7 @@ pub fn attach_to_read(
         return Ok(None);
     }
     let options = EngineOptions { access: Access::ReadOnly, ..options.clone() };
-    let found = find_cold(dir, &options, (stored, contents), locking)?;
+    let found = find_cold(dir, &options, stored, contents, locking)?;
     if let Some(found) = &found {
         files.attach_cold(found.store());
     }

@@ -99,8 +99,8 @@ fn find_own_cold(
     }
     // Nothing is begun there.
     let options = EngineOptions { access: Access::ReadOnly, ..options.clone() };
-    let known = (state.cold.as_ref(), ColdContents::Nothing);
-    let found = find_cold(dir, &options, known, ColdLocking::Locks)?;
+    let found =
+        find_cold(dir, &options, state.cold.as_ref(), ColdContents::Nothing, ColdLocking::Locks)?;
     let own = found.filter(|found| found.ownership != ColdOwnership::Foreign);
     if let (None, Some(place)) = (&own, state.cold) {
         log::warn!("the cold directory {} is not there, or not that of this directory", place.path);
@@ -116,9 +116,9 @@ pub fn remove_open(database: &Database, directory_lock: Box<dyn FileLock>) -> Re
     let (fs, dir) = (&*database.options.fs, &database.dir);
     let options = EngineOptions { access: Access::ReadOnly, ..database.options.clone() };
     let stored = lock(&database.catalog.manifest_io).state.cold.clone();
-    let known = (stored.as_ref(), ColdContents::Nothing);
     // This process has the lock.
-    if let Some(found) = find_cold(dir, &options, known, ColdLocking::Follows)?
+    if let Some(found) =
+        find_cold(dir, &options, stored.as_ref(), ColdContents::Nothing, ColdLocking::Follows)?
         && found.ownership != ColdOwnership::Foreign
     {
         remove_cold(fs, &found)?;

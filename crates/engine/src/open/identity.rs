@@ -3,40 +3,40 @@
 //!
 //! It compares no identities.
 
-use crate::{database::Database, install::install};
+use crate::{catalog::Catalog, database::installer::Installer, install::install};
 use siltdb_base::{error::Result, id::DatabaseId, sync::lock};
 use siltdb_disk::edit::{Change, Edit};
 
 /// The change that gives a database an identity.
 #[must_use]
-pub fn new_identity(database: &Database) -> Change {
-    Change::Identity(database.catalog.ids.database_id())
+pub fn new_identity(catalog: &Catalog) -> Change {
+    Change::Identity(catalog.ids.database_id())
 }
 
 /// Gives a database that has none an identity. Durable on return.
 ///
 /// # Errors
 /// As [`install`].
-pub fn give_identity(database: &Database) -> Result<()> {
-    match identity(database) {
+pub fn give_identity(installer: &Installer<'_>) -> Result<()> {
+    match identity(installer.catalog) {
         Some(_) => Ok(()),
-        None => install(database, vec![new_identity(database)], None),
+        None => install(installer, vec![new_identity(installer.catalog)], None),
     }
 }
 
 /// The identity of a database; `None` for one of an older version that was only read since.
 #[must_use]
-pub fn identity(database: &Database) -> Option<DatabaseId> {
-    lock(&database.catalog.manifest_io).state.identity
+pub fn identity(catalog: &Catalog) -> Option<DatabaseId> {
+    lock(&catalog.manifest_io).state.identity
 }
 
 /// Makes the state of a copy that of a database of its own: with an identity of its own, of which
 /// no backup is a past.
-pub fn separate(state: &mut Edit, database: &Database) {
+pub fn separate(state: &mut Edit, catalog: &Catalog) {
     if !cfg!(seeded_fault = "checkpoint_keeps_the_identity") {
         let is_of_source =
             |change: &Change| matches!(change, Change::Identity(_) | Change::BackedUp(_));
         state.changes.retain(|change| !is_of_source(change));
-        state.changes.push(new_identity(database));
+        state.changes.push(new_identity(catalog));
     }
 }

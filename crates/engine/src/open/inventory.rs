@@ -5,9 +5,9 @@
 //! their place.
 
 use crate::{
+    catalog::Catalog,
     catalog::log_state::LogState,
     catalog::manifest::RECOVER_HINT,
-    database::Database,
     open::{cold::ColdOwnership, lost_edits::check_unnamed_table},
 };
 use siltdb_base::{
@@ -55,7 +55,8 @@ impl FileInventory {
     /// As [`check_unnamed_table`].
     pub fn check_unnamed(
         &self,
-        (files, cold): (&OpenFiles, Option<&dyn Fs>),
+        files: &OpenFiles,
+        cold: Option<&dyn Fs>,
         log: &LogState,
     ) -> Result<()> {
         let check = |fs: &dyn Fs, tables: &[FileNumber]| {
@@ -72,14 +73,14 @@ impl FileInventory {
     ///
     /// # Errors
     /// `Corruption`, with the path of the first file that is missing.
-    pub fn check_named(&self, database: &Database) -> Result<()> {
+    pub fn check_named(&self, catalog: &Catalog) -> Result<()> {
         if cfg!(seeded_fault = "missing_files_not_noticed") {
             return Ok(());
         }
         let set = |numbers: &[FileNumber]| numbers.iter().copied().collect::<BTreeSet<_>>();
         let (hot, cold, blobs) = (set(&self.tables), set(&self.cold), set(&self.blobs));
-        let files = &database.catalog.files;
-        for family in database.catalog.families.load().iter() {
+        let files = &catalog.files;
+        for family in catalog.families.load().iter() {
             let view = family.tree.view();
             let is_missing = |number: FileNumber, tier| match tier {
                 Tier::Hot => !hot.contains(&number),
@@ -93,7 +94,7 @@ impl FileInventory {
                     .with_hint(RECOVER_HINT));
             }
         }
-        let manifest = lock(&database.catalog.manifest_io);
+        let manifest = lock(&catalog.manifest_io);
         match manifest.state.blob_files.keys().find(|number| !blobs.contains(number)) {
             None => Ok(()),
             Some(number) => {

@@ -4,7 +4,9 @@
 //! named. It is kept.
 
 use crate::{
+    catalog::Catalog,
     database::Database,
+    log::Log,
     log::pins::SegmentSlot,
     open::{
         directory::own_file,
@@ -30,7 +32,7 @@ pub fn remove_orphans(database: &mut Database, found: &FileInventory) -> Result<
         let frozen = lock(&database.log.frozen);
         frozen.iter().flat_map(|frozen| frozen.segments.clone()).collect()
     };
-    let unknown = unknown_tables(database, found);
+    let unknown = unknown_tables(&database.catalog, &database.log, found);
     let files = &database.catalog.files;
     let is_named = |tier, number| files.is_in_use(number) && files.tier_of(number) == tier;
     let directory = &**files.directory();
@@ -84,10 +86,10 @@ impl UnknownTables {
     }
 }
 
-fn unknown_tables(database: &Database, found: &FileInventory) -> UnknownTables {
-    let last = database.catalog.families.load().sequence_max();
-    let last = last.max(database.log.publisher.published());
-    let files = &database.catalog.files;
+fn unknown_tables(catalog: &Catalog, log: &Log, found: &FileInventory) -> UnknownTables {
+    let last = catalog.families.load().sequence_max();
+    let last = last.max(log.publisher.published());
+    let files = &catalog.files;
     let among = |fs: &dyn Fs, tables: &[FileNumber]| -> Vec<FileNumber> {
         let unnamed = tables.iter().copied().filter(|table| !files.is_in_use(*table));
         unnamed.filter(|table| is_beyond(fs, *table, last)).collect()

@@ -25,7 +25,7 @@ use crate::{
     catalog::id_allocator::IdAllocator,
     catalog::log_state::LogState,
     catalog::manifest::{Manifest, ManifestEnd, read_current, read_manifest},
-    database::{Database, Parts, Waiting},
+    database::{Database, Parts, job_rooms::Waiting},
     families::family_options::other_key_order,
     install::{self, ManifestReplay, Target},
     kit::random::Random,
@@ -118,19 +118,20 @@ fn open_locked(
     // Another process may have created a database between the check and the lock.
     check_contents(&**directory, &options)?;
     let mut database = load(dir, Arc::clone(directory), options, waiting)?;
-    check_operators(&database.database)?;
-    check_codecs(&database.database)?;
-    check_key_order(&database.database)?;
-    database.found.check_named(&database.database)?;
+    check_operators(&database.database.catalog)?;
+    check_codecs(&database.database.catalog)?;
+    check_key_order(&database.database.catalog, &database.database.options)?;
+    database.found.check_named(&database.database.catalog)?;
     database.keep_cut()?;
     if let Some(cold) = &database.cold {
         sync_removals(&**directory, &*cold.found.directory)?;
     }
     make_durable(&database)?;
-    give_identity(&database.database)?;
-    install::adopt_operator(&database.database)?;
+    give_identity(&database.database.installer())?;
+    let given = database.database.options.tree.merge_operator.as_ref();
+    install::adopt_operator(&database.database.installer(), given)?;
     if let Some(cold) = &database.cold {
-        adopt_cold(&database.database, &cold.found)?;
+        adopt_cold(&database.database.installer(), &database.database.options, &cold.found)?;
     }
     remove_orphans(&mut database.database, &database.found)?;
     Ok((database.database, database.cold.map(|cold| cold.lock)))
@@ -150,7 +151,7 @@ pub fn inspect(
     let (directory, _) = open_directory(dir, &options)?;
     let directory_lock = lock_directory(&*directory, &options, LockKind::Shared)?;
     let LoadedDatabase { database, cold, .. } = load(dir, directory, options, waiting)?;
-    check_key_order(&database)?;
+    check_key_order(&database.catalog, &database.options)?;
     Ok((database, BothLocks::join(directory_lock, cold.map(|cold| cold.lock))))
 }
 
@@ -158,10 +159,10 @@ pub fn inspect(
 ///
 /// # Errors
 /// `InvalidArgument`, with both names.
-pub fn check_key_order(database: &Database) -> Result<()> {
-    let Some(given) = &database.options.tree.key_order else { return Ok(()) };
+pub fn check_key_order(catalog: &Catalog, options: &EngineOptions) -> Result<()> {
+    let Some(given) = &options.tree.key_order else { return Ok(()) };
     // A new database gets the order with its default family.
-    let Ok(family) = database.catalog.families.named(DEFAULT_FAMILY) else { return Ok(()) };
+    let Ok(family) = catalog.families.named(DEFAULT_FAMILY) else { return Ok(()) };
     let stored = family.tree.options();
     match stored.key_order.as_deref().unwrap_or(BYTEWISE) {
         now if *now == **given => Ok(()),
@@ -170,23 +171,23 @@ pub fn check_key_order(database: &Database) -> Result<()> {
 }
 
 /// Checks that all merge operators and compaction filters that the families name are given.
-fn check_operators(database: &Database) -> Result<()> {
-    let given = &database.catalog.operators;
-    for family in database.catalog.families.load().iter() {
+fn check_operators(catalog: &Catalog) -> Result<()> {
+    let given = &catalog.operators;
+    for family in catalog.families.load().iter() {
         let Some(named) = &family.tree.options().merge_operator else { continue };
         if !given.iter().any(|given| given.name() == named.name()) {
             return Err(not_given(named.name()));
         }
     }
-    for family in database.catalog.families.load().iter() {
-        database.catalog.filters.learn(family.tree.options().compaction_filter.as_ref())?;
+    for family in catalog.families.load().iter() {
+        catalog.filters.learn(family.tree.options().compaction_filter.as_ref())?;
     }
     Ok(())
 }
 
 /// Checks that this build can write the tables of all families.
-fn check_codecs(database: &Database) -> Result<()> {
-    database.catalog.families.load().iter().try_for_each(|family| {
+fn check_codecs(catalog: &Catalog) -> Result<()> {
+    catalog.families.load().iter().try_for_each(|family| {
         let checked = family.tree.options().check_writable();
         checked.map_err(|error| {
             let message = format!("{} for the family {:?}", error.message(), family.name());
@@ -235,12 +236,14 @@ impl OpenCold {
     fn find(
         dir: &Path,
         options: &EngineOptions,
-        (files, families): (&OpenFiles, &Families),
+        files: &OpenFiles,
+        families: &Families,
         log: &LogState,
     ) -> Result<Option<Self>> {
         let contents = ColdContents::of(&families.load());
-        let known = (log.cold.as_ref(), contents);
-        let Some(mut found) = find_cold(dir, options, known, ColdLocking::Locks)? else {
+        let Some(mut found) =
+            find_cold(dir, options, log.cold.as_ref(), contents, ColdLocking::Locks)?
+        else {
             return Ok(None);
         };
         let shared = found.lock.take();
@@ -285,17 +288,18 @@ fn load(
     let mut known = LogState::default();
     let replay = |number| replay_manifest(&*directory, number, target, &mut known);
     let manifest_end = current.map(replay).transpose()?;
-    let cold = OpenCold::find(dir, &options, (&files, &families), &known)?;
+    let cold = OpenCold::find(dir, &options, &files, &families, &known)?;
     let found = find_files(&*directory, cold.as_ref(), &mut known.next_file)?;
     let cold_directory = cold.as_ref().map(|cold| &*cold.found.directory);
-    found.check_unnamed((&files, cold_directory), &known)?;
-    let known_ids = (known.next_family, known.families);
-    let mut replay = Replay::new(target, &memory.arenas, known_ids, options.generation_bytes())
+    found.check_unnamed(&files, cold_directory, &known)?;
+    let (next_family, said) = (known.next_family, known.families);
+    let bytes = options.generation_bytes();
+    let mut replay = Replay::new(target, &memory.arenas, next_family, said, bytes)
         .with_prepared(known.prepared.clone());
     let blobs = Arc::new(Blobs::open(Arc::clone(&directory), &known.blob_files)?);
     let mut loss = BlobLoss::new(&blobs, known.synced.position);
-    let replayed = (&mut replay, &mut loss);
-    let recovered = recover_log(&*directory, &found.logs, &known, &options, replayed)?;
+    let logs = &found.logs;
+    let recovered = recover_log(&*directory, logs, &known, &options, &mut replay, &mut loss)?;
     let unsynced_blobs = loss.unsynced(recovered.synced);
     blobs.note_segments(recovered.highest_segment);
     let Replayed { frozen, last, records, owed, next_family, prepared, time: noted } =
@@ -305,7 +309,7 @@ fn load(
     let next_file = known.next_file;
     let (last, start) = (last.max(known.last_sequence), log_start(&recovered, &found));
     let wal = new_wal(&directory, &options, &start, random.next_u64());
-    note_segments(&wal, (&*directory, &options), &found.logs, (&recovered, last))?;
+    note_segments(&wal, &*directory, &options, &found.logs, &recovered, last)?;
     let mut manifest = Manifest::new(directory, current, manifest_end.clone(), known);
     manifest.owe(owed, Vec::new());
     let ids = IdAllocator::new(next_file, next_family, random);
@@ -320,7 +324,7 @@ fn load(
         dir: dir.to_owned(),
         memory,
         log: log.with_replayed(records, frozen.into()),
-        catalog: Catalog::new(families, files, (operators, options.filters()?), (ids, manifest)),
+        catalog: Catalog::new(families, files, operators, options.filters()?, ids, manifest),
         blobs,
         options,
         time,
@@ -424,7 +428,8 @@ fn recover_log(
     slots: &[u64],
     known: &LogState,
     options: &EngineOptions,
-    (replay, loss): (&mut Replay<'_>, &mut BlobLoss<'_>),
+    replay: &mut Replay<'_>,
+    loss: &mut BlobLoss<'_>,
 ) -> Result<Recovered> {
     let open = |&slot: &u64| {
         let name = FileName::Segment(slot).to_path();
@@ -470,7 +475,11 @@ fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
         database.options.tree.encode(&mut options);
         let name = DEFAULT_FAMILY.to_owned();
         let creation = Change::CreateFamily { id, name, options };
-        return install::install(database, vec![creation, new_identity(database)], None);
+        return install::install(
+            &database.installer(),
+            vec![creation, new_identity(&database.catalog)],
+            None,
+        );
     }
     let manifest = lock(&database.catalog.manifest_io).number();
     let mut parts: Vec<_> =
@@ -501,10 +510,10 @@ fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
     // Only now is the log of the owed changes durable.
     let owes = !lock(&database.catalog.manifest_io).owed.changes.is_empty();
     match &recovered.cut {
-        None if owes => install::install(database, Vec::new(), None),
+        None if owes => install::install(&database.installer(), Vec::new(), None),
         None => Ok(()),
         Some(_) if recovered.segments.is_empty() => {
-            install::install(database, vec![Change::LogStart { segment: next }], None)
+            install::install(&database.installer(), vec![Change::LogStart { segment: next }], None)
         }
         Some(cut) => {
             let what = match cut.kind {
@@ -513,7 +522,7 @@ fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
             };
             log::warn!("the log was cut at {}: {} bytes were {what}", cut.at, cut.bytes);
             let cut = Change::LogCut { position: cut.at, next, bytes: cut.bytes };
-            install::install(database, vec![cut], None)
+            install::install(&database.installer(), vec![cut], None)
         }
     }
 }

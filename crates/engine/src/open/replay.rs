@@ -90,7 +90,8 @@ impl<'a> Replay<'a> {
     pub fn new(
         target: Target<'a>,
         arenas: &'a Arc<ArenaPool>,
-        (next_family, families_said): (FamilyId, LogPosition),
+        next_family: FamilyId,
+        families_said: LogPosition,
         memtable_bytes: usize,
     ) -> Self {
         Self {
@@ -176,7 +177,7 @@ impl<'a> Replay<'a> {
         }
         // The cached lookups of families may have changed.
         self.memtables.clear();
-        replay_changes(&self.target, edit, (at, &mut self.owed))
+        replay_changes(&self.target, edit, at, &mut self.owed)
     }
 
     /// The generation of the records of `segment`.

@@ -43,9 +43,11 @@ pub(super) fn retention(options: &EngineOptions) -> Retention {
 /// Failures of opening and reading files.
 pub(super) fn note_segments(
     wal: &Wal,
-    (directory, options): (&dyn Fs, &EngineOptions),
+    directory: &dyn Fs,
+    options: &EngineOptions,
     slots: &[u64],
-    (recovered, last): (&Recovered, SequenceNumber),
+    recovered: &Recovered,
+    last: SequenceNumber,
 ) -> Result<()> {
     let ours = recovered.segments.iter().map(|segment| KnownSegment {
         bytes: segment.end,

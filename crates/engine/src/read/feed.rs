@@ -13,8 +13,12 @@
 
 use crate::{
     blobs::{Blobs, with_values},
+    catalog::Catalog,
     database::Database,
+    database::installer::Installer,
+    log::Log,
     log::pins::{FeedPin, Found, KnownSegment, Origin},
+    options::EngineOptions,
 };
 use siltdb_base::{
     budget::{Charge, Part},
@@ -128,11 +132,13 @@ impl Feed {
         loop {
             database.health.check_open()?;
             if !self.pin.is_held() {
-                return Err(self.lost(database));
+                return Err(self.lost(&database.log, &database.options));
             }
             let published = database.log.publisher.published();
             if self.place.next <= published {
-                if let Some(item) = self.read(database, published)? {
+                if let Some(item) =
+                    self.read(&database.installer(), &database.options, published)?
+                {
                     return Ok(Some(item));
                 }
                 continue;
@@ -148,10 +154,15 @@ impl Feed {
     }
 
     /// Reads a record that is published up to `published`; `None`, if it has nothing for a feed.
-    fn read(&mut self, database: &Database, published: SequenceNumber) -> Result<Option<FeedItem>> {
+    fn read(
+        &mut self,
+        installer: &Installer<'_>,
+        options: &EngineOptions,
+        published: SequenceNumber,
+    ) -> Result<Option<FeedItem>> {
         let Self { pin, place, .. } = self;
-        let read = pin.read(place.next, |found| place.read_in(database, found, published));
-        let Some(read) = read else { return Err(self.lost(database)) };
+        let read = pin.read(place.next, |found| place.read_in(installer, found, published));
+        let Some(read) = read else { return Err(self.lost(installer.log, options)) };
         let (item, next) = read?;
         self.place.next = next;
         let commit = item.as_ref().and_then(|item| item.commit.as_ref());
@@ -160,13 +171,13 @@ impl Feed {
         Ok(item)
     }
 
-    fn lost(&self, database: &Database) -> Error {
+    fn lost(&self, log: &Log, options: &EngineOptions) -> Error {
         let next = self.place.next;
-        let end = database.log.publisher.published().next();
-        let oldest = database.log.wal.pins().oldest().unwrap_or(end);
+        let end = log.publisher.published().next();
+        let oldest = log.wal.pins().oldest().unwrap_or(end);
         let last = oldest.0.max(next.0 + 1) - 1;
         not_retained(next, oldest).with_mismatch(
-            format_args!("a feed that keeps at most {} bytes", database.options.feed_bytes_max),
+            format_args!("a feed that keeps at most {} bytes", options.feed_bytes_max),
             format_args!("operations {}..={last} were released", next.0),
         )
     }
@@ -176,14 +187,15 @@ impl Place {
     /// Reads a record of a segment that the pin keeps, and says where the next one begins.
     fn read_in(
         &mut self,
-        database: &Database,
+        installer: &Installer<'_>,
         found: &Found,
         published: SequenceNumber,
     ) -> Result<(Option<FeedItem>, SequenceNumber)> {
         let next = self.next;
         let end = found.following.map_or(published, |next| before(next.first));
         let filled = published.min(end);
-        let Reader { reader, .. } = self.reader(database, &found.segment, filled)?;
+        let Reader { reader, .. } =
+            self.reader(installer.catalog, installer.log, &found.segment, filled)?;
         loop {
             if reader.next_sequence() > end {
                 // The records behind this point were cut off.
@@ -196,7 +208,7 @@ impl Place {
             }
             if after > next {
                 let (first, offset) = (record.header.first_sequence, record.at.offset);
-                let item = match (item(&record, &database.blobs), found.segment.origin) {
+                let item = match (item(&record, installer.blobs), found.segment.origin) {
                     // A recovery may have cut the log here, and what follows with it.
                     (Err(error), Origin::Retained) if is_lost(&error) => {
                         return Ok((Some(unlogged(next.max(first), end)), end.next()));
@@ -221,7 +233,7 @@ impl Place {
         }
         // A failed commit is published too, so that later ones fail. Then this check returns the
         // error.
-        database.health.check_log()?;
+        installer.health.check_log()?;
         let stop = reader.stop().unwrap_or(Stop::SegmentEnd);
         Err(Error::corruption(format!("the log stops before a published commit, at {stop}"))
             .with_file(reader.path())
@@ -231,7 +243,8 @@ impl Place {
     /// A reader of the segment that can read what is published up to `filled`.
     fn reader(
         &mut self,
-        database: &Database,
+        catalog: &Catalog,
+        log: &Log,
         segment: &KnownSegment,
         filled: SequenceNumber,
     ) -> Result<&mut Reader> {
@@ -241,9 +254,9 @@ impl Place {
             // The reader may have read later bytes before they were filled.
             Some(current) if self.next <= current.filled => current,
             current => {
-                let (_, end) = lock(&database.log.sequencer).last();
+                let (_, end) = lock(&log.sequencer).last();
                 let end = if end.segment == id { end.offset } else { u64::MAX };
-                let directory = &**database.catalog.files.directory();
+                let directory = &**catalog.files.directory();
                 let reader = open(directory, segment)?;
                 let first = (reader.position().offset, segment.first);
                 let at = current.map_or(first, |current| {

@@ -15,10 +15,14 @@
 //! snapshot.
 
 use crate::{
+    catalog::Catalog,
     database::Database,
+    database::writable::Writable,
     lock_state::lock_table::LockRequest,
+    log::Log,
     log::sequencer::Reservation,
     options::Durability,
+    options::EngineOptions,
     snapshots::read_point::FirstExpiry,
     transactions::footprint::{Footprint, check_key, check_range},
     write::{
@@ -67,8 +71,8 @@ pub enum Writes {
 impl Conditions<'_> {
     /// No conditions, and no locks.
     #[must_use]
-    pub fn none(database: &Database) -> Self {
-        let writer = Writer::plain(database);
+    pub fn none(options: &EngineOptions) -> Self {
+        let writer = Writer::plain(options);
         Self { snapshot: None, first_expiry: None, reads: None, writes: Writes::Unchecked, writer }
     }
 
@@ -77,10 +81,10 @@ impl Conditions<'_> {
     ///
     /// # Errors
     /// `NotFound`, if a family was dropped; `Corruption`.
-    pub fn locks(&self, database: &Database, batch: &BatchBytes) -> Result<Vec<LockRequest>> {
+    pub fn locks(&self, catalog: &Catalog, batch: &BatchBytes) -> Result<Vec<LockRequest>> {
         let mut requests = self.reads.map(Footprint::lock_requests).unwrap_or_default();
         if self.writes == Writes::Checked {
-            let (families, _) = check_families(database, batch, &[])?;
+            let (families, _) = check_families(catalog, batch, &[])?;
             requests.extend(writes_of(batch, &families));
         }
         Ok(requests)
@@ -96,11 +100,11 @@ impl Conditions<'_> {
         Ok(())
     }
 
-    fn check_expiry(&self, database: &Database) -> Result<()> {
+    fn check_expiry(&self, options: &EngineOptions) -> Result<()> {
         match self.first_expiry {
             // A seeded fault: a commit may rely on what has expired.
             Some(first_expiry) if !cfg!(seeded_fault = "expiry_not_validated") => {
-                check_alive(database, first_expiry)
+                check_alive(options, first_expiry)
             }
             _ => Ok(()),
         }
@@ -110,12 +114,13 @@ impl Conditions<'_> {
     /// before the check.
     pub(crate) fn check_published(
         &self,
-        database: &Database,
+        log: &Log,
+        options: &EngineOptions,
         batch: &BatchBytes,
         families: &BatchFamilies,
     ) -> Result<SequenceNumber> {
-        self.check_expiry(database)?;
-        let published = database.log.publisher.published();
+        self.check_expiry(options)?;
+        let published = log.publisher.published();
         // The drop of a family alone takes no number.
         self.reads.map_or(Ok(()), Footprint::check_families)?;
         if let Some(snapshot) = self.snapshot
@@ -136,9 +141,10 @@ impl Conditions<'_> {
         database: &Database,
         batch: &BatchBytes,
         families: &BatchFamilies,
-        (published, before): (SequenceNumber, SequenceNumber),
+        published: SequenceNumber,
+        before: SequenceNumber,
     ) -> Result<()> {
-        self.check_expiry(database)?;
+        self.check_expiry(&database.options)?;
         // A drop without a number either sees this commit's place and waits for it, or is seen.
         if !cfg!(seeded_fault = "drop_without_a_number_passes") {
             self.reads.map_or(Ok(()), Footprint::check_families)?;
@@ -160,9 +166,9 @@ impl Conditions<'_> {
 ///
 /// # Errors
 /// `Conflict`.
-pub fn check_alive(database: &Database, first_expiry: &FirstExpiry) -> Result<()> {
+pub fn check_alive(options: &EngineOptions, first_expiry: &FirstExpiry) -> Result<()> {
     match first_expiry.at_ms() {
-        Some(expiry_ms) if expiry_ms <= database.options.clock.wall_ms() => Err(expired()),
+        Some(expiry_ms) if expiry_ms <= options.clock.wall_ms() => Err(expired()),
         _ => Ok(()),
     }
 }
@@ -203,34 +209,37 @@ fn check_writes(batch: &BatchBytes, families: &BatchFamilies, since: Since) -> R
 /// `Conflict` if something changed; otherwise as [`commit`](crate::write::commit::commit). Except
 /// for `Poisoned`, nothing of the batch was written.
 pub fn commit_if(
-    database: &Database,
+    writable: Writable<'_>,
     batch: &BatchBytes,
     durability: Durability,
     conditions: &Conditions<'_>,
 ) -> Result<SequenceNumber> {
+    let database = writable.database();
     if batch.is_empty() {
         let published = database.log.publisher.published();
         commit_nothing(database, durability)?;
         return Ok(conditions.snapshot.unwrap_or(published));
     }
-    let (families, counts) = check_families(database, batch, &[])?;
+    let (families, counts) = check_families(&database.catalog, batch, &[])?;
     let separated = separate_batch(database, batch, &families)?;
     let (batch, separated) = stored_batch(batch, separated.as_ref());
-    let record = (kind_of(durability), &[batch.as_bytes()][..]);
+    let (kind, parts) = (kind_of(durability), &[batch.as_bytes()][..]);
     let commit = |owner| {
-        let published = conditions.check_published(database, batch, &families)?;
+        let published =
+            conditions.check_published(&database.log, &database.options, batch, &families)?;
         let admit = |reservation: &Reservation| {
-            admit_batch(database, owner, batch, &families)?;
+            admit_batch(&database.locks, owner, batch, &families)?;
             let before = SequenceNumber(reservation.first.0 - 1);
-            conditions.check_between(database, batch, &families, (published, before))
+            conditions.check_between(database, batch, &families, published, before)
         };
-        commit_parts_if(database, record, counts, admit, |reservation| {
+        commit_parts_if(database, kind, parts, counts, admit, |reservation| {
             separated.note(reservation.at().segment);
-            insert_batch(database, batch, (reservation, reservation.first), &families);
+            insert_batch(&database.memory, batch, reservation, reservation.first, &families);
         })
     };
     let writes = || writes_of(batch, &families).collect();
-    let Committed { end, last } = conditions.writer.commit(database, commit, writes)?;
+    let Committed { end, last } =
+        conditions.writer.commit(&database.locks, &database.options, commit, writes)?;
     settle(database, end, durability)?;
     Ok(last)
 }

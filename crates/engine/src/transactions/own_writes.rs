@@ -2,7 +2,7 @@
 //!
 //! The memtables follow the bytes of a batch. They must be cleared if the batch is truncated.
 
-use crate::database::Database;
+use crate::memory::Memory;
 use siltdb_base::{
     error::Result,
     id::{FamilyId, SequenceNumber},
@@ -52,7 +52,7 @@ impl IndexedWrites {
     /// `Corruption`, if the batch is damaged.
     pub fn of(
         &mut self,
-        database: &Database,
+        memory: &Memory,
         writes: &BatchBytes,
         family: FamilyId,
     ) -> Result<Option<OwnWrites>> {
@@ -61,7 +61,7 @@ impl IndexedWrites {
             let sequence = SequenceNumber(OWN_FIRST.0 + u64::from(self.count));
             let is_range = operation.kind == EntryKind::RangeDelete;
             if !is_range || !cfg!(seeded_fault = "own_range_deletions_not_read") {
-                self.memtable(database, operation.family).insert(operation.entry(sequence));
+                self.memtable(memory, operation.family).insert(operation.entry(sequence));
             }
             self.count += 1;
         }
@@ -71,11 +71,11 @@ impl IndexedWrites {
         Ok(known.map(|(_, memtable)| OwnWrites { memtable: Arc::clone(memtable), last }))
     }
 
-    fn memtable(&mut self, database: &Database, family: FamilyId) -> &Memtable {
+    fn memtable(&mut self, memory: &Memory, family: FamilyId) -> &Memtable {
         let index = match self.families.iter().position(|(id, _)| *id == family) {
             Some(index) => index,
             None => {
-                self.families.push((family, Memtable::new(&database.memory.transaction_arenas)));
+                self.families.push((family, Memtable::new(&memory.transaction_arenas)));
                 self.families.len() - 1
             }
         };

@@ -24,10 +24,14 @@
 //! `prepared_lost_at_rotation`: the edit of a flush leaves undecided transactions out.
 
 use crate::{
+    catalog::Catalog,
     catalog::family::FamilyData,
     database::Database,
+    database::installer::Installer,
+    database::writable::Writable,
     lock_state::{
         lock_table::{LockMode, LockRequest, LockTarget},
+        prepared_set::PreparedSet,
         prepared_set::{FlushView, Undecided},
     },
     log::sequencer::{Counts, Reservation},
@@ -66,18 +70,19 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 ///
 /// [`PreparedSet::reserve`]: crate::lock_state::prepared_set::PreparedSet::reserve
 pub fn prepare(
-    database: &Database,
+    writable: Writable<'_>,
     id: &[u8],
     batch: &BatchBytes,
     conditions: &Conditions<'_>,
 ) -> Result<Undecided> {
+    let database = writable.database();
     database.health.check()?;
-    let (families, _) = check_families(database, batch, &[])?;
+    let (families, _) = check_families(&database.catalog, batch, &[])?;
     let new;
     let holder = match conditions.writer.holder {
         Some(holder) => holder,
         None => {
-            new = LockHolder::new(database);
+            new = LockHolder::new(&database.locks);
             &new
         }
     };
@@ -90,8 +95,8 @@ pub fn prepare(
         batch: batch.clone(),
     };
     let locks = writes_of(batch, &families).chain(reads).collect();
-    prepare_locked(database, holder, transaction, (locks, conditions.writer.timeout), || {
-        conditions.check_published(database, batch, &families).map(drop)
+    prepare_locked(database, holder, transaction, locks, conditions.writer.timeout, || {
+        conditions.check_published(&database.log, &database.options, batch, &families).map(drop)
     })
 }
 
@@ -99,13 +104,15 @@ pub fn prepare(
 ///
 /// # Errors
 /// As [`prepare`], but for `Conflict`: it depends on nothing here.
-pub fn prepare_again(database: &Database, transaction: &PreparedBatch) -> Result<()> {
+pub fn prepare_again(writable: Writable<'_>, transaction: &PreparedBatch) -> Result<()> {
+    let database = writable.database();
     database.health.check()?;
-    check_families(database, &transaction.batch, &[])?;
-    let (holder, locks) = (LockHolder::new(database), locks_of(database, transaction));
+    check_families(&database.catalog, &transaction.batch, &[])?;
+    let (holder, locks) =
+        (LockHolder::new(&database.locks), locks_of(&database.catalog, transaction));
     let transaction = transaction.clone();
     let (timeout, validate) = (Duration::ZERO, || Ok(()));
-    prepare_locked(database, &holder, transaction, (locks, timeout), validate).map(drop)
+    prepare_locked(database, &holder, transaction, locks, timeout, validate).map(drop)
 }
 
 /// Prepares a transaction once `holder` has `locks` and `validate` passes.
@@ -113,7 +120,8 @@ fn prepare_locked(
     database: &Database,
     holder: &LockHolder,
     transaction: PreparedBatch,
-    (locks, timeout): (Vec<LockRequest>, Duration),
+    locks: Vec<LockRequest>,
+    timeout: Duration,
     validate: impl FnOnce() -> Result<()>,
 ) -> Result<Undecided> {
     let mut payload = Vec::new();
@@ -148,13 +156,14 @@ fn write_prepare(
     };
     let mut number = SequenceNumber::ZERO;
     let counts = Counts { all: 1, range_deletes: 0 };
-    let record = (RecordKind::Prepare, &[payload][..]);
+    let parts = &[payload][..];
+    let kind = RecordKind::Prepare;
     let insert = |reservation: &Reservation| {
         number = reservation.first;
-        database.locks.hand_over(holder.owner(), (owner, &transaction.id));
+        database.locks.hand_over(holder.owner(), owner, &transaction.id);
         database.prepared.add(undecided(number));
     };
-    let committed = commit_parts_if(database, record, counts, |_| Ok(()), insert)?;
+    let committed = commit_parts_if(database, kind, parts, counts, |_| Ok(()), insert)?;
     settle(database, committed.end, Durability::Synced)?;
     Ok(undecided(number))
 }
@@ -170,11 +179,13 @@ fn write_prepare(
 /// [`commit`](crate::write::commit::commit): it waits for its decision as before. After `Poisoned`
 /// a reopen tells what became of it.
 pub fn decide(
-    database: &Database,
-    (id, number): (&[u8], Option<SequenceNumber>),
+    writable: Writable<'_>,
+    id: &[u8],
+    number: Option<SequenceNumber>,
     decision: Decision,
     durability: Durability,
 ) -> Result<SequenceNumber> {
+    let database = writable.database();
     database.health.check()?;
     if durability == Durability::Volatile {
         return Err(Error::invalid("a decision about a prepared transaction cannot be Volatile")
@@ -198,26 +209,28 @@ fn write_decision(
     // No family is dropped meanwhile.
     let changing = lock(&database.catalog.changing_io);
     let batch = match decision {
-        Decision::Commit => without_dropped(database, &transaction.batch)?,
+        Decision::Commit => without_dropped(&database.catalog, &transaction.batch)?,
         Decision::RollBack => BatchBytes::new(),
     };
-    let (families, counts) = check_families(database, &batch, &[])?;
+    let (families, counts) = check_families(&database.catalog, &batch, &[])?;
     let separated = separate_batch(database, &batch, &families)?;
     let (batch, separated) = stored_batch(&batch, separated.as_ref());
     let mut head = Vec::new();
     encode_decision(*number, decision, &transaction.id, &mut head);
     // The decision takes a sequence number, too.
     let counts = Counts { all: counts.all + 1, ..counts };
-    let record = (RecordKind::Decide, &[&head[..], batch.as_bytes()][..]);
+    let parts = &[&head[..], batch.as_bytes()][..];
+    let kind = RecordKind::Decide;
     // Its locks keep all others away, so that it is always admitted.
     let committed = commit_parts_if(
         database,
-        record,
+        kind,
+        parts,
         counts,
         |_| Ok(()),
         |reservation| {
             separated.note(reservation.at().segment);
-            insert_batch(database, batch, (reservation, reservation.first.next()), &families);
+            insert_batch(&database.memory, batch, reservation, reservation.first.next(), &families);
             database.prepared.decided(&transaction.id, reservation.first);
         },
     )?;
@@ -229,8 +242,8 @@ fn write_decision(
 }
 
 /// The operations whose families exist.
-fn without_dropped(database: &Database, batch: &BatchBytes) -> Result<BatchBytes> {
-    let families = database.catalog.families.load();
+fn without_dropped(catalog: &Catalog, batch: &BatchBytes) -> Result<BatchBytes> {
+    let families = catalog.families.load();
     let mut left = BatchBytes::with_capacity(batch.as_bytes().len());
     for operation in batch.operations() {
         let operation = operation?;
@@ -246,14 +259,18 @@ fn without_dropped(database: &Database, batch: &BatchBytes) -> Result<BatchBytes
 ///
 /// # Errors
 /// `Poisoned`, if a sync fails.
-pub fn carry_forward(database: &Database, last: SequenceNumber) -> Result<Vec<Change>> {
+pub fn carry_forward(
+    installer: &Installer<'_>,
+    prepared: &PreparedSet,
+    last: SequenceNumber,
+) -> Result<Vec<Change>> {
     let (said, last): (Vec<SequenceNumber>, _) = {
-        let manifest = lock(&database.catalog.manifest_io);
+        let manifest = lock(&installer.catalog.manifest_io);
         // A replayed generation without records ends before what earlier flushes have retired.
         let last = last.max(manifest.state.last_sequence);
         (manifest.state.prepared.keys().copied().collect(), last)
     };
-    let FlushView { undecided, last_decision } = database.prepared.flush_view(last);
+    let FlushView { undecided, last_decision } = prepared.flush_view(last);
     let mut changes = Vec::new();
     for Undecided { number, transaction, .. } in &undecided {
         if !said.contains(number) && !cfg!(seeded_fault = "prepared_lost_at_rotation") {
@@ -267,7 +284,7 @@ pub fn carry_forward(database: &Database, last: SequenceNumber) -> Result<Vec<Ch
     // If a power loss took a later decision, its transaction would be undecided again. The edit
     // leaves it out, so the decision must be durable first.
     if last_decision > last {
-        sync_wal(database)?;
+        sync_wal(installer)?;
     }
     Ok(changes)
 }
@@ -276,8 +293,9 @@ pub fn carry_forward(database: &Database, last: SequenceNumber) -> Result<Vec<Ch
 /// called before the first write.
 pub fn restore(database: &Database, found: BTreeMap<SequenceNumber, Arc<PreparedBatch>>) {
     for (number, transaction) in found {
-        let (owner, locks) = (database.locks.new_owner(), locks_of(database, &transaction));
-        database.locks.restore((owner, &transaction.id), &locks);
+        let (owner, locks) =
+            (database.locks.new_owner(), locks_of(&database.catalog, &transaction));
+        database.locks.restore(owner, &transaction.id, &locks);
         let mut payload = Vec::new();
         transaction.encode(&mut payload);
         let bytes = memory_bytes(&payload, &locks);
@@ -287,8 +305,8 @@ pub fn restore(database: &Database, found: BTreeMap<SequenceNumber, Arc<Prepared
 }
 
 /// The locks of a transaction, in families that exist.
-fn locks_of(database: &Database, transaction: &PreparedBatch) -> Vec<LockRequest> {
-    let map = database.catalog.families.load();
+fn locks_of(catalog: &Catalog, transaction: &PreparedBatch) -> Vec<LockRequest> {
+    let map = catalog.families.load();
     let mut families = BatchFamilies::new();
     for BatchOperation { family: id, .. } in transaction.batch.operations().filter_map(Result::ok) {
         if families.iter().all(|(known, _)| *known != id) {

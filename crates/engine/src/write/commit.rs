@@ -14,22 +14,25 @@
 //! the commit poisons the log before it is published. Every later commit sees that and fails.
 
 use crate::{
+    catalog::Catalog,
     catalog::family::FamilyData,
     database::Database,
+    database::writable::Writable,
     log::sequencer::{
         CommitSize, Counts, GenerationLimits, GenerationPlace, NotReady, Reservation,
     },
+    memory::Memory,
     options::Durability,
     write::{
         locks::{Writer, admit_batch, admit_one, write_of, writes_of},
         log_sync::{sync_to, sync_wal, sync_within},
-        separation::{Separated, separate_batch, separate_one, stored_batch},
+        separation::{separate_batch, separate_one, stored_batch},
     },
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     id::{FamilyId, SequenceNumber},
-    key::{BlobPointer, Entry, EntryKind},
+    key::{Entry, EntryKind},
     sync::lock,
 };
 use siltdb_disk::{
@@ -85,26 +88,20 @@ impl<'a> Payload<'a> {
 ///
 /// `Poisoned`: the database failed meanwhile. The payload may be in log and memory already, so it
 /// may be visible. A reopen may find it or not, but as a whole or not at all.
-pub fn commit(database: &Database, payload: &Payload<'_>, durability: Durability) -> Result<()> {
-    match payload {
-        Payload::One(family, operation) => commit_one(database, family, operation, durability),
-        Payload::Batch(batch) if batch.is_empty() => commit_nothing(database, durability),
-        Payload::Batch(batch) => commit_batch(database, batch, durability),
-    }
-}
-
-fn commit_one(
-    database: &Database,
-    family: &FamilyData,
-    operation: &BatchOperation<'_>,
-    durability: Durability,
-) -> Result<()> {
+pub fn commit(writable: Writable<'_>, payload: &Payload<'_>, durability: Durability) -> Result<()> {
+    let database = writable.database();
+    let (family, operation) = match payload {
+        Payload::One(family, operation) => (family, operation),
+        Payload::Batch(batch) if batch.is_empty() => return commit_nothing(database, durability),
+        Payload::Batch(batch) => return commit_batch(database, batch, durability),
+    };
     family.check()?;
     if operation.kind == EntryKind::Merge {
         family.check_operator()?;
     }
     if operation.payload.len() as u64 >= family.tree.separated_from()
-        && let Some((payload, separated)) = separate_one(database, family, operation)?
+        && let Some((payload, separated)) =
+            separate_one(&database.memory, &database.installer(), family, operation)?
     {
         let (kind, payload) = (EntryKind::BlobPointer, &payload[..]);
         let pointer = BatchOperation { kind, payload, ..*operation };
@@ -114,29 +111,10 @@ fn commit_one(
     commit_stored(database, family, operation, durability, |_| ())
 }
 
-/// Commits the pointer to a value of `key` that was written to a blob file.
-///
-/// # Errors
-/// As [`commit`].
-pub(crate) fn commit_pointer(
-    database: &Database,
-    family: &FamilyData,
-    (key, pointer): (&[u8], &BlobPointer),
-    separated: &Separated,
-    durability: Durability,
-) -> Result<()> {
-    let mut payload = Vec::new();
-    pointer.encode(&mut payload);
-    let kind = EntryKind::BlobPointer;
-    let operation = BatchOperation { kind, family: family.id, key, payload: &payload };
-    let note = |at: LogPosition| separated.note(at.segment);
-    commit_stored(database, family, &operation, durability, note)
-}
-
 /// Commits one operation as the log stores it. `note` is told of the place of its record, before it
 /// is published.
 #[inline]
-fn commit_stored(
+pub(crate) fn commit_stored(
     database: &Database,
     family: &FamilyData,
     operation: &BatchOperation<'_>,
@@ -163,11 +141,16 @@ fn commit_stored(
         family.tree.commit_hook().run(slice::from_ref(&entry));
     };
     let commit = |owner| {
-        let admit = |_: &Reservation| admit_one(database, owner, family, operation);
-        commit_parts_if(database, (kind, parts), counts, admit, insert)
+        let admit = |_: &Reservation| admit_one(&database.locks, owner, family, operation);
+        commit_parts_if(database, kind, parts, counts, admit, insert)
     };
     let writes = || vec![write_of(family, operation)];
-    let Committed { end, .. } = Writer::plain(database).commit(database, commit, writes)?;
+    let Committed { end, .. } = Writer::plain(&database.options).commit(
+        &database.locks,
+        &database.options,
+        commit,
+        writes,
+    )?;
     settle(database, end, durability)
 }
 
@@ -185,26 +168,31 @@ pub(crate) fn commit_nothing(database: &Database, durability: Durability) -> Res
     database.health.check()?;
     match durability {
         Durability::Volatile | Durability::Buffered => Ok(()),
-        Durability::Interval(interval) => sync_within(database, interval),
-        Durability::Synced => sync_wal(database),
+        Durability::Interval(interval) => sync_within(&database.job_rooms(), interval),
+        Durability::Synced => sync_wal(&database.installer()),
     }
 }
 
 fn commit_batch(database: &Database, batch: &BatchBytes, durability: Durability) -> Result<()> {
-    let (families, counts) = check_families(database, batch, &[])?;
+    let (families, counts) = check_families(&database.catalog, batch, &[])?;
     let separated = separate_batch(database, batch, &families)?;
     let (batch, separated) = stored_batch(batch, separated.as_ref());
-    let record = (kind_of(durability), &[batch.as_bytes()][..]);
+    let (kind, parts) = (kind_of(durability), &[batch.as_bytes()][..]);
     let insert = |reservation: &Reservation| {
         separated.note(reservation.at().segment);
-        insert_batch(database, batch, (reservation, reservation.first), &families);
+        insert_batch(&database.memory, batch, reservation, reservation.first, &families);
     };
     let commit = |owner| {
-        let admit = |_: &Reservation| admit_batch(database, owner, batch, &families);
-        commit_parts_if(database, record, counts, admit, insert)
+        let admit = |_: &Reservation| admit_batch(&database.locks, owner, batch, &families);
+        commit_parts_if(database, kind, parts, counts, admit, insert)
     };
     let writes = || writes_of(batch, &families).collect();
-    let Committed { end, .. } = Writer::plain(database).commit(database, commit, writes)?;
+    let Committed { end, .. } = Writer::plain(&database.options).commit(
+        &database.locks,
+        &database.options,
+        commit,
+        writes,
+    )?;
     settle(database, end, durability)
 }
 
@@ -214,11 +202,11 @@ pub(crate) type BatchFamilies = Vec<(FamilyId, Arc<FamilyData>)>;
 /// Checks a batch. Returns its families, some of which may be among `created`, and the counts of
 /// its operations.
 pub(crate) fn check_families(
-    database: &Database,
+    catalog: &Catalog,
     batch: &BatchBytes,
     created: &[Arc<FamilyData>],
 ) -> Result<(BatchFamilies, Counts)> {
-    let map = database.catalog.families.load();
+    let map = catalog.families.load();
     let mut families = BatchFamilies::new();
     let mut counts = Counts { all: batch.count(), range_deletes: 0 };
     let mut last = None;
@@ -267,7 +255,8 @@ pub(crate) struct Committed {
 #[inline]
 pub(crate) fn commit_parts_if(
     database: &Database,
-    (kind, parts): (RecordKind, &[&[u8]]),
+    kind: RecordKind,
+    parts: &[&[u8]],
     counts: Counts,
     admit: impl FnOnce(&Reservation) -> Result<()>,
     insert: impl FnOnce(&Reservation),
@@ -287,7 +276,7 @@ pub(crate) fn commit_parts_if(
         database.memory.make_room_for_memtables(payload_bytes);
     }
     database.backpressure.pay(size.payload_bytes, &database.log);
-    let reservation = reserve(database, &size)?;
+    let reservation = reserve(database, &size, || database.backpressure.generation_limits())?;
     let last = SequenceNumber(reservation.first.0 + u64::from(counts.all) - 1);
     let admitted = admit(&reservation);
     let kind = if admitted.is_ok() { kind } else { void(kind) };
@@ -328,7 +317,7 @@ pub(crate) fn commit_ingest<T>(
         counts: Counts { all: count, range_deletes: 0 },
         generation: GenerationPlace::First,
     };
-    let reservation = reserve(database, &size)?;
+    let reservation = reserve(database, &size, || database.backpressure.generation_limits())?;
     let installed = admit(&reservation).and_then(|admitted| install(admitted, &reservation));
     // As in `commit_parts_if`. A void place is filled, too.
     let filled = fill(&reservation, kind, count, &[]);
@@ -344,9 +333,10 @@ pub(crate) fn commit_ingest<T>(
 ///
 /// # Errors
 /// As [`commit`].
-pub fn commit_skip(database: &Database, count: u32) -> Result<()> {
+pub fn commit_skip(writable: Writable<'_>, count: u32) -> Result<()> {
+    let database = writable.database();
     let counts = Counts { all: count, range_deletes: 0 };
-    commit_parts_if(database, (RecordKind::Skip, &[]), counts, |_| Ok(()), |_| ()).map(|_| ())
+    commit_parts_if(database, RecordKind::Skip, &[], counts, |_| Ok(()), |_| ()).map(|_| ())
 }
 
 /// Commits one sequence number that no operation has, with `payload` in its void record. It does
@@ -359,8 +349,8 @@ pub(crate) fn commit_note(database: &Database, payload: &[u8]) -> Result<()> {
         counts: Counts { all: count, range_deletes: 0 },
         generation: GenerationPlace::Any,
     };
-    let limits = database.backpressure.generation_limits();
-    let reservation = reserve_within(database, &size, &limits.without_wait())?;
+    let limits = || database.backpressure.generation_limits().without_wait();
+    let reservation = reserve(database, &size, limits)?;
     let filled = fill(&reservation, kind, count, &[payload]);
     let filled = filled.map_err(|error| database.health.poison(error));
     database.log.publisher.complete(reservation.ticket, reservation.first);
@@ -376,25 +366,15 @@ fn void(kind: RecordKind) -> RecordKind {
     }
 }
 
-/// Reserves a place, doing first what is not ready.
+/// Reserves a place within `limits`, doing first what is not ready.
 #[inline]
-fn reserve(database: &Database, size: &CommitSize) -> Result<Reservation> {
-    loop {
-        match try_reserve(database, size, &database.backpressure.generation_limits()) {
-            Ok(reservation) => return Ok(reservation),
-            Err(not_ready) => make_ready(database, not_ready)?,
-        }
-    }
-}
-
-/// As [`reserve`], within `limits`.
-fn reserve_within(
+fn reserve(
     database: &Database,
     size: &CommitSize,
-    limits: &GenerationLimits,
+    limits: impl Fn() -> GenerationLimits,
 ) -> Result<Reservation> {
     loop {
-        match try_reserve(database, size, limits) {
+        match try_reserve(database, size, &limits()) {
             Ok(reservation) => return Ok(reservation),
             Err(not_ready) => make_ready(database, not_ready)?,
         }
@@ -415,7 +395,7 @@ fn try_reserve(
         && let Some(frozen) = rotation.frozen.take()
     {
         // Under the lock, so that generations freeze in order.
-        database.freeze(frozen);
+        database.installer().freeze(frozen);
     }
     let grown_to = reservation.grown.then(|| sequencer.active_bytes());
     drop(sequencer);
@@ -432,10 +412,10 @@ fn try_reserve(
 fn make_ready(database: &Database, not_ready: NotReady) -> Result<()> {
     match not_ready {
         NotReady::MakeReady(bytes) => {
-            database.at_work(|database| database.log.wal.make_ready_now(bytes))
+            database.installer().at_work(|| database.log.wal.make_ready_now(bytes))
         }
         NotReady::Prepare(segment, end) => {
-            database.at_work(|_| segment.file.prepare(end))?;
+            database.installer().at_work(|| segment.file.prepare(end))?;
             lock(&database.log.sequencer).prepared(segment.id, end);
             Ok(())
         }
@@ -461,9 +441,10 @@ fn fill(reservation: &Reservation, kind: RecordKind, count: u32, parts: &[&[u8]]
 /// Inserts the operations of a batch into memtables. `first` is the sequence number of the first
 /// one.
 pub(crate) fn insert_batch(
-    database: &Database,
+    memory: &Memory,
     batch: &BatchBytes,
-    (reservation, first): (&Reservation, SequenceNumber),
+    reservation: &Reservation,
+    first: SequenceNumber,
     families: &BatchFamilies,
 ) {
     let mut entries: Vec<Entry<'_>> =
@@ -473,7 +454,7 @@ pub(crate) fn insert_batch(
     let insert = |family: FamilyId, entries: &mut Vec<Entry<'_>>| {
         let found = families.iter().find(|(id, _)| *id == family);
         let (_, family) = found.expect("the families of a batch were collected before");
-        family.tree.with_memtable(reservation.generation(), &database.memory.arenas, |memtable| {
+        family.tree.with_memtable(reservation.generation(), &memory.arenas, |memtable| {
             memtable.insert_batch(entries);
         });
         family.tree.commit_hook().run(entries);
@@ -497,9 +478,9 @@ pub(crate) fn insert_batch(
 pub(crate) fn settle(database: &Database, end: LogPosition, durability: Durability) -> Result<()> {
     match durability {
         Durability::Volatile | Durability::Buffered => Ok(()),
-        Durability::Interval(interval) => sync_within(database, interval),
+        Durability::Interval(interval) => sync_within(&database.job_rooms(), interval),
         Durability::Synced if cfg!(seeded_fault = "acknowledge_before_sync") => Ok(()),
-        Durability::Synced => sync_to(database, end),
+        Durability::Synced => sync_to(&database.installer(), end),
     }
 }
 

@@ -16,7 +16,11 @@
 use crate::{
     catalog::family::FamilyData,
     database::Database,
+    database::writable::Writable,
+    health::Health,
     lock_state::lock_table::{LockFlag, LockMode, LockOwner, LockRequest, LockTable, LockTarget},
+    log::Log,
+    options::EngineOptions,
 };
 use siltdb_base::{
     error::{ErrorKind, Result},
@@ -46,8 +50,8 @@ pub struct LockHolder {
 impl LockHolder {
     /// A holder without locks.
     #[must_use]
-    pub fn new(database: &Database) -> Self {
-        let table = Arc::clone(&database.locks);
+    pub fn new(locks: &Arc<LockTable>) -> Self {
+        let table = Arc::clone(locks);
         Self { owner: table.new_owner(), table, bytes: AtomicUsize::new(0) }
     }
 
@@ -75,12 +79,11 @@ impl LockHolder {
 
     fn acquire(
         &self,
-        database: &Database,
+        options: &EngineOptions,
         requests: Vec<LockRequest>,
         timeout: Duration,
     ) -> Result<()> {
-        let bytes =
-            self.table.acquire(self.owner, requests, (timeout, &*database.options.clock))?;
+        let bytes = self.table.acquire(self.owner, requests, timeout, &*options.clock)?;
         // Relaxed: an approximate size, which carries no data with it.
         self.bytes.fetch_max(bytes, Ordering::Relaxed);
         Ok(())
@@ -114,19 +117,21 @@ fn bytes_of(target: &LockTarget) -> usize {
 /// `Busy` after `timeout`; `Conflict`, if the wait would close a cycle of transactions; `NotFound`,
 /// if the family was dropped; `Poisoned`.
 pub fn acquire(
-    database: &Database,
+    writable: Writable<'_>,
     holder: &LockHolder,
     family: &FamilyData,
-    (target, mode): (LockTarget, LockMode),
+    target: LockTarget,
+    mode: LockMode,
     timeout: Duration,
 ) -> Result<()> {
+    let database = writable.database();
     let flag = Arc::clone(&family.lock_flag);
-    holder.acquire(database, vec![LockRequest { flag, target, mode }], timeout)?;
+    holder.acquire(&database.options, vec![LockRequest { flag, target, mode }], timeout)?;
     if cfg!(seeded_fault = "lock_flag_not_ordered") {
         family.lock_flag.set();
         return Ok(());
     }
-    set_flags(database, [&family.lock_flag])
+    set_flags(&database.log, &database.health, [&family.lock_flag])
 }
 
 /// Locks all of `requests` for `holder`, or none; otherwise as [`acquire`].
@@ -142,22 +147,23 @@ pub(crate) fn acquire_all(
     let mut flags: Vec<_> = requests.iter().map(|request| Arc::clone(&request.flag)).collect();
     flags.sort_unstable_by_key(|flag| flag.family());
     flags.dedup_by_key(|flag| flag.family());
-    holder.acquire(database, requests, timeout)?;
-    set_flags(database, &flags)
+    holder.acquire(&database.options, requests, timeout)?;
+    set_flags(&database.log, &database.health, &flags)
 }
 
 /// Sets the flags for writers with later sequence numbers, and waits until the earlier ones are
 /// published.
 fn set_flags<'a>(
-    database: &Database,
+    log: &Log,
+    health: &Health,
     flags: impl IntoIterator<Item = &'a Arc<LockFlag>>,
 ) -> Result<()> {
-    let sequencer = lock(&database.log.sequencer);
+    let sequencer = lock(&log.sequencer);
     flags.into_iter().for_each(|flag| flag.set());
     let (last, _) = sequencer.last();
     drop(sequencer);
-    database.log.publisher.wait(last);
-    database.health.check_log()
+    log.publisher.wait(last);
+    health.check_log()
 }
 
 /// The locks of a writer, and its patience with those of others.
@@ -172,8 +178,8 @@ pub struct Writer<'a> {
 impl Writer<'_> {
     /// A writer without locks.
     #[must_use]
-    pub fn plain(database: &Database) -> Self {
-        Self { holder: None, timeout: database.options.lock_timeout }
+    pub fn plain(options: &EngineOptions) -> Self {
+        Self { holder: None, timeout: options.lock_timeout }
     }
 
     fn owner(&self) -> Option<LockOwner> {
@@ -189,7 +195,8 @@ impl Writer<'_> {
     #[inline]
     pub(crate) fn commit<T>(
         &self,
-        database: &Database,
+        locks: &Arc<LockTable>,
+        options: &EngineOptions,
         commit: impl Fn(Option<LockOwner>) -> Result<T>,
         writes: impl FnOnce() -> Vec<LockRequest>,
     ) -> Result<T> {
@@ -199,11 +206,11 @@ impl Writer<'_> {
                 let holder = match self.holder {
                     Some(holder) => holder,
                     None => {
-                        new = LockHolder::new(database);
+                        new = LockHolder::new(locks);
                         &new
                     }
                 };
-                holder.acquire(database, writes(), self.timeout)?;
+                holder.acquire(options, writes(), self.timeout)?;
                 commit(Some(holder.owner))
             }
             result => result,
@@ -217,7 +224,7 @@ impl Writer<'_> {
 /// `Busy`, with the first conflicting lock.
 #[inline]
 pub(crate) fn admit_one(
-    database: &Database,
+    locks: &Arc<LockTable>,
     owner: Option<LockOwner>,
     family: &FamilyData,
     operation: &BatchOperation<'_>,
@@ -225,7 +232,7 @@ pub(crate) fn admit_one(
     if !family.lock_flag.is_set() {
         return Ok(());
     }
-    database.locks.check(owner, std::iter::once(write_of(family, operation)))
+    locks.check(owner, std::iter::once(write_of(family, operation)))
 }
 
 /// Checks that `owner` may write the operations of `batch`, which are of `families`. To be called
@@ -235,7 +242,7 @@ pub(crate) fn admit_one(
 /// `Busy`, with the first conflicting lock.
 #[inline]
 pub(crate) fn admit_batch(
-    database: &Database,
+    locks: &Arc<LockTable>,
     owner: Option<LockOwner>,
     batch: &BatchBytes,
     families: &[(FamilyId, Arc<FamilyData>)],
@@ -244,7 +251,7 @@ pub(crate) fn admit_batch(
         return Ok(());
     }
     let is_flagged = |write: &LockRequest| write.flag.is_set();
-    database.locks.check(owner, writes_of(batch, families).filter(is_flagged))
+    locks.check(owner, writes_of(batch, families).filter(is_flagged))
 }
 
 /// Checks that `owner` may write the keys of each range, which is of the family beside it. To be
@@ -253,7 +260,7 @@ pub(crate) fn admit_batch(
 /// # Errors
 /// `Busy`, with the first conflicting lock.
 pub(crate) fn admit_ranges<'r>(
-    database: &Database,
+    locks: &Arc<LockTable>,
     owner: Option<LockOwner>,
     ranges: impl Iterator<Item = (&'r FamilyData, Bounds)>,
 ) -> Result<()> {
@@ -263,7 +270,7 @@ pub(crate) fn admit_ranges<'r>(
         target: LockTarget::Range(bounds),
         mode: LockMode::Exclusive,
     });
-    database.locks.check(owner, writes)
+    locks.check(owner, writes)
 }
 
 /// The lock requests for the keys and ranges that `batch` writes.

@@ -7,8 +7,12 @@
 //! find the segment, or finds its file shorter, then knows what is missing (law A11).
 
 use crate::{
-    database::{Database, Waiting},
+    blobs::Blobs,
+    database::{installer::Installer, job_rooms::JobRooms, job_rooms::Waiting},
+    health::Health,
     install::install_synced_segment,
+    log::Log,
+    options::EngineOptions,
 };
 use siltdb_base::{
     error::{ErrorKind, Result},
@@ -22,32 +26,32 @@ use std::time::Duration;
 /// # Errors
 /// `Poisoned`, if this sync or an earlier one fails.
 #[cold]
-pub fn sync_to(database: &Database, end: LogPosition) -> Result<()> {
-    sync_unnoted(database, end)?;
-    note_segment(database, end)
+pub fn sync_to(installer: &Installer<'_>, end: LogPosition) -> Result<()> {
+    sync_unnoted(installer, end)?;
+    note_segment(installer, end)
 }
 
 /// Makes everything acknowledged so far durable.
 ///
 /// # Errors
 /// `Poisoned`, if the sync fails.
-pub fn sync_wal(database: &Database) -> Result<()> {
-    sync_to(database, published_end(database)?)
+pub fn sync_wal(installer: &Installer<'_>) -> Result<()> {
+    sync_to(installer, published_end(installer.log, installer.health)?)
 }
 
 /// The same for a close, which records the end of the log in the manifest itself.
 ///
 /// # Errors
 /// `Poisoned`, if the sync fails.
-pub fn sync_for_close(database: &Database) -> Result<()> {
-    sync_unnoted(database, published_end(database)?)
+pub fn sync_for_close(installer: &Installer<'_>) -> Result<()> {
+    sync_unnoted(installer, published_end(installer.log, installer.health)?)
 }
 
 /// The end of the log, once everything before it is published.
-fn published_end(database: &Database) -> Result<LogPosition> {
-    let (last, end) = lock(&database.log.sequencer).last();
-    database.log.publisher.wait(last);
-    database.health.check_log()?;
+fn published_end(log: &Log, health: &Health) -> Result<LogPosition> {
+    let (last, end) = lock(&log.sequencer).last();
+    log.publisher.wait(last);
+    health.check_log()?;
     Ok(end)
 }
 
@@ -55,13 +59,13 @@ fn published_end(database: &Database) -> Result<LogPosition> {
 ///
 /// # Errors
 /// `Poisoned`, if this sync or an earlier one fails.
-pub fn sync_unnoted(database: &Database, end: LogPosition) -> Result<()> {
+pub fn sync_unnoted(installer: &Installer<'_>, end: LogPosition) -> Result<()> {
     // With the fault they are synced by the next flush.
     if !cfg!(seeded_fault = "blob_synced_after_the_log") {
-        sync_blobs(database)?;
+        sync_blobs(installer.blobs, installer.health)?;
     }
-    let synced = database.log.wal.sync_to(end, &database.health)?;
-    lock(&database.log.sequencer).synced(synced);
+    let synced = installer.log.wal.sync_to(end, installer.health)?;
+    lock(&installer.log.sequencer).synced(synced);
     Ok(())
 }
 
@@ -71,21 +75,21 @@ pub fn sync_unnoted(database: &Database, end: LogPosition) -> Result<()> {
 ///
 /// # Errors
 /// `Poisoned`, if this sync fails.
-pub fn sync_blobs(database: &Database) -> Result<()> {
-    if !database.blobs.is_used() {
+pub fn sync_blobs(blobs: &Blobs, health: &Health) -> Result<()> {
+    if !blobs.is_used() {
         return Ok(());
     }
-    database.blobs.sync().map_err(|error| database.health.poison(error))
+    blobs.sync().map_err(|error| health.poison(error))
 }
 
 /// Notes in the manifest, once for each window, that a segment has durable records. If there is no
 /// space, or the edit fails without harm, a later sync tries again. The records are durable in any
 /// case.
-fn note_segment(database: &Database, end: LogPosition) -> Result<()> {
-    if cfg!(seeded_fault = "synced_segment_not_noted") || database.log.wal.is_noted(end) {
+fn note_segment(installer: &Installer<'_>, end: LogPosition) -> Result<()> {
+    if cfg!(seeded_fault = "synced_segment_not_noted") || installer.log.wal.is_noted(end) {
         return Ok(());
     }
-    match install_synced_segment(database, end) {
+    match install_synced_segment(installer, end) {
         Err(error) if error.kind() == ErrorKind::Poisoned => Err(error),
         Err(error) => {
             log::warn!("the manifest does not note a synced log segment yet: {error}");
@@ -99,32 +103,32 @@ fn note_segment(database: &Database, end: LogPosition) -> Result<()> {
 ///
 /// # Errors
 /// `Poisoned`, if a due sync fails.
-pub fn sync_within(database: &Database, interval: Duration) -> Result<()> {
-    let is_sooner = database.log.sync_timer.ask(interval);
-    match database.waiting {
-        Waiting::ForWorkers if is_sooner => database.log.sync_work.raise(),
+pub fn sync_within(rooms: &JobRooms<'_>, interval: Duration) -> Result<()> {
+    let is_sooner = rooms.log.sync_timer.ask(interval);
+    match rooms.waiting {
+        Waiting::ForWorkers if is_sooner => rooms.log.sync_work.raise(),
         Waiting::ForWorkers => {}
-        Waiting::RunJob(_) => sync_if_due(database)?,
+        Waiting::RunJob(_) => sync_if_due(&rooms.installer(), rooms.options)?,
     }
     Ok(())
 }
 
 /// The time until the log must be synced; zero if a sync is due.
 #[must_use]
-pub fn sync_due_in(database: &Database) -> Duration {
-    database.log.sync_timer.due_in(database.options.clock.monotonic_ns())
+pub fn sync_due_in(log: &Log, options: &EngineOptions) -> Duration {
+    log.sync_timer.due_in(options.clock.monotonic_ns())
 }
 
 /// Syncs the log if a sync is due.
 ///
 /// # Errors
 /// `Poisoned`, if the sync fails.
-pub fn sync_if_due(database: &Database) -> Result<()> {
-    if !sync_due_in(database).is_zero() {
+pub fn sync_if_due(installer: &Installer<'_>, options: &EngineOptions) -> Result<()> {
+    if !sync_due_in(installer.log, options).is_zero() {
         return Ok(());
     }
-    database.log.sync_timer.begin(database.options.clock.monotonic_ns());
-    sync_wal(database)
+    installer.log.sync_timer.begin(options.clock.monotonic_ns());
+    sync_wal(installer)
 }
 
 #[cfg(test)]

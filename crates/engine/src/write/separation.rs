@@ -13,7 +13,9 @@ use crate::{
     blobs::{BlobPlace, blob_file::BlobFile},
     catalog::family::FamilyData,
     database::Database,
+    database::installer::Installer,
     install::install,
+    memory::Memory,
     options::FROZEN_MAX,
 };
 use siltdb_base::{
@@ -86,13 +88,14 @@ fn long_value<'a>(
 /// `NoSpace` and the system's; nothing has changed.
 #[cold]
 pub fn separate_one(
-    database: &Database,
+    memory: &Memory,
+    installer: &Installer<'_>,
     family: &FamilyData,
     operation: &BatchOperation<'_>,
 ) -> Result<Option<(Vec<u8>, Separated)>> {
     let mut separated = Separated::default();
     let options = family.tree.options();
-    let payload = separate_into(database, &options, operation, &mut separated)?;
+    let payload = separate_into(memory, installer, &options, operation, &mut separated)?;
     Ok(payload.map(|payload| (payload, separated)))
 }
 
@@ -102,16 +105,16 @@ pub fn separate_one(
 /// # Errors
 /// `NoSpace` and the system's; nothing refers to what was written.
 pub fn separate_into(
-    database: &Database,
+    memory: &Memory,
+    installer: &Installer<'_>,
     options: &TreeOptions,
     operation: &BatchOperation<'_>,
     separated: &mut Separated,
 ) -> Result<Option<Vec<u8>>> {
-    let Some(value) = long_value(operation.kind, operation.payload, options)? else {
+    let Some((value, expiry_ms)) = long_value(operation.kind, operation.payload, options)? else {
         return Ok(None);
     };
-    let home = (operation.family, operation.key);
-    let pointer = write(database, options, home, value, separated)?;
+    let pointer = write(memory, installer, options, operation, value, expiry_ms, separated)?;
     let mut payload = Vec::new();
     pointer.encode(&mut payload);
     Ok(Some(payload))
@@ -151,7 +154,13 @@ pub fn separate_batch(
     for operation in batch.operations() {
         let operation = operation?;
         let payload = match options(operation.family) {
-            Some(options) => separate_into(database, options, &operation, &mut separated)?,
+            Some(options) => separate_into(
+                &database.memory,
+                &database.installer(),
+                options,
+                &operation,
+                &mut separated,
+            )?,
             None => None,
         };
         match payload {
@@ -175,24 +184,26 @@ pub fn stored_batch<'b>(
     separated.map_or((batch, &NONE), |(batch, separated)| (batch, separated))
 }
 
-/// Writes a value to a blob file.
+/// Writes the value of `operation` to a blob file.
 fn write(
-    database: &Database,
+    memory: &Memory,
+    installer: &Installer<'_>,
     options: &TreeOptions,
-    home: (FamilyId, &[u8]),
-    (value, expiry_ms): (&[u8], Option<u64>),
+    operation: &BatchOperation<'_>,
+    value: &[u8],
+    expiry_ms: Option<u64>,
     separated: &mut Separated,
 ) -> Result<BlobPointer> {
-    let turns = &database.memory.compression_turns;
+    let turns = &memory.compression_turns;
     let mut turn = turns.begin(options.table.compression, value.len());
     let (codec, stored) = turn.compress(value);
     let lengths = (value.len() as u32, stored.len() as u32);
-    let place = reserve(database, lengths.1, options.blob_file_bytes)?;
+    let place = reserve(installer, lengths.1, options.blob_file_bytes)?;
     let (uid, number) = (place.file().uid(), place.file().number());
     let header = BlobHeader {
         checksum: crc32c_append(checksum_at(uid, place.offset + BLOB_HEADER_BYTES), stored),
-        key_hash: xxh3(home.1),
-        family: home.0,
+        key_hash: xxh3(operation.key),
+        family: operation.family,
         length: lengths.0,
         stored_bytes: lengths.1,
         codec: codec as u8,
@@ -209,9 +220,11 @@ fn write(
 /// `InvalidArgument`, if the value is too long, or the stream ends before or goes on; `Io`, if
 /// reading it fails; `NoSpace` and the system's. Nothing refers to what was written.
 pub fn write_stream(
-    database: &Database,
+    installer: &Installer<'_>,
     family: &FamilyData,
-    (key, bytes, expiry_ms): (&[u8], u64, Option<u64>),
+    key: &[u8],
+    bytes: u64,
+    expiry_ms: Option<u64>,
     value: &mut dyn Read,
 ) -> Result<(BlobPointer, Separated)> {
     // A copy may put it back into an entry, behind its expiry.
@@ -221,7 +234,7 @@ pub fn write_stream(
         let error = Error::invalid("value is too long");
         error.with_mismatch(format_args!("at most {length_max}"), bytes)
     })?;
-    let place = reserve(database, length, family.tree.options().blob_file_bytes)?;
+    let place = reserve(installer, length, family.tree.options().blob_file_bytes)?;
     let (uid, start) = (place.file().uid(), place.offset + BLOB_HEADER_BYTES);
     let mut checksum = checksum_at(uid, start);
     let mut piece = vec![0; STREAM_BYTES.min(length.max(1) as usize)];
@@ -268,23 +281,25 @@ fn read_some(value: &mut dyn Read, buffer: &mut [u8]) -> Result<usize> {
     }
 }
 
-/// Moves the value that `from` leads to, which is one of this key, to the current blob file.
+/// Moves the value that `pointer` leads to, which is one of this key, to the current blob file.
+/// `stored` is the value as the old file has it.
 ///
 /// # Errors
 /// Corruption, if it is damaged; `NoSpace`; the system's.
 pub fn relocate(
-    database: &Database,
+    installer: &Installer<'_>,
     options: &TreeOptions,
-    home: (FamilyId, &[u8]),
-    from: (&BlobPointer, &[u8]),
+    family: FamilyId,
+    key: &[u8],
+    pointer: &BlobPointer,
+    stored: &[u8],
 ) -> Result<BlobPointer> {
-    let (pointer, stored) = from;
-    let place = reserve(database, pointer.stored_bytes, options.blob_file_bytes)?;
+    let place = reserve(installer, pointer.stored_bytes, options.blob_file_bytes)?;
     let (uid, number) = (place.file().uid(), place.file().number());
     let header = BlobHeader {
         checksum: crc32c_append(checksum_at(uid, place.offset + BLOB_HEADER_BYTES), stored),
-        key_hash: xxh3(home.1),
-        family: home.0,
+        key_hash: xxh3(key),
+        family,
         length: pointer.length,
         stored_bytes: pointer.stored_bytes,
         codec: pointer.codec,
@@ -294,58 +309,58 @@ pub fn relocate(
 }
 
 /// A place in the current blob file. If that is full, a new one is created.
-fn reserve(database: &Database, stored_bytes: u32, file_bytes: u64) -> Result<BlobPlace> {
+fn reserve(installer: &Installer<'_>, stored_bytes: u32, file_bytes: u64) -> Result<BlobPlace> {
     loop {
-        if let Some(place) = database.blobs.reserve(stored_bytes, file_bytes) {
+        if let Some(place) = installer.blobs.reserve(stored_bytes, file_bytes) {
             return Ok(place);
         }
-        database.at_work(|database| create_file(database, file_bytes))?;
+        installer.at_work(|| create_file(installer, file_bytes))?;
     }
 }
 
 #[cold]
-fn create_file(database: &Database, file_bytes: u64) -> Result<()> {
-    let creating = lock(&database.blobs.creating_io);
+fn create_file(installer: &Installer<'_>, file_bytes: u64) -> Result<()> {
+    let creating = lock(&installer.blobs.creating_io);
     // The previous holder of the lock may have created one.
-    if database.blobs.has_room(file_bytes) {
+    if installer.blobs.has_room(file_bytes) {
         return Ok(());
     }
-    database.health.check()?;
-    database.catalog.ids.check_files_left()?;
-    let number = database.catalog.ids.file();
-    let uid = BlobUid(database.catalog.ids.table_uid().0);
-    let file = BlobFile::create(database.blobs.directory(), number, uid)?;
+    installer.health.check()?;
+    installer.catalog.ids.check_files_left()?;
+    let number = installer.catalog.ids.file();
+    let uid = BlobUid(installer.catalog.ids.table_uid().0);
+    let file = BlobFile::create(installer.blobs.directory(), number, uid)?;
     let file = Arc::new(file);
     // Before the edit: what reads the manifest next, as a checkpoint, finds the file.
     if !cfg!(seeded_fault = "blob_file_set_after_the_manifest") {
-        database.blobs.add(&file);
+        installer.blobs.add(&file);
     }
     let change = Change::BlobFile { file: number, uid };
-    if let Err(error) = install(database, vec![change], None) {
-        database.blobs.withdraw(number);
-        if database.health.check_log().is_ok() {
+    if let Err(error) = install(installer, vec![change], None) {
+        installer.blobs.withdraw(number);
+        if installer.health.check_log().is_ok() {
             // The next opening removes it otherwise.
-            let _ = database.blobs.directory().remove(&FileName::Blob(number).to_path());
+            let _ = installer.blobs.directory().remove(&FileName::Blob(number).to_path());
         }
         return Err(error);
     }
-    let is_next = database.blobs.begin(file);
+    let is_next = installer.blobs.begin(file);
     drop(creating);
     if is_next {
-        freeze(database);
+        freeze(installer);
     }
     Ok(())
 }
 
 /// Freezes the active generation, so that the log refers to few blob files: an opening after a
 /// crash verifies what it refers to.
-fn freeze(database: &Database) {
-    let mut sequencer = lock(&database.log.sequencer);
-    let frozen_count = lock(&database.log.frozen).len();
+fn freeze(installer: &Installer<'_>) {
+    let mut sequencer = lock(&installer.log.sequencer);
+    let frozen_count = lock(&installer.log.frozen).len();
     // Writers must not wait for flushes because of this.
     if frozen_count + 1 < FROZEN_MAX
         && let Some(frozen) = sequencer.freeze()
     {
-        database.freeze(frozen);
+        installer.freeze(frozen);
     }
 }

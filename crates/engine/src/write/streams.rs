@@ -5,11 +5,12 @@
 
 use crate::{
     catalog::family::FamilyData,
-    database::Database,
+    database::writable::Writable,
     options::Durability,
-    write::{commit::commit_pointer, separation::write_stream},
+    write::{commit::commit_stored, separation::write_stream},
 };
-use siltdb_base::error::Result;
+use siltdb_base::{error::Result, key::EntryKind};
+use siltdb_disk::{batch::BatchOperation, log::record::LogPosition};
 use std::io::Read;
 
 /// Puts a value of `bytes` bytes that `value` gives, with its expiry, if it has one.
@@ -18,14 +19,23 @@ use std::io::Read;
 /// As [`commit`](crate::write::commit::commit); `InvalidArgument`, if the stream ends before, or
 /// goes on; `Io`, if reading it fails. Nothing was written then.
 pub fn put_stream(
-    database: &Database,
+    writable: Writable<'_>,
     family: &FamilyData,
-    (key, bytes, expiry_ms): (&[u8], u64, Option<u64>),
+    key: &[u8],
+    bytes: u64,
+    expiry_ms: Option<u64>,
     value: &mut dyn Read,
     durability: Durability,
 ) -> Result<()> {
+    let database = writable.database();
     database.health.check()?;
     family.check()?;
-    let (pointer, separated) = write_stream(database, family, (key, bytes, expiry_ms), value)?;
-    commit_pointer(database, family, (key, &pointer), &separated, durability)
+    let (pointer, separated) =
+        write_stream(&database.installer(), family, key, bytes, expiry_ms, value)?;
+    let mut payload = Vec::new();
+    pointer.encode(&mut payload);
+    let kind = EntryKind::BlobPointer;
+    let operation = BatchOperation { kind, family: family.id, key, payload: &payload };
+    let note = |at: LogPosition| separated.note(at.segment);
+    commit_stored(database, family, &operation, durability, note)
 }

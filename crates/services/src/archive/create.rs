@@ -25,9 +25,11 @@ use siltdb_disk::archive::{
     writer::{ArchiveFacts, ArchiveSource, ArchiveWriter, ArchivedPut, FamilyFacts},
 };
 use siltdb_engine::{
+    catalog::Catalog,
     catalog::family::FamilyData,
     copies::branch::chosen_heads,
     database::Database,
+    database::read_rooms::ReadRooms,
     kit::copying::{FileCopy, OnProgress, until_closed},
     open::directory::sync_ancestors,
     read::{PinnedReader, ReadCursor, ReadRange, begin_snapshot},
@@ -75,8 +77,8 @@ pub fn create_archive(
         let (families, at) = {
             // A commit that creates families and writes to them is seen as a whole, or not at all.
             let _changing = lock(&database.catalog.changing_io);
-            let families = chosen(database, request)?;
-            present = begin_snapshot(database);
+            let families = chosen(&database.catalog, request)?;
+            present = begin_snapshot(&database.read_rooms());
             (families, at.unwrap_or(&present))
         };
         let locked = LockedArchives::around(path, &database.options)?;
@@ -92,7 +94,14 @@ pub fn create_archive(
             fs.remove(&partial)?;
         }
         let info = write_whole(fs, &partial, |file| {
-            sync_new(write(database, file, at, &families, &mut copying)?)?;
+            sync_new(write(
+                &database.read_rooms(),
+                &database.dir,
+                file,
+                at,
+                &families,
+                &mut copying,
+            )?)?;
             Ok((target, read_back(fs, &partial, &mut copying)?))
         })?;
         fs.sync_dir(Path::new(""))?;
@@ -104,15 +113,16 @@ pub fn create_archive(
 type Chosen = BTreeMap<String, Arc<FamilyData>>;
 
 /// The families of the request: of its branch, and of these all or the named ones.
-fn chosen(database: &Database, request: &ArchiveRequest) -> Result<Chosen> {
+fn chosen(catalog: &Catalog, request: &ArchiveRequest) -> Result<Chosen> {
     let (branch, names) = (request.branch.as_deref(), request.families.as_deref());
-    let heads = chosen_heads(database, branch, names)?.into_iter();
+    let heads = chosen_heads(catalog, branch, names)?.into_iter();
     Ok(heads.map(|family| (family.name().to_string(), family)).collect())
 }
 
 /// Writes the archive to an empty file.
 fn write(
-    database: &Database,
+    reading: &ReadRooms<'_>,
+    source: &Path,
     file: Box<dyn WriteFile>,
     at: &LiveSnapshot,
     families: &Chosen,
@@ -121,19 +131,18 @@ fn write(
     // All of it is written, and read twice.
     copying.begin(3 * families.values().map(|family| stored_bytes(family)).sum::<u64>())?;
     let facts = ArchiveFacts {
-        id: u64::from(database.catalog.ids.random()) << 32
-            | u64::from(database.catalog.ids.random()),
+        id: u64::from(reading.catalog.ids.random()) << 32 | u64::from(reading.catalog.ids.random()),
         sequence: at.sequence(),
-        created_ms: database.options.clock.wall_ms(),
-        source: database.dir.to_string_lossy().into_owned(),
+        created_ms: reading.options.clock.wall_ms(),
+        source: source.to_string_lossy().into_owned(),
     };
     let mut writer = ArchiveWriter::new(file, facts)?;
     for (name, family) in families {
         let mut cursor =
-            PinnedReader::new(database, family, Some(&at.point()))?.cursor(ReadRange::default())?;
+            PinnedReader::new(reading, family, Some(&at.point()))?.cursor(ReadRange::default())?;
         cursor.seek_to_first()?;
         let mut source = FamilyPuts { cursor };
-        let mut uids = || database.catalog.ids.table_uid();
+        let mut uids = || reading.catalog.ids.table_uid();
         let mut on_bytes = |bytes| copying.count(bytes);
         writer.add_family(family_facts(name, family), &mut source, &mut uids, &mut on_bytes)?;
     }

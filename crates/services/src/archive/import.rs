@@ -24,8 +24,10 @@ use siltdb_disk::{
     edit::Change,
 };
 use siltdb_engine::{
+    catalog::Catalog,
     catalog::family::{DEFAULT_FAMILY, FamilyData, check_name},
-    database::Database,
+    database::job_rooms::JobRooms,
+    database::writable::Writable,
     families::{family_commit::begin_drop, family_options::other_key_order},
     install::{create_change, install_with},
     jobs::{
@@ -34,6 +36,7 @@ use siltdb_engine::{
     },
     kit::copying::{FileCopy, OnProgress, until_closed},
     lock_state::lock_table::{LockMode, LockTarget},
+    snapshots::Snapshots,
     write::{
         commit::commit_skip,
         locks::{self, LockHolder},
@@ -123,36 +126,38 @@ pub struct ImportedFamily {
 /// `Corruption`, if the archive is damaged; `Cancelled`; as [`flush_all`] and
 /// [`install`](siltdb_engine::install::install). The database is as before then.
 pub fn import_archive(
-    database: &Database,
+    writable: Writable<'_>,
     path: &Path,
     request: &ImportRequest,
     on_progress: OnProgress<'_>,
 ) -> Result<ArchiveImport> {
+    let database = writable.database();
     database.health.check()?;
     until_closed(&database.health, on_progress, |on_progress| {
         let mut copying = FileCopy::new(&*database.options.clock, None, on_progress)?;
         let archive = open_archive(path, &database.options)?;
-        import(database, &archive, request, &mut copying)
+        import(writable, &archive, request, &mut copying)
     })
 }
 
 fn import(
-    database: &Database,
+    writable: Writable<'_>,
     archive: &Arc<ArchiveFile>,
     request: &ImportRequest,
     copying: &mut FileCopy<'_>,
 ) -> Result<ArchiveImport> {
-    let targets = targets(database, archive, request)?;
+    let database = writable.database();
+    let targets = targets(&database.catalog, archive, request)?;
     if targets.is_empty() {
         return Ok(ArchiveImport::default());
     }
     // What cannot be is found before anything is written.
-    check_room(database, &targets, request.existing)?;
-    flush_all(database)?;
-    places(database, &targets, request.existing)?;
+    check_room(&database.catalog, &database.snapshots, &targets, request.existing)?;
+    flush_all(&writable.job_rooms())?;
+    places(&database.catalog, &database.snapshots, &targets, request.existing)?;
     let sequence = lock(&database.catalog.manifest_io).state.last_sequence;
     copying.begin(targets.iter().map(|target| target.bytes).sum())?;
-    let output = write(database, archive, &targets, sequence, copying)?;
+    let output = write(&writable.job_rooms(), archive, &targets, sequence, copying)?;
     let entries = |target: &ImportTarget| -> u64 {
         let of_table = |change: &Change| match change {
             Change::AddTable { family, table, .. } if *family == target.id => table.meta.entries,
@@ -166,9 +171,9 @@ fn import(
         entries: entries(target),
     });
     let imported = ArchiveImport { families: imported.collect() };
-    install_import(database, &targets, request.existing, output)?;
+    install_import(writable, &targets, request.existing, output)?;
     // Files of families that were replaced.
-    purge(database);
+    purge(&database.catalog, &database.blobs);
     database.background.work.raise();
     Ok(imported)
 }
@@ -197,7 +202,7 @@ enum ImportPlace {
 
 /// The chosen families of the archive, by name.
 fn targets(
-    database: &Database,
+    catalog: &Catalog,
     archive: &ArchiveFile,
     request: &ImportRequest,
 ) -> Result<Vec<ImportTarget>> {
@@ -225,15 +230,15 @@ fn targets(
         }
         let (id, options) = match name {
             DEFAULT_FAMILY => {
-                let default = database.catalog.families.named(name)?;
+                let default = catalog.families.named(name)?;
                 let options = TreeOptions::clone(&default.tree.options());
                 check_key_order(&options, family).map_err(|error| error.or_file(archive.path()))?;
                 (default.id, options)
             }
             _ => {
-                let options = options(database, family, request.operators);
+                let options = options(catalog, family, request.operators);
                 let options = options.map_err(|error| error.or_file(archive.path()))?;
-                (database.catalog.ids.family(), options)
+                (catalog.ids.family(), options)
             }
         };
         let (from, name, bytes) = (family.name.clone(), name.to_owned(), family.logical_bytes());
@@ -255,16 +260,16 @@ fn check_key_order(default: &TreeOptions, family: &ArchivedFamily) -> Result<()>
 
 /// The options that a family gets.
 fn options(
-    database: &Database,
+    catalog: &Catalog,
     family: &ArchivedFamily,
     operators: ImportedOperators,
 ) -> Result<TreeOptions> {
-    let given = database.catalog.operators.iter().rev();
+    let given = catalog.operators.iter().rev();
     let find = |name: &str| given.clone().find(|given| given.name() == name).cloned();
     match operators {
         ImportedOperators::Keep => {
             let options = TreeOptions::decode(&family.options, &find).and_then(|options| {
-                database.catalog.filters.learn(options.compaction_filter.as_ref())?;
+                catalog.filters.learn(options.compaction_filter.as_ref())?;
                 Ok(options)
             });
             options.map_err(|error| match error.kind() {
@@ -278,7 +283,7 @@ fn options(
         ImportedOperators::Leave => {
             let options = without_operator(&family.options)?;
             // A filter that this database has stays with the family.
-            let is_known = database.catalog.filters.learn(options.compaction_filter.as_ref());
+            let is_known = catalog.filters.learn(options.compaction_filter.as_ref());
             let compaction_filter = options.compaction_filter.filter(|_| is_known.is_ok());
             Ok(TreeOptions { compaction_filter, ..options })
         }
@@ -287,15 +292,16 @@ fn options(
 
 /// Checks that the names are free, or may be taken.
 fn check_room(
-    database: &Database,
+    catalog: &Catalog,
+    snapshots: &Snapshots,
     targets: &[ImportTarget],
     existing: ExistingFamilies,
 ) -> Result<()> {
     let mut created = 0;
     for target in targets.iter().filter(|target| target.name != DEFAULT_FAMILY) {
-        created += usize::from(place(database, target, existing)? == ImportPlace::New);
+        created += usize::from(place(catalog, snapshots, target, existing)? == ImportPlace::New);
     }
-    if database.catalog.families.load().len() + created > FAMILIES_MAX {
+    if catalog.families.load().len() + created > FAMILIES_MAX {
         return Err(Error::invalid("too many families")
             .with_mismatch(FAMILIES_MAX, format_args!("{created} more")));
     }
@@ -304,21 +310,23 @@ fn check_room(
 
 /// What the edit does for each target.
 fn places(
-    database: &Database,
+    catalog: &Catalog,
+    snapshots: &Snapshots,
     targets: &[ImportTarget],
     existing: ExistingFamilies,
 ) -> Result<Vec<ImportPlace>> {
-    check_room(database, targets, existing)?;
-    targets.iter().map(|target| place(database, target, existing)).collect()
+    check_room(catalog, snapshots, targets, existing)?;
+    targets.iter().map(|target| place(catalog, snapshots, target, existing)).collect()
 }
 
 fn place(
-    database: &Database,
+    catalog: &Catalog,
+    snapshots: &Snapshots,
     target: &ImportTarget,
     existing: ExistingFamilies,
 ) -> Result<ImportPlace> {
     let name = &target.name[..];
-    let family = match database.catalog.families.named(name) {
+    let family = match catalog.families.named(name) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(ImportPlace::New),
         found => found?,
     };
@@ -332,7 +340,7 @@ fn place(
              deleted",
         ),
         // A snapshot must not see anything come.
-        _ if name == DEFAULT_FAMILY && database.snapshots.count() > 0 => {
+        _ if name == DEFAULT_FAMILY && snapshots.count() > 0 => {
             Err(Error::new(ErrorKind::Busy, "a snapshot or transaction reads the default family")
                 .with_hint("drop it first, or import the family under another name"))
         }
@@ -354,7 +362,7 @@ fn is_empty(family: &FamilyData) -> bool {
 
 /// Writes the tables of all targets.
 fn write(
-    database: &Database,
+    rooms: &JobRooms<'_>,
     archive: &Arc<ArchiveFile>,
     targets: &[ImportTarget],
     sequence: SequenceNumber,
@@ -362,7 +370,7 @@ fn write(
 ) -> Result<JobOutput> {
     let names: BTreeMap<FamilyId, Arc<str>> =
         targets.iter().map(|target| (target.id, target.name.as_str().into())).collect();
-    with_context(database, |context| {
+    with_context(rooms, |context| {
         // For a salvage that finds the tables without a manifest.
         let family_names = |id: FamilyId| names.get(&id).cloned();
         let context = JobContext { family_names: &family_names, ..*context };
@@ -382,54 +390,58 @@ fn write(
 
 /// Makes the edit that brings all families in.
 fn install_import(
-    database: &Database,
+    writable: Writable<'_>,
     targets: &[ImportTarget],
     existing: ExistingFamilies,
     output: JobOutput,
 ) -> Result<()> {
+    let database = writable.database();
     let new: Vec<FileNumber> = output.changes.iter().filter_map(file_of).collect();
     let result = match targets.iter().any(|target| target.name == DEFAULT_FAMILY) {
-        false => install_targets(database, targets, existing, &output),
-        true => filling_default(database, || install_targets(database, targets, existing, &output)),
+        false => install_targets(&writable.job_rooms(), targets, existing, &output),
+        true => filling_default(writable, || {
+            install_targets(&writable.job_rooms(), targets, existing, &output)
+        }),
     };
     // The edit refers to the files by now, or they are to go.
     drop(output);
     // If it is unknown whether the edit is durable, they stay for the next open, which knows.
     if result.is_err() && database.health.check_log().is_ok() {
         database.catalog.forget(new);
-        purge(database);
+        purge(&database.catalog, &database.blobs);
     }
     result
 }
 
 /// Runs `install`, which adds tables to the default family, while no commit changes the family. The
 /// tables get a number in the log, so that it shows which commits are older.
-fn filling_default(database: &Database, install: impl FnOnce() -> Result<()>) -> Result<()> {
+fn filling_default(writable: Writable<'_>, install: impl FnOnce() -> Result<()>) -> Result<()> {
+    let database = writable.database();
     let default = database.catalog.families.named(DEFAULT_FAMILY)?;
-    let holder = LockHolder::new(database);
-    let all = (LockTarget::Range(Bounds::default()), LockMode::Exclusive);
-    locks::acquire(database, &holder, &default, all, database.options.lock_timeout)?;
+    let holder = LockHolder::new(&database.locks);
+    let (all, timeout) = (LockTarget::Range(Bounds::default()), database.options.lock_timeout);
+    locks::acquire(writable, &holder, &default, all, LockMode::Exclusive, timeout)?;
     let empty_ranges = default.tree.empty_ranges();
     empty_ranges.suspend();
-    let installed = commit_skip(database, 1).and_then(|()| install());
+    let installed = commit_skip(writable, 1).and_then(|()| install());
     let (last, _) = lock(&database.log.sequencer).last();
     empty_ranges.resume(last);
     installed
 }
 
 fn install_targets(
-    database: &Database,
+    rooms: &JobRooms<'_>,
     targets: &[ImportTarget],
     existing: ExistingFamilies,
     output: &JobOutput,
 ) -> Result<()> {
-    let _changing = lock(&database.catalog.changing_io);
-    let places = places(database, targets, existing)?;
+    let _changing = lock(&rooms.catalog.changing_io);
+    let places = places(rooms.catalog, rooms.snapshots, targets, existing)?;
     let replaced: Vec<_> = places.iter().filter_map(replaced).collect();
-    let _begun = begin_drop(database, &replaced);
-    let manifest = lock(&database.catalog.manifest_io);
-    let changes = changes(database, targets, &places, output.changes.clone());
-    install_with(database, manifest, (changes, None), &[])
+    let _begun = begin_drop(rooms.catalog, rooms.log, &replaced);
+    let manifest = lock(&rooms.catalog.manifest_io);
+    let changes = changes(rooms.catalog, targets, &places, output.changes.clone());
+    install_with(&rooms.installer(), manifest, changes, None, &[])
 }
 
 fn replaced(place: &ImportPlace) -> Option<FamilyId> {
@@ -449,7 +461,7 @@ fn file_of(change: &Change) -> Option<FileNumber> {
 /// The changes of the edit. A family that takes the name of another is created under a name that is
 /// free, because an edit creates before it drops.
 fn changes(
-    database: &Database,
+    catalog: &Catalog,
     targets: &[ImportTarget],
     places: &[ImportPlace],
     tables: Vec<Change>,
@@ -461,7 +473,7 @@ fn changes(
             ImportPlace::New => created.push(create_change(id, name, options)),
             ImportPlace::Default => {}
             ImportPlace::Instead(old) => {
-                let free = free_name(database, targets, id);
+                let free = free_name(catalog, targets, id);
                 created.push(create_change(id, &free, options));
                 renamed.push(Change::DropFamily { id: old });
                 renamed.push(Change::RenameFamily { id, name: name.clone() });
@@ -472,11 +484,10 @@ fn changes(
 }
 
 /// A name that no family has or gets. It holds an id that no other import has.
-fn free_name(database: &Database, targets: &[ImportTarget], id: FamilyId) -> String {
+fn free_name(catalog: &Catalog, targets: &[ImportTarget], id: FamilyId) -> String {
     let mut name = format!("import-{id}");
     let is_taken = |name: &str| {
-        database.catalog.families.named(name).is_ok()
-            || targets.iter().any(|target| target.name == name)
+        catalog.families.named(name).is_ok() || targets.iter().any(|target| target.name == name)
     };
     while is_taken(&name) {
         name.push('-');

@@ -33,7 +33,13 @@ fn import(engine: &Engine, names: &[(&str, &str)], existing: ExistingFamilies) -
     let names = names.iter().map(|(from, name)| ((*from).to_owned(), (*name).to_owned()));
     let families = Some(names.collect::<BTreeMap<_, _>>());
     let request = ImportRequest { families, existing, ..ImportRequest::default() };
-    import_archive(engine, Path::new(FILE), &request, &mut |_| ControlFlow::Continue(())).map(drop)
+    import_archive(
+        engine.writable()?,
+        Path::new(FILE),
+        &request,
+        &mut |_| ControlFlow::Continue(()),
+    )
+    .map(drop)
 }
 
 /// A database with an archive of itself.

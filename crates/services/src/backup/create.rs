@@ -28,9 +28,13 @@ use siltdb_disk::{
     table_meta::TableMeta,
 };
 use siltdb_engine::{
-    database::Database,
+    database::installer::Installer,
+    database::job_rooms::JobRooms,
+    database::writable::Writable,
+    health::Health,
     install::install,
     kit::copying::{FileCopy, OnProgress, until_closed},
+    options::EngineOptions,
 };
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -89,37 +93,41 @@ pub enum Marking {
 /// database is closed meanwhile; what a flush fails with; the system's. Earlier backups are as
 /// before. Whole files stay for the next backup.
 pub fn create_backup(
-    database: &Database,
+    writable: Writable<'_>,
     dir: &Path,
     request: BackupRequest,
     on_progress: OnProgress<'_>,
 ) -> Result<Backup> {
+    let database = writable.database();
     database.health.check()?;
-    create_backup_of(database, dir, request, on_progress, &mut || flushed(database, None))
+    let (rooms, _charge) = (writable.job_rooms(), database.memory.charge_copy());
+    let note = &mut || flushed(&rooms, None);
+    create_backup_of(&rooms, &database.dir, dir, request, on_progress, note)
 }
 
-/// Adds a backup of the contents that `note` gives, which are those of `database` or of a later
-/// state of it. They need no log.
+/// Adds a backup of the contents that `note` gives, which are those of the database at `source`, or
+/// of a later state of it. They need no log. The caller charges the memory of a copy.
 ///
 /// # Errors
 /// As [`create_backup`]; those of `note`.
 pub fn create_backup_of(
-    database: &Database,
+    rooms: &JobRooms<'_>,
+    source: &Path,
     dir: &Path,
     request: BackupRequest,
     on_progress: OnProgress<'_>,
     note: &mut dyn FnMut() -> Result<CopyContents>,
 ) -> Result<Backup> {
-    let _charge = database.memory.charge_copy();
-    until_closed(&database.health, on_progress, |on_progress| {
-        let mut copying = FileCopy::new(&*database.options.clock, request.rate, on_progress)?;
-        let directory = BackupDirectory::create(dir, &database.options)?;
-        add_backup(database, &directory, request, &mut copying, note)
+    until_closed(rooms.health, on_progress, |on_progress| {
+        let mut copying = FileCopy::new(&*rooms.options.clock, request.rate, on_progress)?;
+        let directory = BackupDirectory::create(dir, rooms.options)?;
+        add_backup(rooms, source, &directory, request, &mut copying, note)
     })
 }
 
 fn add_backup(
-    database: &Database,
+    rooms: &JobRooms<'_>,
+    source: &Path,
     directory: &BackupDirectory,
     request: BackupRequest,
     copying: &mut FileCopy<'_>,
@@ -129,9 +137,9 @@ fn add_backup(
     let held = HeldObjects::find(directory)?;
     let number = directory.next_number()?;
     let mut contents = note()?;
-    check_past(held.newest(), &contents.state, contents.last, request.adoption, &database.dir)?;
-    wait_for_values(database, &contents)?;
-    let files = copy_files(&contents, &database.catalog.files)?;
+    check_past(held.newest(), &contents.state, contents.last, request.adoption, source)?;
+    wait_for_values(rooms.health, rooms.options, &contents)?;
+    let files = copy_files(&contents, &rooms.catalog.files)?;
     copying.begin(files.iter().map(|file| file.bytes).sum())?;
     let (mut objects, mut copied_files, mut copied_bytes) = (Vec::new(), 0, 0);
     for file in &files {
@@ -149,7 +157,7 @@ fn add_backup(
     let (objects, blobs) =
         objects.into_iter().partition(|object| object.name.kind == ObjectKind::Tables);
     let mark = match request.marking {
-        Marking::Gives => Some(give_mark(database, &held, &mut contents.state)?),
+        Marking::Gives => Some(give_mark(&rooms.installer(), &held, &mut contents.state)?),
         Marking::Keeps => held.newest.as_ref().and_then(|newest| newest.mark),
     };
     let CopyContents { state, manifest, last, growth, .. } = contents;
@@ -161,8 +169,8 @@ fn add_backup(
         objects,
         blobs,
         may_blobs_grow: growth == BlobGrowth::Possible,
-        created_ms: database.options.clock.wall_ms(),
-        source: database.dir.to_string_lossy().into_owned(),
+        created_ms: rooms.options.clock.wall_ms(),
+        source: source.to_string_lossy().into_owned(),
         mark,
         unknown: UnknownFields::default(),
     };
@@ -175,24 +183,32 @@ fn add_backup(
 /// Gives the database, and the state of its copy, the mark of a new backup.
 ///
 /// An edit that fails poisons the database, as that of a flush does.
-fn give_mark(database: &Database, held: &HeldObjects, state: &mut Edit) -> Result<BackupMark> {
-    let random = || database.catalog.ids.table_uid().0;
+fn give_mark(
+    installer: &Installer<'_>,
+    held: &HeldObjects,
+    state: &mut Edit,
+) -> Result<BackupMark> {
+    let random = || installer.catalog.ids.table_uid().0;
     let known = held.newest.as_ref().and_then(|newest| newest.mark);
     let directory = known.map_or_else(random, |mark| mark.directory);
     let after = known.map_or(0, |mark| mark.mark);
     let mark = BackupMark { directory, mark: random(), after };
-    install(database, vec![Change::BackedUp(mark)], None)?;
+    install(installer, vec![Change::BackedUp(mark)], None)?;
     state.changes.push(Change::BackedUp(mark));
     Ok(mark)
 }
 
 /// Waits until no value is written to a blob file of the contents any more: they are sealed, and
 /// commits that got a place before end soon.
-fn wait_for_values(database: &Database, contents: &CopyContents) -> Result<()> {
+fn wait_for_values(
+    health: &Health,
+    options: &EngineOptions,
+    contents: &CopyContents,
+) -> Result<()> {
     for (number, _) in blob_files(&contents.state) {
         while contents.blobs.named(number)?.is_written() {
-            database.health.check_open()?;
-            database.options.clock.sleep(WRITERS_PAUSE);
+            health.check_open()?;
+            options.clock.sleep(WRITERS_PAUSE);
         }
     }
     Ok(())

@@ -24,12 +24,12 @@ fn id_of(engine: &Engine, name: &str) -> BranchId {
 
 fn create(engine: &Engine, name: &str, parent: &str) {
     let parent = id_of(engine, parent);
-    let sources = heads(engine, parent).unwrap();
-    engine.create_branch((name, parent), &sources, None).unwrap();
+    let sources = heads(&engine.catalog, parent).unwrap();
+    engine.create_branch(name, parent, &sources, None).unwrap();
 }
 
 fn write(engine: &Engine, branch: &str, kind: EntryKind, pair: (&[u8], &[u8])) {
-    let family = head(engine, id_of(engine, branch), "default").unwrap();
+    let family = head(&engine.catalog, id_of(engine, branch), "default").unwrap();
     engine.commit(&Payload::one(&family, kind, pair.0, pair.1), None).unwrap();
 }
 
@@ -42,8 +42,8 @@ fn delete(engine: &Engine, branch: &str, key: &str) {
 }
 
 fn held(engine: &Engine, branch: &str) -> Pairs {
-    let family = head(engine, id_of(engine, branch), "default").unwrap();
-    let reader = PinnedReader::new(engine, &family, None).unwrap();
+    let family = head(&engine.catalog, id_of(engine, branch), "default").unwrap();
+    let reader = PinnedReader::new(&engine.read_rooms(), &family, None).unwrap();
     pairs(reader.cursor(ReadRange::default()).unwrap())
 }
 
@@ -240,12 +240,14 @@ fn an_expiry_is_a_part_of_the_value() {
     let report = merge_by(&engine, ("feature", MAIN), OnConflict::Ours).unwrap();
     assert_eq!((report.written, report.conflicts), (2, 1));
     engine.flush().unwrap();
-    let family = head(&engine, BranchId::MAIN, "default").unwrap();
+    let family = head(&engine.catalog, BranchId::MAIN, "default").unwrap();
     let snapshot = engine.snapshot();
-    let mut walk = BranchWalk::new(&engine, [&family, &family], &snapshot.point()).unwrap();
+    let mut walk =
+        BranchWalk::new(&engine.read_rooms(), [&family, &family], &snapshot.point()).unwrap();
     assert!(!walk.advance().unwrap(), "a family does not differ from itself");
-    let branch = head(&engine, id_of(&engine, "feature"), "default").unwrap();
-    let mut walk = BranchWalk::new(&engine, [&family, &branch], &snapshot.point()).unwrap();
+    let branch = head(&engine.catalog, id_of(&engine, "feature"), "default").unwrap();
+    let mut walk =
+        BranchWalk::new(&engine.read_rooms(), [&family, &branch], &snapshot.point()).unwrap();
     let mut found = Vec::new();
     while walk.advance().unwrap() {
         let [main, feature] = walk.values().unwrap().map(|value| value.unwrap().expiry_ms.unwrap());
@@ -265,8 +267,8 @@ fn a_write_during_the_merge_is_not_overwritten() {
     let feature = id_of(&engine, "feature");
     let record = Arc::clone(engine.catalog.families.load().branches().get(feature).unwrap());
     let at = engine.snapshot();
-    let source = head(&engine, feature, "default").unwrap();
-    let main = head(&engine, BranchId::MAIN, "default").unwrap();
+    let source = head(&engine.catalog, feature, "default").unwrap();
+    let main = head(&engine.catalog, BranchId::MAIN, "default").unwrap();
     let mut batch = BatchBytes::new();
     batch.put(main.id, b"a00001", b"feature").unwrap();
     let conditions = Conditions {
@@ -274,17 +276,21 @@ fn a_write_during_the_merge_is_not_overwritten() {
         first_expiry: None,
         reads: None,
         writes: Writes::Checked,
-        writer: Writer::plain(&engine),
+        writer: Writer::plain(&engine.options),
     };
     let sources = [(source.id, source)];
     // Another merge of the branch begins and ends in between.
-    let begun = begin_bases(&engine, &record, &sources, &at).unwrap();
-    let later = begin_bases(&engine, &record, &sources, &at).unwrap();
-    let error = commit_with_bases(&engine, &batch, &begun, &conditions).unwrap_err();
+    let begun =
+        begin_bases(&engine.writable().unwrap().job_rooms(), &record, &sources, &at).unwrap();
+    let later =
+        begin_bases(&engine.writable().unwrap().job_rooms(), &record, &sources, &at).unwrap();
+    let error =
+        commit_with_bases(engine.writable().unwrap(), &batch, &begun, &conditions).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict);
     assert_eq!(get(&engine, MAIN, "a00001").as_deref(), Some("base"));
     put(&engine, MAIN, "a00001", "meanwhile");
-    let error = commit_with_bases(&engine, &batch, &later, &conditions).unwrap_err();
+    let error =
+        commit_with_bases(engine.writable().unwrap(), &batch, &later, &conditions).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict);
     assert_eq!(get(&engine, MAIN, "a00001").as_deref(), Some("meanwhile"));
     // The base has not moved: it still is a conflict.
@@ -292,7 +298,8 @@ fn a_write_during_the_merge_is_not_overwritten() {
     let report = merge_by(&engine, ("feature", MAIN), OnConflict::Theirs).unwrap();
     assert_eq!((report.written, report.conflicts), (1, 1));
     // A merge that began before that one finds its base moved.
-    let error = begin_bases(&engine, &record, &sources, &at).unwrap_err();
+    let error =
+        begin_bases(&engine.writable().unwrap().job_rooms(), &record, &sources, &at).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict);
     assert_eq!(engine.catalog.families.load().len(), 3);
 }
@@ -348,7 +355,7 @@ fn merges_of_chosen_families_move_their_bases_alone() {
     create(&engine, "feature", MAIN);
     let feature = id_of(&engine, "feature");
     for name in ["default", "other"] {
-        let family = head(&engine, feature, name).unwrap();
+        let family = head(&engine.catalog, feature, name).unwrap();
         engine.commit(&Payload::one(&family, EntryKind::Put, b"key", b"value"), None).unwrap();
     }
     let of = |names: &[&str]| MergeRequest {
@@ -373,7 +380,7 @@ fn branches_that_cannot_be_merged_are_refused() {
     let engine = filled(&fs);
     create(&engine, "child", "feature");
     create(&engine, "grandchild", "child");
-    check_out(&engine, "feature").unwrap();
+    check_out(&engine.writable().unwrap().installer(), "feature").unwrap();
     let kind = |from: &str, into: &str| {
         merge_by(&engine, (from, into), OnConflict::Refuse).unwrap_err().kind()
     };
@@ -417,7 +424,7 @@ fn conflicts_are_counted_beyond_those_that_are_listed() {
 fn what_a_merge_writes_has_a_bound_of_bytes() {
     let fs = MemFs::new();
     let engine = filled(&fs);
-    let family = head(&engine, BranchId::MAIN, "default").unwrap();
+    let family = head(&engine.catalog, BranchId::MAIN, "default").unwrap();
     let [base, from, into] = [(); 3].map(|()| Arc::clone(&family));
     let family = MergedFamily { base, from, into, head: family.id };
     let mut merge = Merge::new(OnConflict::Refuse);

@@ -13,7 +13,7 @@ fn filled() -> MemFs {
     let engine = open(&fs);
     put_range(&engine, "a", 0..50, b"value");
     engine.flush().unwrap();
-    try_put(&engine, "default", (b"late", b"value"), Durability::Synced).unwrap();
+    try_put(&engine, "default", b"late", b"value", Durability::Synced).unwrap();
     engine.close().unwrap();
     fs
 }
@@ -114,8 +114,8 @@ fn a_synced_log_file_that_is_missing_or_cut_is_an_error() {
         let fs = MemFs::new();
         let engine = open(&fs);
         for number in 0..300_u32 {
-            let pair = (&number.to_be_bytes()[..], &[7; 100][..]);
-            try_put(&engine, "default", pair, Durability::Synced).unwrap();
+            let key = &number.to_be_bytes();
+            try_put(&engine, "default", key, &[7; 100], Durability::Synced).unwrap();
         }
         let fs = killed(&fs);
         assert!(report(&fs).is_clean());

@@ -117,7 +117,7 @@ fn a_checkpoint_of_a_closed_and_of_an_empty_database_opens() {
 fn commits_that_are_in_no_log_are_in_the_checkpoint() {
     let fs = MemFs::new();
     let engine = open(&fs);
-    try_put(&engine, "default", (b"volatile", b"1"), Durability::Volatile).unwrap();
+    try_put(&engine, "default", b"volatile", b"1", Durability::Volatile).unwrap();
     make(&engine, Path::new(COPY)).unwrap();
     assert_eq!(contents(&open_copy(&fs), "default", None).len(), 1);
 }
@@ -272,7 +272,7 @@ fn a_checkpoint_has_a_family_and_its_row_or_neither() {
             batch.put(family.id, b"key", &[number]).unwrap();
             changes.created.push(family);
         }
-        engine.commit_with_families(&batch, &changes, &Conditions::none(&engine)).unwrap();
+        engine.commit_with_families(&batch, &changes, &Conditions::none(&engine.options)).unwrap();
         let dir = PathBuf::from(format!("copy{number}"));
         make(&engine, &dir).unwrap();
         let copy = Engine::open(&dir, options(&fs)).unwrap();

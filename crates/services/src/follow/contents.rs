@@ -22,9 +22,12 @@ use siltdb_disk::{
 };
 use siltdb_engine::{
     database::Database,
+    database::job_rooms::JobRooms,
+    database::writable::Writable,
     install::snapshot,
     jobs::{context::with_context, space::stripes},
     lock_state::prepared_set::Undecided,
+    memory::Memory,
 };
 use siltdb_tree::{
     files::open_files::OpenFiles,
@@ -49,15 +52,20 @@ pub(super) fn contents_of(
     log_end: SegmentId,
     target: &Arc<dyn Fs>,
 ) -> Result<CopyContents> {
-    let chosen = choice.map(|choice| chosen(state, choice)).transpose()?;
-    let added = write_memory(state, target)?;
+    let chosen = choice.map(|choice| chosen(&state.catalog, choice)).transpose()?;
+    let added = write_memory(&state.memory, &Writable::of_read_only(state).job_rooms(), target)?;
     let manifest = state.catalog.ids.file();
     let last = state.log.publisher.published();
-    let mut edit = snapshot(state, &lock(&state.catalog.manifest_io), manifest);
+    let mut edit = snapshot(&state.catalog, &lock(&state.catalog.manifest_io), manifest);
     bring_up_to(&mut edit, last, state.prepared.flush_view(last).undecided);
     let growth = BlobGrowth::Possible;
     let state_then = CopyState { edit, manifest, last, log_end, growth };
-    Ok(without_log(state, state_then, chosen.as_ref(), Some(added)))
+    Ok(without_log(
+        &Writable::of_read_only(state).installer(),
+        state_then,
+        chosen.as_ref(),
+        Some(added),
+    ))
 }
 
 /// Has an edit say what the log adds to the manifest, apart from entries and families.
@@ -71,25 +79,29 @@ fn bring_up_to(edit: &mut Edit, last: SequenceNumber, undecided: Vec<Undecided>)
 }
 
 /// Writes all memtables to tables, the oldest generation first.
-fn write_memory(state: &Database, target: &Arc<dyn Fs>) -> Result<AddedTables> {
+fn write_memory(
+    memory: &Memory,
+    rooms: &JobRooms<'_>,
+    target: &Arc<dyn Fs>,
+) -> Result<AddedTables> {
     // A cache of its own: file numbers are those of the copy.
-    let cache = Cache::new(Arc::clone(&state.memory.budget), 0, state.options.table_memory());
-    let files = OpenFiles::new(Arc::clone(target), state.options.read_io, cache);
-    let families = state.catalog.families.load();
+    let cache = Cache::new(Arc::clone(&memory.budget), 0, rooms.options.table_memory());
+    let files = OpenFiles::new(Arc::clone(target), rooms.options.read_io, cache);
+    let families = rooms.catalog.families.load();
     let views = families.iter().map(|family| family.tree.view());
     let generations: BTreeSet<Generation> = views
         .flat_map(|view| {
             view.memory.tables().iter().map(|table| table.generation).collect::<Vec<_>>()
         })
         .collect();
-    let stripes = stripes(state);
+    let stripes = stripes(rooms);
     let write = |context: &JobContext<'_>, generation: Generation| -> Result<JobOutput> {
         let context = JobContext { files: &files, mover: None, rate: None, ..*context };
         let inputs = families.iter().filter_map(|family| family.tree.flush_input(generation));
         let progress = Arc::new(Progress::default());
         Flush::new(inputs.collect(), stripes.clone(), progress, 1).run(&context)
     };
-    let outputs = with_context(state, |context| {
+    let outputs = with_context(rooms, |context| {
         if cfg!(seeded_fault = "follower_copy_misses_the_log") {
             return Ok(Vec::new());
         }

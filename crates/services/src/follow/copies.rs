@@ -17,6 +17,7 @@ use siltdb_base::{
     fs::{Fs, Metadata, mem::MemFs},
 };
 use siltdb_engine::{
+    database::writable::Writable,
     kit::copying::{FileCopy, OnProgress},
     open::outside::check_outside_databases,
 };
@@ -44,7 +45,9 @@ impl DatabaseFollower {
             // About as much as the memtables take, until it is known.
             let budget = &state.memory.budget;
             let mut charge = Charge::new(budget, Part::Jobs, 0);
-            create_backup_of(&state, dir, request, &mut *on_progress, &mut || {
+            let _copying = state.memory.charge_copy();
+            let rooms = Writable::of_read_only(&state).job_rooms();
+            create_backup_of(&rooms, &state.dir, dir, request, &mut *on_progress, &mut || {
                 // A backup names its files itself, so what is in memory is written there first.
                 let written: Arc<dyn Fs> = Arc::new(MemFs::new());
                 charge.resize(budget.used(Part::Memtables));
@@ -75,7 +78,7 @@ impl DatabaseFollower {
             check_free(fs, dir)?;
             check_outside_databases(fs, dir)?;
             let mut note = |target: &Arc<dyn Fs>| self.contents(request.choice(), target);
-            fill_checkpoint(&state, dir, request, &mut copying, &mut note)
+            fill_checkpoint(&state.catalog, &state.options, dir, request, &mut copying, &mut note)
         })
     }
 

@@ -150,7 +150,7 @@ impl DatabaseFollower {
         let (directory, _) = open_directory(dir, &options)?;
         let mut core = Core::new(dir, options, directory);
         let state = core.catch_up()?.expect("the first state is always new");
-        check_key_order(&state)?;
+        check_key_order(&state.catalog, &state.options)?;
         let state = Mutex::new(Engine::of_state(state));
         Ok(Self { core_io: Mutex::new(core), state })
     }
@@ -379,9 +379,9 @@ impl Core {
             return Err(lost_commits());
         }
         // At each new manifest: a writer may have been told another place of it.
-        let known = (&*self.files, &*base.families);
-        let stored = base.log.cold.as_ref();
-        attach_to_read(&self.dir, &self.options, stored, known, ColdLocking::Follows)?;
+        let (stored, families) = (base.log.cold.as_ref(), &base.families);
+        let follows = ColdLocking::Follows;
+        attach_to_read(&self.dir, &self.options, stored, &self.files, families, follows)?;
         self.log.retire(base.log.first);
         (self.base, self.is_rebuilt, self.is_held) = (base, true, false);
         Ok(true)

@@ -21,7 +21,7 @@ use siltdb_engine::{
         id_allocator::IdAllocator,
         manifest::Manifest,
     },
-    database::{Database, Parts, Waiting},
+    database::{Database, Parts, job_rooms::Waiting},
     families::family_commit::replay_changes,
     kit::random::Random,
     log::{
@@ -57,7 +57,7 @@ pub(super) fn families_of(base: &Base, memory: &LogMemory, given: Given<'_>) -> 
     families.store(map, &[], &[]);
     let target = given.target(&families);
     for (at, edit) in memory.changes_from(base.log.families) {
-        replay_changes(&target, edit.clone(), (*at, &mut Vec::new()))?;
+        replay_changes(&target, edit.clone(), *at, &mut Vec::new())?;
     }
     families
         .named(DEFAULT_FAMILY)
@@ -150,12 +150,12 @@ impl StateParts<'_> {
         let files = Arc::clone(given.files);
         // A follower compacts nothing.
         let blobs = Arc::clone(given.blobs);
-        let given = (given.operators.to_vec(), CompactionFilters::default());
+        let (operators, filters) = (given.operators.to_vec(), CompactionFilters::default());
         let database = Database::new(Parts {
             dir: dir.to_owned(),
             memory: memory.clone(),
             log: log.with_replayed(records, VecDeque::new()),
-            catalog: Catalog::new(all, files, given, (ids, manifest)),
+            catalog: Catalog::new(all, files, operators, filters, ids, manifest),
             blobs,
             options,
             time: Arc::clone(time),

@@ -201,9 +201,11 @@ fn a_family_of_which_only_the_commit_that_created_it_is_left_is_saved_by_name() 
     batch.put(created[1].id, b"key", b"value").unwrap();
     let dropped = vec![created[1].id];
     let changes = FamilyChanges { created: created.to_vec(), ..FamilyChanges::default() };
-    engine.commit_with_families(&batch, &changes, &Conditions::none(&engine)).unwrap();
+    engine.commit_with_families(&batch, &changes, &Conditions::none(&engine.options)).unwrap();
     let changes = FamilyChanges { dropped, ..FamilyChanges::default() };
-    engine.commit_with_families(&BatchBytes::new(), &changes, &Conditions::none(&engine)).unwrap();
+    engine
+        .commit_with_families(&BatchBytes::new(), &changes, &Conditions::none(&engine.options))
+        .unwrap();
     for has_manifest in [true, false] {
         let fs = killed(&fs);
         if !has_manifest {
@@ -559,7 +561,7 @@ fn a_database_whose_manifest_lost_its_last_edits_is_saved_whole() {
     engine.flush().unwrap();
     engine.close().unwrap();
     let engine = open(&fs);
-    try_put(&engine, "default", (b"later", b"value"), Durability::Synced).unwrap();
+    try_put(&engine, "default", b"later", b"value", Durability::Synced).unwrap();
     engine.close().unwrap();
     let refused = saved_of_cut(&killed(&fs));
     assert!(refused > 100, "{refused}");

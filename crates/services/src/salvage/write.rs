@@ -147,7 +147,8 @@ impl NewDatabase {
             });
             let named: Vec<_> = named.collect();
             let parent = ids.get(&old.parent).copied();
-            let new = create_empty_branch(&self.engine, old, parent, &named)?;
+            let new =
+                create_empty_branch(&self.engine.writable()?.installer(), old, parent, &named)?;
             ids.insert(old.id, new.id);
             let map = self.engine.catalog.families.load();
             let (heads, made) = (old.families.len(), new.families.len());

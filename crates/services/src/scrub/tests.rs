@@ -15,7 +15,8 @@ fn try_scrub(
     request: &ScrubRequest,
     on_progress: &mut dyn FnMut(CheckProgress),
 ) -> Result<Arc<ScrubReport>> {
-    engine.writable()?.at_work(|database| scrub(database, request, on_progress))
+    let writable = engine.writable()?;
+    writable.installer().at_work(|| scrub(writable, request, on_progress))
 }
 
 fn scrubbed(engine: &Engine, request: &ScrubRequest) -> Arc<ScrubReport> {
@@ -42,7 +43,7 @@ fn filled(fs: &MemFs) -> Engine {
 fn tables_of(engine: &Engine) -> Vec<Arc<OpenReference>> {
     let mut tables = Vec::new();
     let mut after = None;
-    while let Some(references) = next_table(engine, after) {
+    while let Some(references) = next_table(&engine.catalog, after) {
         let table = Arc::clone(&references[0].1);
         after = Some((table.meta().uid, table.id()));
         tables.push(table);
@@ -283,7 +284,8 @@ fn a_table_that_moves_meanwhile_is_verified() {
     let report = try_scrub(&engine, &ScrubRequest::default(), &mut |_| {
         if !is_moved {
             is_moved = true;
-            move_all(&engine, &engine.catalog.families.load()).unwrap();
+            move_all(&engine.writable().unwrap().installer(), &engine.catalog.families.load())
+                .unwrap();
         }
     });
     let report = report.unwrap();
@@ -334,7 +336,7 @@ fn a_poisoned_log_is_no_damage() {
     let fs = MemFs::new();
     let engine = filled(&fs);
     fs.set_fault(fault(Some(CallKind::Sync), 1, FaultError::Io));
-    assert!(try_put(&engine, "default", (b"k", b"v"), Durability::Synced).is_err());
+    assert!(try_put(&engine, "default", b"k", b"v", Durability::Synced).is_err());
     fs.set_fault(None);
     let report = all(&engine);
     assert!(report.is_clean() && report.found.tables > 4, "{report:?}");

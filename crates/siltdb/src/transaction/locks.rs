@@ -61,7 +61,7 @@ impl Transaction {
         if let Some(validated) = validated {
             validated.note(&first_expiry);
         }
-        let alive = check_alive(engine, &first_expiry);
+        let alive = check_alive(&engine.options, &first_expiry);
         lock(&self.shared.state).note_conflict(alive)?;
         Ok(value)
     }
@@ -127,7 +127,8 @@ impl Transaction {
     pub(crate) fn locks_of_commit(&self) -> Option<Vec<LockRequest>> {
         let state = self.shared.active().ok()?;
         let engine = &self.shared.engine;
-        let locks = |conditions: &Conditions<'_>| conditions.locks(engine, &state.writes.bytes);
+        let locks =
+            |conditions: &Conditions<'_>| conditions.locks(&engine.catalog, &state.writes.bytes);
         let requests = self.shared.validated(&state, locks).ok()?;
         let bytes: usize = requests.iter().map(request_bytes).sum();
         let bytes_max = self.shared.options.memory_bytes_max(engine.options.memory_budget);
@@ -143,7 +144,7 @@ impl Transaction {
         let holder = Arc::clone(state.locks.get_or_insert_with(new));
         // The state is unlocked while the call waits, so that another thread can roll back.
         drop(state);
-        let locked = engine.lock(&holder, family, (target, mode), self.shared.options.lock_timeout);
+        let locked = engine.lock(&holder, family, target, mode, self.shared.options.lock_timeout);
         let state: &mut State = &mut lock(&self.shared.state);
         state.note_conflict(locked)?;
         state.check_active()?;

@@ -97,8 +97,8 @@ impl PreparedTransaction {
     /// # Errors
     /// As [`PreparedTransaction::commit`].
     pub fn rollback(&self) -> Result<()> {
-        let which = (self.id(), Some(self.number));
-        self.engine.decide(which, Decision::RollBack, Durability::Synced).map(drop)
+        let (number, decision) = (Some(self.number), Decision::RollBack);
+        self.engine.decide(self.id(), number, decision, Durability::Synced).map(drop)
     }
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn commit_prepared(
     number: Option<SequenceNumber>,
     durability: Durability,
 ) -> Result<CommitInfo> {
-    let last = engine.decide((id, number), Decision::Commit, durability)?;
+    let last = engine.decide(id, number, Decision::Commit, durability)?;
     Ok(CommitInfo { sequence: last.0 })
 }
 

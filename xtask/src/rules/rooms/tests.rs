@@ -13,6 +13,7 @@ fn functions_that_take_the_database_count_however_they_take_it() {
     assert_eq!(functions("fn f(database: &Database) { database.log.g(); }"), [1, 0]);
     assert_eq!(functions("fn f(&self, key: u8, d: &'a Arc<Database>) -> u8 { d.log }"), [1, 0]);
     assert_eq!(functions("fn f(run: impl Fn(&Database)) {}"), [1, 0]);
+    assert_eq!(functions("fn f(writable: Writable<'_>) { writable.installer(); }"), [1, 0]);
     assert_eq!(functions("fn f(log: &Log) -> Database { Database { log } }"), [0, 0]);
     assert_eq!(functions("#[cfg(test)]\nmod tests { fn f(database: &Database) {} }"), [0, 0]);
 }
@@ -21,6 +22,9 @@ fn functions_that_take_the_database_count_however_they_take_it() {
 fn a_database_that_is_used_whole_is_passed_on() {
     assert_eq!(functions("fn f(database: &Database) { g(database); }"), [1, 1]);
     assert_eq!(functions("fn f(database: &Database) -> A { A { database, b: 1 } }"), [1, 1]);
+    let led = "fn f(w: Writable<'_>) { let database = w.database(); g(database); }";
+    assert_eq!(functions(led), [1, 1]);
+    assert_eq!(functions(&led.replace("g(database)", "g(&database.log)")), [1, 0]);
     assert_eq!(functions("fn f(database: &Database) { g(database\n.log) }"), [1, 0]);
     assert_eq!(functions("fn f(database: &Database) { g(&database.log, database.dir); }"), [1, 0]);
 }

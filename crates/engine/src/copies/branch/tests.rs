@@ -26,18 +26,18 @@ fn id_of(engine: &Engine, name: &str) -> Option<BranchId> {
 }
 
 fn held_by(engine: &Engine, family: &FamilyData) -> Pairs {
-    let reader = PinnedReader::new(engine, family, None).unwrap();
+    let reader = PinnedReader::new(&engine.read_rooms(), family, None).unwrap();
     pairs(reader.cursor(ReadRange::default()).unwrap())
 }
 
 fn held(engine: &Engine, branch: &str) -> Held {
-    let heads = heads(engine, id_of(engine, branch).unwrap()).unwrap();
+    let heads = heads(&engine.catalog, id_of(engine, branch).unwrap()).unwrap();
     heads.iter().map(|head| (head.name().to_string(), held_by(engine, head))).collect()
 }
 
 fn create_of(engine: &Engine, name: &str, parent: &str) -> Result<Arc<BranchRecord>> {
     let parent = id_of(engine, parent).unwrap();
-    engine.create_branch((name, parent), &heads(engine, parent)?, None)
+    engine.create_branch(name, parent, &heads(&engine.catalog, parent)?, None)
 }
 
 fn create(engine: &Engine, name: &str) -> Result<Arc<BranchRecord>> {
@@ -46,7 +46,7 @@ fn create(engine: &Engine, name: &str) -> Result<Arc<BranchRecord>> {
 
 fn put_on(engine: &Engine, branch: &str, pair: (&[u8], &[u8])) {
     use crate::write::commit::Payload;
-    let family = head(engine, id_of(engine, branch).unwrap(), "default").unwrap();
+    let family = head(&engine.catalog, id_of(engine, branch).unwrap(), "default").unwrap();
     let payload = Payload::one(&family, siltdb_base::key::EntryKind::Put, pair.0, pair.1);
     engine.commit(&payload, None).unwrap();
 }
@@ -116,8 +116,9 @@ fn families_of_branches_are_not_among_those_of_the_database() {
     let dropped = vec![record.families[0].head];
     let changes = crate::catalog::family::FamilyChanges { dropped, ..Default::default() };
     let batch = siltdb_disk::batch::BatchBytes::new();
-    let refused =
-        engine.commit_with_families(&batch, &changes, &Conditions::none(&engine)).unwrap_err();
+    let refused = engine
+        .commit_with_families(&batch, &changes, &Conditions::none(&engine.options))
+        .unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
     let listed = crate::open::family_names::family_names(&killed(&fs), "db".as_ref()).unwrap();
     assert_eq!(listed, ["default", "other"]);
@@ -130,8 +131,8 @@ fn a_branch_at_a_snapshot_sees_what_the_snapshot_sees() {
     let (moment, expected) = (engine.snapshot(), held(&engine, MAIN));
     put_range(&engine, "a", 50..400, b"later");
     engine.flush().unwrap();
-    let sources = heads(&engine, BranchId::MAIN).unwrap();
-    let record = engine.create_branch(("at", BranchId::MAIN), &sources, Some(&moment)).unwrap();
+    let sources = heads(&engine.catalog, BranchId::MAIN).unwrap();
+    let record = engine.create_branch("at", BranchId::MAIN, &sources, Some(&moment)).unwrap();
     assert_eq!(record.begun, moment.sequence());
     drop(moment);
     assert!(held(&engine, "at") == expected);
@@ -353,7 +354,7 @@ fn what_cannot_be_done_with_branches_is_refused_by_name() {
         assert_eq!(kind(made(name)), ErrorKind::InvalidArgument);
         assert_eq!(kind(engine.rename_branch("feature", name)), ErrorKind::InvalidArgument);
     }
-    let none = engine.create_branch(("none", BranchId::MAIN), &[], None).map(drop);
+    let none = engine.create_branch("none", BranchId::MAIN, &[], None).map(drop);
     assert_eq!(kind(none), ErrorKind::InvalidArgument);
     assert_eq!(kind(engine.drop_branch("unknown")), ErrorKind::NotFound);
     assert_eq!(kind(engine.check_out("unknown")), ErrorKind::NotFound);
@@ -366,7 +367,7 @@ fn what_cannot_be_done_with_branches_is_refused_by_name() {
     assert_eq!(kind(engine.drop_branch("feature")), ErrorKind::InvalidArgument);
     assert_eq!(engine.stats().flushes, flushes, "a branch that cannot be was flushed for");
     assert_eq!(names(&engine), (vec!["feature".into(), "other".into()], "feature".into()));
-    let missing = head(&engine, id_of(&engine, "feature").unwrap(), "unknown").unwrap_err();
+    let missing = head(&engine.catalog, id_of(&engine, "feature").unwrap(), "unknown").unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::NotFound);
     made(&long[1..]).unwrap();
     engine.check_out(MAIN).unwrap();

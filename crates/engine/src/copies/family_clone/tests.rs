@@ -101,7 +101,7 @@ fn a_clone_at_a_snapshot_sees_what_the_snapshot_sees() {
 fn a_volatile_commit_is_in_the_clone_whatever_crashes() {
     let fs = MemFs::new();
     let engine = open(&fs);
-    try_put(&engine, "default", (b"volatile", b"1"), Durability::Volatile).unwrap();
+    try_put(&engine, "default", b"volatile", b"1", Durability::Volatile).unwrap();
     clone(&engine, "default", "copy").unwrap();
     for seed in 0..4 {
         let lost = open(&fs.crash_clone(Crash::PowerLoss { seed }));

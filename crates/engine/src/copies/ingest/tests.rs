@@ -255,7 +255,7 @@ fn a_log_cut_before_an_ingest_gives_its_number_to_no_other() {
     assert_eq!(get(&again, "default", b"logged"), None);
     assert_eq!(get(&again, "default", b"m00001").unwrap(), b"table");
     assert!(again.published().0 >= ingested.sequence);
-    try_put(&again, "default", (b"m00001", b"later"), Durability::Synced).unwrap();
+    try_put(&again, "default", b"m00001", b"later", Durability::Synced).unwrap();
     let last = open(&fs.crash_clone(Crash::PowerLoss { seed: 1 }));
     assert_eq!(get(&last, "default", b"m00001").unwrap(), b"later");
     assert_eq!(get(&last, "default", b"m00002").unwrap(), b"table");

@@ -308,11 +308,11 @@ fn all_up_to_the_floor_survives_a_power_loss() {
         let fs = MemFs::new();
         let engine = open(&fs);
         for number in 0..50_u8 {
-            try_put(&engine, "default", (&[number], b"1"), durability).unwrap();
+            try_put(&engine, "default", &[number], b"1", durability).unwrap();
         }
         let expected = contents(&engine, "default", None);
         assert_eq!(set(&engine, FloorChange::Present), Some(50));
-        try_put(&engine, "default", (b"\0", b"2"), durability).unwrap();
+        try_put(&engine, "default", b"\0", b"2", durability).unwrap();
         for seed in 0..4 {
             let lost = open(&fs.crash_clone(Crash::PowerLoss { seed }));
             assert_eq!(floor(&lost), Some(50));

@@ -56,7 +56,7 @@ impl<'a> Tables<'a> {
     }
 
     fn commit(self) -> Result<()> {
-        let conditions = Conditions::none(self.engine);
+        let conditions = Conditions::none(&self.engine.options);
         self.engine.commit_with_families(&self.batch, &self.changes, &conditions).map(drop)
     }
 }
@@ -252,7 +252,9 @@ fn what_happened_to_a_family_later_is_not_undone_by_its_record() {
     let family = |name: &str| engine.prepare_family(name, tree_options()).unwrap();
     let created = vec![family("a"), family("b"), family("c")];
     let changes = FamilyChanges { created, ..FamilyChanges::default() };
-    engine.commit_with_families(&BatchBytes::new(), &changes, &Conditions::none(&engine)).unwrap();
+    engine
+        .commit_with_families(&BatchBytes::new(), &changes, &Conditions::none(&engine.options))
+        .unwrap();
     put(&engine, "b", b"key", b"kept");
     engine.drop_family("a").unwrap();
     engine.rename_family("b", "d").unwrap();
@@ -281,7 +283,10 @@ fn a_prepared_family_is_in_nobodys_way() {
     let kind = |result: Result<()>| result.unwrap_err().kind();
     assert_eq!(kind(engine.catalog.families.named("t1").map(drop)), ErrorKind::NotFound);
     assert_eq!(kind(engine.family_by_id(first.id).map(drop)), ErrorKind::NotFound);
-    assert_eq!(kind(PinnedReader::new(&engine, &first, None).map(drop)), ErrorKind::NotFound);
+    assert_eq!(
+        kind(PinnedReader::new(&engine.read_rooms(), &first, None).map(drop)),
+        ErrorKind::NotFound
+    );
     let write = Payload::one(&first, EntryKind::Put, b"key", b"value");
     assert_eq!(kind(engine.commit(&write, None)), ErrorKind::NotFound);
     let mut batch = BatchBytes::new();
@@ -293,7 +298,7 @@ fn a_prepared_family_is_in_nobodys_way() {
             FamilyChanges { created: vec![Arc::clone(family)], ..FamilyChanges::default() };
         let mut batch = BatchBytes::new();
         batch.put(family.id, b"key", b"value").unwrap();
-        engine.commit_with_families(&batch, &changes, &Conditions::none(&engine)).map(drop)
+        engine.commit_with_families(&batch, &changes, &Conditions::none(&engine.options)).map(drop)
     };
     create(&first).unwrap();
     assert_eq!(get(&engine, "t1", b"key").unwrap(), b"value");
@@ -317,7 +322,7 @@ fn what_cannot_be_dropped_is_refused_and_nothing_changes() {
     let dropped = |dropped| {
         let changes = FamilyChanges { dropped, ..FamilyChanges::default() };
         engine
-            .commit_with_families(&BatchBytes::new(), &changes, &Conditions::none(&engine))
+            .commit_with_families(&BatchBytes::new(), &changes, &Conditions::none(&engine.options))
             .unwrap_err()
             .kind()
     };
@@ -376,7 +381,7 @@ fn other_commits_before_and_after_stay_in_order() {
         tables.commit().unwrap();
         assert_eq!(engine.stats().sequence, before + count);
         let write =
-            |key: &[u8]| crate::fixture::try_put(&engine, "t1", (key, b"1"), Durability::Buffered);
+            |key: &[u8]| crate::fixture::try_put(&engine, "t1", key, b"1", Durability::Buffered);
         write(b"later").unwrap();
         let again = open(&killed(&fs));
         assert_eq!(schema(&again), rows(&[("t1", round)]));
@@ -407,7 +412,7 @@ fn a_commit_before_the_place_of_a_change_of_families_is_checked() {
         let conditions = Conditions {
             snapshot: Some(sequence),
             reads: Some(&reads),
-            ..Conditions::none(&other)
+            ..Conditions::none(&other.options)
         };
         let created = vec![other.prepare_family("new", tree_options()).unwrap()];
         let changes = FamilyChanges { created, ..FamilyChanges::default() };

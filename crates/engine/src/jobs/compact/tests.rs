@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::{
-    database::Waiting,
+    database::job_rooms::Waiting,
+    database::writable::Writable,
     engine::Engine,
     fixture::{
         DIR, contents, fault, files, get, held_up, killed, leave_manifest_unfinished, not_stuck,
@@ -68,8 +69,10 @@ fn files_that_an_iterator_reads_stay_until_it_is_gone() {
     let expected = contents(&engine, "default", None);
     let family = engine.catalog.families.named("default").unwrap();
     // Only the cursor keeps them.
-    let mut cursor =
-        PinnedReader::new(&engine, &family, None).unwrap().cursor(ReadRange::default()).unwrap();
+    let mut cursor = PinnedReader::new(&engine.read_rooms(), &family, None)
+        .unwrap()
+        .cursor(ReadRange::default())
+        .unwrap();
     cursor.seek_to_first().unwrap();
     put_range(&engine, "a", 0..100, b"newer");
     engine.compact_all().unwrap();
@@ -88,7 +91,7 @@ fn files_of_a_dropped_family_go_with_its_last_reader() {
     crate::fixture::put(&engine, "short", b"key", b"value");
     engine.flush().unwrap();
     let family = engine.catalog.families.named("short").unwrap();
-    let reader = PinnedReader::new(&engine, &family, None).unwrap();
+    let reader = PinnedReader::new(&engine.read_rooms(), &family, None).unwrap();
     engine.drop_family("short").unwrap();
     assert!(!engine.run_job().unwrap());
     assert_eq!(reader.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
@@ -456,8 +459,8 @@ fn the_next_segment_is_made_ready_when_an_eighth_of_the_generation_is_left() {
     let late = database.options.memtable_bytes as u64 / 8 * 7;
     for segments in [1, 2] {
         loop {
-            commit(&database, &put, Durability::Buffered).unwrap();
-            keep_log(&database).unwrap();
+            commit(Writable::inside(&database), &put, Durability::Buffered).unwrap();
+            keep_log(&database.log, &database.backpressure).unwrap();
             if lock(&database.log.sequencer).active_bytes() >= late {
                 break;
             }
@@ -465,7 +468,7 @@ fn the_next_segment_is_made_ready_when_an_eighth_of_the_generation_is_left() {
         }
         assert_eq!(files(&fs, ".log").len(), segments + 1);
         while lock(&database.log.sequencer).active_bytes() >= late {
-            commit(&database, &put, Durability::Buffered).unwrap();
+            commit(Writable::inside(&database), &put, Durability::Buffered).unwrap();
         }
     }
 }
@@ -481,14 +484,14 @@ fn what_writers_leave_to_compactions_follows_from_what_is_in_memory() {
     let put = Payload::one(&family, EntryKind::Put, b"key", &[7; 100]);
     let fill = |bytes: u64| {
         while lock(&database.log.sequencer).active_bytes() < bytes {
-            commit(&database, &put, Durability::Buffered).unwrap();
+            commit(Writable::inside(&database), &put, Durability::Buffered).unwrap();
         }
     };
     let freeze = || {
         let frozen = lock(&database.log.sequencer).freeze().unwrap();
-        database.freeze(frozen);
+        database.installer().freeze(frozen);
     };
-    let now = || writers(&database, &[]);
+    let now = || writers(&database.job_rooms(), &[]);
     let memtable = database.options.memtable_bytes as u64;
     assert_eq!(now(), WriteLoad::Idle);
     fill(memtable / 2 - 1_000);
@@ -497,11 +500,13 @@ fn what_writers_leave_to_compactions_follows_from_what_is_in_memory() {
     assert_eq!(now(), WriteLoad::Light, "it is not flushed yet, so writers are not idle");
     fill(2_000);
     assert_eq!(now(), WriteLoad::Heavy, "half a memtable in two");
-    assert_eq!(writers(&database, &[JobOf::Memory]), WriteLoad::Light);
+    assert_eq!(writers(&database.job_rooms(), &[JobOf::Memory]), WriteLoad::Light);
     fill(memtable - 1_000);
     assert_eq!(now(), WriteLoad::Throttled);
     freeze();
-    assert!(flush_next(&database).unwrap() && flush_next(&database).unwrap());
+    assert!(
+        flush_next(&database.job_rooms()).unwrap() && flush_next(&database.job_rooms()).unwrap()
+    );
     assert_eq!(now(), WriteLoad::Idle);
     // Unflushed data becomes due by time alone.
     fill(memtable / 2);
@@ -538,9 +543,10 @@ fn jobs_give_way_while_writers_wait_a_little() {
     let mut ways = Vec::new();
     while database.backpressure.unwritten_share(&database.log) < 0.9 {
         let put = Payload::one(&family, EntryKind::Put, b"key", &value);
-        commit(&database, &put, Durability::Buffered).unwrap();
-        let way =
-            with_context(&database, |context| Ok(context.should_yield.load(Ordering::Relaxed)));
+        commit(Writable::inside(&database), &put, Durability::Buffered).unwrap();
+        let way = with_context(&database.job_rooms(), |context| {
+            Ok(context.should_yield.load(Ordering::Relaxed))
+        });
         ways.push(way.unwrap());
     }
     // Not before they wait; then for a while; then they wait for too long.
@@ -574,18 +580,18 @@ fn a_flush_and_a_look_for_compactions_take_only_the_families_that_changed() {
         recovery::open(Path::new(DIR), options(&fs), Waiting::RunJob(run_one)).unwrap();
     let due = || lock(&database.background.jobs).due.clone();
     assert_eq!(due().len(), 31, "whether one is due is not known at first");
-    assert!(!compact_next(&database).unwrap());
+    assert!(!compact_next(&database.job_rooms()).unwrap());
     assert!(due().is_empty(), "nothing is due: {:?}", due());
     let family = database.catalog.families.named("f7").unwrap();
     let operation = Payload::one(&family, EntryKind::Put, b"key", b"new");
-    commit(&database, &operation, Durability::Buffered).unwrap();
+    commit(Writable::inside(&database), &operation, Durability::Buffered).unwrap();
     let generation = family.tree.view().memory.oldest().unwrap();
     assert_eq!(database.catalog.families.holders().of(generation), [family.id]);
-    flush_all(&database).unwrap();
+    flush_all(&database.job_rooms()).unwrap();
     assert_eq!(due(), BTreeSet::from([family.id]));
     assert!(database.catalog.families.holders().of(generation).is_empty());
     assert!(family.tree.view().memory.tables().is_empty());
-    assert!(!compact_next(&database).unwrap());
+    assert!(!compact_next(&database.job_rooms()).unwrap());
     assert!(due().is_empty(), "{:?}", due());
 }
 
@@ -597,10 +603,10 @@ fn what_time_makes_due_is_looked_for_in_all_families_now_and_then() {
     let options = EngineOptions { clock: clock.clone(), ..options(&fs) };
     let waiting = Waiting::RunJob(run_one);
     let (database, _lock) = recovery::open(Path::new(DIR), options, waiting).unwrap();
-    assert!(!compact_next(&database).unwrap());
+    assert!(!compact_next(&database.job_rooms()).unwrap());
     let all_due_ns = lock(&database.background.jobs).all_due_ns;
     clock.advance(DUE_INTERVAL);
-    assert!(!compact_next(&database).unwrap());
+    assert!(!compact_next(&database.job_rooms()).unwrap());
     assert!(lock(&database.background.jobs).all_due_ns > all_due_ns);
 }
 
@@ -630,7 +636,7 @@ fn flushes_that_fail_leave_few_generations_and_refuse_writers_in_the_end() {
     // A writer continues until memory is full, and gets the error then.
     let refused = loop {
         let key = acknowledged.to_be_bytes();
-        let put = try_put(&engine, "default", (&key, &[7; 1000]), Durability::Buffered);
+        let put = try_put(&engine, "default", &key, &[7; 1000], Durability::Buffered);
         match put {
             Ok(()) => acknowledged += 1,
             Err(error) => break error,

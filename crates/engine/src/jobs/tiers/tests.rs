@@ -108,7 +108,7 @@ fn one_table_moves_at_a_time_and_a_freeze_waits_for_the_other_move() {
     let mover = engine.clone();
     let moved = held_up(move || mover.run_job());
     stopped.wait();
-    assert!(!move_next(&engine).unwrap(), "another thread moves one");
+    assert!(!move_next(&engine.job_rooms()).unwrap(), "another thread moves one");
     let freezer = engine.clone();
     let frozen = held_up(move || {
         let mut go_on = |_| ControlFlow::Continue(());
@@ -192,13 +192,14 @@ fn a_manual_compaction_keeps_tables_from_moving_until_it_is_done() {
     let (token, running) = (CancelToken::new(), engine.clone());
     let mut look = |_| {
         // Between two steps.
-        moved_meanwhile.set(moved_meanwhile.get() + u64::from(move_next(&running).unwrap()));
+        moved_meanwhile
+            .set(moved_meanwhile.get() + u64::from(move_next(&running.job_rooms()).unwrap()));
     };
     let mut control = crate::jobs::request::CompactControl::new(&token, &mut look);
     engine.compact_with(&family(&engine), &mut control).unwrap();
     assert_eq!(moved_meanwhile.get(), 0);
     assert_eq!(engine.stats().table_entries, 300);
-    assert!(move_next(&engine).unwrap());
+    assert!(move_next(&engine.job_rooms()).unwrap());
 }
 
 #[test]

@@ -93,7 +93,7 @@ fn write_until_poisoned(engine: &Engine) -> usize {
     for number in 0.. {
         let key = key(number);
         let pair = (key.as_bytes(), &[7; 100][..]);
-        if let Err(error) = try_put(engine, "default", pair, SYNCED_SOON) {
+        if let Err(error) = try_put(engine, "default", pair.0, pair.1, SYNCED_SOON) {
             assert_eq!(error.kind(), ErrorKind::Poisoned);
             return number;
         }
@@ -122,7 +122,7 @@ fn commits_are_synced_when_their_interval_is_over() {
         lock(&starts).windows(2).map(|pair| pair[1].duration_since(pair[0])).collect()
     };
     until(|| {
-        try_put(&engine, "default", (b"key", b"value"), Durability::Interval(INTERVAL)).unwrap();
+        try_put(&engine, "default", b"key", b"value", Durability::Interval(INTERVAL)).unwrap();
         thread::sleep(Duration::from_millis(1));
         gaps().len() == 5
     });

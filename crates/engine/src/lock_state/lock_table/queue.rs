@@ -142,7 +142,7 @@ impl Queue {
     }
 
     /// Notes what blocks a request now, and the index where that was found.
-    pub fn block(&mut self, ticket: Ticket, (place, blocker): (usize, Blocker)) {
+    pub fn block(&mut self, ticket: Ticket, place: usize, blocker: Blocker) {
         let Some(waiting) = self.requests.get_mut(&ticket) else { return };
         self.blocked.remove(&(waiting.blocker, ticket));
         self.blocked.insert((blocker, ticket));
@@ -156,7 +156,8 @@ impl Queue {
     #[must_use]
     pub fn last_before(
         &self,
-        (owner, ticket): (LockOwner, Ticket),
+        owner: LockOwner,
+        ticket: Ticket,
         request: &LockRequest,
     ) -> Option<Ticket> {
         let LockRequest { flag, target, mode } = request;

@@ -58,7 +58,8 @@ impl RangeSet {
     ///
     /// Cost: one search.
     #[must_use]
-    pub fn overlaps(&self, (lower, upper): Span<'_>) -> bool {
+    pub fn overlaps(&self, span: Span<'_>) -> bool {
+        let (lower, upper) = span;
         // Of the ranges that begin before the end of the span, the last one ends last.
         let mut begin_before = self.ends.range::<[u8], _>((Bound::Unbounded, upper));
         let Some((_, end)) = begin_before.next_back() else { return false };

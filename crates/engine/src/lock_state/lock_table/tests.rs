@@ -68,7 +68,7 @@ fn what_is_granted_and_refused_is_what_a_list_of_locks_says() {
             .all(|&(holder, from, to, _)| holder == owner || upper <= from || to <= lower);
         assert_eq!(table.check(Some(owner), write()).is_ok(), is_writable);
         let wanted = vec![request(&flag, target, mode)];
-        let result = table.acquire(owner, wanted, (NOW, &clock));
+        let result = table.acquire(owner, wanted, NOW, &clock);
         assert_eq!(result.is_ok(), is_free, "{owner:?} {lower}..{upper} {mode:?}: {held:?}");
         if is_free {
             held.push((owner, lower, upper, mode));
@@ -93,25 +93,24 @@ fn a_queue_moves_in_order_and_an_owner_with_locks_passes_it() {
     let clock = SystemClock::default();
     let k = |mode| vec![request(&flag, key(b"k"), mode)];
     let [holder, waiter, late, other] = [(); 4].map(|()| table.new_owner());
-    table.acquire(holder, k(LockMode::Shared), (NOW, &clock)).unwrap();
-    table.acquire(other, vec![request(&flag, key(b"o"), LockMode::Shared)], (NOW, &clock)).unwrap();
+    table.acquire(holder, k(LockMode::Shared), NOW, &clock).unwrap();
+    table.acquire(other, vec![request(&flag, key(b"o"), LockMode::Shared)], NOW, &clock).unwrap();
     std::thread::scope(|scope| {
-        let waiting = scope.spawn(|| {
-            table.acquire(waiter, k(LockMode::Exclusive), (LONG, &SystemClock::default()))
-        });
+        let waiting = scope
+            .spawn(|| table.acquire(waiter, k(LockMode::Exclusive), LONG, &SystemClock::default()));
         while table.lock().queue.is_empty() {
             std::thread::yield_now();
         }
         // It conflicts not with the holder, but with the earlier request that waits for the holder.
-        table.acquire(late, k(LockMode::Shared), (NOW, &clock)).unwrap_err();
-        table.acquire(other, k(LockMode::Shared), (NOW, &clock)).unwrap();
+        table.acquire(late, k(LockMode::Shared), NOW, &clock).unwrap_err();
+        table.acquire(other, k(LockMode::Shared), NOW, &clock).unwrap();
         table.release(holder);
         table.release(other);
         waiting.join().unwrap().unwrap();
     });
-    table.acquire(late, k(LockMode::Shared), (NOW, &clock)).unwrap_err();
+    table.acquire(late, k(LockMode::Shared), NOW, &clock).unwrap_err();
     table.release(waiter);
-    table.acquire(late, k(LockMode::Shared), (NOW, &clock)).unwrap();
+    table.acquire(late, k(LockMode::Shared), NOW, &clock).unwrap();
 }
 
 #[cfg(not(loom))]
@@ -123,9 +122,9 @@ fn a_request_is_granted_as_a_whole_or_not_at_all() {
         keys.iter().map(|k| request(&flag, key(k), LockMode::Exclusive)).collect::<Vec<_>>()
     };
     let [a, b] = [(); 2].map(|()| table.new_owner());
-    table.acquire(a, of(&[b"2"]), (NOW, &clock)).unwrap();
-    table.acquire(b, of(&[b"1", b"2", b"3"]), (NOW, &clock)).unwrap_err();
-    table.acquire(a, of(&[b"1", b"3"]), (NOW, &clock)).unwrap();
+    table.acquire(a, of(&[b"2"]), NOW, &clock).unwrap();
+    table.acquire(b, of(&[b"1", b"2", b"3"]), NOW, &clock).unwrap_err();
+    table.acquire(a, of(&[b"1", b"3"]), NOW, &clock).unwrap();
 }
 
 #[cfg(not(loom))]
@@ -140,10 +139,10 @@ fn locks_that_are_handed_over_are_those_of_the_new_owner_alone() {
         shared.clone(),
         request(&flag, range(3, 6), LockMode::Exclusive),
     ];
-    table.acquire(from, held, (NOW, &clock)).unwrap();
-    table.acquire(beside, vec![shared], (NOW, &clock)).unwrap();
+    table.acquire(from, held, NOW, &clock).unwrap();
+    table.acquire(beside, vec![shared], NOW, &clock).unwrap();
     flag.set();
-    table.hand_over(from, (to, b"id"));
+    table.hand_over(from, to, b"id");
     assert_eq!((table.held(from).len(), table.held(to).len()), (0, 3));
     let may = |owner, target| {
         let write = request(&flag, target, LockMode::Exclusive);
@@ -159,17 +158,17 @@ fn locks_that_are_handed_over_are_those_of_the_new_owner_alone() {
     table.release(beside);
     assert!(!flag.is_set());
     let lock = request(&flag, key(b"x"), LockMode::Exclusive);
-    table.restore((to, b"id \xff"), std::slice::from_ref(&lock));
+    table.restore(to, b"id \xff", std::slice::from_ref(&lock));
     assert!(flag.is_set() && may(to, key(b"x")) && !may(from, key(b"x")));
     let busy = |owner| {
-        let error = table.acquire(owner, vec![lock.clone()], (NOW, &clock)).unwrap_err();
+        let error = table.acquire(owner, vec![lock.clone()], NOW, &clock).unwrap_err();
         (error.kind(), error.to_string())
     };
     let (kind, text) = busy(from);
     assert_eq!(kind, ErrorKind::Busy);
     assert!(text.contains("the prepared transaction \"id \\xff\""), "{text}");
     table.release(to);
-    table.acquire(to, vec![lock.clone()], (NOW, &clock)).unwrap();
+    table.acquire(to, vec![lock.clone()], NOW, &clock).unwrap();
     let (_, text) = busy(from);
     assert!(text.contains(&format!("by transaction {}", to.0)), "{text}");
 }
@@ -208,8 +207,7 @@ fn many_threads_that_wait_for_each_other_all_come_to_their_locks() {
                         (keys, requests)
                     }
                 };
-                let wanted = (LONG, &SystemClock::default() as &dyn Clock);
-                if let Err(error) = table.acquire(owner, requests, wanted) {
+                if let Err(error) = table.acquire(owner, requests, LONG, &SystemClock::default()) {
                     assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
                     gave_way += 1;
                     break;
@@ -254,12 +252,11 @@ fn batches_that_wait_cost_a_search_for_each_key() {
     let exclusive = |k: u32| request(&flag, key(&k.to_be_bytes()), LockMode::Exclusive);
     let wait = |requests: Vec<LockRequest>| {
         let owner = table.new_owner();
-        table.acquire(owner, requests, (LONG, &SystemClock::default())).unwrap();
+        table.acquire(owner, requests, LONG, &SystemClock::default()).unwrap();
         table.release(owner);
     };
     let holder = table.new_owner();
-    let now = (NOW, &SystemClock::default() as &dyn Clock);
-    table.acquire(holder, vec![exclusive(KEYS / 2)], now).unwrap();
+    table.acquire(holder, vec![exclusive(KEYS / 2)], NOW, &SystemClock::default()).unwrap();
     let start = std::time::Instant::now();
     std::thread::scope(|scope| {
         for batch in 1..=2_u64 {
@@ -290,7 +287,7 @@ fn many_ranges_of_one_owner_cost_a_search_each() {
     let ranges = (0..RANGES).map(|k| request(&flag, from(k), LockMode::Shared)).collect();
     let [owner, other] = [(); 2].map(|()| table.new_owner());
     let start = std::time::Instant::now();
-    table.acquire(owner, ranges, (NOW, &SystemClock::default())).unwrap();
+    table.acquire(owner, ranges, NOW, &SystemClock::default()).unwrap();
     assert_eq!(table.held(owner).len(), RANGES as usize);
     for k in 0..3 * RANGES {
         let write = request(&flag, key(&k.to_be_bytes()), LockMode::Exclusive);
@@ -302,7 +299,7 @@ fn many_ranges_of_one_owner_cost_a_search_each() {
         let bounds = Bounds { lower: bound(3 * k + 1), upper: bound(3 * k + 3) };
         request(&flag, LockTarget::Range(bounds), LockMode::Shared)
     });
-    table.acquire(owner, between.collect(), (NOW, &SystemClock::default())).unwrap();
+    table.acquire(owner, between.collect(), NOW, &SystemClock::default()).unwrap();
     assert_eq!(table.held(owner).len(), 1);
 }
 
@@ -332,7 +329,7 @@ fn loom_a_write_is_published_before_a_locked_read_or_after_the_release() {
         };
         let owner = table.new_owner();
         let wanted = vec![request(&flag, key(b"k"), LockMode::Exclusive)];
-        table.acquire(owner, wanted, (NOW, &SystemClock::default())).unwrap();
+        table.acquire(owner, wanted, NOW, &SystemClock::default()).unwrap();
         let last = {
             let sequencer = sequencer.lock().unwrap();
             flag.set();
@@ -369,7 +366,7 @@ fn loom_a_deadlock_is_found_by_exactly_one_of_its_owners() {
                 let clock = SystemClock::default();
                 let lock = |k| {
                     let wanted = vec![request(&flag, key(k), LockMode::Exclusive)];
-                    table.acquire(owner, wanted, (LONG, &clock))
+                    table.acquire(owner, wanted, LONG, &clock)
                 };
                 let is_ok = lock(first).is_ok() && lock(second).is_ok();
                 table.release(owner);
@@ -388,9 +385,9 @@ fn loom_a_deadlock_is_found_by_exactly_one_of_its_owners() {
 fn a_key_that_its_owner_locks_again_counts_once() {
     let (table, flag) = (LockTable::default(), Arc::new(LockFlag::new(FamilyId(0))));
     let owner = table.new_owner();
-    let now = (NOW, &SystemClock::default() as &dyn Clock);
     let lock = |name: &[u8], mode| {
-        table.acquire(owner, vec![request(&flag, key(name), mode)], now).unwrap()
+        let requests = vec![request(&flag, key(name), mode)];
+        table.acquire(owner, requests, NOW, &SystemClock::default()).unwrap()
     };
     let once = lock(b"a", LockMode::Shared);
     assert!(once > 0);

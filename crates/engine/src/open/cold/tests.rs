@@ -41,8 +41,8 @@ fn found(
         let fs = with_files(files);
         let cold_directory = path.map(PathBuf::from);
         let options = EngineOptions { cold_directory, access, ..options(&fs) };
-        let known = (known.0.as_ref(), known.1);
-        let found = find_cold(Path::new(DIR), &options, known, ColdLocking::Locks);
+        let found =
+            find_cold(Path::new(DIR), &options, known.0.as_ref(), known.1, ColdLocking::Locks);
         found.map(|found| found.map(|found| found.state)).map_err(|error| error.kind())
     })
 }

@@ -21,7 +21,7 @@ fn with_log() -> MemFs {
     engine.flush().unwrap();
     engine.close().unwrap();
     let engine = open(&fs);
-    try_put(&engine, "default", (b"later", b"value"), Durability::Synced).unwrap();
+    try_put(&engine, "default", b"later", b"value", Durability::Synced).unwrap();
     engine.close().unwrap();
     killed(&fs)
 }

@@ -137,7 +137,7 @@ fn what_was_cut_never_comes_back_and_what_came_after_the_cut_stays() {
         assert_eq!(contents(&engine, "default", None), with_keys(&["early"]));
         for key in later {
             let pair = (key.as_bytes(), &b"value"[..]);
-            try_put(&engine, "default", pair, Durability::Synced).unwrap();
+            try_put(&engine, "default", pair.0, pair.1, Durability::Synced).unwrap();
         }
         let fs = killed(&fs);
         let expected = with_keys(&[&["early"], later].concat());
@@ -164,7 +164,7 @@ fn left_behind(tail: Tail) -> (MemFs, usize) {
     let fs = killed(&fs);
     let engine = open(&fs);
     put_range(&engine, "c", 0..10, &[7; 50]);
-    try_put(&engine, "default", (b"synced", b"value"), Durability::Synced).unwrap();
+    try_put(&engine, "default", b"synced", b"value", Durability::Synced).unwrap();
     let durable = contents(&engine, "default", None).len();
     put_range(&engine, "t", 0..20, &[7; 200]);
     let fs = killed(&fs);
@@ -233,7 +233,7 @@ fn a_crash_during_creation_leaves_what_can_be_opened() {
     for (crash, fs) in crashes {
         let engine = open(&fs);
         assert_eq!(engine.family_names(), ["default"], "{crash:?}");
-        try_put(&engine, "default", (b"key", b"value"), Durability::Synced).unwrap();
+        try_put(&engine, "default", b"key", b"value", Durability::Synced).unwrap();
         assert_eq!(shown(&power_lost(&fs, 1)), with_keys(&["key"]), "{crash:?}");
     }
 }
@@ -330,12 +330,12 @@ fn numbers_that_are_used_up_are_errors() {
         drop(engine);
         let waiting = Waiting::RunJob(run_one);
         let (database, _lock) = super::open(Path::new(DIR), options(&fs), waiting).unwrap();
-        install::install(&database, vec![change.clone()], None).unwrap();
+        install::install(&database.installer(), vec![change.clone()], None).unwrap();
         let mut fs = killed(&fs);
         for _ in 0..3 {
             let engine = open(&fs);
             let pair = (&b"key"[..], &b"value"[..]);
-            let put = try_put(&engine, "default", pair, Durability::Synced);
+            let put = try_put(&engine, "default", pair.0, pair.1, Durability::Synced);
             let error = put.and_then(|()| engine.flush()).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Corruption, "{change:?}");
             assert_eq!(contents(&engine, "default", None), with_keys(&["key"]));

@@ -33,7 +33,7 @@ fn prepare(engine: &Engine, id: &str) -> Result<Undecided> {
 }
 
 fn decide(engine: &Engine, id: &str, decision: Decision) -> Result<SequenceNumber> {
-    engine.decide((id.as_bytes(), None), decision, Durability::Synced)
+    engine.decide(id.as_bytes(), None, decision, Durability::Synced)
 }
 
 fn ids(engine: &Engine) -> Vec<String> {
@@ -60,7 +60,11 @@ fn the_edit_of_a_flush_says_what_it_leaves_behind_and_forgets_what_was_decided()
     put_range(&engine, "k", 0..10, b"");
     engine.flush().unwrap();
     assert_eq!(said(&engine), [first]);
-    assert!(carry_forward(&engine, engine.published()).unwrap().is_empty());
+    assert!(
+        carry_forward(&engine.installer(), &engine.prepared, engine.published())
+            .unwrap()
+            .is_empty()
+    );
     decide(&engine, "a", Decision::Commit).unwrap();
     let second = prepare(&engine, "a").unwrap().number.0;
     assert_eq!(said(&engine), [first], "the log has the decision");
@@ -84,9 +88,8 @@ fn a_flush_syncs_decisions_of_later_generations_before_it_forgets_the_record() {
     prepare(&engine, "a").unwrap();
     put(&engine, "default", b"k", b"v");
     let frozen = lock(&engine.log.sequencer).freeze().unwrap();
-    engine.freeze(frozen);
-    let which = (&b"a"[..], None);
-    engine.decide(which, Decision::Commit, Durability::Buffered).unwrap();
+    engine.installer().freeze(frozen);
+    engine.decide(b"a", None, Decision::Commit, Durability::Buffered).unwrap();
     assert!(engine.run_job().unwrap(), "the first generation is flushed");
     for seed in 0..20 {
         let lost = open(&fs.crash_clone(Crash::PowerLoss { seed }));
@@ -147,7 +150,7 @@ fn locks_of_every_form_are_the_same_after_a_reopen() {
     let fs = MemFs::new();
     let engine = open(&fs);
     let family = engine.catalog.families.named("default").unwrap();
-    let holder = LockHolder::new(&engine);
+    let holder = LockHolder::new(&engine.locks);
     let range = |lower: Option<&[u8]>, upper: Option<&[u8]>| {
         let (lower, upper) = (lower.map(Slice::copy_from), upper.map(Slice::copy_from));
         LockTarget::Range(Bounds { lower, upper })
@@ -159,7 +162,7 @@ fn locks_of_every_form_are_the_same_after_a_reopen() {
         (range(None, Some(b"b")), LockMode::Shared),
     ];
     for lock in locks {
-        engine.lock(&holder, &family, lock, Duration::ZERO).unwrap();
+        engine.lock(&holder, &family, lock.0, lock.1, Duration::ZERO).unwrap();
     }
     let writer = Writer { holder: Some(&holder), timeout: Duration::ZERO };
     let conditions = Conditions {

@@ -3,7 +3,8 @@
 
 use super::*;
 use crate::{
-    database::Waiting,
+    database::job_rooms::Waiting,
+    database::writable::Writable,
     engine::Engine,
     fixture::{
         DIR, Pairs, contents, fault, files, get, held_up, killed, not_stuck, on_segments, open,
@@ -89,7 +90,7 @@ fn with_keys(keys: &[&str]) -> Pairs {
 }
 
 fn put_key(engine: &Engine, key: &str, durability: Durability) -> Result<()> {
-    try_put(engine, "default", (key.as_bytes(), b"value"), durability)
+    try_put(engine, "default", key.as_bytes(), b"value", durability)
 }
 
 fn put_on_thread(
@@ -241,7 +242,7 @@ fn a_failed_fill_poisons_before_it_is_published_and_fails_all_behind_it() {
         let family = database.catalog.families.named("default").unwrap();
         let put = |key: &str, durability| {
             let put = Payload::one(&family, EntryKind::Put, key.as_bytes(), b"value");
-            commit(&database, &put, durability)
+            commit(Writable::inside(&database), &put, durability)
         };
         let published = || database.log.publisher.published().0;
         put("early", Durability::Buffered).unwrap();
@@ -453,7 +454,7 @@ fn a_segment_is_written_over_only_after_the_edit_that_retires_it_is_durable() {
     let engine = open(&fs);
     let put_huge = |key: &str, durability| {
         let pair = (key.as_bytes(), &[7; 40 << 10][..]);
-        try_put(&engine, "default", pair, durability).unwrap();
+        try_put(&engine, "default", pair.0, pair.1, durability).unwrap();
     };
     let keys_after_power_loss = |seed| {
         let pairs = after_power_loss(&fs, seed).into_iter();
@@ -494,8 +495,8 @@ fn a_commit_larger_than_all_memtables_does_not_stop_the_next() {
     let huge = vec![b'h'; 8 * options(&fs).memtable_bytes];
     let (writer, value) = (engine.clone(), huge.clone());
     not_stuck(move || {
-        try_put(&writer, "default", (b"huge", &value), Durability::Buffered).unwrap();
-        try_put(&writer, "default", (b"next", b"small"), Durability::Buffered).unwrap();
+        try_put(&writer, "default", b"huge", &value, Durability::Buffered).unwrap();
+        try_put(&writer, "default", b"next", b"small", Durability::Buffered).unwrap();
     });
     let expected: Pairs = vec![(b"huge".to_vec(), huge), (b"next".to_vec(), b"small".to_vec())];
     assert_eq!(contents(&engine, "default", None), expected);
@@ -515,9 +516,9 @@ fn nested_range_deletes_stay_within_the_memory_of_memtables() {
     for number in 0..count {
         let (start, end) = (number.to_be_bytes(), (2 * count - number).to_be_bytes());
         let payload = Payload::one(&family, EntryKind::RangeDelete, &start, &end);
-        commit(&database, &payload, Durability::Buffered).unwrap();
+        commit(Writable::inside(&database), &payload, Durability::Buffered).unwrap();
         if number % 10 == 9 {
-            let reader = read::PinnedReader::new(&database, &family, None).unwrap();
+            let reader = read::PinnedReader::new(&database.read_rooms(), &family, None).unwrap();
             let mut cursor = reader.cursor(read::ReadRange::default()).unwrap();
             cursor.seek_to_first().unwrap();
             most = most.max(database.memory.budget.used(Part::Memtables));

@@ -15,8 +15,8 @@ use std::{path::Path, sync::mpsc, thread, time::Duration};
 
 const LONG: Duration = Duration::from_secs(60);
 
-fn key(key: &[u8]) -> (LockTarget, LockMode) {
-    (LockTarget::Key(Slice::copy_from(key)), LockMode::Exclusive)
+fn key(key: &[u8]) -> LockTarget {
+    LockTarget::Key(Slice::copy_from(key))
 }
 
 /// A commit that has its place, has checked the flag, and is then delayed.
@@ -38,14 +38,14 @@ fn a_lock_is_not_there_before_the_commits_that_did_not_see_it_are_published() {
                     wait.recv().unwrap();
                     Ok(())
                 };
-                commit_parts_if(database, (RecordKind::Skip, &[]), counts, admit, |_| ()).unwrap();
+                commit_parts_if(database, RecordKind::Skip, &[], counts, admit, |_| ()).unwrap();
             });
             looked.recv().unwrap();
             let engine = &engine;
             scope.spawn(move || {
                 let (holder, family) =
                     (engine.lock_holder(), engine.catalog.families.named("default").unwrap());
-                engine.lock(&holder, &family, key(b"k"), LONG).unwrap();
+                engine.lock(&holder, &family, key(b"k"), LockMode::Exclusive, LONG).unwrap();
                 locked.send(()).unwrap();
             });
             let early = is_locked.recv_timeout(Duration::from_millis(50));
@@ -64,12 +64,12 @@ fn a_family_is_flagged_while_it_has_locks_and_a_refused_commit_is_not_in_the_log
     let family = engine.catalog.families.named(DEFAULT_FAMILY).unwrap();
     put(&engine, DEFAULT_FAMILY, b"k", b"before");
     let (a, b) = (engine.lock_holder(), engine.lock_holder());
-    engine.lock(&a, &family, key(b"k"), LONG).unwrap();
-    engine.lock(&b, &family, key(b"l"), LONG).unwrap();
+    engine.lock(&a, &family, key(b"k"), LockMode::Exclusive, LONG).unwrap();
+    engine.lock(&b, &family, key(b"l"), LockMode::Exclusive, LONG).unwrap();
     a.release();
     assert!(family.lock_flag.is_set(), "one lock of two was released");
     put(&engine, DEFAULT_FAMILY, b"k", b"after");
-    let refused = try_put(&engine, DEFAULT_FAMILY, (b"l", b"refused"), Durability::Synced);
+    let refused = try_put(&engine, DEFAULT_FAMILY, b"l", b"refused", Durability::Synced);
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Busy);
     put(&engine, DEFAULT_FAMILY, b"m", b"behind");
     let found = open(&killed(&fs));

@@ -26,7 +26,7 @@ fn number_key(number: u32) -> [u8; 4] {
 }
 
 fn put_synced(engine: &Engine, number: u32) {
-    try_put(engine, "default", (&number_key(number), &[7; 100]), Durability::Synced).unwrap();
+    try_put(engine, "default", &number_key(number), &[7; 100], Durability::Synced).unwrap();
 }
 
 /// The files of a process that was killed after 300 synced commits.
@@ -79,7 +79,7 @@ fn the_error_names_the_file_that_is_missing() {
 fn a_log_of_which_nothing_was_synced_may_be_gone() {
     let fs = MemFs::new();
     let engine = open(&fs);
-    try_put(&engine, "default", (b"k", b"v"), Durability::Buffered).unwrap();
+    try_put(&engine, "default", b"k", b"v", Durability::Buffered).unwrap();
     let fs = killed(&fs);
     files(&fs, ".log").iter().for_each(|path| fs.remove(path).unwrap());
     assert!(contents(&open(&fs), "default", None).is_empty());

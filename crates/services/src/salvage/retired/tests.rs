@@ -254,14 +254,14 @@ fn an_operation_before_one_that_was_not_logged_hides_nothing_of_a_table() {
     put_range(&engine, "a", 0..10, b"logged");
     put_range(&engine, "z", 0..10, b"logged");
     engine.flush().unwrap();
-    try_put(&engine, "default", (b"a00003", b"unlogged"), Durability::Volatile).unwrap();
+    try_put(&engine, "default", b"a00003", b"unlogged", Durability::Volatile).unwrap();
     engine.flush().unwrap();
     engine.compact_all().unwrap();
     let whole = files(&killed(&fs), ".table");
     // Its range holds the keys of the others.
     apply(&engine, "default", EntryKind::Put, b"a", b"");
     apply(&engine, "default", EntryKind::Put, b"z", b"");
-    try_put(&engine, "default", (b"b", b"unlogged"), Durability::Volatile).unwrap();
+    try_put(&engine, "default", b"b", b"unlogged", Durability::Volatile).unwrap();
     engine.flush().unwrap();
     let expected = contents(&engine, "default", None);
     let fs = killed(&fs);
@@ -284,7 +284,7 @@ fn an_operation_before_one_that_was_not_logged_is_reported_as_possibly_replaced(
     engine.flush().unwrap();
     let logged = saved_without_tables(&fs);
     assert_eq!((logged.retired_operations, logged.possibly_replaced), (1, 0), "{logged:?}");
-    try_put(&engine, "default", (b"a", b"unlogged"), Durability::Volatile).unwrap();
+    try_put(&engine, "default", b"a", b"unlogged", Durability::Volatile).unwrap();
     engine.flush().unwrap();
     engine.compact_all().unwrap();
     put(&engine, "default", b"b", b"last");
@@ -448,7 +448,8 @@ fn an_operation_before_an_import_hides_nothing_of_it() {
     apply(&engine, "default", EntryKind::Delete, b"m", b"");
     engine.flush().unwrap();
     engine.compact_all().unwrap();
-    import_archive(&engine, archive, &ImportRequest::default(), &mut go_on).unwrap();
+    import_archive(engine.writable().unwrap(), archive, &ImportRequest::default(), &mut go_on)
+        .unwrap();
     let whole = files(&killed(&fs), ".table");
     put(&engine, "default", b"a", b"1");
     put(&engine, "default", b"z", b"1");
