@@ -303,6 +303,8 @@ pub fn note_table(
     let Some((_, table)) = shared.first() else { return };
     match checked.blocks {
         Ok(blocks) => {
+            let entries = table.meta().entries;
+            assert!(blocks > 0 || entries == 0, "none of {entries} entries was looked at");
             report.tables += 1;
             report.blocks += blocks;
             report.entries += table.meta().entries;

@@ -94,7 +94,7 @@ fn write_memory(
             view.memory.tables().iter().map(|table| table.generation).collect::<Vec<_>>()
         })
         .collect();
-    let stripes = stripes(rooms);
+    let (stripes, count) = (stripes(rooms), generations.len());
     let write = |context: &JobContext<'_>, generation: Generation| -> Result<JobOutput> {
         let context = JobContext { files: &files, mover: None, rate: None, ..*context };
         let inputs = families.iter().filter_map(|family| family.tree.flush_input(generation));
@@ -107,5 +107,6 @@ fn write_memory(
         }
         generations.into_iter().map(|generation| write(context, generation)).collect()
     })?;
+    assert_eq!(outputs.len(), count, "a copy leaves memtables out");
     Ok(AddedTables { files, outputs })
 }

@@ -67,7 +67,11 @@ pub fn pick_leaving(
         start = end;
     }
     let deepest = inputs.iter().rev().find(|input| !input.tables.is_empty())?.level;
-    Some(Plan::new(PlanKind::DeleteOnly, Reason::Fifo, inputs, deepest))
+    let plan = Plan::new(PlanKind::DeleteOnly, Reason::Fifo, inputs, deepest);
+    let oldest = plan.tables().map(|table| table.sequence_min()).min();
+    let is_seen = moment.newest_snapshot.is_some_and(|newest| Some(newest) >= oldest);
+    assert!(!is_seen, "a table leaves although a snapshot sees it: {plan:?}");
+    Some(plan)
 }
 
 /// The bytes that count: those of all tables, with the separated values that they refer to.
