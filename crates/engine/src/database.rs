@@ -231,7 +231,10 @@ impl Database {
     }
 
     /// What an install needs.
+    ///
+    /// Not inlined: short commits would set aside its place.
     #[must_use]
+    #[inline(never)]
     pub(crate) fn installer(&self) -> Installer<'_> {
         Installer {
             catalog: &self.catalog,
@@ -244,8 +247,9 @@ impl Database {
         }
     }
 
-    /// What a job needs.
+    /// What a job needs. Not inlined, as [`Database::installer`].
     #[must_use]
+    #[inline(never)]
     pub(crate) fn job_rooms(&self) -> JobRooms<'_> {
         let Installer { catalog, blobs, log, health, time, backpressure, background } =
             self.installer();

@@ -42,7 +42,7 @@ use siltdb_disk::{
         record::{LogPosition, RecordHeader, RecordKind, record_bytes},
     },
 };
-use std::{result, slice, sync::Arc, time::Duration};
+use std::{result, slice, sync::Arc};
 
 /// The number of entries handed to a memtable at once.
 const ENTRIES_AT_ONCE: usize = 512;
@@ -99,30 +99,16 @@ pub fn commit(writable: Writable<'_>, payload: &Payload<'_>, durability: Durabil
     if operation.kind == EntryKind::Merge {
         family.check_operator()?;
     }
-    if operation.payload.len() as u64 >= family.tree.separated_from() {
-        return commit_separated(database, family, operation, durability);
+    if operation.payload.len() as u64 >= family.tree.separated_from()
+        && let Some((payload, separated)) =
+            separate_one(&database.memory, &database.installer(), family, operation)?
+    {
+        let (kind, payload) = (EntryKind::BlobPointer, &payload[..]);
+        let pointer = BatchOperation { kind, payload, ..*operation };
+        let note = |at: LogPosition| separated.note(at.segment);
+        return commit_stored(database, family, &pointer, durability, note);
     }
     commit_stored(database, family, operation, durability, |_| ())
-}
-
-/// Commits one operation with a long value, which goes to a blob file if that saves space.
-///
-/// Not inlined: it would make the frame of short commits larger.
-#[inline(never)]
-fn commit_separated(
-    database: &Database,
-    family: &Arc<FamilyData>,
-    operation: &BatchOperation<'_>,
-    durability: Durability,
-) -> Result<()> {
-    let separated = separate_one(&database.memory, &database.installer(), family, operation)?;
-    let Some((payload, separated)) = separated else {
-        return commit_stored(database, family, operation, durability, |_| ());
-    };
-    let (kind, payload) = (EntryKind::BlobPointer, &payload[..]);
-    let pointer = BatchOperation { kind, payload, ..*operation };
-    let note = |at: LogPosition| separated.note(at.segment);
-    commit_stored(database, family, &pointer, durability, note)
 }
 
 /// Commits one operation as the log stores it. `note` is told of the place of its record, before it
@@ -492,22 +478,10 @@ pub(crate) fn insert_batch(
 pub(crate) fn settle(database: &Database, end: LogPosition, durability: Durability) -> Result<()> {
     match durability {
         Durability::Volatile | Durability::Buffered => Ok(()),
-        Durability::Interval(interval) => settle_within(database, interval),
-        Durability::Synced => settle_to(database, end),
+        Durability::Interval(interval) => sync_within(&database.job_rooms(), interval),
+        Durability::Synced if cfg!(seeded_fault = "acknowledge_before_sync") => Ok(()),
+        Durability::Synced => sync_to(&database.installer(), end),
     }
-}
-
-#[inline(never)]
-fn settle_within(database: &Database, interval: Duration) -> Result<()> {
-    sync_within(&database.job_rooms(), interval)
-}
-
-#[inline(never)]
-fn settle_to(database: &Database, end: LogPosition) -> Result<()> {
-    if cfg!(seeded_fault = "acknowledge_before_sync") {
-        return Ok(());
-    }
-    sync_to(&database.installer(), end)
 }
 
 #[cfg(test)]
