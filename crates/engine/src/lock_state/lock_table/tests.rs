@@ -396,3 +396,66 @@ fn a_key_that_its_owner_locks_again_counts_once() {
     }
     assert!(lock(b"b", LockMode::Shared) > once);
 }
+
+/// A clock that counts how often it is read: once by a wait that begins, and once each time that
+/// its thread looks for what it waits for.
+#[cfg(not(loom))]
+#[derive(Debug, Default)]
+struct CountedReads(std::sync::atomic::AtomicU64);
+
+#[cfg(not(loom))]
+impl CountedReads {
+    fn count(&self) -> u64 {
+        self.0.load(std::sync::atomic::Ordering::SeqCst)
+    }
+}
+
+#[cfg(not(loom))]
+impl Clock for CountedReads {
+    fn wall_ms(&self) -> u64 {
+        0
+    }
+
+    fn monotonic_ns(&self) -> u64 {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+        0
+    }
+
+    fn sleep(&self, _: Duration) {}
+}
+
+#[cfg(not(loom))]
+#[test]
+fn a_release_wakes_the_first_of_those_who_wait_for_the_key_and_no_other() {
+    const WAITERS: usize = 6;
+    const LONG: Duration = Duration::from_secs(60);
+    let (table, flag) = (LockTable::default(), Arc::new(LockFlag::new(FamilyId(0))));
+    let request = || vec![request(&flag, key(b"hot"), LockMode::Exclusive)];
+    let holder = table.new_owner();
+    table.acquire(holder, request(), NOW, &SystemClock::default()).unwrap();
+    let clocks: Vec<_> = (0..WAITERS).map(|_| CountedReads::default()).collect();
+    let (granted, turns) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        for (index, clock) in clocks.iter().enumerate() {
+            let (granted, table, request) = (granted.clone(), &table, &request);
+            scope.spawn(move || {
+                let owner = table.new_owner();
+                table.acquire(owner, request(), LONG, clock).unwrap();
+                granted.send((index, owner)).unwrap();
+            });
+            // It waits once it has read the clock twice.
+            while clock.count() < 2 {
+                std::thread::yield_now();
+            }
+        }
+        let mut owner = holder;
+        for turn in 0..WAITERS {
+            table.release(owner);
+            let (index, next) = turns.recv_timeout(LONG).unwrap();
+            assert_eq!(index, turn);
+            let woken = clocks[turn + 1..].iter().filter(|clock| clock.count() > 2).count();
+            assert_eq!(woken, 0, "in turn {turn}");
+            owner = next;
+        }
+    });
+}
