@@ -340,7 +340,6 @@ impl Family {
     }
 
     /// Writes a merge operand for a key; see [`WriteBatch::merge`](crate::WriteBatch::merge).
-    /// [`WriteBatch::merge`](crate::WriteBatch::merge).
     ///
     /// # Errors
     /// As [`Family::put`]; `InvalidArgument`, if the family has no merge operator.
