@@ -1,7 +1,7 @@
 //! The engine: a handle on an open database and its threads, for the public crate.
 //!
-//! Calls that only read are in the rooms of [`Database`], to which an engine derefs. Calls that
-//! write are here, because they are refused to a forked child.
+//! Calls that only read are in the rooms of [`Engine::database`]. Calls that write get theirs from
+//! [`Engine::writable`], because they are refused to a forked child.
 
 mod branching;
 mod ingests;
@@ -48,7 +48,6 @@ use siltdb_tree::{
     read::range_size::{RangeSize, range_size},
 };
 use std::{
-    ops::Deref,
     path::Path,
     sync::{Arc, Mutex},
     time::Duration,
@@ -126,6 +125,13 @@ impl Engine {
         Self { open: Arc::new(Open { process, database, workers, closing_io }) }
     }
 
+    /// The database, for a call that reads.
+    #[inline]
+    #[must_use]
+    pub fn database(&self) -> &Database {
+        &self.open.database
+    }
+
     /// The database, for a call that writes or locks.
     ///
     /// # Errors
@@ -143,7 +149,7 @@ impl Engine {
     /// `Forked`, in a forked child; `ReadOnly`, `Poisoned`, `Closed`; the errors of `work`.
     pub fn at_work<T>(&self, work: impl FnOnce(Writable<'_>) -> Result<T>) -> Result<T> {
         let writable = self.writable()?;
-        self.health.check()?;
+        self.database().health.check()?;
         writable.installer().at_work(|| work(writable))
     }
 
@@ -163,7 +169,7 @@ impl Engine {
     /// `NotFound`, if it was dropped; `Poisoned`, `Closed`.
     pub fn check_writable(&self, family: &FamilyData) -> Result<()> {
         self.writable()?;
-        self.health.check()?;
+        self.database().health.check()?;
         family.check()
     }
 
@@ -173,14 +179,14 @@ impl Engine {
     /// As [`commit::commit`].
     #[inline]
     pub fn commit(&self, payload: &Payload<'_>, durability: Option<Durability>) -> Result<()> {
-        let durability = durability.unwrap_or(self.options.durability);
+        let durability = durability.unwrap_or(self.database().options.durability);
         commit::commit(self.writable()?, payload, durability)
     }
 
     /// The newest published sequence number, up to which readers see.
     #[must_use]
     pub fn published(&self) -> SequenceNumber {
-        self.log.publisher.published()
+        self.database().log.publisher.published()
     }
 
     /// A feed of the commits from `first` on.
@@ -188,7 +194,7 @@ impl Engine {
     /// # Errors
     /// As [`Feed::new`].
     pub fn feed(&self, first: Option<SequenceNumber>) -> Result<Feed> {
-        Feed::new(self, first)
+        Feed::new(self.database(), first)
     }
 
     /// The next commit of a feed of this database.
@@ -196,13 +202,13 @@ impl Engine {
     /// # Errors
     /// As [`Feed::next`].
     pub fn feed_next(&self, feed: &mut Feed, timeout: Duration) -> Result<Option<FeedItem>> {
-        feed.next(self, timeout)
+        feed.next(self.database(), timeout)
     }
 
     /// Registers a snapshot of the present state.
     #[must_use]
     pub fn snapshot(&self) -> LiveSnapshot {
-        begin_snapshot(&self.read_rooms())
+        begin_snapshot(&self.database().read_rooms())
     }
 
     /// The family with this id.
@@ -211,7 +217,7 @@ impl Engine {
     /// `NotFound`.
     pub fn family_by_id(&self, id: FamilyId) -> Result<Arc<FamilyData>> {
         let is_open_to_callers = |family: &Arc<FamilyData>| family.role != FamilyRole::Base;
-        self.catalog.families.get(id).filter(is_open_to_callers).ok_or_else(|| {
+        self.database().catalog.families.get(id).filter(is_open_to_callers).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, "no family with this id").with_mismatch("a family", id)
         })
     }
@@ -219,7 +225,13 @@ impl Engine {
     /// The names of the database's own families, sorted.
     #[must_use]
     pub fn family_names(&self) -> Vec<String> {
-        self.catalog.families.load().own().map(|family| family.name().to_string()).collect()
+        self.database()
+            .catalog
+            .families
+            .load()
+            .own()
+            .map(|family| family.name().to_string())
+            .collect()
     }
 
     /// Changes the options of a family. Durable on return.
@@ -237,7 +249,7 @@ impl Engine {
     /// # Errors
     /// `Closed`; `NotFound`, if the family was dropped; failures of opening a table.
     pub fn range_size(&self, family: &FamilyData, range: ReadRange) -> Result<RangeSize> {
-        self.health.check_open()?;
+        self.database().health.check_open()?;
         family.check()?;
         range_size(&family.tree.view(), &range.bounds())
     }
@@ -426,15 +438,6 @@ impl Engine {
     pub fn close(&self) -> Result<()> {
         self.open.process.check()?;
         self.open.close()
-    }
-}
-
-impl Deref for Engine {
-    type Target = Database;
-
-    #[inline]
-    fn deref(&self) -> &Database {
-        &self.open.database
     }
 }
 

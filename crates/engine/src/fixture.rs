@@ -90,7 +90,7 @@ pub fn try_put(
     value: &[u8],
     durability: Durability,
 ) -> Result<()> {
-    let family = engine.catalog.families.named(family)?;
+    let family = engine.database().catalog.families.named(family)?;
     engine.commit(&Payload::one(&family, EntryKind::Put, key, value), Some(durability))
 }
 
@@ -108,9 +108,13 @@ pub fn put_range(engine: &Engine, prefix: &str, numbers: std::ops::Range<u32>, v
 
 /// The present value of a key.
 pub fn get(engine: &Engine, family: &str, key: &[u8]) -> Option<Vec<u8>> {
-    read::get(engine, &engine.catalog.families.named(family).unwrap(), key, None, |value| {
-        value.bytes().to_vec()
-    })
+    read::get(
+        engine.database(),
+        &engine.database().catalog.families.named(family).unwrap(),
+        key,
+        None,
+        |value| value.bytes().to_vec(),
+    )
     .unwrap()
 }
 
@@ -127,10 +131,11 @@ pub fn pairs(mut cursor: ReadCursor) -> Pairs {
 
 /// The contents of a family, now or at a snapshot.
 pub fn contents(engine: &Engine, family: &str, sequence: Option<SequenceNumber>) -> Pairs {
-    let family = engine.catalog.families.named(family).unwrap();
-    let now_ms = engine.options.clock.wall_ms();
+    let family = engine.database().catalog.families.named(family).unwrap();
+    let now_ms = engine.database().options.clock.wall_ms();
     let point = sequence.map(|sequence| ReadPoint { sequence, now_ms, first_expiry: None });
-    let reader = PinnedReader::new(&engine.read_rooms(), &family, point.as_ref()).unwrap();
+    let reader =
+        PinnedReader::new(&engine.database().read_rooms(), &family, point.as_ref()).unwrap();
     pairs(reader.cursor(ReadRange::default()).unwrap())
 }
 
@@ -146,7 +151,7 @@ pub struct FamilyPicture {
 /// Everything that edits change, and that the manifest must restore.
 pub fn picture(engine: &Engine) -> Vec<FamilyPicture> {
     let picture = |name: String| {
-        let family = engine.catalog.families.named(&name).unwrap();
+        let family = engine.database().catalog.families.named(&name).unwrap();
         let mut options = Vec::new();
         family.tree.options().encode(&mut options);
         let view = family.tree.view();
@@ -159,7 +164,7 @@ pub fn picture(engine: &Engine) -> Vec<FamilyPicture> {
 
 /// Reads every table of every family, and compares it with what it says of itself.
 pub fn assert_sound(engine: &Engine) {
-    for family in engine.catalog.families.load().iter() {
+    for family in engine.database().catalog.families.load().iter() {
         let view = family.tree.view();
         view.version.check().unwrap();
         for (_, table) in view.version.tables() {
@@ -174,7 +179,7 @@ pub fn try_ingest(
     prefix: &str,
     numbers: std::ops::Range<u32>,
 ) -> Result<Ingested> {
-    let family = engine.catalog.families.named("default")?;
+    let family = engine.database().catalog.families.named("default")?;
     let mut writer = engine.begin_ingest(&family)?;
     for number in numbers {
         let key = format!("{prefix}{number:05}");

@@ -108,7 +108,7 @@ pub fn scrub(
 /// # Errors
 /// `Io`, if the system cannot start a thread.
 pub fn start_scrubs(engine: &Engine) -> Result<()> {
-    let options = &engine.options;
+    let options = &engine.database().options;
     match options.workers == 0 || options.scrub_interval.is_zero() {
         true => Ok(()),
         false => engine.start_thread("silt-scrub", scrub_in_background),

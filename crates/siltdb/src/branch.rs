@@ -162,7 +162,7 @@ impl fmt::Debug for Branch {
         if let Ok(name) = self.name() {
             fields.field("name", &name);
         }
-        fields.field("id", &self.id.0).field("database", &self.place.engine.dir).finish()
+        fields.field("id", &self.id.0).field("database", &self.place.engine.database().dir).finish()
     }
 }
 
@@ -172,7 +172,7 @@ impl Branch {
     /// # Errors
     /// `NotFound`, if the branch was dropped.
     pub fn name(&self) -> Result<String> {
-        let families = self.place.engine.catalog.families.load();
+        let families = self.place.engine.database().catalog.families.load();
         match families.branches().name(self.id) {
             Some(name) => Ok(name.to_owned()),
             None => Err(Error::new(ErrorKind::NotFound, "the branch was dropped")),
@@ -184,7 +184,7 @@ impl Branch {
     /// # Errors
     /// `NotFound`, if the branch has no such family, or was dropped.
     pub fn family(&self, name: &str) -> Result<Family> {
-        let family = head(&self.place.engine.catalog, self.id, name)?;
+        let family = head(&self.place.engine.database().catalog, self.id, name)?;
         Ok(Family { place: ReadPlace { family, ..self.place.clone() } })
     }
 
@@ -201,7 +201,7 @@ impl Branch {
     /// # Errors
     /// `NotFound`, if the branch was dropped.
     pub fn families(&self) -> Result<Vec<String>> {
-        let heads = heads(&self.place.engine.catalog, self.id)?;
+        let heads = heads(&self.place.engine.database().catalog, self.id)?;
         Ok(heads.iter().map(|family| family.name().to_string()).collect())
     }
 }
@@ -234,10 +234,10 @@ impl Db {
     pub fn create_branch_with(&self, name: &str, options: &BranchOptions) -> Result<Branch> {
         let parent = self.branch_id(options.from.as_deref().unwrap_or(MAIN))?;
         let sources = match &options.families {
-            None => heads(&self.engine().catalog, parent)?,
+            None => heads(&self.engine().database().catalog, parent)?,
             Some(names) => {
                 check_distinct(names)?;
-                let of = |family: &String| head(&self.engine().catalog, parent, family);
+                let of = |family: &String| head(&self.engine().database().catalog, parent, family);
                 names.iter().map(of).collect::<Result<_>>()?
             }
         };
@@ -259,7 +259,7 @@ impl Db {
     /// Returns all branches but `main`, sorted by name.
     #[must_use]
     pub fn branches(&self) -> Vec<BranchInfo> {
-        let families = self.engine().catalog.families.load();
+        let families = self.engine().database().catalog.families.load();
         let branches = families.branches();
         let info = |record: &Arc<BranchRecord>| {
             let heads = record.families.iter().filter_map(|part| families.get(part.head));
@@ -311,7 +311,7 @@ impl Db {
     /// Returns the name of the branch that is checked out.
     #[must_use]
     pub fn checked_out(&self) -> String {
-        let families = self.engine().catalog.families.load();
+        let families = self.engine().database().catalog.families.load();
         let branches = families.branches();
         branches.name(branches.checked_out()).unwrap_or(MAIN).to_owned()
     }
@@ -340,7 +340,7 @@ impl Db {
     pub fn diff(&self, left: &str, right: &str) -> Result<BranchDiff> {
         let (left, right) = (self.branch_id(left)?, self.branch_id(right)?);
         let names = |id| -> Result<BTreeSet<String>> {
-            Ok(heads(&self.engine().catalog, id)?
+            Ok(heads(&self.engine().database().catalog, id)?
                 .iter()
                 .map(|head| head.name().to_string())
                 .collect())
@@ -369,8 +369,8 @@ impl Db {
         let pair = |name: &String| -> Result<Pair> {
             Ok((
                 name.clone(),
-                head(&engine.catalog, left, name)?,
-                head(&engine.catalog, right, name)?,
+                head(&engine.database().catalog, left, name)?,
+                head(&engine.database().catalog, right, name)?,
             ))
         };
         let pairs: Vec<_> = names.iter().map(pair).collect::<Result<_>>()?;
@@ -421,7 +421,7 @@ impl Db {
     }
 
     fn branch_id(&self, name: &str) -> Result<BranchId> {
-        let families = self.engine().catalog.families.load();
+        let families = self.engine().database().catalog.families.load();
         Ok(families.branches().named(name)?.map_or(BranchId::MAIN, |record| record.id))
     }
 }
@@ -430,7 +430,7 @@ impl Family {
     /// Returns the present name of the branch that the family is of; `None` for the database's own.
     #[must_use]
     pub fn branch(&self) -> Option<String> {
-        let families = self.place.engine.catalog.families.load();
+        let families = self.place.engine.database().catalog.families.load();
         let (record, _) = families.branches().of_family(self.id())?;
         Some(record.name.clone())
     }
@@ -501,8 +501,11 @@ impl BranchDiff {
             let Some((family, walk)) = &mut self.walk else {
                 let Some((name, left, right)) = self.left.next() else { return Ok(None) };
                 let point = self.snapshot.live().point();
-                let walk =
-                    BranchWalk::new(&self.db.engine().read_rooms(), [&left, &right], &point)?;
+                let walk = BranchWalk::new(
+                    &self.db.engine().database().read_rooms(),
+                    [&left, &right],
+                    &point,
+                )?;
                 self.walk = Some((name, walk));
                 continue;
             };

@@ -53,7 +53,7 @@ pub struct Db {
 
 impl fmt::Debug for Db {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Db").field(&self.engine().dir).finish()
+        f.debug_tuple("Db").field(&self.engine().database().dir).finish()
     }
 }
 
@@ -75,7 +75,8 @@ impl Db {
 
     /// The database that `engine` has open.
     pub(crate) fn of_engine(engine: Engine) -> Result<Self> {
-        let (family, open_id) = (engine.catalog.families.named(DEFAULT_FAMILY)?, engine.open_id);
+        let (family, open_id) =
+            (engine.database().catalog.families.named(DEFAULT_FAMILY)?, engine.database().open_id);
         let place = ReadPlace { engine, open_id, family, point: None };
         Ok(Self { default: Family { place } })
     }
@@ -98,12 +99,12 @@ impl Db {
     /// # Errors
     /// `InvalidArgument`, if `bytes` exceeds [`Options::memory_budget`].
     pub fn set_cache_bytes(&self, bytes: usize) -> Result<()> {
-        let budget = self.engine().options.memory_budget;
+        let budget = self.engine().database().options.memory_budget;
         if bytes > budget {
             return Err(Error::invalid("cache_bytes is more than memory_budget")
                 .with_mismatch(format_args!("<= {budget}"), bytes));
         }
-        self.engine().memory.cache.set_capacity(bytes);
+        self.engine().database().memory.cache.set_capacity(bytes);
         Ok(())
     }
 
@@ -160,7 +161,7 @@ impl Db {
     /// # Errors
     /// `NotFound`, if no family has this name.
     pub fn family(&self, name: &str) -> Result<Family> {
-        let family = self.engine().catalog.families.named(name)?;
+        let family = self.engine().database().catalog.families.named(name)?;
         Ok(Family { place: ReadPlace { family, ..self.default.place.clone() } })
     }
 
@@ -376,7 +377,7 @@ impl Db {
     /// [`Db::scrub`] with damage found, until a scrub of everything finds none.
     #[must_use]
     pub fn background_error(&self) -> Option<Error> {
-        self.engine().background_error()
+        self.engine().database().background_error()
     }
 
     /// Returns the options that the database was opened with, merge operators included. They open
@@ -394,13 +395,13 @@ impl Db {
     pub fn options(&self) -> Options {
         // Another database opened with the options of a temporary one must not remove itself.
         let lifetime = Lifetime::Lasting;
-        Options { engine: EngineOptions { lifetime, ..self.engine().options.clone() } }
+        Options { engine: EngineOptions { lifetime, ..self.engine().database().options.clone() } }
     }
 
     /// Returns counts and sizes of the database, computed by this call.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.engine().stats()
+        self.engine().database().stats()
     }
 
     /// Returns how much the tables of all families hold, by codec. Unlike [`Db::stats`] this reads
@@ -417,7 +418,7 @@ impl Db {
     /// ```
     #[must_use]
     pub fn compression_stats(&self) -> Vec<CompressionStats> {
-        let families = self.engine().catalog.families.load();
+        let families = self.engine().database().catalog.families.load();
         compression_stats(families.iter().map(|family| &**family))
     }
 
@@ -428,7 +429,7 @@ impl Db {
     /// # Errors
     /// None at present. The report has the damage, and what could not be read.
     pub fn check(&self, on_progress: &mut dyn FnMut(CheckProgress)) -> Result<CheckReport> {
-        siltdb_services::check::check(self.engine(), on_progress)
+        siltdb_services::check::check(self.engine().database(), on_progress)
     }
 
     /// Runs one background job on this thread if one is due, and returns whether it did. For

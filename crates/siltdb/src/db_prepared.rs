@@ -17,7 +17,7 @@ impl Db {
     /// Costs a lock, and allocates as many handles; reads no disk.
     #[must_use]
     pub fn prepared(&self) -> Vec<PreparedTransaction> {
-        let undecided = self.engine().prepared.undecided().into_iter();
+        let undecided = self.engine().database().prepared.undecided().into_iter();
         undecided.map(|undecided| PreparedTransaction::new(self.engine(), undecided)).collect()
     }
 

@@ -110,7 +110,7 @@ impl Db {
     /// ```
     #[must_use]
     pub fn identity(&self) -> Option<DatabaseId> {
-        identity(&self.engine().catalog)
+        identity(&self.engine().database().catalog)
     }
 
     /// Reads and verifies what lies on disk, while the database is in use: every table as
@@ -143,7 +143,7 @@ impl Db {
     /// [`Db::scrub`].
     #[must_use]
     pub fn last_scrub(&self) -> Option<Arc<ScrubReport>> {
-        self.engine().scrubs.last()
+        self.engine().database().scrubs.last()
     }
 
     /// Keeps automatic compactions and the background scrub from beginning, until the result is

@@ -175,7 +175,7 @@ impl Db {
         if !batch.changes.is_empty() {
             let (engine, WriteBatch { bytes, changes, .. }) = (self.engine(), batch);
             return engine
-                .commit_with_families(bytes, changes, &Conditions::none(&engine.options))
+                .commit_with_families(bytes, changes, &Conditions::none(&engine.database().options))
                 .map(drop);
         }
         self.engine().commit(&Payload::batch(&batch.bytes), options.durability)

@@ -57,7 +57,7 @@ impl fmt::Debug for Follower {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.follower.state();
         f.debug_struct("Follower")
-            .field("database", &state.dir)
+            .field("database", &state.database().dir)
             .field("sequence", &state.published().0)
             .finish()
     }

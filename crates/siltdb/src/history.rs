@@ -63,7 +63,7 @@ impl Db {
     /// Returns the retention floor, if there is one.
     #[must_use]
     pub fn retention_floor(&self) -> Option<u64> {
-        self.engine().snapshots.floor().map(|floor| floor.0)
+        self.engine().database().snapshots.floor().map(|floor| floor.0)
     }
 
     /// Returns the state of all families after the operation with the number `sequence`, which must

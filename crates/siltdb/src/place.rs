@@ -93,13 +93,13 @@ impl Db {
     /// removes it.
     #[must_use]
     pub fn kept_files(&self) -> KeptFiles {
-        self.engine().kept
+        self.engine().database().kept
     }
 
     /// Returns the directory of the database, as it was given at the opening.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.engine().dir
+        &self.engine().database().dir
     }
 }
 

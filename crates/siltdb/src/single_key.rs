@@ -521,7 +521,7 @@ impl Family {
         let key = key.as_ref();
         self.place.engine.check_writable(&self.place.family)?;
         let options = UpdateOptions::new().durability(Durability::Synced);
-        self.place.engine.id_blocks.next(self.id(), key, |least| {
+        self.place.engine.database().id_blocks.next(self.id(), key, |least| {
             if cfg!(seeded_fault = "ids_not_reserved") {
                 return Ok(least.max(1)..least.max(1) + BLOCK_IDS);
             }

@@ -95,7 +95,7 @@ pub(crate) struct ReadPlace {
 impl ReadPlace {
     /// Returns the expiry of a value that lasts for `time` from now on, in ms since 1970.
     pub(crate) fn expiry_ms(&self, time: Duration) -> u64 {
-        self.engine.options.clock.wall_ms().saturating_add(whole_ms(time))
+        self.engine.database().options.clock.wall_ms().saturating_add(whole_ms(time))
     }
 
     /// Returns the expiry of a value that is put now without one; `None` for none.
@@ -126,7 +126,7 @@ impl ReadPlace {
         handle: &str,
     ) -> fmt::DebugStruct<'a, 'f> {
         let mut fields = f.debug_struct(handle);
-        fields.field("family", &self.family.name()).field("database", &self.engine.dir);
+        fields.field("family", &self.family.name()).field("database", &self.engine.database().dir);
         if let Some(point) = &self.point {
             fields.field("sequence", &point.sequence.0);
         }
@@ -143,13 +143,13 @@ impl fmt::Debug for ReadPlace {
 impl ReadSource for ReadPlace {
     #[inline]
     fn look<R>(&self, key: &[u8], look: impl FnOnce(Pinnable<'_>) -> R) -> Result<Option<R>> {
-        read::get(&self.engine, &self.family, key, self.point.as_ref(), look)
+        read::get(self.engine.database(), &self.family, key, self.point.as_ref(), look)
     }
 
     fn pin(&self) -> Result<Pinned> {
         Ok(Pinned {
             reader: PinnedReader::new(
-                &self.engine.read_rooms(),
+                &self.engine.database().read_rooms(),
                 &self.family,
                 self.point.as_ref(),
             )?,

@@ -278,7 +278,7 @@ impl fmt::Debug for Subscription {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = f.debug_struct("Subscription");
         if let Source::Database { engine, .. } = &self.source {
-            fields.field("database", &engine.dir);
+            fields.field("database", &engine.database().dir);
         }
         fields.field("position", &self.source.position().0).finish()
     }

@@ -211,7 +211,7 @@ impl State {
         if charged == before {
             return;
         }
-        let memory = &engine.memory;
+        let memory = &engine.database().memory;
         let new = || Charge::new(&memory.budget, Part::Transactions, 0);
         self.charge.get_or_insert_with(new).resize(charged);
         // The cache gives way.
@@ -239,7 +239,7 @@ impl Shared {
     }
 
     fn check_memory(&self, state: &mut State) -> Result<()> {
-        let bytes_max = self.options.memory_bytes_max(self.engine.options.memory_budget);
+        let bytes_max = self.options.memory_bytes_max(self.engine.database().options.memory_budget);
         let unindexed = state.memory_bytes();
         // Each write counts with what its index takes, so that a later read stays within the bound.
         let bytes = unindexed.saturating_add(IndexedWrites::bytes_max(&state.writes.bytes));
@@ -254,7 +254,8 @@ impl Shared {
 
     fn commit(&self) -> Result<CommitInfo> {
         let mut state = self.active()?;
-        let durability = self.options.durability.unwrap_or(self.engine.options.durability);
+        let durability =
+            self.options.durability.unwrap_or(self.engine.database().options.durability);
         let committed = self.validated(&state, |conditions| {
             let WriteBatch { bytes, changes, .. } = &state.writes;
             match changes.is_empty() {

@@ -110,7 +110,7 @@ pub(crate) fn update<T, E: From<Error>>(
     mut run: impl FnMut(&Transaction) -> Result<T, E>,
 ) -> Result<T, E> {
     let engine = &family.place.engine;
-    engine.turns.make_way(TURN_WAIT_MAX);
+    engine.database().turns.make_way(TURN_WAIT_MAX);
     let (mut attempt, mut turn, mut locks) = (1, None, None);
     loop {
         let transaction = Transaction::begin_holding(family, options.transaction, locks.take());
@@ -124,7 +124,7 @@ pub(crate) fn update<T, E: From<Error>>(
         }
         if turn.is_none() && (attempt >= ATTEMPTS_BEFORE_TURN || long.is_some()) {
             let took = long.as_ref().map_or(Duration::ZERO, |long| long.took);
-            turn = engine.turns.take(TURN_WAIT_MAX.max(took));
+            turn = engine.database().turns.take(TURN_WAIT_MAX.max(took));
         }
         if let Some(turn) = turn.as_ref().filter(|_| attempt >= ATTEMPTS_BEFORE_URGENCY) {
             turn.make_urgent();
@@ -133,7 +133,7 @@ pub(crate) fn update<T, E: From<Error>>(
         locks = long.and_then(|long| long.lock(engine));
         if turn.is_none() && locks.is_none() {
             let bound = FIRST_PAUSE.saturating_mul(1 << attempt.min(16)).min(PAUSE_MAX);
-            engine.options.clock.sleep(engine.turns.pause(bound));
+            engine.database().options.clock.sleep(engine.database().turns.pause(bound));
         }
         attempt += 1;
     }
@@ -170,7 +170,7 @@ impl LongAttempt {
     /// `long_update_without_locks`: a long update only takes its turn.
     fn lock(self, engine: &Engine) -> Option<LockHolder> {
         // The next attempt may take twice as long, and a plain write must not fail meanwhile.
-        let patience = engine.options.lock_timeout;
+        let patience = engine.database().options.lock_timeout;
         if self.took > patience / 2 || cfg!(seeded_fault = "long_update_without_locks") {
             return None;
         }
@@ -186,7 +186,7 @@ fn try_once<T, E: From<Error>>(
     attempt: u32,
     run: &mut impl FnMut(&Transaction) -> Result<T, E>,
 ) -> Attempt<T, E> {
-    let clock = &engine.options.clock;
+    let clock = &engine.database().options.clock;
     let began_ns = (attempt >= LONG_ATTEMPTS_BEFORE_TURN).then(|| clock.monotonic_ns());
     let value = match run(transaction) {
         Ok(value) => value,

@@ -15,7 +15,7 @@ impl Engine {
     /// `NotFound`, if the family was dropped; `ReadOnly`, `Poisoned`, `Closed`.
     pub fn begin_ingest(&self, family: &FamilyData) -> Result<IngestStream> {
         self.check_writable(family)?;
-        Ok(ingest::begin(&self.log, family))
+        Ok(ingest::begin(&self.database().log, family))
     }
 
     /// Adds an entry to an ingest.
@@ -30,7 +30,7 @@ impl Engine {
         value: &[u8],
     ) -> Result<()> {
         self.at_work(|database| {
-            ingest::add(&self.memory, &database.job_rooms(), stream, kind, key, value)
+            ingest::add(&self.database().memory, &database.job_rooms(), stream, kind, key, value)
         })
     }
 
@@ -56,7 +56,7 @@ impl Engine {
                 stream
                     .take()
                     .into_iter()
-                    .for_each(|stream| ingest::cancel(&self.background, stream));
+                    .for_each(|stream| ingest::cancel(&self.database().background, stream));
                 Ok(())
             })
         });

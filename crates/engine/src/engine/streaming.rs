@@ -19,7 +19,7 @@ impl Engine {
         value: &mut dyn io::Read,
         durability: Option<Durability>,
     ) -> Result<()> {
-        let durability = durability.unwrap_or(self.options.durability);
+        let durability = durability.unwrap_or(self.database().options.durability);
         streams::put_stream(self.writable()?, family, key, bytes, expiry_ms, value, durability)
     }
 }

@@ -71,14 +71,16 @@ fn read(engine: &Engine, families: &[Arc<FamilyData>; 2], writer: u64, progress:
     if acknowledged > 0 {
         let key = key(writer, acknowledged % KEYS);
         let now =
-            read::get(engine, &families[0], &key, None, |value| write_of(value.bytes())).unwrap();
+            read::get(engine.database(), &families[0], &key, None, |value| write_of(value.bytes()))
+                .unwrap();
         assert!(now.expect("an acknowledged key") >= acknowledged);
     }
     let snapshot = engine.snapshot();
     let keys: Vec<_> = (0..KEYS).map(|slot| key(writer, slot)).collect();
     let [found, twins] = families.each_ref().map(|family| {
         let reader =
-            PinnedReader::new(&engine.read_rooms(), family, Some(&snapshot.point())).unwrap();
+            PinnedReader::new(&engine.database().read_rooms(), family, Some(&snapshot.point()))
+                .unwrap();
         let values = keys.iter().map(|key| reader.get(key).unwrap());
         values.map(|value| value.as_deref().map(write_of)).collect::<Vec<_>>()
     });
@@ -96,7 +98,7 @@ fn what_is_published_is_visible_while_generations_change_hundreds_of_times() {
     let options = EngineOptions { workers: 2, memtable_bytes: MEMTABLE_BYTES_MIN, ..options(&fs) };
     let engine = Engine::open(Path::new(DIR), options).unwrap();
     let twin = engine.create_family("twin", TreeOptions::default()).unwrap();
-    let families = [engine.catalog.families.named("default").unwrap(), twin];
+    let families = [engine.database().catalog.families.named("default").unwrap(), twin];
     let ids = families.each_ref().map(|family| family.id);
     let progress: Vec<_> = (0..WRITERS).map(|_| Progress::default()).collect();
     thread::scope(|scope| {
@@ -120,7 +122,11 @@ fn what_is_published_is_visible_while_generations_change_hundreds_of_times() {
             });
         }
     });
-    assert!(engine.stats().flushes >= 200, "{} generations", engine.stats().flushes);
+    assert!(
+        engine.database().stats().flushes >= 200,
+        "{} generations",
+        engine.database().stats().flushes
+    );
     let reopened = open(&killed(&fs));
     let all = (0..WRITERS).flat_map(|writer| {
         (0..KEYS).map(move |slot| (key(writer, slot), value(expected(WRITES, slot).unwrap())))
@@ -142,7 +148,7 @@ fn closing_a_poisoned_database_waits_for_commits_that_have_a_place() {
     let commit =
         thread::spawn(move || try_put(&commits, "default", pair.0, pair.1, Durability::Buffered));
     fill.wait();
-    engine.installer().fail(Error::new(ErrorKind::Io, "a sync failed"));
+    engine.database().installer().fail(Error::new(ErrorKind::Io, "a sync failed"));
     let closes = engine.clone();
     let closed = held_up(move || closes.close());
     fill.go_on();

@@ -82,7 +82,7 @@ impl Engine {
     /// A holder without locks.
     #[must_use]
     pub fn lock_holder(&self) -> LockHolder {
-        LockHolder::new(&self.locks)
+        LockHolder::new(&self.database().locks)
     }
 
     /// Locks a key or range of `family` for `holder`.
@@ -139,7 +139,7 @@ impl Engine {
         writes: &BatchBytes,
         family: FamilyId,
     ) -> Result<Option<OwnWrites>> {
-        indexed.of(&self.memory, writes, family)
+        indexed.of(&self.database().memory, writes, family)
     }
 
     /// Commits `batch` and changes of families together. Durable on return.

@@ -16,7 +16,7 @@ impl Engine {
     /// `NotFound`, if it is below the retention floor, or below the present without a floor;
     /// `InvalidArgument`, if it is above the present.
     pub fn snapshot_at(&self, sequence: SequenceNumber) -> Result<LiveSnapshot> {
-        begin_snapshot_at(&self.read_rooms(), sequence)
+        begin_snapshot_at(&self.database().read_rooms(), sequence)
     }
 
     /// Sets the retention floor. Durable on return.
@@ -33,7 +33,7 @@ impl Engine {
     /// `ReadOnly`, `Poisoned`, `Closed`.
     pub fn pause_background(&self) -> Result<BackgroundPause> {
         self.writable()?;
-        self.health.check()?;
+        self.database().health.check()?;
         Ok(BackgroundPause::begin(&self.open.database))
     }
 

@@ -385,7 +385,7 @@ fn what_a_later_version_says_survives_edits_snapshots_and_replays() {
         // It begins a new manifest with a snapshot.
         engine.create_family("another", tree_options()).unwrap();
         engine.drop_family("another").unwrap();
-        let copy = engine.catalog.families.named("copy").unwrap();
+        let copy = engine.database().catalog.families.named("copy").unwrap();
         let mut found = Vec::new();
         copy.tree.options().encode(&mut found);
         assert_eq!(found, later_options);

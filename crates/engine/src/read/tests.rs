@@ -11,7 +11,7 @@ fn the_first_reader_across_many_deleted_keys_leaves_an_empty_range_to_all_others
     let fs = MemFs::new();
     let engine = open(&fs);
     put_range(&engine, "key", 0..500, b"value");
-    let family = engine.catalog.families.named("default").unwrap();
+    let family = engine.database().catalog.families.named("default").unwrap();
     for number in 1..500 {
         let key = format!("key{number:05}");
         let delete = Payload::one(&family, EntryKind::Delete, key.as_bytes(), b"");
@@ -19,7 +19,8 @@ fn the_first_reader_across_many_deleted_keys_leaves_an_empty_range_to_all_others
     }
     assert_eq!(contents(&engine, "default", None).len(), 1);
     let skip = |key: &[u8]| {
-        let (present, mut border) = (SequenceNumber(engine.stats().sequence), Vec::new());
+        let (present, mut border) =
+            (SequenceNumber(engine.database().stats().sequence), Vec::new());
         let skips = family.tree.empty_ranges().skip(
             key,
             present,

@@ -73,15 +73,19 @@ fn a_flush_keeps_what_snapshots_and_the_present_see_and_a_merge_drops_what_they_
         contents(&engine, "default", Some(snapshot.sequence()))[0].1.clone()
     };
     engine.flush().unwrap();
-    assert_eq!(engine.stats().table_entries, 4, "0, 2 and 4 for snapshots, 5 for the present");
+    assert_eq!(
+        engine.database().stats().table_entries,
+        4,
+        "0, 2 and 4 for snapshots, 5 for the present"
+    );
     assert_eq!(snapshots.iter().map(seen).collect::<Vec<_>>(), [[0], [2], [4]]);
     drop(snapshots.remove(1));
     engine.compact_all().unwrap();
-    assert_eq!(engine.stats().table_entries, 3);
+    assert_eq!(engine.database().stats().table_entries, 3);
     assert_eq!(snapshots.iter().map(seen).collect::<Vec<_>>(), [[0], [4]]);
     drop(snapshots);
     engine.compact_all().unwrap();
-    assert_eq!(engine.stats().table_entries, 1);
+    assert_eq!(engine.database().stats().table_entries, 1);
     assert_eq!(get(&engine, "default", b"key"), Some(vec![5]));
 }
 
@@ -130,7 +134,10 @@ fn a_flush_waits_until_its_inputs_are_wholly_published() {
     stopped.go_on();
     writer.join().unwrap();
     is_flushed.recv().unwrap();
-    assert_eq!((engine.stats().table_entries, engine.stats().memtable_entries), (2, 0));
+    assert_eq!(
+        (engine.database().stats().table_entries, engine.database().stats().memtable_entries),
+        (2, 0)
+    );
     let reopened = open(&killed(&fs));
     let both = [(b"early".to_vec(), b"1".to_vec()), (b"late".to_vec(), b"2".to_vec())];
     assert_eq!(contents(&reopened, "default", None), both);

@@ -26,7 +26,7 @@ fn export(fs: &MemFs, engine: &Engine) {
     fs.create_dir_all(Path::new("archives")).unwrap();
     let request = ArchiveRequest::default();
     let mut go_on = |_| ControlFlow::Continue(());
-    create_archive(engine, Path::new(FILE), None, &request, &mut go_on).unwrap();
+    create_archive(engine.database(), Path::new(FILE), None, &request, &mut go_on).unwrap();
 }
 
 fn import(engine: &Engine, names: &[(&str, &str)], existing: ExistingFamilies) -> Result<()> {
@@ -57,12 +57,12 @@ fn an_import_is_in_the_manifest_also_in_one_that_is_begun_anew() {
     let fs = MemFs::new();
     let engine = filled(&fs);
     // The name that a family has until it gets that of the old one is taken.
-    let next = engine.catalog.ids.next_family();
+    let next = engine.database().catalog.ids.next_family();
     engine.create_family(&format!("import-{}", next.0 + 1), tree_options()).unwrap();
     import(&engine, &[("default", "copy")], ExistingFamilies::Refuse).unwrap();
-    let before = engine.catalog.families.named("copy").unwrap().id;
+    let before = engine.database().catalog.families.named("copy").unwrap().id;
     import(&engine, &[("default", "copy")], ExistingFamilies::Replace).unwrap();
-    assert_ne!(engine.catalog.families.named("copy").unwrap().id, before);
+    assert_ne!(engine.database().catalog.families.named("copy").unwrap().id, before);
     assert_eq!(contents(&engine, "copy", None), contents(&engine, "default", None));
     let expected = picture(&engine);
     assert_eq!(expected.len(), 4);
@@ -91,7 +91,7 @@ fn the_files_of_a_family_that_was_replaced_go() {
     drop(engine);
     let engine = open(&fs);
     assert_eq!(files(&fs, ".table"), left, "an orphan");
-    assert!(check(&engine, &mut |_| {}).unwrap().is_clean());
+    assert!(check(engine.database(), &mut |_| {}).unwrap().is_clean());
 }
 
 /// Readers have walked over deleted keys of the default family, and remember where nothing is.
@@ -104,7 +104,7 @@ fn a_reader_that_knew_of_an_empty_range_sees_what_fills_the_default_family() {
     let archive = source.read_all(Path::new(FILE)).unwrap();
     fs.create_dir_all(Path::new("archives")).unwrap();
     fs.write_all(Path::new(FILE), &archive).unwrap();
-    let default = engine.catalog.families.named("default").unwrap();
+    let default = engine.database().catalog.families.named("default").unwrap();
     for _ in 0..2 {
         put_range(&engine, "a", 0..2000, b"");
         for number in 0..2000 {

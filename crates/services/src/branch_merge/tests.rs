@@ -18,18 +18,18 @@ use siltdb_engine::{
 use std::sync::Mutex;
 
 fn id_of(engine: &Engine, name: &str) -> BranchId {
-    let families = engine.catalog.families.load();
+    let families = engine.database().catalog.families.load();
     families.branches().named(name).unwrap().map_or(BranchId::MAIN, |record| record.id)
 }
 
 fn create(engine: &Engine, name: &str, parent: &str) {
     let parent = id_of(engine, parent);
-    let sources = heads(&engine.catalog, parent).unwrap();
+    let sources = heads(&engine.database().catalog, parent).unwrap();
     engine.create_branch(name, parent, &sources, None).unwrap();
 }
 
 fn write(engine: &Engine, branch: &str, kind: EntryKind, pair: (&[u8], &[u8])) {
-    let family = head(&engine.catalog, id_of(engine, branch), "default").unwrap();
+    let family = head(&engine.database().catalog, id_of(engine, branch), "default").unwrap();
     engine.commit(&Payload::one(&family, kind, pair.0, pair.1), None).unwrap();
 }
 
@@ -42,8 +42,8 @@ fn delete(engine: &Engine, branch: &str, key: &str) {
 }
 
 fn held(engine: &Engine, branch: &str) -> Pairs {
-    let family = head(&engine.catalog, id_of(engine, branch), "default").unwrap();
-    let reader = PinnedReader::new(&engine.read_rooms(), &family, None).unwrap();
+    let family = head(&engine.database().catalog, id_of(engine, branch), "default").unwrap();
+    let reader = PinnedReader::new(&engine.database().read_rooms(), &family, None).unwrap();
     pairs(reader.cursor(ReadRange::default()).unwrap())
 }
 
@@ -137,7 +137,7 @@ fn a_merge_applies_what_the_branch_changed_and_keeps_what_the_other_side_changed
     let expected = (held(&engine, MAIN), held(&engine, "feature"));
     let again = open(&killed(&fs));
     assert!((held(&again, MAIN), held(&again, "feature")) == expected);
-    assert!(check(&again, &mut |_| {}).unwrap().is_clean());
+    assert!(check(again.database(), &mut |_| {}).unwrap().is_clean());
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_second_merge_does_not_repeat_the_first() {
     assert_eq!(merge(&engine, "feature", MAIN).written, 1);
     assert_eq!(get(&engine, MAIN, "a00001").as_deref(), Some("base"));
     // A base takes the place of another: nothing is left over.
-    assert_eq!(engine.catalog.families.load().len(), 3);
+    assert_eq!(engine.database().catalog.families.load().len(), 3);
 }
 
 #[test]
@@ -240,14 +240,16 @@ fn an_expiry_is_a_part_of_the_value() {
     let report = merge_by(&engine, ("feature", MAIN), OnConflict::Ours).unwrap();
     assert_eq!((report.written, report.conflicts), (2, 1));
     engine.flush().unwrap();
-    let family = head(&engine.catalog, BranchId::MAIN, "default").unwrap();
+    let family = head(&engine.database().catalog, BranchId::MAIN, "default").unwrap();
     let snapshot = engine.snapshot();
     let mut walk =
-        BranchWalk::new(&engine.read_rooms(), [&family, &family], &snapshot.point()).unwrap();
+        BranchWalk::new(&engine.database().read_rooms(), [&family, &family], &snapshot.point())
+            .unwrap();
     assert!(!walk.advance().unwrap(), "a family does not differ from itself");
-    let branch = head(&engine.catalog, id_of(&engine, "feature"), "default").unwrap();
+    let branch = head(&engine.database().catalog, id_of(&engine, "feature"), "default").unwrap();
     let mut walk =
-        BranchWalk::new(&engine.read_rooms(), [&family, &branch], &snapshot.point()).unwrap();
+        BranchWalk::new(&engine.database().read_rooms(), [&family, &branch], &snapshot.point())
+            .unwrap();
     let mut found = Vec::new();
     while walk.advance().unwrap() {
         let [main, feature] = walk.values().unwrap().map(|value| value.unwrap().expiry_ms.unwrap());
@@ -265,10 +267,11 @@ fn a_write_during_the_merge_is_not_overwritten() {
     let engine = filled(&fs);
     put(&engine, "feature", "a00001", "feature");
     let feature = id_of(&engine, "feature");
-    let record = Arc::clone(engine.catalog.families.load().branches().get(feature).unwrap());
+    let record =
+        Arc::clone(engine.database().catalog.families.load().branches().get(feature).unwrap());
     let at = engine.snapshot();
-    let source = head(&engine.catalog, feature, "default").unwrap();
-    let main = head(&engine.catalog, BranchId::MAIN, "default").unwrap();
+    let source = head(&engine.database().catalog, feature, "default").unwrap();
+    let main = head(&engine.database().catalog, BranchId::MAIN, "default").unwrap();
     let mut batch = BatchBytes::new();
     batch.put(main.id, b"a00001", b"feature").unwrap();
     let conditions = Conditions {
@@ -276,7 +279,7 @@ fn a_write_during_the_merge_is_not_overwritten() {
         first_expiry: None,
         reads: None,
         writes: Writes::Checked,
-        writer: Writer::plain(&engine.options),
+        writer: Writer::plain(&engine.database().options),
     };
     let sources = [(source.id, source)];
     // Another merge of the branch begins and ends in between.
@@ -301,7 +304,7 @@ fn a_write_during_the_merge_is_not_overwritten() {
     let error =
         begin_bases(&engine.writable().unwrap().job_rooms(), &record, &sources, &at).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Conflict);
-    assert_eq!(engine.catalog.families.load().len(), 3);
+    assert_eq!(engine.database().catalog.families.load().len(), 3);
 }
 
 /// The power is lost, or the process killed, before each call.
@@ -334,7 +337,7 @@ fn a_merge_is_whole_or_not_there() {
         let is_merged = found == after;
         assert!(is_merged || found == before && number < inside, "state {number}");
         whole += usize::from(is_merged);
-        assert!(check(&engine, &mut |_| {}).unwrap().is_clean());
+        assert!(check(engine.database(), &mut |_| {}).unwrap().is_clean());
         // A base that moved without the commit would lose the changes, and one that did not move
         // with it would repeat them.
         delete(&engine, MAIN, "a00001");
@@ -342,7 +345,7 @@ fn a_merge_is_whole_or_not_there() {
         let report = merge(&engine, "feature", MAIN);
         assert_eq!(report.written, if is_merged { 0 } else { 2 }, "state {number}");
         assert_eq!(report.conflicts, 0, "state {number}");
-        assert_eq!(engine.catalog.families.load().len(), 3, "state {number}");
+        assert_eq!(engine.database().catalog.families.load().len(), 3, "state {number}");
     }
     assert!(whole > 5 && whole < states.len(), "{whole} of {}", states.len());
 }
@@ -355,7 +358,7 @@ fn merges_of_chosen_families_move_their_bases_alone() {
     create(&engine, "feature", MAIN);
     let feature = id_of(&engine, "feature");
     for name in ["default", "other"] {
-        let family = head(&engine.catalog, feature, name).unwrap();
+        let family = head(&engine.database().catalog, feature, name).unwrap();
         engine.commit(&Payload::one(&family, EntryKind::Put, b"key", b"value"), None).unwrap();
     }
     let of = |names: &[&str]| MergeRequest {
@@ -424,7 +427,7 @@ fn conflicts_are_counted_beyond_those_that_are_listed() {
 fn what_a_merge_writes_has_a_bound_of_bytes() {
     let fs = MemFs::new();
     let engine = filled(&fs);
-    let family = head(&engine.catalog, BranchId::MAIN, "default").unwrap();
+    let family = head(&engine.database().catalog, BranchId::MAIN, "default").unwrap();
     let [base, from, into] = [(); 3].map(|()| Arc::clone(&family));
     let family = MergedFamily { base, from, into, head: family.id };
     let mut merge = Merge::new(OnConflict::Refuse);

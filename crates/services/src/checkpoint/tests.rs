@@ -65,7 +65,7 @@ fn a_checkpoint_holds_what_was_there_and_goes_its_own_way() {
     let expected = all(&engine);
     let made = make(&engine, Path::new(COPY)).unwrap();
     assert!(made.linked_files > 0 && made.copied_files > 1, "{made:?}");
-    assert_eq!(made.sequence, engine.stats().sequence);
+    assert_eq!(made.sequence, engine.database().stats().sequence);
     // Neither sees changes of the other.
     put_range(&engine, "b", 0..1200, b"later");
     engine.compact_all().unwrap();
@@ -259,11 +259,11 @@ fn a_checkpoint_waits_for_an_ingest_that_has_its_place() {
 fn a_checkpoint_has_a_family_and_its_row_or_neither() {
     let fs = MemFs::new();
     let engine = open(&fs);
-    let default = engine.catalog.families.named("default").unwrap().id;
+    let default = engine.database().catalog.families.named("default").unwrap().id;
     for number in 0..4_u8 {
         let (mut batch, mut changes) = (BatchBytes::new(), FamilyChanges::default());
         if number > 0 {
-            changes.dropped.push(engine.catalog.families.named("row").unwrap().id);
+            changes.dropped.push(engine.database().catalog.families.named("row").unwrap().id);
             batch.delete(default, b"row").unwrap();
         }
         if number < 3 {
@@ -272,7 +272,9 @@ fn a_checkpoint_has_a_family_and_its_row_or_neither() {
             batch.put(family.id, b"key", &[number]).unwrap();
             changes.created.push(family);
         }
-        engine.commit_with_families(&batch, &changes, &Conditions::none(&engine.options)).unwrap();
+        engine
+            .commit_with_families(&batch, &changes, &Conditions::none(&engine.database().options))
+            .unwrap();
         let dir = PathBuf::from(format!("copy{number}"));
         make(&engine, &dir).unwrap();
         let copy = Engine::open(&dir, options(&fs)).unwrap();

@@ -43,19 +43,26 @@ impl DatabaseFollower {
         self.attempt(|| {
             let state = self.state();
             // About as much as the memtables take, until it is known.
-            let budget = &state.memory.budget;
+            let budget = &state.database().memory.budget;
             let mut charge = Charge::new(budget, Part::Jobs, 0);
-            let _copying = state.memory.charge_copy();
-            let rooms = Writable::of_read_only(&state).job_rooms();
-            create_backup_of(&rooms, &state.dir, dir, request, &mut *on_progress, &mut || {
-                // A backup names its files itself, so what is in memory is written there first.
-                let written: Arc<dyn Fs> = Arc::new(MemFs::new());
-                charge.resize(budget.used(Part::Memtables));
-                state.memory.cache.fit();
-                let contents = self.contents(None, &written)?;
-                charge.resize(bytes_in(&*written)?);
-                Ok(contents)
-            })
+            let _copying = state.database().memory.charge_copy();
+            let rooms = Writable::of_read_only(state.database()).job_rooms();
+            create_backup_of(
+                &rooms,
+                &state.database().dir,
+                dir,
+                request,
+                &mut *on_progress,
+                &mut || {
+                    // A backup names its files itself, so what is in memory is written there first.
+                    let written: Arc<dyn Fs> = Arc::new(MemFs::new());
+                    charge.resize(budget.used(Part::Memtables));
+                    state.database().memory.cache.fit();
+                    let contents = self.contents(None, &written)?;
+                    charge.resize(bytes_in(&*written)?);
+                    Ok(contents)
+                },
+            )
         })
     }
 
@@ -72,13 +79,20 @@ impl DatabaseFollower {
     ) -> Result<Checkpoint> {
         self.attempt(|| {
             let state = self.state();
-            let fs = &*state.options.fs;
-            let clock = &*state.options.clock;
+            let fs = &*state.database().options.fs;
+            let clock = &*state.database().options.clock;
             let mut copying = FileCopy::new(clock, request.rate, &mut *on_progress)?;
             check_free(fs, dir)?;
             check_outside_databases(fs, dir)?;
             let mut note = |target: &Arc<dyn Fs>| self.contents(request.choice(), target);
-            fill_checkpoint(&state.catalog, &state.options, dir, request, &mut copying, &mut note)
+            fill_checkpoint(
+                &state.database().catalog,
+                &state.database().options,
+                dir,
+                request,
+                &mut copying,
+                &mut note,
+            )
         })
     }
 

@@ -170,9 +170,9 @@ impl DatabaseFollower {
     fn advance(&self, core: &mut Core) -> Result<()> {
         if let Some(database) = core.catch_up()? {
             let state = Engine::of_state(database);
-            let shown = state.log.publisher.published();
+            let shown = state.database().log.publisher.published();
             let before = std::mem::replace(&mut *lock(&self.state), state);
-            let shown_before = before.log.publisher.published();
+            let shown_before = before.database().log.publisher.published();
             assert!(shown >= shown_before, "a follower goes back from {shown_before} to {shown}");
             // Outside the lock, because it frees memory.
             drop(before);
@@ -193,7 +193,7 @@ impl DatabaseFollower {
         let mut core = lock(&self.core_io);
         self.advance(&mut core)?;
         // Still under the lock: the next reading adds entries to the memtables of this state.
-        contents_of(&self.state(), choice, core.log_end(), target)
+        contents_of(self.state().database(), choice, core.log_end(), target)
     }
 
     /// Catches up until the state has `sequence`, for at most `timeout`. Returns whether it has.

@@ -74,7 +74,7 @@ fn filled(fs: &MemFs) -> Engine {
     engine.flush().unwrap();
     engine.compact_all().unwrap();
     put_range(&engine, "a", 100..200, &[2; 50]);
-    let default = engine.catalog.families.named("default").unwrap();
+    let default = engine.database().catalog.families.named("default").unwrap();
     apply(&engine, &default, EntryKind::RangeDelete, b"a00050", b"a00060");
     apply(&engine, &default, EntryKind::Delete, b"a00250", b"");
     apply(&engine, &other, EntryKind::Merge, b"joined", b"2");
@@ -201,10 +201,16 @@ fn a_family_of_which_only_the_commit_that_created_it_is_left_is_saved_by_name() 
     batch.put(created[1].id, b"key", b"value").unwrap();
     let dropped = vec![created[1].id];
     let changes = FamilyChanges { created: created.to_vec(), ..FamilyChanges::default() };
-    engine.commit_with_families(&batch, &changes, &Conditions::none(&engine.options)).unwrap();
+    engine
+        .commit_with_families(&batch, &changes, &Conditions::none(&engine.database().options))
+        .unwrap();
     let changes = FamilyChanges { dropped, ..FamilyChanges::default() };
     engine
-        .commit_with_families(&BatchBytes::new(), &changes, &Conditions::none(&engine.options))
+        .commit_with_families(
+            &BatchBytes::new(),
+            &changes,
+            &Conditions::none(&engine.database().options),
+        )
         .unwrap();
     for has_manifest in [true, false] {
         let fs = killed(&fs);
@@ -218,7 +224,15 @@ fn a_family_of_which_only_the_commit_that_created_it_is_left_is_saved_by_name() 
         let saved = open_new(&fs);
         assert_eq!(contents(&saved, "users", None).len(), 1);
         assert_eq!(
-            saved.catalog.families.named("users").unwrap().tree.options().level0_runs_trigger,
+            saved
+                .database()
+                .catalog
+                .families
+                .named("users")
+                .unwrap()
+                .tree
+                .options()
+                .level0_runs_trigger,
             7
         );
     }
@@ -283,7 +297,7 @@ fn a_check_names_the_keys_that_cannot_be_read() {
     let check = |fs: &MemFs| {
         let db = open(fs);
         db.flush().unwrap();
-        check(&db, &mut |_| {}).unwrap()
+        check(db.database(), &mut |_| {}).unwrap()
     };
     let engine = open(&fs);
     engine.flush().unwrap();
@@ -414,7 +428,7 @@ fn without_a_manifest_what_was_replaced_is_not_taken_for_what_counts() {
     let fs = MemFs::new();
     let engine = open(&fs);
     let other = engine.create_family("other", tree_options()).unwrap();
-    let default = engine.catalog.families.named("default").unwrap();
+    let default = engine.database().catalog.families.named("default").unwrap();
     for round in 0..4_u8 {
         put_range(&engine, "a", 0..50, &[round; 20]);
         apply(&engine, &default, EntryKind::Delete, b"a00007", b"");
@@ -426,7 +440,7 @@ fn without_a_manifest_what_was_replaced_is_not_taken_for_what_counts() {
         engine.compact(&default).unwrap();
     }
     let expected = contents(&engine, "default", None);
-    let live = check(&engine, &mut |_| {}).unwrap().tables;
+    let live = check(engine.database(), &mut |_| {}).unwrap().tables;
     let fs = killed(&fs);
     let there: usize = files(&fs, ".table")
         .iter()
@@ -455,7 +469,7 @@ fn clones_are_saved_as_families_of_their_own() {
     let moment = engine.snapshot();
     put_range(&engine, "a", 100..400, &[2; 50]);
     engine.flush().unwrap();
-    let default = engine.catalog.families.named("default").unwrap();
+    let default = engine.database().catalog.families.named("default").unwrap();
     engine.clone_family(&default, "at", Some(&moment)).unwrap();
     engine.clone_family(&default, "copy", None).unwrap();
     put(&engine, "copy", b"own", b"1");
@@ -476,7 +490,7 @@ fn without_a_manifest_what_a_clone_has_merged_is_not_replaced_in_its_source() {
     let engine = open(&fs);
     put_range(&engine, "a", 0..300, &[1; 50]);
     engine.compact_all().unwrap();
-    let default = engine.catalog.families.named("default").unwrap();
+    let default = engine.database().catalog.families.named("default").unwrap();
     let copy = engine.clone_family(&default, "copy", None).unwrap();
     for number in (0..300).step_by(2) {
         put(&engine, "copy", format!("a{number:05}").as_bytes(), b"of the clone");

@@ -76,11 +76,11 @@ impl NewDatabase {
         let operators = families.filter_map(|family| family.options.merge_operator.clone());
         options.merge_operators.extend(operators);
         let engine = Engine::open(dir, options)?;
-        let sequence = engine.stats().sequence;
+        let sequence = engine.database().stats().sequence;
         assert_eq!(sequence, 0, "a salvage writes to a database that has commits");
         for family in found.families.values() {
             // Substitutes as well: a salvage filters nothing.
-            engine.catalog.filters.learn(family.options.compaction_filter.as_ref())?;
+            engine.database().catalog.filters.learn(family.options.compaction_filter.as_ref())?;
         }
         Ok(Self { engine, keeps: Keeps::All, old_blobs: None })
     }
@@ -116,20 +116,22 @@ impl NewDatabase {
     /// As [`Engine::create_family`].
     pub fn families(&self, found: &mut Salvageable) -> Result<Vec<(Salvaged, Arc<FamilyData>)>> {
         // What the old database has shown as expired is not shown again.
-        self.engine.time.go_on_from(found.log.time);
+        self.engine.database().time.go_on_from(found.log.time);
         found.settle_branches();
         found.name_families();
         let of_branches = self.branches(found)?;
         let mut families = Vec::new();
         for (&id, family) in &found.families {
             let target = match (id, of_branches.get(&id)) {
-                (DEFAULT_FAMILY_ID, _) => self.engine.catalog.families.named(DEFAULT_FAMILY)?,
+                (DEFAULT_FAMILY_ID, _) => {
+                    self.engine.database().catalog.families.named(DEFAULT_FAMILY)?
+                }
                 (_, Some(target)) => Arc::clone(target),
                 _ => {
                     self.engine.create_family(&family.name, family.options.clone().or_writable())?
                 }
             };
-            let name = self.engine.catalog.families.load().label(&target).to_string();
+            let name = self.engine.database().catalog.families.load().label(&target).to_string();
             let family = FoundFamily { name, ..family.clone() };
             families.push((Salvaged { id, family }, target));
         }
@@ -150,7 +152,7 @@ impl NewDatabase {
             let new =
                 create_empty_branch(&self.engine.writable()?.installer(), old, parent, &named)?;
             ids.insert(old.id, new.id);
-            let map = self.engine.catalog.families.load();
+            let map = self.engine.database().catalog.families.load();
             let (heads, made) = (old.families.len(), new.families.len());
             assert_eq!(heads, made, "a branch of {heads} families is saved with {made}");
             for (old, new) in old.families.iter().zip(&new.families) {

@@ -43,7 +43,7 @@ fn filled(fs: &MemFs) -> Engine {
 fn tables_of(engine: &Engine) -> Vec<Arc<OpenReference>> {
     let mut tables = Vec::new();
     let mut after = None;
-    while let Some(references) = next_table(&engine.catalog, after) {
+    while let Some(references) = next_table(&engine.database().catalog, after) {
         let table = Arc::clone(&references[0].1);
         after = Some((table.meta().uid, table.id()));
         tables.push(table);
@@ -66,7 +66,7 @@ fn a_sound_database_is_read_whole_and_once() {
     assert_eq!(report.last_table, tables.last().map(|table| table.meta().uid.0));
     assert!(report.bytes > report.found.bytes / 2 && report.found.blocks > report.found.tables);
     assert!(fs.calls() > before);
-    let stats = engine.stats();
+    let stats = engine.database().stats();
     assert_eq!((stats.scrubs, stats.scrub_bytes, stats.scrub_damage), (1, report.bytes, 0));
     // It continues behind a table, without the log.
     let middle = tables[tables.len() / 2].meta().uid.0;
@@ -83,10 +83,10 @@ fn a_scrub_changes_no_byte_and_fills_no_cache() {
         let paths = files(fs, "");
         paths.iter().map(|path| fs.read_all(path).unwrap()).collect::<Vec<_>>()
     };
-    let (before, cached) = (bytes(&fs), engine.stats());
+    let (before, cached) = (bytes(&fs), engine.database().stats());
     assert!(all(&engine).is_clean());
     assert!(bytes(&fs) == before);
-    let after = engine.stats();
+    let after = engine.database().stats();
     assert_eq!((after.cache_bytes, after.cache_misses), (cached.cache_bytes, cached.cache_misses));
 }
 
@@ -104,7 +104,7 @@ fn damage_in_any_block_of_any_table_is_found_and_poisons_nothing() {
     let engine = filled(&fs);
     let mut flips = 0;
     for table in tables_of(&engine) {
-        let path = engine.catalog.files.path(table.id().file);
+        let path = engine.database().catalog.files.path(table.id().file);
         let start = table.reference().offset;
         for at in (10..table.bytes() - 10).step_by(100) {
             let report = with_flip(&fs, &engine, &path, start + at);
@@ -112,15 +112,15 @@ fn damage_in_any_block_of_any_table_is_found_and_poisons_nothing() {
             assert!(report.is_complete && !report.found.damage.is_empty());
             let error = &report.found.errors[0];
             assert_eq!(error.file(), Some(&path.display().to_string()[..]));
-            assert!(engine.background_error().is_some());
+            assert!(engine.database().background_error().is_some());
             put(&engine, "default", b"written", b"meanwhile");
             flips += 1;
         }
     }
     assert!(flips > 20, "{flips}");
-    assert_eq!(engine.stats().scrub_damage, 1);
+    assert_eq!(engine.database().stats().scrub_damage, 1);
     assert!(all(&engine).is_clean());
-    assert!(engine.background_error().is_none());
+    assert!(engine.database().background_error().is_none());
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn damage_of_a_table_of_two_families_is_told_of_both() {
     let shared = tables_of(&engine);
     let view = other.tree.view();
     let of_other = view.version.tables().next().unwrap().1.id();
-    let path = engine.catalog.files.path(of_other.file);
+    let path = engine.database().catalog.files.path(of_other.file);
     let report = with_flip(&fs, &engine, &path, of_other.offset + 10);
     let families: Vec<_> =
         report.found.damage.iter().filter_map(|lost| lost.family.as_deref()).collect();
@@ -156,7 +156,7 @@ fn a_table_that_families_share_counts_once_in_the_progress() {
     };
     let before = total(&engine);
     assert!(before > 0);
-    let source = engine.catalog.families.named("default").unwrap();
+    let source = engine.database().catalog.families.named("default").unwrap();
     engine.clone_family(&source, "copy", None).unwrap();
     assert_eq!(total(&engine), before);
 }
@@ -254,7 +254,7 @@ fn a_table_that_is_removed_meanwhile_is_skipped() {
         put_range(&engine, "a", 0..100, &[round; 40]);
         engine.flush().unwrap();
     }
-    let family = engine.catalog.families.named("default").unwrap();
+    let family = engine.database().catalog.families.named("default").unwrap();
     let mut is_compacted = false;
     let report = try_scrub(&engine, &ScrubRequest::default(), &mut |_| {
         if !is_compacted {
@@ -284,14 +284,17 @@ fn a_table_that_moves_meanwhile_is_verified() {
     let report = try_scrub(&engine, &ScrubRequest::default(), &mut |_| {
         if !is_moved {
             is_moved = true;
-            move_all(&engine.writable().unwrap().installer(), &engine.catalog.families.load())
-                .unwrap();
+            move_all(
+                &engine.writable().unwrap().installer(),
+                &engine.database().catalog.families.load(),
+            )
+            .unwrap();
         }
     });
     let report = report.unwrap();
     assert!(report.is_clean(), "{report:?}");
     assert_eq!((report.tables_skipped, report.found.tables), (0, before.len() as u64));
-    assert_eq!(engine.stats().tables[0], 0, "it was moved");
+    assert_eq!(engine.database().stats().tables[0], 0, "it was moved");
 }
 
 #[test]

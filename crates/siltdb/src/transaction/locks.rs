@@ -61,7 +61,7 @@ impl Transaction {
         if let Some(validated) = validated {
             validated.note(&first_expiry);
         }
-        let alive = check_alive(&engine.options, &first_expiry);
+        let alive = check_alive(&engine.database().options, &first_expiry);
         lock(&self.shared.state).note_conflict(alive)?;
         Ok(value)
     }
@@ -127,11 +127,13 @@ impl Transaction {
     pub(crate) fn locks_of_commit(&self) -> Option<Vec<LockRequest>> {
         let state = self.shared.active().ok()?;
         let engine = &self.shared.engine;
-        let locks =
-            |conditions: &Conditions<'_>| conditions.locks(&engine.catalog, &state.writes.bytes);
+        let locks = |conditions: &Conditions<'_>| {
+            conditions.locks(&engine.database().catalog, &state.writes.bytes)
+        };
         let requests = self.shared.validated(&state, locks).ok()?;
         let bytes: usize = requests.iter().map(request_bytes).sum();
-        let bytes_max = self.shared.options.memory_bytes_max(engine.options.memory_budget);
+        let bytes_max =
+            self.shared.options.memory_bytes_max(engine.database().options.memory_budget);
         (bytes <= bytes_max / LOCKS_OF_MEMORY).then_some(requests)
     }
 

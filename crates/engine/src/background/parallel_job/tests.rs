@@ -49,10 +49,10 @@ impl Work {
             }
             engine.flush().unwrap();
         }
-        let tree = &engine.catalog.families.named("default").unwrap().tree;
+        let tree = &engine.database().catalog.families.named("default").unwrap().tree;
         let request = Request::new(None, SequenceNumber::MAX, FileNumber(0));
         let Step::Plan(plan) = tree.begin_request(&request) else { panic!("nothing to merge") };
-        let present = SequenceNumber(engine.stats().sequence);
+        let present = SequenceNumber(engine.database().stats().sequence);
         let sources = FilterSources { filters: &CompactionFilters::default(), blobs: None };
         let compaction: Arc<Compaction> =
             tree.compaction(plan, |_| Stripes::new(&[present], present), sources, 4).unwrap();
@@ -64,7 +64,7 @@ impl Work {
     /// What a helping thread does.
     fn run_parts(&self) {
         let next = || self.numbers.fetch_add(1, Ordering::Relaxed);
-        let family = self.engine.catalog.families.named("default").unwrap();
+        let family = self.engine.database().catalog.families.named("default").unwrap();
         self.shared.run_parts(&JobContext {
             files: family.tree.files(),
             file_numbers: &|| FileNumber(next()),
@@ -185,7 +185,7 @@ fn large_memtables_are_written_out_in_parts_beside_writers() {
     });
     engine.flush().unwrap();
     engine.settle().unwrap();
-    assert!(engine.stats().flushes > 3);
+    assert!(engine.database().stats().flushes > 3);
     let wanted: Vec<_> = (0..2_000)
         .flat_map(|number| (0..2).map(move |writer| (writer, number)))
         .map(|(writer, number)| (key(writer, number), value(writer, number)))

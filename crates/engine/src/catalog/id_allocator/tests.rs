@@ -13,7 +13,7 @@ fn openings_with_one_seed_give_each_table_a_uid_of_its_own() {
         let engine = open(&fs);
         put(&engine, "default", b"key", b"value");
         engine.flush().unwrap();
-        let view = engine.catalog.families.named("default").unwrap().tree.view();
+        let view = engine.database().catalog.families.named("default").unwrap().tree.view();
         let newest = view.version.tables().map(|(_, table)| (table.id().file, table.meta().uid));
         uids.insert(newest.max().unwrap().1);
         assert_eq!(uids.len(), opening, "{uids:?}");

@@ -20,24 +20,24 @@ use siltdb_base::{
 type Held = Vec<(String, Pairs)>;
 
 fn id_of(engine: &Engine, name: &str) -> Option<BranchId> {
-    let families = engine.catalog.families.load();
+    let families = engine.database().catalog.families.load();
     let record = families.branches().named(name).ok()?;
     Some(record.map_or(BranchId::MAIN, |record| record.id))
 }
 
 fn held_by(engine: &Engine, family: &FamilyData) -> Pairs {
-    let reader = PinnedReader::new(&engine.read_rooms(), family, None).unwrap();
+    let reader = PinnedReader::new(&engine.database().read_rooms(), family, None).unwrap();
     pairs(reader.cursor(ReadRange::default()).unwrap())
 }
 
 fn held(engine: &Engine, branch: &str) -> Held {
-    let heads = heads(&engine.catalog, id_of(engine, branch).unwrap()).unwrap();
+    let heads = heads(&engine.database().catalog, id_of(engine, branch).unwrap()).unwrap();
     heads.iter().map(|head| (head.name().to_string(), held_by(engine, head))).collect()
 }
 
 fn create_of(engine: &Engine, name: &str, parent: &str) -> Result<Arc<BranchRecord>> {
     let parent = id_of(engine, parent).unwrap();
-    engine.create_branch(name, parent, &heads(&engine.catalog, parent)?, None)
+    engine.create_branch(name, parent, &heads(&engine.database().catalog, parent)?, None)
 }
 
 fn create(engine: &Engine, name: &str) -> Result<Arc<BranchRecord>> {
@@ -46,14 +46,15 @@ fn create(engine: &Engine, name: &str) -> Result<Arc<BranchRecord>> {
 
 fn put_on(engine: &Engine, branch: &str, pair: (&[u8], &[u8])) {
     use crate::write::commit::Payload;
-    let family = head(&engine.catalog, id_of(engine, branch).unwrap(), "default").unwrap();
+    let family =
+        head(&engine.database().catalog, id_of(engine, branch).unwrap(), "default").unwrap();
     let payload = Payload::one(&family, siltdb_base::key::EntryKind::Put, pair.0, pair.1);
     engine.commit(&payload, None).unwrap();
 }
 
 /// The names of all branches but `main`, the parent's name of each, and what is checked out.
 fn names(engine: &Engine) -> (Vec<String>, String) {
-    let families = engine.catalog.families.load();
+    let families = engine.database().catalog.families.load();
     let branches = families.branches();
     let mut names: Vec<String> = branches.iter().map(|record| record.name.clone()).collect();
     names.sort();
@@ -81,7 +82,7 @@ fn a_branch_holds_what_its_parent_held_and_goes_its_own_way() {
     assert!(held(&engine, "feature") == own);
     assert!(held(&engine, MAIN) != before);
     // The base still is what both had.
-    let map = engine.catalog.families.load();
+    let map = engine.database().catalog.families.load();
     let bases = record.families.iter().map(|part| map.get(part.base).unwrap());
     assert!(
         bases.map(|base| held_by(&engine, base)).eq(before.iter().map(|(_, held)| held.clone()))
@@ -99,7 +100,7 @@ fn families_of_branches_are_not_among_those_of_the_database() {
     let engine = filled(&fs);
     let record = create(&engine, "feature").unwrap();
     assert_eq!(engine.family_names(), ["default", "other"]);
-    let map = engine.catalog.families.load();
+    let map = engine.database().catalog.families.load();
     let label = |id: FamilyId| map.label(map.get(id).unwrap()).to_string();
     assert_eq!(label(record.families[1].head), "feature/other");
     assert_eq!(label(record.families[1].base), "feature/other (base)");
@@ -117,7 +118,7 @@ fn families_of_branches_are_not_among_those_of_the_database() {
     let changes = crate::catalog::family::FamilyChanges { dropped, ..Default::default() };
     let batch = siltdb_disk::batch::BatchBytes::new();
     let refused = engine
-        .commit_with_families(&batch, &changes, &Conditions::none(&engine.options))
+        .commit_with_families(&batch, &changes, &Conditions::none(&engine.database().options))
         .unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
     let listed = crate::open::family_names::family_names(&killed(&fs), "db".as_ref()).unwrap();
@@ -131,7 +132,7 @@ fn a_branch_at_a_snapshot_sees_what_the_snapshot_sees() {
     let (moment, expected) = (engine.snapshot(), held(&engine, MAIN));
     put_range(&engine, "a", 50..400, b"later");
     engine.flush().unwrap();
-    let sources = heads(&engine.catalog, BranchId::MAIN).unwrap();
+    let sources = heads(&engine.database().catalog, BranchId::MAIN).unwrap();
     let record = engine.create_branch("at", BranchId::MAIN, &sources, Some(&moment)).unwrap();
     assert_eq!(record.begun, moment.sequence());
     drop(moment);
@@ -162,7 +163,7 @@ fn a_branch_is_whole_or_not_there_when_it_is_created() {
             assert!(held(&engine, "feature") == expected, "state {number}");
             engine.drop_branch("feature").unwrap();
         }
-        assert_eq!(engine.catalog.families.load().len(), 2, "state {number}");
+        assert_eq!(engine.database().catalog.families.load().len(), 2, "state {number}");
         create(&engine, "feature").unwrap();
         assert!(held(&engine, "feature") == expected, "state {number}");
         assert_sound(&engine);
@@ -236,10 +237,10 @@ fn a_branch_that_cannot_be_created_leaves_no_family_and_no_file() {
         |call| {
             let FaultyCall { fs, engine, before, is_err, nth } = call;
             if is_err {
-                assert_eq!(engine.catalog.families.load().len(), 2, "call {nth}");
+                assert_eq!(engine.database().catalog.families.load().len(), 2, "call {nth}");
                 assert!(held(&engine, MAIN) == before, "call {nth}");
             }
-            let is_poisoned = engine.health.failure().is_some();
+            let is_poisoned = engine.database().health.failure().is_some();
             assert!(is_poisoned || create(&engine, "again").is_ok(), "call {nth}");
             drop(engine);
             let engine = open(&fs);
@@ -260,11 +261,11 @@ fn a_branch_of_a_branch_outlives_its_parent_and_the_space_comes_back_with_the_la
     let child = create_of(&engine, "child", "parent").unwrap();
     engine.drop_branch("parent").unwrap();
     assert!(held(&engine, "child") == with_own && with_own != expected);
-    assert!(engine.catalog.families.load().branches().name(child.parent).is_none());
+    assert!(engine.database().catalog.families.load().branches().name(child.parent).is_none());
     let families = [b"a", b"k"].map(|key| (key, [key[0] + 1]));
     for (from, to) in families {
         for name in ["default", "other"] {
-            let family = engine.catalog.families.named(name).unwrap();
+            let family = engine.database().catalog.families.named(name).unwrap();
             let kind = siltdb_base::key::EntryKind::RangeDelete;
             let payload = crate::write::commit::Payload::one(&family, kind, from, &to);
             engine.commit(&payload, None).unwrap();
@@ -301,7 +302,7 @@ fn a_base_is_never_compacted_and_delays_no_writer() {
     let record = create(&engine, "feature").unwrap();
     let part = record.families[0];
     let references = |engine: &Engine, id| {
-        let view = engine.catalog.families.load().get(id).unwrap().tree.view().clone();
+        let view = engine.database().catalog.families.load().get(id).unwrap().tree.view().clone();
         let found = view.version.references().map(|(level, table)| (level, table.clone()));
         found.collect::<Vec<_>>()
     };
@@ -313,7 +314,10 @@ fn a_base_is_never_compacted_and_delays_no_writer() {
     assert!(references(&engine, part.base) == before);
     assert!(references(&open(&killed(&fs)), part.base) == before);
     engine.settle().unwrap();
-    assert_eq!(engine.catalog.families.load().get(part.base).unwrap().role, FamilyRole::Base);
+    assert_eq!(
+        engine.database().catalog.families.load().get(part.base).unwrap().role,
+        FamilyRole::Base
+    );
 }
 
 #[test]
@@ -344,7 +348,7 @@ fn what_cannot_be_done_with_branches_is_refused_by_name() {
     let engine = filled(&fs);
     create(&engine, "feature").unwrap();
     create(&engine, "other").unwrap();
-    let flushes = engine.stats().flushes;
+    let flushes = engine.database().stats().flushes;
     let kind = |result: Result<()>| result.unwrap_err().kind();
     let made = |name: &str| create(&engine, name).map(drop);
     let long = "n".repeat(FAMILY_NAME_BYTES_MAX + 1);
@@ -365,9 +369,14 @@ fn what_cannot_be_done_with_branches_is_refused_by_name() {
     assert_eq!(kind(engine.drop_branch(MAIN)), ErrorKind::InvalidArgument);
     engine.check_out("feature").unwrap();
     assert_eq!(kind(engine.drop_branch("feature")), ErrorKind::InvalidArgument);
-    assert_eq!(engine.stats().flushes, flushes, "a branch that cannot be was flushed for");
+    assert_eq!(
+        engine.database().stats().flushes,
+        flushes,
+        "a branch that cannot be was flushed for"
+    );
     assert_eq!(names(&engine), (vec!["feature".into(), "other".into()], "feature".into()));
-    let missing = head(&engine.catalog, id_of(&engine, "feature").unwrap(), "unknown").unwrap_err();
+    let missing = head(&engine.database().catalog, id_of(&engine, "feature").unwrap(), "unknown")
+        .unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::NotFound);
     made(&long[1..]).unwrap();
     engine.check_out(MAIN).unwrap();

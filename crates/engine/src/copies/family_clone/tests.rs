@@ -18,7 +18,7 @@ use siltdb_base::{
 use std::sync::Mutex;
 
 fn named(engine: &Engine, name: &str) -> Arc<FamilyData> {
-    engine.catalog.families.named(name).unwrap()
+    engine.database().catalog.families.named(name).unwrap()
 }
 
 fn clone(engine: &Engine, source: &str, name: &str) -> Result<Arc<FamilyData>> {
@@ -60,17 +60,17 @@ fn nothing_is_flushed_for_a_source_that_has_nothing_in_memory() {
     let engine = filled(&fs);
     engine.flush().unwrap();
     put(&engine, "other", b"key", b"in memory");
-    let flushes = engine.stats().flushes;
+    let flushes = engine.database().stats().flushes;
     clone(&engine, "default", "copy").unwrap();
-    assert_eq!(engine.stats().flushes, flushes);
+    assert_eq!(engine.database().stats().flushes, flushes);
     // Nor for what was written after the moment.
     let moment = engine.snapshot();
     put(&engine, "default", b"later", b"");
     engine.clone_family(&named(&engine, "default"), "at", Some(&moment)).unwrap();
-    assert_eq!(engine.stats().flushes, flushes);
+    assert_eq!(engine.database().stats().flushes, flushes);
     assert!(contents(&engine, "at", None) == contents(&engine, "copy", None));
     clone(&engine, "other", "second").unwrap();
-    assert_eq!(engine.stats().flushes, flushes + 1);
+    assert_eq!(engine.database().stats().flushes, flushes + 1);
     assert!(contents(&engine, "second", None) == contents(&engine, "other", None));
 }
 
@@ -133,7 +133,7 @@ fn a_clone_is_whole_or_not_there() {
     let mut whole = 0;
     for (number, state) in states.iter().enumerate() {
         let engine = open(state);
-        let is_there = engine.catalog.families.named("copy").is_ok();
+        let is_there = engine.database().catalog.families.named("copy").is_ok();
         assert!(is_there || number < inside, "a clone that was made is lost");
         assert!(contents(&engine, "default", None) == expected, "state {number}");
         if is_there {
@@ -161,7 +161,7 @@ fn a_clone_that_fails_leaves_no_family_and_no_file() {
         |call| {
             let FaultyCall { fs, engine, before, is_err, nth } = call;
             assert!(!is_err || all(&engine) == before, "call {nth}");
-            let is_poisoned = engine.health.failure().is_some();
+            let is_poisoned = engine.database().health.failure().is_some();
             assert!(is_poisoned || clone(&engine, "default", "again").is_ok(), "call {nth}");
             drop(engine);
             let engine = open(&fs);
@@ -209,7 +209,7 @@ fn the_space_of_shared_tables_comes_back_with_the_last_family() {
 fn what_cannot_be_cloned_is_refused_by_name() {
     let fs = MemFs::new();
     let engine = filled(&fs);
-    let flushes = engine.stats().flushes;
+    let flushes = engine.database().stats().flushes;
     let kind = |source: &FamilyData, name: &str| {
         engine.clone_family(source, name, None).unwrap_err().kind()
     };
@@ -222,7 +222,11 @@ fn what_cannot_be_cloned_is_refused_by_name() {
     let other = named(&engine, "other");
     engine.drop_family("other").unwrap();
     assert_eq!(kind(&other, "copy"), ErrorKind::NotFound);
-    assert_eq!(engine.stats().flushes, flushes, "a clone that cannot be was flushed for");
+    assert_eq!(
+        engine.database().stats().flushes,
+        flushes,
+        "a clone that cannot be was flushed for"
+    );
     assert_eq!(engine.family_names(), ["default"]);
     engine.clone_family(&default, &long[1..], None).unwrap();
     engine.close().unwrap();

@@ -29,7 +29,7 @@ fn ingest_range(engine: &Engine, prefix: &str, numbers: std::ops::Range<u32>) ->
 
 /// The tables that the manifest names, and those in the directory.
 fn tables(engine: &Engine, fs: &MemFs) -> (BTreeSet<String>, BTreeSet<String>) {
-    let families = engine.catalog.families.load();
+    let families = engine.database().catalog.families.load();
     let mut named = BTreeSet::new();
     for family in families.iter() {
         for (_, table) in family.tree.view().version.references() {
@@ -113,7 +113,7 @@ fn an_ingest_that_fails_at_any_call_changes_nothing() {
                 Ok(_) => continue,
                 Err(_) => failed += 1,
             }
-            if engine.health.check_log().is_ok() {
+            if engine.database().health.check_log().is_ok() {
                 assert!(contents(&engine, "default", None) == before, "call {nth} of {error:?}");
                 not_stuck({
                     let engine = engine.clone();
@@ -196,7 +196,7 @@ fn an_ingest_survives_moves_compactions_and_replays_of_the_manifest() {
     let pairs = contents(&engine, "default", None);
     engine.compact_all().unwrap();
     assert_eq!(contents(&engine, "default", None), pairs);
-    let family = engine.catalog.families.named("default").unwrap();
+    let family = engine.database().catalog.families.named("default").unwrap();
     let view = family.tree.view();
     assert!(view.version.references().all(|(_, table)| table.global_sequence.is_none()));
 }
@@ -272,13 +272,13 @@ fn an_ingest_that_was_rewritten_is_there_without_its_place_in_the_log() {
     let snapshot = engine.snapshot();
     ingest_range(&engine, "m", 0..3);
     let ingested = ingest_range(&engine, "m", 1..4);
-    let family = engine.catalog.families.named("default").unwrap();
+    let family = engine.database().catalog.families.named("default").unwrap();
     let (token, mut on_progress) = (CancelToken::new(), |_| {});
     let mut control = CompactControl::new(&token, &mut on_progress);
     engine.compact_range(&family, ReadRange::default(), &mut control).unwrap();
     let view = family.tree.view();
     assert!(view.version.references().all(|(_, table)| table.global_sequence.is_none()));
-    assert_eq!(engine.stats().flushes, 0, "the log still has what other families wrote");
+    assert_eq!(engine.database().stats().flushes, 0, "the log still has what other families wrote");
     drop(snapshot);
     let fs = with_log_cut(&fs);
     let recovery = RecoveryMode::PointInTime;

@@ -36,7 +36,7 @@ fn merge(engine: &Engine) {
 
 /// Each state from the floor on can be read, and no other.
 fn check(engine: &Engine, states: &States) {
-    let oldest = engine.snapshots.floor().unwrap_or_else(|| engine.published()).0;
+    let oldest = engine.database().snapshots.floor().unwrap_or_else(|| engine.published()).0;
     for (sequence, expected) in states {
         let at = SequenceNumber(*sequence);
         match engine.snapshot_at(at) {
@@ -55,7 +55,7 @@ fn check(engine: &Engine, states: &States) {
 }
 
 fn floor(engine: &Engine) -> Option<u64> {
-    engine.snapshots.floor().map(|floor| floor.0)
+    engine.database().snapshots.floor().map(|floor| floor.0)
 }
 
 fn set(engine: &Engine, change: FloorChange) -> Option<u64> {
@@ -94,16 +94,16 @@ fn every_state_from_the_floor_on_survives_flushes_merges_and_reopens() {
     }
     merge(&engine);
     check(&engine, &states);
-    let (kept, middle) = (engine.stats().table_entries, *states.keys().nth(9).unwrap());
+    let (kept, middle) = (engine.database().stats().table_entries, *states.keys().nth(9).unwrap());
     assert!(kept > 600, "{kept}");
     assert_eq!(set(&engine, at(middle)), Some(middle));
     merge(&engine);
     check(&engine, &states);
-    assert!(engine.stats().table_entries < kept);
+    assert!(engine.database().stats().table_entries < kept);
     assert_eq!(set(&engine, FloorChange::Off), None);
     merge(&engine);
     check(&engine, &states);
-    assert_eq!(engine.stats().table_entries, 140, "versions were kept without a floor");
+    assert_eq!(engine.database().stats().table_entries, 140, "versions were kept without a floor");
     assert_eq!(floor(&open(&killed(&fs))), None);
 }
 
@@ -231,7 +231,7 @@ fn a_floor_that_fails_is_the_one_before_and_keeps_what_it_promises() {
                 assert_eq!(made.unwrap(), Some(SequenceNumber(last + 1)));
                 break;
             }
-            let is_poisoned = engine.health.failure().is_some();
+            let is_poisoned = engine.database().health.failure().is_some();
             if made.is_err() {
                 failures += 1;
                 assert!(is_poisoned || floor(&engine) == before, "call {nth}");
@@ -296,10 +296,10 @@ fn a_snapshot_that_was_taken_before_the_floor_rose_stays_readable() {
     merge(&engine);
     assert!(engine.snapshot_at(SequenceNumber(120)).is_err());
     assert!(contents(&engine, "default", Some(held.sequence())) == states[&120]);
-    let entries = engine.stats().table_entries;
+    let entries = engine.database().stats().table_entries;
     drop(held);
     merge(&engine);
-    assert!(engine.stats().table_entries < entries);
+    assert!(engine.database().stats().table_entries < entries);
 }
 
 #[test]

@@ -41,7 +41,11 @@ impl<'a> Tables<'a> {
         let family = self.engine.prepare_family(name, tree_options()).unwrap();
         let value = value(name, version);
         self.batch
-            .put(self.engine.catalog.families.named("default").unwrap().id, name.as_bytes(), &value)
+            .put(
+                self.engine.database().catalog.families.named("default").unwrap().id,
+                name.as_bytes(),
+                &value,
+            )
             .unwrap();
         self.batch.put(family.id, b"key", &value).unwrap();
         self.changes.created.push(family);
@@ -49,14 +53,14 @@ impl<'a> Tables<'a> {
     }
 
     fn drop(mut self, name: &str) -> Self {
-        let default = self.engine.catalog.families.named("default").unwrap().id;
+        let default = self.engine.database().catalog.families.named("default").unwrap().id;
         self.batch.delete(default, name.as_bytes()).unwrap();
-        self.changes.dropped.push(self.engine.catalog.families.named(name).unwrap().id);
+        self.changes.dropped.push(self.engine.database().catalog.families.named(name).unwrap().id);
         self
     }
 
     fn commit(self) -> Result<()> {
-        let conditions = Conditions::none(&self.engine.options);
+        let conditions = Conditions::none(&self.engine.database().options);
         self.engine.commit_with_families(&self.batch, &self.changes, &conditions).map(drop)
     }
 }
@@ -180,7 +184,7 @@ fn a_failing_call_leaves_both_or_neither() {
                 Err(error) if error.kind() == ErrorKind::Poisoned => {}
                 Err(_) => assert_eq!(found, before, "call {nth}"),
             }
-            if engine.background_error().is_none() && engine.flush().is_ok() {
+            if engine.database().background_error().is_none() && engine.flush().is_ok() {
                 // Nothing is poisoned: the database continues, and the commit can be repeated.
                 if result.is_err() {
                     STEPS[2].0(&engine).unwrap();
@@ -253,7 +257,11 @@ fn what_happened_to_a_family_later_is_not_undone_by_its_record() {
     let created = vec![family("a"), family("b"), family("c")];
     let changes = FamilyChanges { created, ..FamilyChanges::default() };
     engine
-        .commit_with_families(&BatchBytes::new(), &changes, &Conditions::none(&engine.options))
+        .commit_with_families(
+            &BatchBytes::new(),
+            &changes,
+            &Conditions::none(&engine.database().options),
+        )
         .unwrap();
     put(&engine, "b", b"key", b"kept");
     engine.drop_family("a").unwrap();
@@ -281,10 +289,10 @@ fn a_prepared_family_is_in_nobodys_way() {
     assert_eq!(fs.calls(), calls, "preparing a family touches files");
     assert_eq!(engine.family_names(), ["default"]);
     let kind = |result: Result<()>| result.unwrap_err().kind();
-    assert_eq!(kind(engine.catalog.families.named("t1").map(drop)), ErrorKind::NotFound);
+    assert_eq!(kind(engine.database().catalog.families.named("t1").map(drop)), ErrorKind::NotFound);
     assert_eq!(kind(engine.family_by_id(first.id).map(drop)), ErrorKind::NotFound);
     assert_eq!(
-        kind(PinnedReader::new(&engine.read_rooms(), &first, None).map(drop)),
+        kind(PinnedReader::new(&engine.database().read_rooms(), &first, None).map(drop)),
         ErrorKind::NotFound
     );
     let write = Payload::one(&first, EntryKind::Put, b"key", b"value");
@@ -298,18 +306,20 @@ fn a_prepared_family_is_in_nobodys_way() {
             FamilyChanges { created: vec![Arc::clone(family)], ..FamilyChanges::default() };
         let mut batch = BatchBytes::new();
         batch.put(family.id, b"key", b"value").unwrap();
-        engine.commit_with_families(&batch, &changes, &Conditions::none(&engine.options)).map(drop)
+        engine
+            .commit_with_families(&batch, &changes, &Conditions::none(&engine.database().options))
+            .map(drop)
     };
     create(&first).unwrap();
     assert_eq!(get(&engine, "t1", b"key").unwrap(), b"value");
-    let last = engine.stats().sequence;
+    let last = engine.database().stats().sequence;
     assert_eq!(kind(create(&second)), ErrorKind::AlreadyExists);
     assert_eq!(kind(create(&first)), ErrorKind::AlreadyExists);
     engine.drop_family("t1").unwrap();
     assert_eq!(kind(create(&first)), ErrorKind::AlreadyExists);
-    assert_eq!(engine.stats().sequence, last);
+    assert_eq!(engine.database().stats().sequence, last);
     create(&second).unwrap();
-    assert_eq!(open(&killed(&fs)).catalog.families.named("t1").unwrap().id, second.id);
+    assert_eq!(open(&killed(&fs)).database().catalog.families.named("t1").unwrap().id, second.id);
 }
 
 #[test]
@@ -317,21 +327,25 @@ fn what_cannot_be_dropped_is_refused_and_nothing_changes() {
     let fs = MemFs::new();
     let engine = open(&fs);
     STEPS[0].0(&engine).unwrap();
-    let (last, before) = (engine.stats().sequence, picture(&engine));
-    let default = engine.catalog.families.named("default").unwrap().id;
+    let (last, before) = (engine.database().stats().sequence, picture(&engine));
+    let default = engine.database().catalog.families.named("default").unwrap().id;
     let dropped = |dropped| {
         let changes = FamilyChanges { dropped, ..FamilyChanges::default() };
         engine
-            .commit_with_families(&BatchBytes::new(), &changes, &Conditions::none(&engine.options))
+            .commit_with_families(
+                &BatchBytes::new(),
+                &changes,
+                &Conditions::none(&engine.database().options),
+            )
             .unwrap_err()
             .kind()
     };
-    let table = engine.catalog.families.named("t1").unwrap().id;
+    let table = engine.database().catalog.families.named("t1").unwrap().id;
     assert_eq!(dropped(vec![default]), ErrorKind::InvalidArgument);
     assert_eq!(dropped(vec![table, table]), ErrorKind::NotFound);
     let prepared = engine.prepare_family("t2", tree_options()).unwrap();
     assert_eq!(dropped(vec![prepared.id]), ErrorKind::NotFound);
-    assert_eq!((engine.stats().sequence, picture(&engine)), (last, before));
+    assert_eq!((engine.database().stats().sequence, picture(&engine)), (last, before));
 }
 
 #[test]
@@ -371,7 +385,7 @@ fn other_commits_before_and_after_stay_in_order() {
     let engine = open(&fs);
     for round in 0..3_u8 {
         put_range(&engine, "a", 0..300, &[round; 100]);
-        let before = engine.stats().sequence;
+        let before = engine.database().stats().sequence;
         let tables = match round {
             0 => Tables::of(&engine).create("t1", round),
             _ => Tables::of(&engine).drop("t1").create("t1", round),
@@ -379,7 +393,7 @@ fn other_commits_before_and_after_stay_in_order() {
         // The changes take a sequence number of their own.
         let count = u64::from(tables.batch.count()) + 1;
         tables.commit().unwrap();
-        assert_eq!(engine.stats().sequence, before + count);
+        assert_eq!(engine.database().stats().sequence, before + count);
         let write =
             |key: &[u8]| crate::fixture::try_put(&engine, "t1", key, b"1", Durability::Buffered);
         write(b"later").unwrap();
@@ -408,11 +422,11 @@ fn a_commit_before_the_place_of_a_change_of_families_is_checked() {
     let other = engine.clone();
     let changing = held_up(move || {
         let mut reads = Footprint::default();
-        reads.add_key(&other.catalog.families.named("default").unwrap(), b"k");
+        reads.add_key(&other.database().catalog.families.named("default").unwrap(), b"k");
         let conditions = Conditions {
             snapshot: Some(sequence),
             reads: Some(&reads),
-            ..Conditions::none(&other.options)
+            ..Conditions::none(&other.database().options)
         };
         let created = vec![other.prepare_family("new", tree_options()).unwrap()];
         let changes = FamilyChanges { created, ..FamilyChanges::default() };

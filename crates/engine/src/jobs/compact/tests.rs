@@ -49,7 +49,7 @@ fn with_tables(fs: &MemFs) -> Engine {
 fn used(engine: &Engine) -> BTreeSet<PathBuf> {
     let mut used = BTreeSet::new();
     for name in engine.family_names() {
-        let family = engine.catalog.families.named(&name).unwrap();
+        let family = engine.database().catalog.families.named(&name).unwrap();
         let view = family.tree.view();
         let path = |number| family.tree.files().path(number);
         used.extend(view.version.tables().map(|(_, table)| path(table.id().file)));
@@ -67,9 +67,9 @@ fn files_that_an_iterator_reads_stay_until_it_is_gone() {
     let engine = with_tables(&fs);
     let old = tables(&fs);
     let expected = contents(&engine, "default", None);
-    let family = engine.catalog.families.named("default").unwrap();
+    let family = engine.database().catalog.families.named("default").unwrap();
     // Only the cursor keeps them.
-    let mut cursor = PinnedReader::new(&engine.read_rooms(), &family, None)
+    let mut cursor = PinnedReader::new(&engine.database().read_rooms(), &family, None)
         .unwrap()
         .cursor(ReadRange::default())
         .unwrap();
@@ -90,8 +90,8 @@ fn files_of_a_dropped_family_go_with_its_last_reader() {
     engine.create_family("short", tree_options()).unwrap();
     crate::fixture::put(&engine, "short", b"key", b"value");
     engine.flush().unwrap();
-    let family = engine.catalog.families.named("short").unwrap();
-    let reader = PinnedReader::new(&engine.read_rooms(), &family, None).unwrap();
+    let family = engine.database().catalog.families.named("short").unwrap();
+    let reader = PinnedReader::new(&engine.database().read_rooms(), &family, None).unwrap();
     engine.drop_family("short").unwrap();
     assert!(!engine.run_job().unwrap());
     assert_eq!(reader.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
@@ -121,10 +121,10 @@ fn a_family_that_is_damaged_keeps_no_other_from_being_compacted() {
         }
     }
     let runs = |family: &str| {
-        let family = engine.catalog.families.named(family).unwrap();
+        let family = engine.database().catalog.families.named(family).unwrap();
         family.tree.view().version.levels()[0].tables().len()
     };
-    assert!(engine.background_error().is_none());
+    assert!(engine.database().background_error().is_none());
     assert!(engine.run_job().unwrap());
     assert_eq!((runs("a"), runs("z")), (5, 0));
     // Where nothing else is to be done.
@@ -132,9 +132,9 @@ fn a_family_that_is_damaged_keeps_no_other_from_being_compacted() {
     // Also after other jobs have succeeded.
     put(&engine, "z", b"key", b"value");
     engine.flush().unwrap();
-    assert_eq!(engine.background_error().unwrap().kind(), ErrorKind::Corruption);
+    assert_eq!(engine.database().background_error().unwrap().kind(), ErrorKind::Corruption);
     engine.drop_family("a").unwrap();
-    assert!(engine.background_error().is_none());
+    assert!(engine.database().background_error().is_none());
     // All remaining work of the other one succeeds.
     engine.settle().unwrap();
     assert!(!engine.run_job().unwrap());
@@ -178,7 +178,7 @@ fn compacting_forgets_what_a_job_that_ran_already_keeps() {
     stopped.go_on();
     assert!(job.join().unwrap().unwrap());
     compacting.recv().unwrap().unwrap();
-    assert_eq!(engine.stats().table_entries, 600);
+    assert_eq!(engine.database().stats().table_entries, 600);
 }
 
 /// A manual compaction would merge the output again, together with newer tables.
@@ -198,7 +198,7 @@ fn compacting_gives_up_a_job_that_it_outdoes() {
         move || engine.run_job()
     });
     stopped.wait();
-    let family = engine.catalog.families.named("default").unwrap();
+    let family = engine.database().catalog.families.named("default").unwrap();
     let compacting = held_up({
         let engine = engine.clone();
         move || engine.compact_all()
@@ -208,8 +208,11 @@ fn compacting_gives_up_a_job_that_it_outdoes() {
     stopped.go_on();
     assert!(job.join().unwrap().unwrap());
     compacting.recv().unwrap().unwrap();
-    assert_eq!((engine.stats().compactions, engine.stats().table_entries), (1, 300));
-    assert_eq!(engine.background_error().map(|error| error.kind()), None);
+    assert_eq!(
+        (engine.database().stats().compactions, engine.database().stats().table_entries),
+        (1, 300)
+    );
+    assert_eq!(engine.database().background_error().map(|error| error.kind()), None);
     assert_eq!(tables(&fs), used(&engine));
     assert_eq!(get(&engine, "default", b"a00299").as_deref(), Some(&b"newest"[..]));
     put_range(&engine, "a", 0..10, b"later");
@@ -231,11 +234,11 @@ fn compacting_again_writes_nothing_new_until_something_can_go() {
     engine.compact_all().unwrap();
     let merged = tables(&fs);
     assert!(merged.is_disjoint(&flushed));
-    assert_eq!(engine.stats().table_entries, 310);
+    assert_eq!(engine.database().stats().table_entries, 310);
     drop(snapshot);
     engine.compact_all().unwrap();
     assert!(tables(&fs).is_disjoint(&merged));
-    assert_eq!(engine.stats().table_entries, 300);
+    assert_eq!(engine.database().stats().table_entries, 300);
 }
 
 /// A database whose next edit begins a manifest, and a job that is due in it.
@@ -357,7 +360,7 @@ fn a_job_on_tables_of_a_dropped_family_ends_well_and_leaves_nothing_of_them() {
         let works = engine.clone();
         let worker = thread::spawn(move || match job {
             Job::Flush => works.flush(),
-            Job::Merge => works.compact(&works.catalog.families.named("short").unwrap()),
+            Job::Merge => works.compact(&works.database().catalog.families.named("short").unwrap()),
         });
         stopped.wait();
         engine.drop_family("short").unwrap();
@@ -526,10 +529,10 @@ fn a_small_database_is_tidied_up_when_its_writers_rest() {
     engine.flush().unwrap();
     put_range(&engine, "b", 0..1, b"still writing");
     assert!(!engine.run_job().unwrap());
-    assert_eq!(engine.stats().table_entries, 115);
+    assert_eq!(engine.database().stats().table_entries, 115);
     engine.flush().unwrap();
     assert!(engine.run_job().unwrap());
-    assert_eq!(engine.stats().table_entries, 101);
+    assert_eq!(engine.database().stats().table_entries, 101);
 }
 
 #[test]
@@ -628,9 +631,9 @@ fn flushes_that_fail_leave_few_generations_and_refuse_writers_in_the_end() {
         put(&engine, "default", &number.to_be_bytes(), &[7; 100]);
         acknowledged += 1;
         assert_eq!(engine.flush().unwrap_err().kind(), ErrorKind::NoSpace);
-        assert_eq!(engine.background_error().unwrap().kind(), ErrorKind::NoSpace);
+        assert_eq!(engine.database().background_error().unwrap().kind(), ErrorKind::NoSpace);
     }
-    let generations = || engine.stats().frozen_generations as usize;
+    let generations = || engine.database().stats().frozen_generations as usize;
     assert_eq!(generations(), 1, "each call tries the one that failed");
     assert!(files(&fs, ".log").len() <= 3, "{:?}", files(&fs, ".log"));
     // A writer continues until memory is full, and gets the error then.
@@ -649,6 +652,6 @@ fn flushes_that_fail_leave_few_generations_and_refuse_writers_in_the_end() {
     fs.set_fault(None);
     engine.flush().unwrap();
     assert_eq!(generations(), 0);
-    assert!(engine.background_error().is_none());
+    assert!(engine.database().background_error().is_none());
     assert_eq!(contents(&engine, "default", None).len() as u32, acknowledged + 1);
 }

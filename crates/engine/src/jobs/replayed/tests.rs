@@ -33,9 +33,9 @@ fn a_small_log_makes_no_table_at_open_or_close() {
             assert_eq!(files(&fs, ".table"), [""; 0].map(std::path::PathBuf::from));
         }
         let engine = with_workers(&fs, workers);
-        assert_eq!(engine.stats().memtable_entries, 20);
+        assert_eq!(engine.database().stats().memtable_entries, 20);
         engine.flush().unwrap();
-        assert_eq!(engine.stats().memtable_entries, 0, "asked for, it is written");
+        assert_eq!(engine.database().stats().memtable_entries, 0, "asked for, it is written");
         assert_eq!(get(&engine, "default", &7_u32.to_be_bytes()).unwrap(), b"value");
     }
 }
@@ -47,12 +47,12 @@ fn thousands_of_openings_with_one_put_each_leave_few_files() {
         let (mut most, mut flushes, count) = (0, 0, 4000_u32);
         for number in 0..count {
             let engine = with_workers(&fs, workers);
-            if engine.stats().frozen_generations == 0 {
+            if engine.database().stats().frozen_generations == 0 {
                 assert_eq!(files(&fs, ".log").len(), 0, "nothing needs one");
             }
             put(&engine, "default", &number.to_be_bytes(), b"value");
             engine.close().unwrap();
-            flushes += engine.stats().flushes;
+            flushes += engine.database().stats().flushes;
             most = most.max(files(&fs, "").len());
         }
         println!("at most {most} files, {flushes} flushes");
@@ -78,7 +78,7 @@ fn a_generation_that_is_left_is_flushed_before_the_next_one() {
     // More than a memtable, so that the active generation is frozen.
     put_range(&engine, "a", 0..800, &[7; 100]);
     while engine.run_job().unwrap() {}
-    assert!(engine.stats().flushes >= 2);
+    assert!(engine.database().stats().flushes >= 2);
     assert_eq!(get(&engine, "default", b"first").unwrap(), b"new");
     drop(engine);
     assert_eq!(get(&open(&fs), "default", b"first").unwrap(), b"new");

@@ -29,7 +29,7 @@ fn compacting_many_small_families_takes_few_syncs() {
     })));
     engine.compact_all().unwrap();
     fs.on_call(None);
-    let levels = engine.stats().tables;
+    let levels = engine.database().stats().tables;
     assert_eq!((levels[0], levels[6]), (0, count));
     let syncs = *lock(&syncs);
     assert!((1..=10).contains(&syncs), "{syncs} syncs");

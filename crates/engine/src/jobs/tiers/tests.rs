@@ -30,7 +30,7 @@ fn filled(fs: &MemFs) -> Engine {
 }
 
 fn family(engine: &Engine) -> Arc<FamilyData> {
-    engine.catalog.families.named("default").unwrap()
+    engine.database().catalog.families.named("default").unwrap()
 }
 
 fn set_level(engine: &Engine, cold_from_level: u32) {
@@ -44,7 +44,7 @@ fn with_a_damaged_table(fs: &MemFs) -> Engine {
     let engine = filled(fs);
     let view = family(&engine).tree.view().version.clone();
     let (_, first) = view.tables().next().unwrap();
-    fs.bytes_flip(&engine.catalog.files.path(first.id().file), 20, 1).unwrap();
+    fs.bytes_flip(&engine.database().catalog.files.path(first.id().file), 20, 1).unwrap();
     drop(view);
     set_level(&engine, 0);
     engine
@@ -76,11 +76,11 @@ fn a_table_that_is_compacted_while_it_is_copied_stays_replaced() {
     let now = contents(&engine, "default", None);
     stopped.go_on();
     assert!(moved.recv().unwrap().unwrap());
-    assert_eq!(engine.stats().moved_tables, 0, "what was copied is not there any more");
+    assert_eq!(engine.database().stats().moved_tables, 0, "what was copied is not there any more");
     assert_eq!(cold_files(&fs), 0);
     assert!(contents(&engine, "default", None) == now && now != before);
     engine.settle().unwrap();
-    assert_eq!(engine.stats().hot_bytes, 0);
+    assert_eq!(engine.database().stats().hot_bytes, 0);
     assert!(contents(&engine, "default", None) == now);
 }
 
@@ -96,7 +96,7 @@ fn a_move_that_the_options_no_longer_want_is_given_up_at_the_end() {
     set_level(&engine, 7);
     stopped.go_on();
     assert!(moved.recv().unwrap().unwrap());
-    assert_eq!((engine.stats().cold_tables, cold_files(&fs)), (0, 0));
+    assert_eq!((engine.database().stats().cold_tables, cold_files(&fs)), (0, 0));
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn one_table_moves_at_a_time_and_a_freeze_waits_for_the_other_move() {
     let mover = engine.clone();
     let moved = held_up(move || mover.run_job());
     stopped.wait();
-    assert!(!move_next(&engine.job_rooms()).unwrap(), "another thread moves one");
+    assert!(!move_next(&engine.database().job_rooms()).unwrap(), "another thread moves one");
     let freezer = engine.clone();
     let frozen = held_up(move || {
         let mut go_on = |_| ControlFlow::Continue(());
@@ -117,7 +117,7 @@ fn one_table_moves_at_a_time_and_a_freeze_waits_for_the_other_move() {
     stopped.go_on();
     assert!(moved.recv().unwrap().unwrap());
     frozen.recv().unwrap().unwrap();
-    assert_eq!(engine.stats().hot_bytes, 0);
+    assert_eq!(engine.database().stats().hot_bytes, 0);
 }
 
 #[test]
@@ -127,10 +127,12 @@ fn a_damaged_table_is_tried_once_and_holds_up_no_other() {
     let error = engine.settle().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
     engine.settle().unwrap();
-    let stats = engine.stats();
+    let stats = engine.database().stats();
     assert_eq!(stats.tables.iter().sum::<u64>() - stats.cold_tables, 1);
     assert_eq!(cold_files(&fs) as u64, stats.cold_tables);
-    assert!(engine.background_error().is_some_and(|e| e.kind() == ErrorKind::Corruption));
+    assert!(
+        engine.database().background_error().is_some_and(|e| e.kind() == ErrorKind::Corruption)
+    );
     // A request tries again.
     let refused = engine.freeze_family(&family(&engine), None, &mut |_| ControlFlow::Continue(()));
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Corruption);
@@ -162,10 +164,10 @@ fn a_close_ends_a_move_and_a_freeze() {
     put_range(&engine, "a", 0..2000, &[7; 100]);
     engine.flush().unwrap();
     set_level(&engine, 0);
-    crate::fixture::until(|| lock(&engine.background.jobs).is_moving);
+    crate::fixture::until(|| lock(&engine.database().background.jobs).is_moving);
     engine.close().unwrap();
     let engine = open(&fs);
-    assert_eq!(engine.stats().cold_tables, 0);
+    assert_eq!(engine.database().stats().cold_tables, 0);
     assert_eq!(cold_files(&fs), 0, "no orphan is left");
     let closer = engine.clone();
     let mut closing = None;
@@ -174,7 +176,7 @@ fn a_close_ends_a_move_and_a_freeze() {
             let closer = closer.clone();
             std::thread::spawn(move || closer.close())
         });
-        crate::fixture::until(|| closer.health.check_open().is_err());
+        crate::fixture::until(|| closer.database().health.check_open().is_err());
         ControlFlow::Continue(())
     });
     assert_eq!(frozen.unwrap_err().kind(), ErrorKind::Closed);
@@ -192,14 +194,15 @@ fn a_manual_compaction_keeps_tables_from_moving_until_it_is_done() {
     let (token, running) = (CancelToken::new(), engine.clone());
     let mut look = |_| {
         // Between two steps.
-        moved_meanwhile
-            .set(moved_meanwhile.get() + u64::from(move_next(&running.job_rooms()).unwrap()));
+        moved_meanwhile.set(
+            moved_meanwhile.get() + u64::from(move_next(&running.database().job_rooms()).unwrap()),
+        );
     };
     let mut control = crate::jobs::request::CompactControl::new(&token, &mut look);
     engine.compact_with(&family(&engine), &mut control).unwrap();
     assert_eq!(moved_meanwhile.get(), 0);
-    assert_eq!(engine.stats().table_entries, 300);
-    assert!(move_next(&engine.job_rooms()).unwrap());
+    assert_eq!(engine.database().stats().table_entries, 300);
+    assert!(move_next(&engine.database().job_rooms()).unwrap());
 }
 
 #[test]
@@ -212,11 +215,11 @@ fn a_failing_manifest_leaves_the_table_where_it_is_and_no_copy() {
     fs.set_fault(fault(Some(CallKind::Fill), 1, FaultError::Io));
     let error = engine.settle().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Poisoned, "{error}");
-    assert_eq!(engine.stats().cold_tables, 0);
+    assert_eq!(engine.database().stats().cold_tables, 0);
     assert_eq!(cold_files(&fs), 1, "the edit may be durable, so the copy stays");
     assert!(contents(&engine, "default", None) == before);
     drop(engine);
     let engine = open(&fs);
     assert!(contents(&engine, "default", None) == before);
-    assert_eq!(cold_files(&fs) as u64, engine.stats().cold_tables);
+    assert_eq!(cold_files(&fs) as u64, engine.database().stats().cold_tables);
 }

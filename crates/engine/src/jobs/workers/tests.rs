@@ -141,7 +141,7 @@ fn settling_leaves_nothing_to_do_whoever_looked_first() {
             engine.flush().unwrap();
         }
         engine.settle().unwrap();
-        let view = engine.catalog.families.named("default").unwrap().tree.view();
+        let view = engine.database().catalog.families.named("default").unwrap().tree.view();
         let runs = view.version.levels()[0].runs();
         assert!(runs < tree_options().level0_runs_trigger as usize, "{runs}, round {round}");
     }
@@ -158,7 +158,7 @@ fn what_was_left_to_compact_is_left_alone_for_a_while_and_then_compacted() {
     engine.close().unwrap();
     let start = Instant::now();
     let engine = open_with_workers(&fs);
-    until(|| engine.stats().compactions > 0);
+    until(|| engine.database().stats().compactions > 0);
     assert!(start.elapsed() >= super::OPENING_PEACE);
     engine.close().unwrap();
 }
@@ -167,7 +167,7 @@ fn what_was_left_to_compact_is_left_alone_for_a_while_and_then_compacted() {
 fn what_was_flushed_is_freed_by_a_worker_and_without_workers_at_once() {
     let fs = MemFs::new();
     let engine = open(&fs);
-    let bytes = |engine: &Engine| engine.stats().memtable_bytes;
+    let bytes = |engine: &Engine| engine.database().stats().memtable_bytes;
     put_range(&engine, "a", 0..300, &[7]);
     assert!(bytes(&engine) > 0);
     engine.flush().unwrap();
@@ -190,6 +190,6 @@ fn a_close_leaves_nothing_to_be_freed() {
         put_range(&engine, "a", 0..300, &[7]);
         engine.flush().unwrap();
         engine.close().unwrap();
-        assert_eq!(engine.stats().memtable_bytes, 0);
+        assert_eq!(engine.database().stats().memtable_bytes, 0);
     }
 }

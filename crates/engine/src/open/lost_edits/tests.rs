@@ -136,7 +136,7 @@ fn a_table_that_neither_manifest_nor_log_knows_is_kept_in_lost() {
     drop(Engine::open(Path::new(DIR), reading).unwrap());
     assert_eq!(files(&fs, ""), before);
     let engine = open(&fs);
-    assert_eq!(engine.kept.tables, tables);
+    assert_eq!(engine.database().kept.tables, tables);
     assert!(contents(&engine, "default", None).is_empty());
     assert!(files(&fs, ".table").is_empty());
     put(&engine, "default", b"new", b"value");
@@ -144,7 +144,7 @@ fn a_table_that_neither_manifest_nor_log_knows_is_kept_in_lost() {
     engine.close().unwrap();
     // A later opening keeps nothing more.
     let engine = open(&fs);
-    assert!(engine.kept.is_empty());
+    assert!(engine.database().kept.is_empty());
     drop(engine);
     destroy(Path::new(DIR), &options(&fs)).unwrap();
     assert_eq!(fs.metadata(Path::new(DIR)).unwrap(), None);

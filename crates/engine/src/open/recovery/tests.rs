@@ -483,7 +483,7 @@ fn a_void_record_takes_its_numbers_and_shows_nothing() {
     let fs = MemFs::new();
     let engine = open(&fs);
     put_keys(&engine, &["first", "alone"]);
-    let default = engine.catalog.families.named("default").unwrap();
+    let default = engine.database().catalog.families.named("default").unwrap();
     let mut batch = BatchBytes::new();
     for key in ["one", "two", "three"] {
         batch.put(default.id, key.as_bytes(), b"value").unwrap();

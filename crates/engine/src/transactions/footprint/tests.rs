@@ -45,7 +45,7 @@ fn a_covered_range_grows_and_never_shrinks() {
 #[test]
 fn the_locks_of_a_footprint_cover_its_keys_and_ranges_and_nothing_where_there_is_nothing() {
     let engine = open(&MemFs::new());
-    let family = engine.catalog.families.named("default").unwrap();
+    let family = engine.database().catalog.families.named("default").unwrap();
     let mut footprint = Footprint::default();
     footprint.add_key(&family, b"k");
     footprint.add_range(&family).set(bounds("b", "d"));
@@ -66,7 +66,7 @@ fn the_locks_of_a_footprint_cover_its_keys_and_ranges_and_nothing_where_there_is
 #[test]
 fn ranges_of_readers_that_are_gone_are_joined_and_still_guard_their_keys() {
     let engine = open(&MemFs::new());
-    let family = engine.catalog.families.named("default").unwrap();
+    let family = engine.database().catalog.families.named("default").unwrap();
     let mut footprint = Footprint::default();
     let live = footprint.add_range(&family);
     live.set(bounds("x", "y"));

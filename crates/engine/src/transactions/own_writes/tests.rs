@@ -9,7 +9,7 @@ const MEMTABLE_BYTES: usize = 8 << 10;
 
 fn indexed_bytes(engine: &Engine, writes: &BatchBytes) -> usize {
     let mut indexed = IndexedWrites::default();
-    indexed.of(&engine.memory, writes, FamilyId(0)).unwrap();
+    indexed.of(&engine.database().memory, writes, FamilyId(0)).unwrap();
     indexed.families.iter().map(|(_, memtable)| memtable.used_bytes()).sum()
 }
 

@@ -37,14 +37,14 @@ fn decide(engine: &Engine, id: &str, decision: Decision) -> Result<SequenceNumbe
 }
 
 fn ids(engine: &Engine) -> Vec<String> {
-    let undecided = engine.prepared.undecided();
+    let undecided = engine.database().prepared.undecided();
     let id = |one: &Undecided| String::from_utf8(one.transaction.id.clone()).unwrap();
     undecided.iter().map(id).collect()
 }
 
 /// The numbers of the transactions that the manifest says.
 fn said(engine: &Engine) -> Vec<u64> {
-    let manifest = lock(&engine.catalog.manifest_io);
+    let manifest = lock(&engine.database().catalog.manifest_io);
     manifest.state.prepared.keys().map(|number| number.0).collect()
 }
 
@@ -61,16 +61,20 @@ fn the_edit_of_a_flush_says_what_it_leaves_behind_and_forgets_what_was_decided()
     engine.flush().unwrap();
     assert_eq!(said(&engine), [first]);
     assert!(
-        carry_forward(&engine.installer(), &engine.prepared, engine.published())
-            .unwrap()
-            .is_empty()
+        carry_forward(
+            &engine.database().installer(),
+            &engine.database().prepared,
+            engine.published()
+        )
+        .unwrap()
+        .is_empty()
     );
     decide(&engine, "a", Decision::Commit).unwrap();
     let second = prepare(&engine, "a").unwrap().number.0;
     assert_eq!(said(&engine), [first], "the log has the decision");
     let reopened = open(&killed(&fs));
     assert_eq!((ids(&reopened), said(&reopened)), (vec!["a".to_owned()], vec![first]));
-    assert_eq!(reopened.prepared.undecided()[0].number.0, second);
+    assert_eq!(reopened.database().prepared.undecided()[0].number.0, second);
     engine.flush().unwrap();
     assert_eq!(said(&engine), [second]);
     decide(&engine, "a", Decision::RollBack).unwrap();
@@ -87,8 +91,8 @@ fn a_flush_syncs_decisions_of_later_generations_before_it_forgets_the_record() {
     let engine = open(&fs);
     prepare(&engine, "a").unwrap();
     put(&engine, "default", b"k", b"v");
-    let frozen = lock(&engine.log.sequencer).freeze().unwrap();
-    engine.installer().freeze(frozen);
+    let frozen = lock(&engine.database().log.sequencer).freeze().unwrap();
+    engine.database().installer().freeze(frozen);
     engine.decide(b"a", None, Decision::Commit, Durability::Buffered).unwrap();
     assert!(engine.run_job().unwrap(), "the first generation is flushed");
     for seed in 0..20 {
@@ -108,10 +112,10 @@ fn its_locks_are_held_until_the_decision_is_published() {
     let decider = engine.clone();
     let decision = thread::spawn(move || decide(&decider, "a", Decision::Commit));
     fill.wait();
-    assert_eq!(engine.locks.held(owner).len(), 1);
+    assert_eq!(engine.database().locks.held(owner).len(), 1);
     fill.go_on();
     decision.join().unwrap().unwrap();
-    assert!(engine.locks.held(owner).is_empty());
+    assert!(engine.database().locks.held(owner).is_empty());
 }
 
 #[test]
@@ -149,8 +153,8 @@ fn a_prepare_that_fails_keeps_neither_id_nor_locks() {
 fn locks_of_every_form_are_the_same_after_a_reopen() {
     let fs = MemFs::new();
     let engine = open(&fs);
-    let family = engine.catalog.families.named("default").unwrap();
-    let holder = LockHolder::new(&engine.locks);
+    let family = engine.database().catalog.families.named("default").unwrap();
+    let holder = LockHolder::new(&engine.database().locks);
     let range = |lower: Option<&[u8]>, upper: Option<&[u8]>| {
         let (lower, upper) = (lower.map(Slice::copy_from), upper.map(Slice::copy_from));
         LockTarget::Range(Bounds { lower, upper })
@@ -175,8 +179,8 @@ fn locks_of_every_form_are_the_same_after_a_reopen() {
     engine.prepare(b"a", &batch(b"written"), &conditions).unwrap();
     drop(holder);
     let shown = |engine: &Engine| {
-        let owner = engine.prepared.undecided()[0].owner;
-        let held = engine.locks.held(owner).into_iter();
+        let owner = engine.database().prepared.undecided()[0].owner;
+        let held = engine.database().locks.held(owner).into_iter();
         let mut held: Vec<_> = held.map(|lock| format!("{lock} {:?}", lock.mode)).collect();
         held.sort();
         held

@@ -108,7 +108,7 @@ fn assert_poisoned<T>(result: Result<T>) {
 
 /// Four threads write as fast as they can: batches of one to four operations, for two generations.
 fn write_from_four_threads(engine: &Engine, durability: impl Fn(u32) -> Durability + Sync) {
-    let family = engine.catalog.families.named("default").unwrap().id;
+    let family = engine.database().catalog.families.named("default").unwrap().id;
     thread::scope(|scope| {
         for writer in 0..4 {
             let durability = &durability;
@@ -136,7 +136,7 @@ fn the_order_of_the_log_is_that_of_numbers_and_of_what_readers_see() {
     let (records, log) = logged(&fs);
     assert_eq!(records.len(), 4 * 60);
     assert!(log.segments.len() > 1);
-    let family = engine.catalog.families.named("default").unwrap();
+    let family = engine.database().catalog.families.named("default").unwrap();
     let mut sequence = SequenceNumber(0);
     let mut written = [0; 4];
     for Logged { header, payload, .. } in &records {
@@ -146,7 +146,10 @@ fn the_order_of_the_log_is_that_of_numbers_and_of_what_readers_see() {
             sequence = sequence.next();
             let point = ReadPoint { sequence, now_ms: 0, first_expiry: None };
             let is_it = |value: Pinnable<'_>| value.bytes() == payload;
-            assert_eq!(read::get(&engine, &family, key, Some(&point), is_it).unwrap(), Some(true));
+            assert_eq!(
+                read::get(engine.database(), &family, key, Some(&point), is_it).unwrap(),
+                Some(true)
+            );
             if key == b"last" {
                 let name = std::str::from_utf8(payload).unwrap();
                 let (writer, number) = name.split_once(' ').unwrap();
@@ -157,7 +160,7 @@ fn the_order_of_the_log_is_that_of_numbers_and_of_what_readers_see() {
         }
         assert_eq!(header.next_sequence(), sequence.next(), "a number for each operation");
     }
-    let stats = engine.stats();
+    let stats = engine.database().stats();
     assert_eq!((stats.sequence, stats.memtable_entries), (sequence.0, sequence.0));
     assert_eq!(recovered(&fs), contents(&engine, "default", None));
 }
@@ -169,7 +172,11 @@ fn volatile_commits_take_numbers_and_leave_no_bytes() {
     let mut batch = BatchBytes::new();
     for key in ["volatile 2", "volatile 3"] {
         batch
-            .put(engine.catalog.families.named("default").unwrap().id, key.as_bytes(), b"value")
+            .put(
+                engine.database().catalog.families.named("default").unwrap().id,
+                key.as_bytes(),
+                b"value",
+            )
             .unwrap();
     }
     put_key(&engine, "a", Durability::Buffered).unwrap();
@@ -186,7 +193,7 @@ fn volatile_commits_take_numbers_and_leave_no_bytes() {
     assert!(!bytes.windows(8).any(|bytes| bytes == b"volatile"));
     let reopened = open(&killed(&fs));
     assert_eq!(contents(&reopened, "default", None), with_keys(&["a", "b"]));
-    assert_eq!(reopened.stats().sequence, 5, "their numbers are not used again");
+    assert_eq!(reopened.database().stats().sequence, 5, "their numbers are not used again");
     engine.flush().unwrap();
     assert_eq!(recovered(&fs), all, "a flush makes them durable");
 }
@@ -202,7 +209,7 @@ fn a_commit_whose_fill_fails_is_nowhere_and_no_later_one_succeeds() {
         let commit = |number: u8| {
             let mut batch = BatchBytes::new();
             for name in ["default", "twin"] {
-                let family = engine.catalog.families.named(name).unwrap().id;
+                let family = engine.database().catalog.families.named(name).unwrap().id;
                 batch.put(family, &[b'k', number], &[7; 600]).unwrap();
             }
             engine.commit(&Payload::batch(&batch), None)
@@ -276,7 +283,9 @@ fn what_is_refused_before_it_has_a_place_leaves_no_trace() {
     let dropped = engine.create_family("dropped", tree_options()).unwrap();
     engine.drop_family("dropped").unwrap();
     let mut batch = BatchBytes::new();
-    batch.put(engine.catalog.families.named("default").unwrap().id, b"key", b"value").unwrap();
+    batch
+        .put(engine.database().catalog.families.named("default").unwrap().id, b"key", b"value")
+        .unwrap();
     batch.put(dropped.id, b"key", b"value").unwrap();
     let kind = |result: Result<()>| result.unwrap_err().kind();
     assert_eq!(kind(engine.commit(&Payload::batch(&batch), None)), ErrorKind::NotFound);
@@ -284,10 +293,10 @@ fn what_is_refused_before_it_has_a_place_leaves_no_trace() {
     assert_eq!(kind(engine.commit(&one, None)), ErrorKind::NotFound);
     fs.set_space_limit(Some(fs.space_used()));
     assert_eq!(kind(put_key(&engine, "key", Durability::Synced)), ErrorKind::NoSpace);
-    assert_eq!((engine.stats().sequence, recovered(&fs)), (0, Pairs::new()));
+    assert_eq!((engine.database().stats().sequence, recovered(&fs)), (0, Pairs::new()));
     fs.set_space_limit(None);
     put_key(&engine, "later", Durability::Synced).unwrap();
-    assert_eq!((engine.stats().sequence, recovered(&fs)), (1, with_keys(&["later"])));
+    assert_eq!((engine.database().stats().sequence, recovered(&fs)), (1, with_keys(&["later"])));
 }
 
 /// The state of the disk after a power failure just before each fill, by its place.
@@ -349,7 +358,7 @@ fn a_sync_waits_for_a_commit_that_is_stopped_in_its_fill() {
     let behind = held_up(move || put_key(&writer, "behind", Durability::Synced));
     let all = held_up(move || keeper.sync_wal());
     until(|| is_in_log(&fs, "behind"));
-    assert_eq!(engine.stats().log_syncs, 1, "a sync covers a hole");
+    assert_eq!(engine.database().stats().log_syncs, 1, "a sync covers a hole");
     for seed in 0..SEEDS {
         // The fill that is stopped may have reached the medium, whole or in part.
         let found = after_power_loss(&fs, seed);
@@ -435,14 +444,14 @@ fn three_generations_may_wait_and_who_would_freeze_a_fourth_makes_room() {
     let engine = open(&fs);
     let mut frozen_max = 0;
     let mut count = 0;
-    while engine.stats().stalls == 0 {
-        frozen_max = frozen_max.max(engine.stats().frozen_generations);
+    while engine.database().stats().stalls == 0 {
+        frozen_max = frozen_max.max(engine.database().stats().frozen_generations);
         put_range(&engine, "a", count..count + 1, &[7; 1000]);
         count += 1;
         assert!(count < 1000, "no thread waits");
     }
     assert_eq!(frozen_max, FROZEN_MAX as u64);
-    let stats = engine.stats();
+    let stats = engine.database().stats();
     assert_eq!((stats.stalls, stats.flushes), (1, 1));
     assert_eq!(stats.frozen_generations, FROZEN_MAX as u64, "one went, one came");
     assert_eq!(recovered(&fs).len(), count as usize);

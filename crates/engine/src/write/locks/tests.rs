@@ -24,8 +24,8 @@ fn key(key: &[u8]) -> LockTarget {
 fn a_lock_is_not_there_before_the_commits_that_did_not_see_it_are_published() {
     not_stuck(|| {
         let engine = open(&MemFs::new());
-        let family = engine.catalog.families.named(DEFAULT_FAMILY).unwrap();
-        let database = &*engine;
+        let family = engine.database().catalog.families.named(DEFAULT_FAMILY).unwrap();
+        let database = engine.database();
         let (has_looked, looked) = mpsc::channel();
         let (go_on, wait) = mpsc::channel();
         let (locked, is_locked) = mpsc::channel();
@@ -43,8 +43,10 @@ fn a_lock_is_not_there_before_the_commits_that_did_not_see_it_are_published() {
             looked.recv().unwrap();
             let engine = &engine;
             scope.spawn(move || {
-                let (holder, family) =
-                    (engine.lock_holder(), engine.catalog.families.named("default").unwrap());
+                let (holder, family) = (
+                    engine.lock_holder(),
+                    engine.database().catalog.families.named("default").unwrap(),
+                );
                 engine.lock(&holder, &family, key(b"k"), LockMode::Exclusive, LONG).unwrap();
                 locked.send(()).unwrap();
             });
@@ -61,7 +63,7 @@ fn a_family_is_flagged_while_it_has_locks_and_a_refused_commit_is_not_in_the_log
     let fs = MemFs::new();
     let options = EngineOptions { lock_timeout: Duration::ZERO, ..options(&fs) };
     let engine = Engine::open(Path::new(DIR), options).unwrap();
-    let family = engine.catalog.families.named(DEFAULT_FAMILY).unwrap();
+    let family = engine.database().catalog.families.named(DEFAULT_FAMILY).unwrap();
     put(&engine, DEFAULT_FAMILY, b"k", b"before");
     let (a, b) = (engine.lock_holder(), engine.lock_holder());
     engine.lock(&a, &family, key(b"k"), LockMode::Exclusive, LONG).unwrap();

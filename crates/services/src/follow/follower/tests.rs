@@ -82,7 +82,7 @@ fn a_follower_shows_an_ingest_that_was_rewritten_without_its_place_in_the_log() 
     let snapshot = engine.snapshot();
     try_ingest(&engine, "m", 0..3).unwrap();
     try_ingest(&engine, "m", 1..4).unwrap();
-    let family = engine.catalog.families.named("default").unwrap();
+    let family = engine.database().catalog.families.named("default").unwrap();
     let (token, mut on_progress) = (CancelToken::new(), |_| {});
     let mut control = CompactControl::new(&token, &mut on_progress);
     engine.compact_range(&family, ReadRange::default(), &mut control).unwrap();

@@ -73,7 +73,7 @@ fn created(fs: &MemFs) -> Engine {
 }
 
 fn family(engine: &Engine, name: &str) -> Arc<FamilyData> {
-    engine.catalog.families.named(name).unwrap()
+    engine.database().catalog.families.named(name).unwrap()
 }
 
 fn apply(engine: &Engine, name: &str, kind: EntryKind, key: &[u8], payload: &[u8]) {
@@ -442,7 +442,8 @@ fn an_operation_before_an_import_hides_nothing_of_it() {
     let other = Engine::open(Path::new("other"), options(&fs)).unwrap();
     put(&other, "default", b"m", b"imported");
     let mut go_on = |_| ControlFlow::Continue(());
-    create_archive(&other, archive, None, &ArchiveRequest::default(), &mut go_on).unwrap();
+    create_archive(other.database(), archive, None, &ArchiveRequest::default(), &mut go_on)
+        .unwrap();
     let engine = open(&fs);
     put(&engine, "default", b"m", b"old");
     apply(&engine, "default", EntryKind::Delete, b"m", b"");
