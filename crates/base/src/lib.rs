@@ -4,6 +4,7 @@
 #![deny(unsafe_code)]
 
 pub mod invariant;
+pub mod seeded_fault;
 pub mod sync;
 pub mod budget;
 #[allow(unsafe_code)]

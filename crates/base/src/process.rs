@@ -44,7 +44,7 @@ impl Process {
     #[must_use]
     pub fn is_current(self) -> bool {
         // Relaxed: as in `current`.
-        cfg!(seeded_fault = "write_after_fork") || FORKS.load(Ordering::Relaxed) == self.forks
+        crate::seeded_fault!("write_after_fork") || FORKS.load(Ordering::Relaxed) == self.forks
     }
 
     /// Passes if this is the process.

@@ -8,7 +8,7 @@ pub mod log_state;
 pub mod manifest;
 
 use crate::catalog::{family::Families, id_allocator::IdAllocator, manifest::Manifest};
-use siltdb_base::{error::Result, id::FileNumber, sync::lock};
+use siltdb_base::{error::Result, id::FileNumber, seeded_fault, sync::lock};
 use siltdb_tree::{
     compaction_filter::CompactionFilters,
     files::open_files::OpenFiles,
@@ -72,7 +72,7 @@ impl Catalog {
         let Some(operator) = &options.merge_operator else { return Ok(()) };
         let mut given = self.operators.iter();
         if given.any(|given| given.name() == operator.name())
-            || cfg!(seeded_fault = "unregistered_operator_accepted")
+            || seeded_fault!("unregistered_operator_accepted")
         {
             return Ok(());
         }
@@ -88,7 +88,7 @@ impl Catalog {
     #[must_use]
     pub fn take_unused(&self) -> Vec<FileNumber> {
         let is_needed = |number: &FileNumber| {
-            let ignores_claims = cfg!(seeded_fault = "file_removed_while_a_clone_needs_it");
+            let ignores_claims = seeded_fault!("file_removed_while_a_clone_needs_it");
             self.files.is_in_use(*number) && !ignores_claims
         };
         let mut obsolete = lock(&self.obsolete);

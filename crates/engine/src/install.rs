@@ -20,6 +20,7 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     id::{FamilyId, FileNumber},
     limits::FAMILIES_MAX,
+    seeded_fault,
     sync::lock,
 };
 use siltdb_disk::{
@@ -97,8 +98,7 @@ pub fn install_with(
     changes.push(Change::NextFamily(installer.catalog.ids.next_family()));
     changes.push(Change::LatestTime(installer.time.stored()));
     let synced = installer.log.wal.synced_log();
-    if synced.is_news_to(&manifest.state.synced) && !cfg!(seeded_fault = "synced_segment_not_noted")
-    {
+    if synced.is_news_to(&manifest.state.synced) && !seeded_fault!("synced_segment_not_noted") {
         changes.push(Change::LogSynced(synced));
     }
     let edit = Edit { changes };
@@ -111,7 +111,7 @@ pub fn install_with(
         absent: |_| None,
     };
     let prepared = prepare(&target, &edit)?;
-    if cfg!(seeded_fault = "install_before_manifest") {
+    if seeded_fault!("install_before_manifest") {
         let gone = put_in_force(&target, &edit, prepared, flushed)?;
         manifest.state.note(&edit);
         note_changed(installer, &edit);
@@ -183,7 +183,7 @@ fn append(installer: &Installer<'_>, manifest: &mut Manifest, edit: &Edit) -> Re
     let mut bytes = Vec::new();
     // No other change may become durable without the owed ones, because a flush retires their log.
     let owed = Edit { changes: manifest.owed.changes.clone() };
-    if !cfg!(seeded_fault = "forget_changes_of_families") {
+    if !seeded_fault!("forget_changes_of_families") {
         owed.encode(&mut bytes);
     }
     edit.encode(&mut bytes);

@@ -8,6 +8,7 @@ use siltdb_base::{
     budget::{Budget, Charge, Part},
     clock::Clock,
     memory::{allocator::give_back_freed, chunk::Pages},
+    seeded_fault,
 };
 use siltdb_disk::cache::Cache;
 use siltdb_memtable::arena::{ArenaOptions, ArenaPool};
@@ -57,7 +58,7 @@ impl GiveBackFreed {
 
 impl Drop for GiveBackFreed {
     fn drop(&mut self) {
-        if self.bytes >= GIVE_BACK_BYTES_MIN && !cfg!(seeded_fault = "freed_memory_kept") {
+        if self.bytes >= GIVE_BACK_BYTES_MIN && !seeded_fault!("freed_memory_kept") {
             give_back_freed();
         }
     }
@@ -77,7 +78,7 @@ impl Trimmer {
     /// Gives freed memory back after a job, unless that took more than 1 % of the time.
     pub fn after_job(&mut self, memory: &Memory, clock: &dyn Clock) {
         let start = clock.monotonic_ns();
-        if start < self.next_ns || cfg!(seeded_fault = "freed_memory_kept_by_jobs") {
+        if start < self.next_ns || seeded_fault!("freed_memory_kept_by_jobs") {
             return;
         }
         give_back_freed();

@@ -20,6 +20,7 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     id::SequenceNumber,
     key::successor,
+    seeded_fault,
     slice::{Pinnable, Slice},
 };
 use siltdb_tree::{
@@ -373,7 +374,7 @@ pub fn begin_snapshot_at(
 }
 
 fn keep_views(reading: &ReadRooms<'_>, snapshot: &LiveSnapshot) {
-    if !reading.catalog.filters.are_given() || cfg!(seeded_fault = "filtered_under_a_snapshot") {
+    if !reading.catalog.filters.are_given() || seeded_fault!("filtered_under_a_snapshot") {
         return;
     }
     let families = reading.catalog.families.load();

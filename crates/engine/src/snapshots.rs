@@ -16,6 +16,7 @@ use read_point::ReadPoint;
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     id::{FamilyId, SequenceNumber},
+    seeded_fault,
     sync::lock,
 };
 use siltdb_tree::read::view::View;
@@ -179,7 +180,7 @@ impl Snapshots {
         let mut known = lock(&self.known);
         let is_seen =
             known.floor.is_some() || known.newest().is_some_and(|newest| newest >= oldest);
-        if is_seen && !cfg!(seeded_fault = "fifo_drops_under_a_snapshot") {
+        if is_seen && !seeded_fault!("fifo_drops_under_a_snapshot") {
             return None;
         }
         known.removals += 1;

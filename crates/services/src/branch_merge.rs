@@ -22,6 +22,7 @@ use siltdb_base::{
     error::{Error, Result},
     id::{BranchId, FamilyId},
     limits::{BRANCH_CONFLICTS_LISTED_MAX, BRANCH_MERGE_BYTES_MAX},
+    seeded_fault,
     sync::lock,
 };
 use siltdb_disk::{batch::BatchBytes, branch_record::BranchRecord};
@@ -189,7 +190,7 @@ pub fn merge_branch(
     }
     let Merge { mut report, batch, differs, .. } = merge;
     let is_refused = report.conflicts > 0 && request.on_conflict == OnConflict::Refuse;
-    let ignores_conflicts = cfg!(seeded_fault = "branch_merge_overwrites_a_conflict");
+    let ignores_conflicts = seeded_fault!("branch_merge_overwrites_a_conflict");
     if is_refused && !ignores_conflicts || request.goal == MergeGoal::Report {
         return Ok(report);
     }
@@ -413,7 +414,7 @@ impl Merge {
                 Outcome::Take => self.take(family, key, from)?,
                 Outcome::Conflict => {
                     self.conflict(&family.into, key);
-                    let ignores = cfg!(seeded_fault = "branch_merge_overwrites_a_conflict");
+                    let ignores = seeded_fault!("branch_merge_overwrites_a_conflict");
                     if self.on_conflict == OnConflict::Theirs || ignores {
                         self.take(family, key, from)?;
                     }

@@ -17,7 +17,7 @@ use crate::{
     copy_files::{CopySource, copy_files},
     staging::{begin_manifest, check_free, fill_directory},
 };
-use siltdb_base::{error::Result, fs::Fs, sync::lock};
+use siltdb_base::{error::Result, fs::Fs, seeded_fault, sync::lock};
 use siltdb_disk::{backup_list::ObjectKind, edit::tier::Tier, file_name::FileName};
 use siltdb_engine::{
     catalog::Catalog,
@@ -246,7 +246,7 @@ fn copy_filled(source: &dyn Fs, target: &dyn Fs, name: &Path, end: u64) -> Resul
         copied.append(bytes)?;
     }
     assert!(copied.len() <= end, "a copy of a log file has bytes behind its end, {end}");
-    if cfg!(seeded_fault = "checkpoint_not_synced") {
+    if seeded_fault!("checkpoint_not_synced") {
         copied.flush()?;
     } else {
         copied.sync()?;

@@ -7,6 +7,7 @@
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     id::{FamilyId, FileNumber, SegmentId, SequenceNumber},
+    seeded_fault,
     sync::lock,
 };
 use siltdb_disk::{
@@ -241,7 +242,7 @@ pub fn without_log(
     // The log of the copy begins behind every segment that its tables may name.
     state.changes.push(Change::LogStart { segment: segments_end(log_end) });
     state.changes.extend(counters(installer));
-    let versions = match cfg!(seeded_fault = "table_removed_under_a_backup") {
+    let versions = match seeded_fault!("table_removed_under_a_backup") {
         true => Vec::new(),
         false => versions(installer.catalog),
     };
@@ -259,7 +260,7 @@ pub fn without_log(
 /// The edit of a flush leaves out a transaction that was decided meanwhile, because the log has the
 /// decision. A copy without the log would lose it.
 fn flush_for_copy<'a>(rooms: &JobRooms<'a>) -> Result<MutexGuard<'a, Manifest>> {
-    if !cfg!(seeded_fault = "backup_without_a_flush") {
+    if !seeded_fault!("backup_without_a_flush") {
         flush_all(rooms)?;
     }
     let manifest = lock(&rooms.catalog.manifest_io);
@@ -267,7 +268,7 @@ fn flush_for_copy<'a>(rooms: &JobRooms<'a>) -> Result<MutexGuard<'a, Manifest>> 
     let last = manifest.state.last_sequence;
     let is_flushed = rooms.prepared.flush_view(last).last_decision <= last;
     assert!(
-        is_flushed || cfg!(seeded_fault = "backup_without_a_flush"),
+        is_flushed || seeded_fault!("backup_without_a_flush"),
         "a decision was made during the flush of a copy"
     );
     Ok(manifest)

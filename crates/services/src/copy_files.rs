@@ -7,6 +7,7 @@ use siltdb_base::{
     error::Result,
     fs::{File, Fs, WriteFile},
     id::{FileNumber, TableUid},
+    seeded_fault,
 };
 use siltdb_disk::{
     backup_list::{ObjectKind, blob_files, references},
@@ -154,7 +155,7 @@ pub fn write_whole<T>(
 /// # Errors
 /// The system's.
 pub fn sync_new(mut file: Box<dyn WriteFile>) -> Result<()> {
-    match cfg!(seeded_fault = "copy_without_a_sync") {
+    match seeded_fault!("copy_without_a_sync") {
         true => file.flush(),
         false => file.sync(),
     }

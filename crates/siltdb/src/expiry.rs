@@ -3,6 +3,7 @@
 //! It reads no clock.
 
 use crate::source::{ReadPlace, whole_ms};
+use siltdb_base::seeded_fault;
 use siltdb_engine::read::ExpiringValue;
 use std::time::{Duration, SystemTime};
 
@@ -76,7 +77,7 @@ impl ExpiryRule {
     /// `counter_forgets_expiry`: the new value is one that was put without an expiry.
     pub(crate) fn replacing(self, old: Option<&ExpiringValue>, place: &ReadPlace) -> Option<u64> {
         match (self, old) {
-            (Self::Unsaid, Some(_)) if cfg!(seeded_fault = "counter_forgets_expiry") => None,
+            (Self::Unsaid, Some(_)) if seeded_fault!("counter_forgets_expiry") => None,
             (Self::Unsaid, Some(old)) => old.expiry_ms,
             _ => self.expiry_ms(place),
         }

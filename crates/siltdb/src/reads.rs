@@ -5,7 +5,9 @@
 //! A cursor covers the range from its first position to the present one, the key under it included.
 //! A key committed in this range would have appeared in the walk.
 
-use siltdb_base::{cursor::Direction, error::Result, key::successor, slice::Slice, sync::lock};
+use siltdb_base::{
+    cursor::Direction, error::Result, key::successor, seeded_fault, slice::Slice, sync::lock,
+};
 use siltdb_engine::{
     catalog::family::FamilyData,
     read::ReadRange,
@@ -93,7 +95,7 @@ impl Track {
             }
             return moved;
         }
-        if cfg!(seeded_fault = "ranges_not_tracked") {
+        if seeded_fault!("ranges_not_tracked") {
             return moved;
         }
         if moved.is_err() {

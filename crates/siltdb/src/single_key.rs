@@ -16,6 +16,7 @@ use crate::{
 };
 use siltdb_base::{
     error::{Error, Result},
+    seeded_fault,
     slice::Slice,
 };
 use siltdb_engine::read::ExpiringValue;
@@ -522,7 +523,7 @@ impl Family {
         self.place.engine.check_writable(&self.place.family)?;
         let options = UpdateOptions::new().durability(Durability::Synced);
         self.place.engine.database().id_blocks.next(self.id(), key, |least| {
-            if cfg!(seeded_fault = "ids_not_reserved") {
+            if seeded_fault!("ids_not_reserved") {
                 return Ok(least.max(1)..least.max(1) + BLOCK_IDS);
             }
             update(self, &options, |step| step.reserve_ids(key, least, BLOCK_IDS))

@@ -5,6 +5,7 @@
 use crate::reads::Reads;
 use siltdb_base::{
     error::Result,
+    seeded_fault,
     slice::{Pinnable, Slice},
 };
 use siltdb_engine::{
@@ -106,7 +107,7 @@ impl ReadPlace {
     pub(crate) fn ttl_expiry_ms(&self) -> Option<u64> {
         match self.family.tree.ttl_ms() {
             0 => None,
-            _ if cfg!(seeded_fault = "ttl_not_applied") => None,
+            _ if seeded_fault!("ttl_not_applied") => None,
             ttl_ms => Some(self.expiry_ms(Duration::from_millis(ttl_ms))),
         }
     }

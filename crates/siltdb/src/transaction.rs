@@ -22,6 +22,7 @@ use siltdb_base::{
     budget::{Charge, Part},
     error::{Error, ErrorKind, Result},
     memory::allocator::give_back_freed,
+    seeded_fault,
     slice::Pinnable,
     sync::lock,
 };
@@ -199,7 +200,7 @@ impl State {
     /// `conflict_not_remembered`: an update ends with the error that its closure made of it.
     fn note_conflict<T>(&mut self, result: Result<T>) -> Result<T> {
         let is_conflict = |error: &Error| error.kind() == ErrorKind::Conflict;
-        let is_remembered = !cfg!(seeded_fault = "conflict_not_remembered");
+        let is_remembered = !seeded_fault!("conflict_not_remembered");
         self.conflicted |= is_remembered && result.as_ref().is_err_and(is_conflict);
         result
     }
@@ -217,7 +218,7 @@ impl State {
         // The cache gives way.
         memory.cache.fit();
         let step = (memory.budget.limit() / GIVE_BACK_PART).max(CHARGE_STEP_BYTES);
-        let is_given_back = !cfg!(seeded_fault = "freed_memory_kept_by_transactions");
+        let is_given_back = !seeded_fault!("freed_memory_kept_by_transactions");
         if charged / step > before / step && is_given_back {
             give_back_freed();
         }

@@ -35,6 +35,7 @@ use crate::{
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
+    seeded_fault,
     slice::Slice,
 };
 use std::{
@@ -119,7 +120,7 @@ impl Family {
     /// `InvalidArgument`, if the family has another key order.
     pub fn typed<K: Key, V: Value>(&self) -> Result<TypedFamily<K, V>> {
         let (order, wanted) = (self.key_order(), K::order_name());
-        if order.name() != wanted && !cfg!(seeded_fault = "key_order_name_not_checked") {
+        if order.name() != wanted && !seeded_fault!("key_order_name_not_checked") {
             let message = format!("the family {:?} has another key order", self.name());
             return Err(Error::invalid(message).with_mismatch(wanted, order.name()));
         }

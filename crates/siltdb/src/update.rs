@@ -19,7 +19,10 @@ use crate::{
     options::Durability,
     transaction::{Abandoned, Transaction},
 };
-use siltdb_base::error::{Error, ErrorKind, Result};
+use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    seeded_fault,
+};
 use siltdb_engine::{
     engine::Engine, kit::open_id::OpenId, lock_state::lock_table::LockRequest,
     write::locks::LockHolder,
@@ -171,7 +174,7 @@ impl LongAttempt {
     fn lock(self, engine: &Engine) -> Option<LockHolder> {
         // The next attempt may take twice as long, and a plain write must not fail meanwhile.
         let patience = engine.database().options.lock_timeout;
-        if self.took > patience / 2 || cfg!(seeded_fault = "long_update_without_locks") {
+        if self.took > patience / 2 || seeded_fault!("long_update_without_locks") {
             return None;
         }
         let holder = engine.lock_holder();

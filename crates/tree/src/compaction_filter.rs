@@ -7,6 +7,7 @@ use siltdb_base::{
     error::{Error, Result},
     id::SequenceNumber,
     limits::VALUE_BYTES_MAX,
+    seeded_fault,
     sync::lock,
 };
 use std::{
@@ -223,9 +224,7 @@ impl CompactionFilters {
             return Ok(());
         }
         match named.code {
-            Some(_) if cfg!(seeded_fault = "unregistered_filter_accepted") => {
-                self.learn(Some(named))
-            }
+            Some(_) if seeded_fault!("unregistered_filter_accepted") => self.learn(Some(named)),
             Some(_) => Err(filter_not_registered(named.name())),
             None => Err(filter_not_given(named.name())),
         }

@@ -48,6 +48,7 @@ use siltdb_base::{
     codec::{ByteReader, put_varint},
     error::{Error, ErrorKind, Result},
     limits::{LEVELS, VALUE_BYTES_MAX},
+    seeded_fault,
 };
 use siltdb_disk::{
     fields::{FieldList, FieldsWriter, StoredField, UnknownFields, read_fields},
@@ -277,7 +278,7 @@ impl TreeOptions {
     #[must_use]
     pub fn table_at(&self, level: usize) -> TableOptions {
         // The suite must notice an engine that writes all levels as the first: this is that one.
-        let level = if cfg!(seeded_fault = "levels_written_as_the_first") { 0 } else { level };
+        let level = if seeded_fault!("levels_written_as_the_first") { 0 } else { level };
         // So the blocks that wait for the dictionary are about a table at most.
         let dictionary_bytes_max = self.table_bytes_target / TABLE_PER_DICTIONARY;
         let dictionary_bytes_max = dictionary_bytes_max.max((*DICTIONARY_BYTES.start()).into());

@@ -2,6 +2,7 @@
 //!
 //! It does not know what orders mean.
 
+use siltdb_base::seeded_fault;
 use std::borrow::Cow;
 
 #[cfg(test)]
@@ -21,7 +22,7 @@ const RENAMED: [(&str, &str); 1] = [("caseless", "caseless-ascii")];
 /// `old_order_name_not_known`: old names stay.
 #[must_use]
 pub fn present_name(name: &str) -> Cow<'_, str> {
-    if cfg!(seeded_fault = "old_order_name_not_known") {
+    if seeded_fault!("old_order_name_not_known") {
         return Cow::Borrowed(name);
     }
     let is_of_word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');

@@ -276,7 +276,7 @@ impl MemFs {
     fn place<'p>(&'p self, path: &'p Path) -> MemPlace<'p> {
         let from = match &self.opened {
             None => Start::Working,
-            Some(opened) if cfg!(seeded_fault = "resolve_path_by_name") => {
+            Some(opened) if crate::seeded_fault!("resolve_path_by_name") => {
                 Start::Named(&opened.path)
             }
             Some(opened) => Start::Held(opened.node),

@@ -3,7 +3,7 @@
 //! It evicts nothing by itself; it says by how much, and gives memory of the region back.
 
 use super::{Cache, TableMemory};
-use siltdb_base::{budget::Part, sync::lock};
+use siltdb_base::{budget::Part, seeded_fault, sync::lock};
 use std::sync::{Weak, atomic::Ordering};
 
 /// The region exceeds the capacity by one part in this many, for gaps between its pieces.
@@ -56,7 +56,7 @@ impl Cache {
     /// Bytes of blocks that readers hold and the cache does not, about.
     #[must_use]
     pub fn pinned_bytes(&self) -> usize {
-        if cfg!(seeded_fault = "pins_not_charged") {
+        if seeded_fault!("pins_not_charged") {
             return 0;
         }
         self.region.held_bytes().saturating_sub(self.used.load(Ordering::Relaxed))

@@ -29,9 +29,9 @@
 //!    are synced, and a cut is durable in the manifest as a [`recover::KnownCut`].
 //!
 //! # Seeded faults
-//! Under `cfg(seeded_fault = "replay_without_segment_id")` a record need not be tied to its
-//! segment, nor have the next sequence number. Under `cfg(seeded_fault = "skip_checksum")` the
-//! checksum of a body is not looked at. A crash suite that does not notice them proves nothing.
+//! With the fault `replay_without_segment_id` a record need not be tied to its segment, nor have
+//! the next sequence number. With `skip_checksum` the checksum of a body is not looked at. A crash
+//! suite that does not notice them proves nothing.
 
 pub mod record;
 pub mod segment;

@@ -12,6 +12,7 @@ use siltdb_base::{
     error::{Error, Result},
     fs::File,
     id::{SegmentId, SequenceNumber},
+    seeded_fault,
 };
 use std::{
     fmt,
@@ -175,7 +176,7 @@ impl SegmentReader {
         let length = placed.record_bytes() as usize;
         let body = RECORD_HEADER_BYTES..RECORD_HEADER_BYTES + placed.body_bytes as usize;
         let body = &self.window.view(placed.at.offset, length)?[body];
-        if !cfg!(seeded_fault = "skip_checksum") && crc32c(body) != placed.body_checksum {
+        if !seeded_fault!("skip_checksum") && crc32c(body) != placed.body_checksum {
             self.stop = Some(Stop::BadPayload);
             return Ok(None);
         }
@@ -203,7 +204,7 @@ impl SegmentReader {
         }
         let bytes = self.window.view(offset, RECORD_HEADER_BYTES)?;
         let bytes = bytes.first_chunk().expect("the view is at least as long as asked for");
-        let tied = !cfg!(seeded_fault = "replay_without_segment_id");
+        let tied = !seeded_fault!("replay_without_segment_id");
         let placed = PlacedHeader::decode(bytes, offset, tied.then_some(self.header.id))
             .map_err(|error| error.or_file(self.window.path()).or_offset(offset))?;
         let Some(placed) = placed else { return Ok(Err(Stop::NoHeader)) };

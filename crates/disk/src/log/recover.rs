@@ -22,6 +22,7 @@ use siltdb_base::{
     error::{Error, Result},
     fs::File,
     id::{SegmentId, SequenceNumber},
+    seeded_fault,
 };
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
 
@@ -302,7 +303,7 @@ impl Inventory {
         options: &RecoveryOptions,
     ) -> Option<&'f SegmentFile> {
         let is_synced = |header: &SegmentHeader| {
-            header.id == options.synced.segment && !cfg!(seeded_fault = "shorter_log_not_noticed")
+            header.id == options.synced.segment && !seeded_fault!("shorter_log_not_noticed")
         };
         let found = self.live.iter().find(|(_, header)| is_synced(header));
         let file = found.map(|(file_index, _)| &files[*file_index])?;

@@ -6,6 +6,7 @@ use siltdb_base::{
     id::{BlobUid, FileNumber, SegmentId},
     key::BlobPointer,
     limits::TABLE_END_MAX,
+    seeded_fault,
     slice::Slice,
 };
 use siltdb_disk::{
@@ -208,7 +209,7 @@ impl BlobFile {
         if self.synced.load(Ordering::Acquire) >= written {
             return Ok(());
         }
-        if !cfg!(seeded_fault = "skip_sync") {
+        if !seeded_fault!("skip_sync") {
             writer.sync(self.bytes())?;
         }
         self.synced.fetch_max(written, Ordering::AcqRel);

@@ -7,6 +7,7 @@ use siltdb_base::{
     error::{Error, Result},
     id::{DatabaseId, FamilyId, FileNumber, TableUid},
     limits::FILES_BETWEEN_EDITS_MAX,
+    seeded_fault,
     sync::lock,
 };
 use siltdb_disk::edit::NEXT_FILE_MAX;
@@ -38,7 +39,7 @@ impl IdAllocator {
     /// A file number that was never used.
     #[must_use]
     pub fn file(&self) -> FileNumber {
-        if cfg!(seeded_fault = "reuse_file_number") && self.next_file().0 % 8 == 7 {
+        if seeded_fault!("reuse_file_number") && self.next_file().0 % 8 == 7 {
             return FileNumber(self.next_file().0 - 1);
         }
         // Relaxed, here and below: a number carries no other data with it.

@@ -21,6 +21,7 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{File, Fs, LogFile, LogFileOptions, LogIo},
     id::{FileNumber, SegmentId, SequenceNumber},
+    seeded_fault,
 };
 use siltdb_disk::{
     edit::{
@@ -152,7 +153,7 @@ impl Manifest {
     /// Whether no other directory has the file, as a copy by hard links does.
     fn is_unshared(&self, number: FileNumber) -> bool {
         let inode = self.directory.inode(&FileName::Manifest(number).to_path());
-        cfg!(seeded_fault = "linked_files_written") || inode.is_ok_and(|inode| inode.links == 1)
+        seeded_fault!("linked_files_written") || inode.is_ok_and(|inode| inode.links == 1)
     }
 
     fn reopen(&self, number: FileNumber, found: &ManifestEnd) -> Result<OpenManifest> {
@@ -260,7 +261,7 @@ impl Manifest {
         file.sync()?;
         drop(file);
         self.check_current(temporary, number)?;
-        if cfg!(seeded_fault = "skip_directory_sync") {
+        if seeded_fault!("skip_directory_sync") {
             return Ok(());
         }
         self.directory.sync_dir(Path::new(""))
@@ -333,7 +334,7 @@ impl OpenManifest {
     /// Appends an edit, syncs it, and marks it as synced.
     fn append(&mut self, edit: &[u8]) -> Result<()> {
         self.fill(RecordKind::Edit, &[edit])?;
-        if cfg!(not(seeded_fault = "skip_sync")) {
+        if !seeded_fault!("skip_sync") {
             self.file.sync(self.end.offset)?;
         }
         self.fill(RecordKind::Skip, &[])

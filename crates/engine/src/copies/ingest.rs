@@ -61,6 +61,7 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     id::SequenceNumber,
     key::{EntryKind, successor},
+    seeded_fault,
     slice::Slice,
     sync::lock,
 };
@@ -345,7 +346,7 @@ fn commit(database: &Database, parts: &[Part]) -> Result<Committed> {
 
 /// Whether memtables before `generation` have entries of keys of the tables.
 fn needs_flush(parts: &[Part], generation: Generation) -> Result<bool> {
-    if cfg!(seeded_fault = "ingest_older_than_the_memtable") {
+    if seeded_fault!("ingest_older_than_the_memtable") {
         return Ok(false);
     }
     for part in parts {
@@ -417,7 +418,7 @@ impl Places<'_> {
             for table in part.tables() {
                 let placed = part.family.tree.place(&table.meta.range);
                 self.placed.push((index, placed));
-                let may_mix = cfg!(seeded_fault = "ingest_older_than_the_memtable");
+                let may_mix = seeded_fault!("ingest_older_than_the_memtable");
                 if placed.level == 0 && has_older && !may_mix {
                     return Err(busy());
                 }

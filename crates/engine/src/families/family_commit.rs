@@ -48,6 +48,7 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     id::{FamilyId, FileNumber, SequenceNumber},
     limits::{BATCH_BYTES_MAX, BATCH_OPERATIONS_MAX, FAMILIES_MAX},
+    seeded_fault,
     sync::lock,
 };
 use siltdb_disk::{
@@ -169,7 +170,7 @@ fn commit_changing(
     let admit = |reservation: &Reservation| {
         admit_batch(&database.locks, owner, batch, &families)?;
         let before = SequenceNumber(reservation.first.0 - 1);
-        if cfg!(seeded_fault = "change_of_families_validated_once") {
+        if seeded_fault!("change_of_families_validated_once") {
             return Ok(());
         }
         conditions.check_between(database, batch, &families, published, before)
@@ -236,7 +237,7 @@ pub fn begin_drop(catalog: &Catalog, log: &Log, ids: &[FamilyId]) -> BegunDrop {
     begun.0.iter().for_each(|family| family.set_leaving(DropState::Begun));
     // The lock orders the two kinds of commits: a later one sees the state of the families.
     let (last, _) = lock(&log.sequencer).last();
-    if !cfg!(seeded_fault = "drop_without_a_number_waits_for_none") {
+    if !seeded_fault!("drop_without_a_number_waits_for_none") {
         log.publisher.wait(last);
     }
     begun
@@ -306,7 +307,7 @@ fn say(
     manifest: MutexGuard<'_, Manifest>,
     end: LogPosition,
 ) -> Result<()> {
-    if !cfg!(seeded_fault = "families_ahead_of_the_log") {
+    if !seeded_fault!("families_ahead_of_the_log") {
         sync_unnoted(installer, end)?;
     }
     match install_with(installer, manifest, Vec::new(), None, &[]) {

@@ -24,6 +24,7 @@ use crate::{
 use siltdb_base::{
     error::Result,
     id::{FileNumber, SegmentId},
+    seeded_fault,
     sync::lock,
 };
 use siltdb_disk::{
@@ -97,7 +98,7 @@ pub fn remove_unreferenced(rooms: &JobRooms<'_>) -> Result<bool> {
     let is_gone = |file: &BlobFile| match referenced.get(&file.number()) {
         None => true,
         Some(bytes) => {
-            cfg!(seeded_fault = "blob_collected_under_a_snapshot")
+            seeded_fault!("blob_collected_under_a_snapshot")
                 && garbage_percent(file, *bytes) > 0
                 && rooms.snapshots.count() > 0
         }
@@ -187,7 +188,7 @@ impl Known {
         let Some(file) = self.set.iter().find(is_open) else { return false };
         let bytes = self.unreferenced_bytes(file);
         let is_sealed = is_due(bytes, bytes * 100 / value_bytes(file).max(1))
-            && !cfg!(seeded_fault = "open_blob_file_never_sealed");
+            && !seeded_fault!("open_blob_file_never_sealed");
         if is_sealed {
             blobs.seal(file);
         }
@@ -272,7 +273,7 @@ fn begin_bringing_in(
     set: &BlobSet,
     families: &FamilyMap,
 ) -> Option<(Arc<FamilyData>, Plan)> {
-    if catalog.files.store(Tier::Cold).is_none() || cfg!(seeded_fault = "frozen_values_stay_hot") {
+    if catalog.files.store(Tier::Cold).is_none() || seeded_fault!("frozen_values_stay_hot") {
         return None;
     }
     let readable = set.iter().filter(|file| !file.is_missing());

@@ -7,7 +7,7 @@
 //! `pause_forgets_stopped_writers`: a pause keeps compactions back for which writers wait.
 
 use crate::{background::Background, backpressure::Backpressure, database::Database};
-use siltdb_base::{process::Process, sync::lock};
+use siltdb_base::{process::Process, seeded_fault, sync::lock};
 use std::sync::{Arc, Weak};
 
 /// No automatic compaction and no background scrub begins until this is dropped. Pauses may
@@ -50,8 +50,7 @@ impl Drop for BackgroundPause {
 /// Whether a pause keeps automatic compactions from beginning. Writers that had to stop may wait
 /// for one, so then none is kept back.
 pub fn holds_compactions(background: &Background, backpressure: &Backpressure) -> bool {
-    let is_stopped = || {
-        !cfg!(seeded_fault = "pause_forgets_stopped_writers") && backpressure.level_share() >= 1.0
-    };
+    let is_stopped =
+        || !seeded_fault!("pause_forgets_stopped_writers") && backpressure.level_share() >= 1.0;
     background.is_paused() && !is_stopped()
 }

@@ -7,7 +7,7 @@ use crate::{
     database::installer::Installer, database::job_rooms::JobRooms, jobs::blobs::is_worth_flush,
     log::generation::Frozen, snapshots::Retained,
 };
-use siltdb_base::sync::lock;
+use siltdb_base::{seeded_fault, sync::lock};
 use siltdb_tree::{planning::pick_garbage::Moment, retain::stripes::Stripes};
 
 /// What must stay readable as of now. Every input of a job that begins after this call is already
@@ -20,7 +20,7 @@ pub fn stripes(rooms: &JobRooms<'_>) -> Stripes {
     let stripes = Stripes::new(&sequences, present)
         .with_newest_snapshot(newest_snapshot)
         .with_earliest_time(earliest_ms);
-    if cfg!(seeded_fault = "history_above_the_floor_is_dropped") {
+    if seeded_fault!("history_above_the_floor_is_dropped") {
         return stripes;
     }
     stripes.with_floor(all_from)

@@ -38,6 +38,7 @@ use crate::{
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     id::{FileNumber, SequenceNumber},
+    seeded_fault,
     sync::lock,
 };
 use siltdb_disk::edit::{Change, TableReference, tier::Tier};
@@ -299,7 +300,7 @@ fn bring_values_in(
 ) -> Result<()> {
     let is_due =
         |table: &OpenReference| !table.meta().blobs.is_empty() && table.sequence_min() <= newest;
-    while !cfg!(seeded_fault = "frozen_values_stay_hot") {
+    while !seeded_fault!("frozen_values_stay_hot") {
         rooms.health.check()?;
         family.check()?;
         let seen = rooms.backpressure.room.seen();

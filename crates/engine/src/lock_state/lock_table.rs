@@ -38,6 +38,7 @@ use crate::lock_state::lock_table::{
 use siltdb_base::{
     clock::Clock,
     error::{Error, ErrorKind, Result},
+    seeded_fault,
     sync::{
         Condvar, Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
@@ -122,7 +123,7 @@ impl Table {
 
     /// The shortest cycle of owners that wait for each other, from `owner` to itself.
     fn cycle(&self, owner: LockOwner) -> Option<Vec<Edge<'_>>> {
-        if cfg!(seeded_fault = "deadlocks_not_found") {
+        if seeded_fault!("deadlocks_not_found") {
             return None;
         }
         let mut edges: BTreeMap<LockOwner, Edge<'_>> = BTreeMap::new();

@@ -6,6 +6,7 @@
 use siltdb_base::{
     clock::Clock,
     id::{SegmentId, SequenceNumber},
+    seeded_fault,
     sync::{Mutex, MutexGuard},
 };
 use siltdb_disk::log::record::LogPosition;
@@ -220,7 +221,7 @@ impl Pins {
         state.kept.extend(segments.iter().map(|slot| Kept { slot: *slot, retired_ns: now_ns }));
         let retained = self.retained(&state, now_ns);
         state.drop_slow_feeds(retained, self.retention.feed_bytes_max);
-        let pinned = match cfg!(seeded_fault = "ignore_log_pins") {
+        let pinned = match seeded_fault!("ignore_log_pins") {
             true => None,
             false => state.pinned.keys().chain(state.feeds.values()).min().copied(),
         };

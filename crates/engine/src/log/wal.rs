@@ -14,6 +14,7 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{Fs, LogFile, LogFileOptions, LogIo, Metadata},
     id::SegmentId,
+    seeded_fault,
     sync::lock,
 };
 use siltdb_disk::{
@@ -264,11 +265,11 @@ impl Wal {
 
     fn is_unshared(&self, slot: u64) -> bool {
         let inode = self.directory.inode(&file_name(slot));
-        cfg!(seeded_fault = "linked_files_written") || inode.is_ok_and(|inode| inode.links == 1)
+        seeded_fault!("linked_files_written") || inode.is_ok_and(|inode| inode.links == 1)
     }
 
     fn sync_dir(&self) -> Result<()> {
-        if cfg!(seeded_fault = "skip_directory_sync") {
+        if seeded_fault!("skip_directory_sync") {
             return Ok(());
         }
         self.directory.sync_dir(Path::new(""))
@@ -482,7 +483,7 @@ impl Drop for Turn<'_> {
 
 /// Syncs segments whose records before `upto` are all filled.
 fn sync_segments(segments: &[Arc<Segment>], upto: LogPosition) -> Result<()> {
-    if cfg!(seeded_fault = "skip_sync") {
+    if seeded_fault!("skip_sync") {
         return Ok(());
     }
     segments.iter().try_for_each(|segment| {

@@ -15,6 +15,7 @@
 
 use siltdb_base::{
     budget::{Budget, Charge, Part},
+    seeded_fault,
     sync::lock,
 };
 use siltdb_disk::{
@@ -111,7 +112,7 @@ impl CompressionTurns {
         let share = self.share();
         let compression = wanted.within(raw_bytes, share);
         let bytes = compression.working_bytes(raw_bytes);
-        let bytes = if cfg!(seeded_fault = "value_compressed_uncharged") { 0 } else { bytes };
+        let bytes = if seeded_fault!("value_compressed_uncharged") { 0 } else { bytes };
         if bytes <= SMALL_BYTES {
             let charge = Charge::new(&self.budget, Part::Jobs, bytes);
             let compressor = Some(Compressor::new(compression));

@@ -25,6 +25,7 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{DirEntry, FileLock, Fs, LockKind, Metadata},
     id::FileNumber,
+    seeded_fault,
     sync::lock,
 };
 use siltdb_disk::{
@@ -194,7 +195,7 @@ pub fn find_cold(
         return Ok(None);
     };
     let is_own = |owner: &ColdOwner| -> Result<bool> {
-        Ok(fs.inode(dir)?.number == owner.inode || cfg!(seeded_fault = "cold_copy_is_owner"))
+        Ok(fs.inode(dir)?.number == owner.inode || seeded_fault!("cold_copy_is_owner"))
     };
     let ownership = match (owner, stored) {
         (Some(owner), Some(stored)) if owner.number == stored.owner && is_own(&owner)? => {

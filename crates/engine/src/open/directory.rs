@@ -10,6 +10,7 @@ use crate::{
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{DirEntry, FileLock, Fs, LockKind, Metadata},
+    seeded_fault,
 };
 use siltdb_disk::file_name::{FileName, MARK};
 use std::{path::Path, sync::Arc, time::Duration};
@@ -124,7 +125,7 @@ pub fn open_directory(dir: &Path, options: &EngineOptions) -> Result<(Arc<dyn Fs
 /// Checks that a new database may be in `dir`: an opening, a copy or a removal of a database that
 /// it lies in would take its files for those of that one.
 fn check_place(fs: &dyn Fs, dir: &Path) -> Result<()> {
-    if cfg!(seeded_fault = "database_within_a_database") {
+    if seeded_fault!("database_within_a_database") {
         return Ok(());
     }
     check_outside_databases(fs, dir)

@@ -21,6 +21,7 @@
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{DirEntry, Fs, Metadata},
+    seeded_fault,
 };
 use siltdb_disk::file_name::FileName;
 use std::path::Path;
@@ -42,8 +43,7 @@ pub fn check_not_foreign(fs: &dyn Fs, path: &Path) -> Result<()> {
         Some(Metadata::Directory) => engine_of_directory(fs, path)?,
         _ => None,
     };
-    let Some(engine) = found.filter(|_| !cfg!(seeded_fault = "foreign_database_not_recognised"))
-    else {
+    let Some(engine) = found.filter(|_| !seeded_fault!("foreign_database_not_recognised")) else {
         return Ok(());
     };
     let message = format!("this is a database of {engine}, not of SiltDB");

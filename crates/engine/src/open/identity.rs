@@ -4,7 +4,7 @@
 //! It compares no identities.
 
 use crate::{catalog::Catalog, database::installer::Installer, install::install};
-use siltdb_base::{error::Result, id::DatabaseId, sync::lock};
+use siltdb_base::{error::Result, id::DatabaseId, seeded_fault, sync::lock};
 use siltdb_disk::edit::{Change, Edit};
 
 /// The change that gives a database an identity.
@@ -33,7 +33,7 @@ pub fn identity(catalog: &Catalog) -> Option<DatabaseId> {
 /// Makes the state of a copy that of a database of its own: with an identity of its own, of which
 /// no backup is a past.
 pub fn separate(state: &mut Edit, catalog: &Catalog) {
-    if !cfg!(seeded_fault = "checkpoint_keeps_the_identity") {
+    if !seeded_fault!("checkpoint_keeps_the_identity") {
         let is_of_source =
             |change: &Change| matches!(change, Change::Identity(_) | Change::BackedUp(_));
         state.changes.retain(|change| !is_of_source(change));

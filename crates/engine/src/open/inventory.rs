@@ -14,6 +14,7 @@ use siltdb_base::{
     error::{Error, Result},
     fs::Fs,
     id::FileNumber,
+    seeded_fault,
     sync::lock,
 };
 use siltdb_disk::{edit::tier::Tier, file_name::FileName};
@@ -74,7 +75,7 @@ impl FileInventory {
     /// # Errors
     /// `Corruption`, with the path of the first file that is missing.
     pub fn check_named(&self, catalog: &Catalog) -> Result<()> {
-        if cfg!(seeded_fault = "missing_files_not_noticed") {
+        if seeded_fault!("missing_files_not_noticed") {
             return Ok(());
         }
         let set = |numbers: &[FileNumber]| numbers.iter().copied().collect::<BTreeSet<_>>();

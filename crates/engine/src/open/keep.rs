@@ -13,6 +13,7 @@ use siltdb_base::{
     error::{Error, Result},
     fs::{File, Fs, Metadata},
     id::{FileNumber, SequenceNumber},
+    seeded_fault,
 };
 use siltdb_disk::{
     file_name::FileName,
@@ -31,7 +32,7 @@ const COPIED_BYTES: usize = 1 << 20;
 /// # Errors
 /// `NoSpace` and the system's; the database is as before.
 pub fn keep_cut(directory: &dyn Fs, slots: &[u64], cut: &Cut) -> Result<KeptFiles> {
-    if cut.kind != CutKind::Damage || cfg!(seeded_fault = "cut_records_not_kept") {
+    if cut.kind != CutKind::Damage || seeded_fault!("cut_records_not_kept") {
         return Ok(KeptFiles::default());
     }
     begin(directory)?;
@@ -52,8 +53,7 @@ pub fn is_beyond(directory: &dyn Fs, number: FileNumber, last: SequenceNumber) -
     let name = FileName::Table(number).to_path();
     let Ok(file) = directory.open(&name) else { return false };
     let witness = table_witness(file, &directory.full_path(&name));
-    witness.is_some_and(|witness| witness.newest > last)
-        && !cfg!(seeded_fault = "unknown_tables_removed")
+    witness.is_some_and(|witness| witness.newest > last) && !seeded_fault!("unknown_tables_removed")
 }
 
 /// Moves a table or blob file. It is in one of the two directories after a crash.

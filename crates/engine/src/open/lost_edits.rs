@@ -8,6 +8,7 @@ use crate::catalog::{log_state::LogState, manifest::RECOVER_HINT};
 use siltdb_base::{
     error::{Error, Result},
     fs::Fs,
+    seeded_fault,
 };
 use siltdb_disk::{
     log::{record::LogPosition, segment::SegmentHeader},
@@ -45,7 +46,7 @@ pub fn check_unnamed_table(fs: &dyn Fs, path: &Path, state: &LogState) -> Result
     let Ok(file) = fs.open(path) else { return Ok(()) };
     let shown = fs.full_path(path);
     let Some(TableWitness { origin, .. }) = table_witness(file, &shown) else { return Ok(()) };
-    if cfg!(seeded_fault = "lost_edits_not_noticed") || origin.log_start <= state.first {
+    if seeded_fault!("lost_edits_not_noticed") || origin.log_start <= state.first {
         return Ok(());
     }
     Err(Error::corruption("the manifest lacks edits that precede a table")

@@ -58,6 +58,7 @@ use siltdb_base::{
     fs::{FileLock, Fs, LockKind, Metadata},
     id::FileNumber,
     limits::FILES_BETWEEN_EDITS_MAX,
+    seeded_fault,
     sync::lock,
 };
 use siltdb_disk::{
@@ -339,7 +340,7 @@ fn load(
 
 /// The clock of expiry, which goes on from the time that manifest and log have.
 fn forward_clock(options: &EngineOptions, stored: StoredTime) -> ForwardClock {
-    let stored = match cfg!(seeded_fault = "undo_time") {
+    let stored = match seeded_fault!("undo_time") {
         true => StoredTime::default(),
         false => stored,
     };

@@ -6,6 +6,7 @@ use siltdb_base::{
     error::{ErrorKind, Result},
     fs::{File, Fs, LogFileOptions, LogIo},
     id::FileNumber,
+    seeded_fault,
 };
 use siltdb_disk::file_name::FileName;
 use std::{ops::Range, path::Path};
@@ -29,7 +30,7 @@ const UNFINISHED: FileName = FileName::Temporary(FileNumber(0));
 pub fn write_again(directory: &dyn Fs, name: FileName, part: Range<u64>) -> Result<()> {
     let file = directory.open(&name.to_path())?;
     let is_linked = directory.inode(&name.to_path())?.links > 1;
-    if is_linked && !cfg!(seeded_fault = "linked_files_written") {
+    if is_linked && !seeded_fault!("linked_files_written") {
         return replace_by_copy(directory, &*file, name);
     }
     let options = LogFileOptions { capacity: part.end, io: LogIo::Write };

@@ -25,6 +25,7 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::Fs,
     id::{SegmentId, SequenceNumber},
+    seeded_fault,
     sync::lock,
 };
 use siltdb_disk::{
@@ -263,8 +264,7 @@ impl Place {
                     (current.reader.position().offset, current.reader.next_sequence())
                 });
                 let mut reader = reader.resumed(at.0, at.1, end);
-                if cfg!(seeded_fault = "feed_skips_a_commit") && at == first && segment.first.0 > 1
-                {
+                if seeded_fault!("feed_skips_a_commit") && at == first && segment.first.0 > 1 {
                     let _ = reader.next()?;
                     self.next = self.next.max(reader.next_sequence());
                 }

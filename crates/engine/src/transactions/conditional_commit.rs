@@ -38,6 +38,7 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     id::SequenceNumber,
     key::EntryKind,
+    seeded_fault,
     slice::Slice,
 };
 use siltdb_disk::batch::{BatchBytes, BatchOperation};
@@ -94,7 +95,7 @@ impl Conditions<'_> {
         if let Some(reads) = self.reads {
             reads.check(since)?;
         }
-        if self.writes == Writes::Checked && !cfg!(seeded_fault = "writes_not_validated") {
+        if self.writes == Writes::Checked && !seeded_fault!("writes_not_validated") {
             check_writes(batch, families, since)?;
         }
         Ok(())
@@ -103,7 +104,7 @@ impl Conditions<'_> {
     fn check_expiry(&self, options: &EngineOptions) -> Result<()> {
         match self.first_expiry {
             // A seeded fault: a commit may rely on what has expired.
-            Some(first_expiry) if !cfg!(seeded_fault = "expiry_not_validated") => {
+            Some(first_expiry) if !seeded_fault!("expiry_not_validated") => {
                 check_alive(options, first_expiry)
             }
             _ => Ok(()),
@@ -146,13 +147,13 @@ impl Conditions<'_> {
     ) -> Result<()> {
         self.check_expiry(&database.options)?;
         // A drop without a number either sees this commit's place and waits for it, or is seen.
-        if !cfg!(seeded_fault = "drop_without_a_number_passes") {
+        if !seeded_fault!("drop_without_a_number_passes") {
             self.reads.map_or(Ok(()), Footprint::check_families)?;
         }
         let Some(snapshot) = self.snapshot.filter(|_| before > published) else {
             return Ok(());
         };
-        if cfg!(seeded_fault = "validate_only_before_reservation") {
+        if seeded_fault!("validate_only_before_reservation") {
             return Ok(());
         }
         database.log.publisher.wait(before);
@@ -190,7 +191,7 @@ fn check_writes(batch: &BatchBytes, families: &BatchFamilies, since: Since) -> R
             check_key(view, family, key, since)?;
             continue;
         }
-        if cfg!(seeded_fault = "deleted_ranges_not_validated") {
+        if seeded_fault!("deleted_ranges_not_validated") {
             continue;
         }
         let bound = |key| Some(Slice::copy_from(key));

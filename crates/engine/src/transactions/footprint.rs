@@ -9,6 +9,7 @@ use crate::{
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     id::FamilyId,
+    seeded_fault,
     slice::Slice,
     sync::lock,
 };
@@ -249,7 +250,7 @@ impl Footprint {
     /// `dropped_families_not_validated`: what was read of a family that is gone stays valid.
     pub fn check_families(&self) -> Result<()> {
         let is_dropped = |read: &&FamilyFootprint| {
-            !cfg!(seeded_fault = "dropped_families_not_validated") && read.family.is_going()
+            !seeded_fault!("dropped_families_not_validated") && read.family.is_going()
         };
         match self.families.iter().find(is_dropped) {
             None => Ok(()),

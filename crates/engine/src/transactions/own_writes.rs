@@ -7,6 +7,7 @@ use siltdb_base::{
     error::Result,
     id::{FamilyId, SequenceNumber},
     key::EntryKind,
+    seeded_fault,
 };
 use siltdb_disk::batch::BatchBytes;
 use siltdb_memtable::memtable::Memtable;
@@ -60,7 +61,7 @@ impl IndexedWrites {
             let operation = operation?;
             let sequence = SequenceNumber(OWN_FIRST.0 + u64::from(self.count));
             let is_range = operation.kind == EntryKind::RangeDelete;
-            if !is_range || !cfg!(seeded_fault = "own_range_deletions_not_read") {
+            if !is_range || !seeded_fault!("own_range_deletions_not_read") {
                 self.memtable(memory, operation.family).insert(operation.entry(sequence));
             }
             self.count += 1;

@@ -47,6 +47,7 @@ use crate::{
 use siltdb_base::{
     error::{Error, Result},
     id::SequenceNumber,
+    seeded_fault,
     slice::Slice,
     sync::lock,
 };
@@ -273,7 +274,7 @@ pub fn carry_forward(
     let FlushView { undecided, last_decision } = prepared.flush_view(last);
     let mut changes = Vec::new();
     for Undecided { number, transaction, .. } in &undecided {
-        if !said.contains(number) && !cfg!(seeded_fault = "prepared_lost_at_rotation") {
+        if !said.contains(number) && !seeded_fault!("prepared_lost_at_rotation") {
             let transaction = Arc::clone(transaction);
             changes.push(Change::Prepared { number: *number, transaction });
         }

@@ -33,6 +33,7 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     id::{FamilyId, SequenceNumber},
     key::{Entry, EntryKind},
+    seeded_fault,
     sync::lock,
 };
 use siltdb_disk::{
@@ -479,7 +480,7 @@ pub(crate) fn settle(database: &Database, end: LogPosition, durability: Durabili
     match durability {
         Durability::Volatile | Durability::Buffered => Ok(()),
         Durability::Interval(interval) => sync_within(&database.job_rooms(), interval),
-        Durability::Synced if cfg!(seeded_fault = "acknowledge_before_sync") => Ok(()),
+        Durability::Synced if seeded_fault!("acknowledge_before_sync") => Ok(()),
         Durability::Synced => sync_to(&database.installer(), end),
     }
 }

@@ -26,6 +26,7 @@ use siltdb_base::{
     error::{ErrorKind, Result},
     id::FamilyId,
     key::EntryKind,
+    seeded_fault,
     slice::Slice,
     sync::lock,
 };
@@ -127,7 +128,7 @@ pub fn acquire(
     let database = writable.database();
     let flag = Arc::clone(&family.lock_flag);
     holder.acquire(&database.options, vec![LockRequest { flag, target, mode }], timeout)?;
-    if cfg!(seeded_fault = "lock_flag_not_ordered") {
+    if seeded_fault!("lock_flag_not_ordered") {
         family.lock_flag.set();
         return Ok(());
     }

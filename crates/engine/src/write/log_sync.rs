@@ -16,6 +16,7 @@ use crate::{
 };
 use siltdb_base::{
     error::{ErrorKind, Result},
+    seeded_fault,
     sync::lock,
 };
 use siltdb_disk::log::record::LogPosition;
@@ -61,7 +62,7 @@ fn published_end(log: &Log, health: &Health) -> Result<LogPosition> {
 /// `Poisoned`, if this sync or an earlier one fails.
 pub fn sync_unnoted(installer: &Installer<'_>, end: LogPosition) -> Result<()> {
     // With the fault they are synced by the next flush.
-    if !cfg!(seeded_fault = "blob_synced_after_the_log") {
+    if !seeded_fault!("blob_synced_after_the_log") {
         sync_blobs(installer.blobs, installer.health)?;
     }
     let synced = installer.log.wal.sync_to(end, installer.health)?;
@@ -86,7 +87,7 @@ pub fn sync_blobs(blobs: &Blobs, health: &Health) -> Result<()> {
 /// space, or the edit fails without harm, a later sync tries again. The records are durable in any
 /// case.
 fn note_segment(installer: &Installer<'_>, end: LogPosition) -> Result<()> {
-    if cfg!(seeded_fault = "synced_segment_not_noted") || installer.log.wal.is_noted(end) {
+    if seeded_fault!("synced_segment_not_noted") || installer.log.wal.is_noted(end) {
         return Ok(());
     }
     match install_synced_segment(installer, end) {

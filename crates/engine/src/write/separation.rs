@@ -24,6 +24,7 @@ use siltdb_base::{
     id::{BlobUid, FamilyId, SegmentId},
     key::{BlobPointer, EntryKind, split_expiring},
     limits::VALUE_BYTES_MAX,
+    seeded_fault,
     sync::lock,
 };
 use siltdb_disk::{
@@ -332,7 +333,7 @@ fn create_file(installer: &Installer<'_>, file_bytes: u64) -> Result<()> {
     let file = BlobFile::create(installer.blobs.directory(), number, uid)?;
     let file = Arc::new(file);
     // Before the edit: what reads the manifest next, as a checkpoint, finds the file.
-    if !cfg!(seeded_fault = "blob_file_set_after_the_manifest") {
+    if !seeded_fault!("blob_file_set_after_the_manifest") {
         installer.blobs.add(&file);
     }
     let change = Change::BlobFile { file: number, uid };

@@ -8,6 +8,7 @@ use crate::{database::Database, kit::counters::Counters, write::commit::commit_n
 use siltdb_base::{
     clock::{StoredTime, TimeLog},
     process::Process,
+    seeded_fault,
 };
 use siltdb_disk::log::time_note::encode_time_note;
 use std::sync::{Arc, Weak};
@@ -33,7 +34,7 @@ impl TimeLog for TimeNotes {
     /// # Seeded faults
     /// `expiry_not_noted`: no time is noted.
     fn note(&self, time: StoredTime) -> bool {
-        if cfg!(seeded_fault = "expiry_not_noted") || self.process.check().is_err() {
+        if seeded_fault!("expiry_not_noted") || self.process.check().is_err() {
             return false;
         }
         let Some(database) = self.database.upgrade() else { return false };

@@ -17,6 +17,7 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{Fs, WriteFile},
     limits::LEVELS,
+    seeded_fault,
     sync::lock,
 };
 use siltdb_disk::archive::{
@@ -188,7 +189,7 @@ struct FamilyPuts {
 impl ArchiveSource for FamilyPuts {
     fn put(&self) -> Result<Option<ArchivedPut<'_>>> {
         let Some((key, value)) = self.cursor.entry() else { return Ok(None) };
-        let expiry_ms = match cfg!(seeded_fault = "archive_forgets_expiry") {
+        let expiry_ms = match seeded_fault!("archive_forgets_expiry") {
             true => None,
             false => self.cursor.expiry_ms()?,
         };

@@ -11,6 +11,7 @@
 use siltdb_base::{
     error::{Error, Result},
     id::SequenceNumber,
+    seeded_fault,
 };
 use siltdb_disk::{
     backup_list::BackupList,
@@ -66,7 +67,7 @@ pub fn check_past(
             .with_mismatch(&newest.source, dir.display())
             .with_hint("give each database a directory of its own"));
     }
-    if adoption == Adoption::Adopts || cfg!(seeded_fault = "backup_of_a_diverged_copy") {
+    if adoption == Adoption::Adopts || seeded_fault!("backup_of_a_diverged_copy") {
         return Ok(());
     }
     let is_marked = newest.mark.is_none_or(|mark| has_mark(state, mark));

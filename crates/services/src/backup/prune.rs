@@ -8,6 +8,7 @@ use crate::backup::directory::BackupDirectory;
 use siltdb_base::{
     error::{Error, Result},
     fs::LockKind,
+    seeded_fault,
 };
 use siltdb_disk::backup_list::{BackupFileName, ObjectName};
 use siltdb_engine::options::EngineOptions;
@@ -49,7 +50,7 @@ pub fn prune_backups(dir: &Path, keep: u64, options: &EngineOptions) -> Result<P
         fs.remove(&BackupFileName::List(number).to_path())?;
         pruned.backups.push(number);
     }
-    if !cfg!(seeded_fault = "files_pruned_before_their_lists") {
+    if !seeded_fault!("files_pruned_before_their_lists") {
         fs.sync_dir(Path::new(""))?;
     }
     directory.remove_partial()?;

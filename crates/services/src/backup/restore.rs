@@ -11,6 +11,7 @@ use siltdb_base::{
     checksum::bad_checksum,
     error::{Error, ErrorKind, Result},
     fs::{File, Fs, LockKind},
+    seeded_fault,
 };
 use siltdb_disk::backup_list::{BackupFileName, BackupObject};
 use siltdb_engine::{
@@ -89,7 +90,7 @@ fn restore_object(
     copying: &mut FileCopy<'_>,
 ) -> Result<()> {
     let file = match open_object(source, object) {
-        Err(_) if cfg!(seeded_fault = "restore_of_an_incomplete_backup") => return Ok(()),
+        Err(_) if seeded_fault!("restore_of_an_incomplete_backup") => return Ok(()),
         file => file?,
     };
     let name = object.name.kind.file_name(object.file);

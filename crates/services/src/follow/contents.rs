@@ -14,6 +14,7 @@ use siltdb_base::{
     error::Result,
     fs::Fs,
     id::{SegmentId, SequenceNumber},
+    seeded_fault,
     sync::lock,
 };
 use siltdb_disk::{
@@ -102,7 +103,7 @@ fn write_memory(
         Flush::new(inputs.collect(), stripes.clone(), progress, 1).run(&context)
     };
     let outputs = with_context(rooms, |context| {
-        if cfg!(seeded_fault = "follower_copy_misses_the_log") {
+        if seeded_fault!("follower_copy_misses_the_log") {
             return Ok(Vec::new());
         }
         generations.into_iter().map(|generation| write(context, generation)).collect()

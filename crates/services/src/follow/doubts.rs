@@ -2,7 +2,10 @@
 //!
 //! It reads nothing.
 
-use siltdb_base::error::{Error, ErrorKind, Result};
+use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    seeded_fault,
+};
 use std::path::Path;
 
 /// Readings that must find the same before it is damage. The second reading knows all that makes
@@ -24,7 +27,7 @@ impl Doubts {
     pub(super) fn note(&mut self, doubt: Error) -> Result<()> {
         let is_same = self.last.as_ref().is_some_and(|last| is_same(last, &doubt));
         self.count = if is_same { self.count + 1 } else { 1 };
-        if self.count >= DOUBTS_MAX || cfg!(seeded_fault = "vanished_file_is_damage") {
+        if self.count >= DOUBTS_MAX || seeded_fault!("vanished_file_is_damage") {
             return Err(confirmed(doubt));
         }
         self.last = Some(doubt);

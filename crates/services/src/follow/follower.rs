@@ -43,6 +43,7 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::Fs,
     id::{FamilyId, SegmentId, SequenceNumber},
+    seeded_fault,
     sync::lock,
 };
 use siltdb_disk::log::{
@@ -451,7 +452,7 @@ impl Core {
         let time = self.clock();
         assert!(!self.is_rebuilt, "a state is made of the families of an older manifest");
         let mut last = self.last;
-        if cfg!(seeded_fault = "follower_shows_half_a_batch") {
+        if seeded_fault!("follower_shows_half_a_batch") {
             last = SequenceNumber(last.0.saturating_sub(1));
         }
         let state = StateParts {

@@ -42,6 +42,7 @@ use siltdb_base::{
     fs::{File, Fs},
     id::{FamilyId, SequenceNumber},
     key::{Entry, EntryKind, successor},
+    seeded_fault,
     slice::Slice,
     sync::lock,
 };
@@ -115,7 +116,7 @@ pub fn read_retired(
 ) -> Result<RetiredOperations> {
     // Without a manifest it is not known which segments are retired, and none is passed over.
     let mut taken = RetiredOperations::default();
-    if found.manifest != ManifestState::Whole || cfg!(seeded_fault = "retired_segments_not_read") {
+    if found.manifest != ManifestState::Whole || seeded_fault!("retired_segments_not_read") {
         return Ok(taken);
     }
     let segments = retired_segments(&**old.fs, old.dir, found, numbers)?;

@@ -15,6 +15,7 @@ use super::path::{
 use crate::{read::Read, transaction::Transaction};
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
+    seeded_fault,
     slice::Slice,
 };
 
@@ -59,7 +60,7 @@ pub(super) fn create(transaction: &Transaction, path: &Path) -> Result<()> {
 /// recovery of a damaged database: it would get the id of another.
 fn refuse_own_keys(transaction: &Transaction) -> Result<()> {
     let is_first = !transaction.contains(BUCKET_IDS_KEY)?;
-    let is_refused = is_first && !cfg!(seeded_fault = "bucket_among_own_keys");
+    let is_refused = is_first && !seeded_fault!("bucket_among_own_keys");
     if is_refused && transaction.prefix(BUCKET_KEY_PREFIX)?.next().transpose()?.is_some() {
         return Err(Error::invalid("the family has keys where buckets are stored, but no bucket")
             .with_mismatch("no key that begins with 00 ff 62", "such a key")
@@ -94,7 +95,7 @@ pub(super) fn rename(transaction: &Transaction, from: &Path, to: &Path) -> Resul
     check_depth(to_before.len() + entry.height)?;
     let place = free_place(transaction, to, last_id(&to_way), to_name)?;
     let from_parent = last_id(&from_way[..from_before.len()]);
-    if !cfg!(seeded_fault = "bucket_move_keeps_the_name") {
+    if !seeded_fault!("bucket_move_keeps_the_name") {
         transaction.delete(key(from_parent, Part::Child, from_name))?;
     }
     transaction.put_lasting(&place, &entry.encode())?;
@@ -115,7 +116,7 @@ fn discard(transaction: &Transaction, Entry { id, height }: Entry) -> Result<()>
         return transaction.delete_prefix(bucket_prefix(id));
     }
     transaction.delete_range(data_range(id, &..))?;
-    if cfg!(seeded_fault = "bucket_deletion_misses_nested") {
+    if seeded_fault!("bucket_deletion_misses_nested") {
         return Ok(());
     }
     transaction.put_lasting(&key(ROOT, Part::Trash, &id.to_be_bytes()), b"")

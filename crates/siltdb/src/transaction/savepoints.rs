@@ -1,7 +1,10 @@
 //! Savepoints of a transaction: named marks in its writes.
 
 use super::{Savepoint, State, Transaction};
-use siltdb_base::error::{Error, ErrorKind, Result};
+use siltdb_base::{
+    error::{Error, ErrorKind, Result},
+    seeded_fault,
+};
 
 impl State {
     fn find_savepoint(&self, name: &str) -> Result<usize> {
@@ -53,7 +56,7 @@ impl Transaction {
         state.writes.truncate(mark);
         // Cursors still walk the previous memtables, so these stay unchanged.
         state.indexed.clear();
-        if cfg!(seeded_fault = "savepoint_forgets_reads") {
+        if seeded_fault!("savepoint_forgets_reads") {
             state.reads = Default::default();
         }
         Ok(())

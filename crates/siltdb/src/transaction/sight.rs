@@ -7,7 +7,7 @@ use crate::{
     reads::{Reads, Tracking},
     source::{Pinned, ReadPlace, ReadSource},
 };
-use siltdb_base::{error::Result, slice::Pinnable};
+use siltdb_base::{error::Result, seeded_fault, slice::Pinnable};
 use siltdb_engine::snapshots::{
     LiveSnapshot,
     read_point::{FirstExpiry, ReadPoint},
@@ -55,7 +55,7 @@ impl Sight {
     /// # Seeded faults
     /// `snapshot_reads_validated`: the commit validates them like all others.
     pub(super) fn without_reads(self) -> Self {
-        match cfg!(seeded_fault = "snapshot_reads_validated") {
+        match seeded_fault!("snapshot_reads_validated") {
             true => self,
             false => {
                 let point = self.place.point.map(|point| ReadPoint { first_expiry: None, ..point });

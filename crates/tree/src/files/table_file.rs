@@ -6,6 +6,7 @@ use bytes::Bytes;
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::File,
+    seeded_fault,
 };
 use std::{
     path::{Path, PathBuf},
@@ -57,7 +58,7 @@ impl MissingFile {
         if error.kind() != ErrorKind::NotFound {
             return error;
         }
-        if self.remover == Remover::Writer && !cfg!(seeded_fault = "vanished_file_is_damage") {
+        if self.remover == Remover::Writer && !seeded_fault!("vanished_file_is_damage") {
             let message = "the writer has removed a table of this state";
             return Error::new(ErrorKind::Busy, message)
                 .with_file(path)

@@ -10,6 +10,7 @@ use siltdb_base::{
     error::{Error, Result},
     fs::{File, Fs, Metadata, WriteFile},
     id::FileNumber,
+    seeded_fault,
 };
 use siltdb_disk::file_name::FileName;
 use std::{
@@ -79,7 +80,7 @@ impl TableStore {
             return Err(Error::invalid("the cold directory belongs to another database"));
         }
         let mut file = self.directory.create(&FileName::Table(number).to_path())?;
-        let is_synced = !cfg!(seeded_fault = "cold_copy_not_synced");
+        let is_synced = !seeded_fault!("cold_copy_not_synced");
         let written = write(&mut *file);
         let written = written.and_then(|()| if is_synced { file.sync() } else { file.flush() });
         drop(file);

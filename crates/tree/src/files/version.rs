@@ -11,6 +11,7 @@ use siltdb_base::{
     id::{FamilyId, SequenceNumber},
     invariant,
     limits::LEVELS,
+    seeded_fault,
 };
 use siltdb_disk::{
     edit::{Change, TableReference},
@@ -193,7 +194,7 @@ impl Version {
 /// and are then seen whole, which costs readers nothing.
 fn seen_up_to(table: &OpenReference, moment: SequenceNumber) -> TableReference {
     let mut reference = table.reference().clone();
-    if table.sequence_max() > moment && !cfg!(seeded_fault = "clone_sees_later_writes_of_source") {
+    if table.sequence_max() > moment && !seeded_fault!("clone_sees_later_writes_of_source") {
         reference.visible_to = Some(moment);
     }
     let is_hidden = reference.visible_to.is_some_and(|visible_to| visible_to <= moment);

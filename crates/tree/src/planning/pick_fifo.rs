@@ -25,7 +25,7 @@ use crate::{
     planning::plan::{Busy, Plan, PlanInput, PlanKind, Reason},
     strategy::CompactionStrategy,
 };
-use siltdb_base::{id::SequenceNumber, limits::LEVELS};
+use siltdb_base::{id::SequenceNumber, limits::LEVELS, seeded_fault};
 use std::sync::Arc;
 
 /// Small tables are joined to at most this part of the size of the family, so that a table that
@@ -80,7 +80,7 @@ fn bytes(version: &Version) -> u64 {
 }
 
 fn weight(table: &OpenReference) -> u64 {
-    match cfg!(seeded_fault = "fifo_forgets_separated_values") {
+    match seeded_fault!("fifo_forgets_separated_values") {
         true => table.bytes(),
         false => table.bytes().saturating_add(table.meta().blobs.bytes()),
     }
@@ -115,7 +115,7 @@ fn oldest_first(version: &Version) -> Vec<(usize, &Arc<OpenReference>)> {
                 newest_before = rank;
             }
             ranks[number].push(rank);
-            let place = match cfg!(seeded_fault = "fifo_drops_what_was_ingested") {
+            let place = match seeded_fault!("fifo_drops_what_was_ingested") {
                 true => SequenceNumber(0),
                 false => rank,
             };
@@ -211,7 +211,7 @@ fn is_older(table: &OpenReference, age_ms: u64, now_ms: u64) -> bool {
 /// Whether a snapshot sees something of the table, or a later one might that reads above the
 /// retention floor.
 fn is_seen(table: &OpenReference, moment: &Moment) -> bool {
-    if cfg!(seeded_fault = "fifo_drops_under_a_snapshot") {
+    if seeded_fault!("fifo_drops_under_a_snapshot") {
         return false;
     }
     moment.stripes.floor().is_some()

@@ -19,7 +19,7 @@ use crate::{
     retain::stripes::Stripes,
     strategy::CompactionStrategy,
 };
-use siltdb_base::{cursor::EntryCursor, id::SequenceNumber, limits::LEVELS};
+use siltdb_base::{cursor::EntryCursor, id::SequenceNumber, limits::LEVELS, seeded_fault};
 use std::{collections::HashSet, sync::Arc};
 
 /// Entries of a memtable that are looked at to tell what part of them lies among the keys of
@@ -84,7 +84,7 @@ pub fn pick_drop(
 
 fn is_covered(table: &OpenReference, covered: &Covered, moment: &Moment) -> bool {
     let whole = covered.of(table.id()).and_then(|covered| covered.whole());
-    if cfg!(seeded_fault = "drop_covered_table_ignoring_snapshot") {
+    if seeded_fault!("drop_covered_table_ignoring_snapshot") {
         return whole.is_some();
     }
     whole.is_some_and(|to| !moment.stripes.separate(table.sequence_min(), to))

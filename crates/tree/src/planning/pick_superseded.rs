@@ -22,7 +22,7 @@ use crate::{
     planning::plan::{Busy, Descent, Plan, Reason, bring_down},
     strategy::CompactionStrategy,
 };
-use siltdb_base::limits::LEVELS;
+use siltdb_base::{limits::LEVELS, seeded_fault};
 use std::{cmp::Reverse, collections::HashSet, sync::Arc};
 
 /// How many tables above others are compared to find the one that frees most.
@@ -89,7 +89,7 @@ pub fn pick_superseded(
 /// What newer tables supersede of each other, as their sketches tell.
 fn find_superseded(tables: &[(usize, &Arc<OpenReference>)], moment: &Moment) -> Superseded {
     let mut superseded = Superseded { gains: vec![0; tables.len()], all: 0 };
-    if cfg!(seeded_fault = "superseded_elsewhere_not_counted") {
+    if seeded_fault!("superseded_elsewhere_not_counted") {
         return superseded;
     }
     let mut sampled: Vec<Sampled> = Vec::new();

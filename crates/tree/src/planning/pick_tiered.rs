@@ -20,7 +20,7 @@ use crate::{
     planning::plan::{Busy, Plan, PlanInput, PlanKind, PlanLimits, Reason},
     strategy::CompactionStrategy,
 };
-use siltdb_base::{id::SequenceNumber, limits::LEVELS};
+use siltdb_base::{id::SequenceNumber, limits::LEVELS, seeded_fault};
 use std::ops::Range;
 
 /// All runs are merged for space only if the newer ones take at least this part of
@@ -286,7 +286,7 @@ fn merge(version: &Version, runs: &[Run], reason: Reason, busy: &Busy) -> Option
     let tables = |level: usize| version.levels()[level].tables().to_vec();
     let inputs = runs.iter().map(|run| PlanInput { level: run.level, tables: tables(run.level) });
     let mut inputs: Vec<_> = inputs.collect();
-    if cfg!(seeded_fault = "tiered_runs_out_of_order") && inputs.len() > 2 {
+    if seeded_fault!("tiered_runs_out_of_order") && inputs.len() > 2 {
         inputs.remove(1);
     }
     let is_input = |level: usize| inputs.iter().any(|input| input.level == level);

@@ -8,6 +8,7 @@
 use siltdb_base::{
     id::SequenceNumber,
     key::Entry,
+    seeded_fault,
     sync::atomic::{AtomicU32, Ordering},
 };
 use std::{fmt, sync::Arc};
@@ -99,14 +100,14 @@ impl CommitHook {
     pub fn run(&self, entries: &[Entry<'_>]) {
         // Relaxed: as in `Wish::is_set`.
         let wanted = self.wishes.0.load(Ordering::Relaxed);
-        if wanted != 0 && !cfg!(seeded_fault = "skip_commit_hook") {
+        if wanted != 0 && !seeded_fault!("skip_commit_hook") {
             self.tell(wanted, entries);
         }
     }
 
     /// Tells all observers of ingested tables.
     pub fn run_ingest(&self, sequence: SequenceNumber) {
-        if !cfg!(seeded_fault = "skip_commit_hook") {
+        if !seeded_fault!("skip_commit_hook") {
             self.observers.iter().for_each(|observer| observer.ingesting(sequence));
         }
     }

@@ -25,6 +25,7 @@ use siltdb_base::{
     error::{Error, Result},
     id::SequenceNumber,
     key::{Entry, EntryKind},
+    seeded_fault,
     tombstone::Fragments,
 };
 use std::{collections::VecDeque, sync::Arc};
@@ -547,7 +548,7 @@ impl<C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> CompactionIter<C, D> {
         }
         self.leave_stripe();
         if let Some(held) = self.held.take()
-            && !cfg!(seeded_fault = "forget_tombstone_in_merge")
+            && !seeded_fault!("forget_tombstone_in_merge")
             && (self.below)(&self.key) == OlderEntries::Possible
         {
             self.queue.push_back(held);

@@ -2,7 +2,7 @@
 //!
 //! It does not know which readers hold the snapshots.
 
-use siltdb_base::id::SequenceNumber;
+use siltdb_base::{id::SequenceNumber, seeded_fault};
 
 /// The points from which the database is looked at: all live snapshots and the published present,
 /// or with a retention floor, the snapshots up to it and every number from it on.
@@ -42,7 +42,7 @@ impl Stripes {
     /// stripe, so that it is kept.
     #[must_use]
     pub fn new(snapshots: &[SequenceNumber], present: SequenceNumber) -> Self {
-        let seen = if cfg!(seeded_fault = "ignore_snapshot_in_flush") { &[] } else { snapshots };
+        let seen = if seeded_fault!("ignore_snapshot_in_flush") { &[] } else { snapshots };
         let mut ends = seen.to_vec();
         ends.retain(|&end| end < present);
         ends.push(present);
@@ -79,7 +79,7 @@ impl Stripes {
     /// `expired_dropped_under_a_snapshot`: the time of snapshots does not count.
     #[must_use]
     pub fn expiry_time_ms(&self, settled_ms: u64) -> u64 {
-        match cfg!(seeded_fault = "expired_dropped_under_a_snapshot") {
+        match seeded_fault!("expired_dropped_under_a_snapshot") {
             true => settled_ms,
             false => settled_ms.min(self.earliest_ms),
         }
@@ -91,7 +91,7 @@ impl Stripes {
     #[inline]
     #[must_use]
     pub fn may_filter(&self, sequence: SequenceNumber) -> bool {
-        if cfg!(seeded_fault = "compaction_filter_below_a_snapshot") {
+        if seeded_fault!("compaction_filter_below_a_snapshot") {
             return true;
         }
         self.floor.is_none() && sequence >= self.first_unseen && sequence <= self.present()

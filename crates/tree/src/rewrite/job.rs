@@ -19,6 +19,7 @@ use siltdb_base::{
     invariant,
     key::{BlobPointer, EntryKind},
     limits::LEVELS,
+    seeded_fault,
 };
 use siltdb_disk::{
     edit::{Change, TableReference},
@@ -318,7 +319,7 @@ impl NewTables {
     /// What syncing fails with.
     pub fn sync(&mut self) -> Result<()> {
         match self.unsynced.take() {
-            Some(mut writer) if !cfg!(seeded_fault = "skip_sync") => writer.sync(),
+            Some(mut writer) if !seeded_fault!("skip_sync") => writer.sync(),
             _ => Ok(()),
         }
     }
@@ -414,7 +415,7 @@ impl NewTables {
         assert!(self.unsynced.is_none(), "a file was not synced");
         assert_eq!(self.verified, self.tables.len(), "a table was not verified");
         self.assert_order();
-        if !self.files.is_empty() && !cfg!(seeded_fault = "skip_directory_sync") {
+        if !self.files.is_empty() && !seeded_fault!("skip_directory_sync") {
             context.files.directory().sync_dir(Path::new(""))?;
         }
         let mut changes: Vec<_> = removals.into_iter().collect();

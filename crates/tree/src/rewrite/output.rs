@@ -26,6 +26,7 @@ use siltdb_base::{
     invariant,
     key::{BlobPointer, Entry, EntryKind},
     limits::REPLACED_TABLES_MAX,
+    seeded_fault,
     slice::Slice,
     tombstone::{Fragments, RangeTombstone},
 };
@@ -298,7 +299,7 @@ impl<'s, C: EntryCursor, D: FnMut(&[u8]) -> OlderEntries> OutputIter<'s, C, D> {
                 break;
             }
             let is_continued = lower.is_some_and(|lower| fragment.start < *lower);
-            if is_continued && cfg!(seeded_fault = "lose_range_tombstone_at_border") {
+            if is_continued && seeded_fault!("lose_range_tombstone_at_border") {
                 continue;
             }
             let start = lower.map_or(&fragment.start, |lower| lower.max(&fragment.start));

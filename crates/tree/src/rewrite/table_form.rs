@@ -3,6 +3,7 @@
 //! It reads nothing but what an open table has in memory.
 
 use crate::{options::TreeOptions, retain::may_copy::BlockForm};
+use siltdb_base::seeded_fault;
 use siltdb_disk::{
     options::{Compression, TableOptions},
     table::TableScan,
@@ -38,7 +39,7 @@ impl TableForm {
     #[must_use]
     pub fn block_form(&self, wanted: &TableOptions) -> BlockForm {
         // The suite must notice an engine that does not look at the dictionary: this is that one.
-        if self.has_dictionary && cfg!(seeded_fault = "dictionary_of_another_table") {
+        if self.has_dictionary && seeded_fault!("dictionary_of_another_table") {
             return BlockForm::Same;
         }
         let has_dictionary = self.has_dictionary || wanted.used_dictionary_bytes() > 0;

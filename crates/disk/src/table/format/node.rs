@@ -41,6 +41,7 @@ use siltdb_base::{
     id::SequenceNumber,
     key::{SortKey, head},
     limits::{KEY_BYTES_MAX, NODE_LEVELS_MAX},
+    seeded_fault,
 };
 use std::ops::Range;
 
@@ -350,7 +351,7 @@ impl<'a> NodeView<'a> {
     /// Corruption, if it is another one.
     pub fn check_child(&self, index: usize, child: &NodeView<'_>) -> Result<()> {
         // The suite must notice an engine that takes any sound node for the one it looked for.
-        if cfg!(seeded_fault = "node_accepted_at_a_wrong_place") {
+        if seeded_fault!("node_accepted_at_a_wrong_place") {
             return Ok(());
         }
         let agrees = child.level + 1 == self.level

@@ -21,6 +21,7 @@ use siltdb_base::{
     error::Result,
     id::SequenceNumber,
     key::{Entry, LookupKey},
+    seeded_fault,
 };
 use std::{ops::ControlFlow, sync::Arc};
 
@@ -138,7 +139,7 @@ impl TableCursor {
         let info = self.describe(index);
         let excludes = info.map(|info| reach.excludes(info.first_key, info.last_key));
         self.reach = Some(reach);
-        Ok(excludes? && !cfg!(seeded_fault = "bound_read_through"))
+        Ok(excludes? && !seeded_fault!("bound_read_through"))
     }
 
     /// Leaves the entries; the block stays, for the case that the next seek leads to it.
@@ -469,7 +470,7 @@ impl EntryCursor for TableCursor {
         };
         let first_key = self.describe(index)?.first_key;
         let has_earlier = first_key < key || first_key == key && sequence < SequenceNumber::MAX;
-        let entry = match has_earlier || cfg!(seeded_fault = "bound_read_through") {
+        let entry = match has_earlier || seeded_fault!("bound_read_through") {
             true => {
                 self.enter(index)?;
                 self.block.as_ref().map_or(0, |block| block.lower_bound(key, sequence))

@@ -15,6 +15,7 @@ use siltdb_base::{
     budget::{Budget, Charge, Part},
     error::Result,
     memory::region::Buffer,
+    seeded_fault,
 };
 use std::{mem, ops::Range, sync::Arc};
 
@@ -62,7 +63,7 @@ impl Readahead {
     /// [`Part::Cursors`] of `budget`. While cursors take more than their share, it reads smaller
     /// pieces.
     pub(in crate::table) fn charge_to(&mut self, budget: &Arc<Budget>, block_bytes: usize) {
-        if cfg!(seeded_fault = "pins_not_charged") {
+        if seeded_fault!("pins_not_charged") {
             return;
         }
         let bytes = self.bytes.len() + block_bytes + CURSOR_BYTES;

@@ -12,6 +12,7 @@ use siltdb_base::{
     checksum::xxh3,
     error::Result,
     key::LookupKey,
+    seeded_fault,
 };
 use std::sync::Arc;
 
@@ -59,7 +60,7 @@ impl TableFilter {
     /// know.
     #[must_use]
     pub fn may_contain_range(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
-        let keys = match cfg!(seeded_fault = "prefix_of_another_extractor") {
+        let keys = match seeded_fault!("prefix_of_another_extractor") {
             true => FilterKeys::Prefixes(PrefixExtractor::Fixed(2)),
             false => self.keys,
         };
@@ -107,9 +108,5 @@ impl TableFilter {
 /// With a seeded fault, another hash for one key in some hundred.
 #[inline]
 fn forgetful(hash: u64) -> u64 {
-    if cfg!(seeded_fault = "filter_forgets_a_key") && hash.is_multiple_of(101) {
-        !hash
-    } else {
-        hash
-    }
+    if seeded_fault!("filter_forgets_a_key") && hash.is_multiple_of(101) { !hash } else { hash }
 }

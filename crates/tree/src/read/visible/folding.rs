@@ -7,7 +7,7 @@ use crate::{
     read::operands::{Added, Operands},
     read::visible::resolve::Resolver,
 };
-use siltdb_base::{error::Result, id::SequenceNumber, slice::Slice};
+use siltdb_base::{error::Result, id::SequenceNumber, seeded_fault, slice::Slice};
 use std::sync::Arc;
 
 /// The operands of one key that are to be applied to what lies below them.
@@ -75,7 +75,7 @@ impl Folding {
         };
         self.pass(expiry_ms);
         self.since_ms = since_ms;
-        if cfg!(seeded_fault = "fold_operand_twice") {
+        if seeded_fault!("fold_operand_twice") {
             self.operands.push(sequence, operand);
         }
         Some(value)

@@ -20,6 +20,7 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     id::SequenceNumber,
     key::{BlobPointer, Entry, EntryKind, split_expiring},
+    seeded_fault,
     slice::Slice,
 };
 use std::{cell::Cell, fmt};
@@ -132,14 +133,8 @@ pub fn depends_on_time(kind: EntryKind) -> bool {
     matches!(kind, EntryKind::PutExpiring | EntryKind::BlobPointer)
 }
 
-#[cfg(not(seeded_fault = "resurrect_expired"))]
 fn is_expired(expiry_ms: u64, now_ms: u64) -> bool {
-    expiry_ms <= now_ms
-}
-
-#[cfg(seeded_fault = "resurrect_expired")]
-fn is_expired(_expiry_ms: u64, _now_ms: u64) -> bool {
-    false
+    expiry_ms <= now_ms && !seeded_fault!("resurrect_expired")
 }
 
 /// Reads separated values.
