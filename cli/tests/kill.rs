@@ -4,6 +4,7 @@
 //!
 //! A killed process loses no pages, so this proves nothing about power losses.
 
+use siltdb_sweep::Sweep;
 use std::{
     collections::BTreeMap,
     fs,
@@ -270,7 +271,10 @@ const CALLS: [&str; 10] = [
 const CALLS_OF_SOME: [&str; 3] = ["msync", "madvise", "ftruncate"];
 
 /// Kills at each call, spread evenly over all calls of one thread in an undisturbed run.
-const KILLS_PER_CALL: u64 = 9;
+const KILLS_PER_CALL: u64 = 18;
+
+/// A sweep over system calls kills at each of this many.
+const EVERY: u64 = 3;
 
 /// Kills while each call is delayed, which spreads them over the calls of all threads.
 const SLOW_KILLS: usize = 30;
@@ -448,7 +452,7 @@ fn a_kill_at_each_system_call_loses_nothing() {
     if !has_strace() {
         return;
     }
-    let mut random = Random::new("kills at each system call");
+    let (mut random, sweep) = (Random::new("kills at each system call"), Sweep::every(EVERY));
     let mut traced = Traced { place: Place::new(), seen: Vec::new(), killed: 0, acked: 0 };
     traced.round(&["-e", "trace=none"], None);
     leave_manifest_unfinished(&traced.place);
@@ -459,7 +463,7 @@ fn a_kill_at_each_system_call_loses_nothing() {
     for (&call, &count) in &calls {
         let trace = format!("trace={call}");
         let kills = count.min(KILLS_PER_CALL);
-        for index in 0..kills {
+        for index in sweep.of(0..kills) {
             let when = 1 + (count - 1) * index / (kills - 1).max(1);
             let inject = format!("inject={call}:signal=KILL:when={when}");
             if call == "renameat" {
@@ -469,7 +473,7 @@ fn a_kill_at_each_system_call_loses_nothing() {
         }
     }
     let by_call = traced.killed;
-    assert!(by_call > 40, "only {by_call} runs were killed: {calls:?}");
+    assert!(sweep.has_enough(by_call, 80), "only {by_call} runs were killed: {calls:?}");
     let calls = [&CALLS[..8], &["msync"]].concat().join(",");
     let slow = format!("inject={calls}:delay_enter={SLOW_CALL}");
     let trace = format!("trace={calls}");
@@ -536,6 +540,7 @@ fn a_checkpoint_that_is_killed_is_whole_or_not_there() {
     if !has_strace() {
         return;
     }
+    let sweep = Sweep::every(EVERY);
     let mut place = Place::new();
     place.import_and_kill("synced", 20, Duration::ZERO);
     place.ok(&["flush", "db"]);
@@ -545,7 +550,7 @@ fn a_checkpoint_that_is_killed_is_whole_or_not_there() {
     let expected = place.ok(&["scan", "db"]);
     let (mut killed, mut whole, mut ended) = (0, 0, 0);
     for call in CHECKPOINT_CALLS {
-        for nth in 1..=40 {
+        for nth in sweep.of(1..=40) {
             let copy = format!("copy-{call}");
             let was_killed = run_and_kill(&place, &["checkpoint", "db", &copy], (call, nth));
             killed += usize::from(was_killed);
@@ -563,7 +568,10 @@ fn a_checkpoint_that_is_killed_is_whole_or_not_there() {
         }
     }
     eprintln!("{killed} checkpoints were killed, {whole} of them were whole by then");
-    assert!(killed > 40 && whole > 0 && ended > 3, "{killed} killed, {whole} whole, {ended} ended");
+    assert!(
+        sweep.has_enough(killed, 40) && sweep.has_met(whole) && ended > 3,
+        "{killed} killed, {whole} whole, {ended} ended"
+    );
     // The next checkpoint replaces leftovers of killed ones.
     place.ok(&["checkpoint", "db", "copy-openat"]);
     assert_eq!(place.ok(&["scan", "copy-openat"]), expected);
@@ -590,12 +598,13 @@ fn a_prepared_transaction_survives_a_kill_at_each_call() {
     if !has_strace() {
         return;
     }
+    let sweep = Sweep::every(2);
     let place = Place::new();
     place.ok(&["put", "db", "first", "1"]);
     place.ok(&["families", "create", "db", "f"]);
     let (mut killed, mut listed, mut decided, mut ids) = (0, 0, 0, Vec::new());
     for call in PREPARE_CALLS {
-        for nth in 1..=PREPARE_KILLS {
+        for nth in sweep.of(1..=PREPARE_KILLS) {
             let id = format!("{call}-{nth}");
             let script = format!("put {id} value\nput {id} value --family f\n");
             fs::write(place.path("script"), script).expect("the directory takes files");
@@ -628,7 +637,10 @@ fn a_prepared_transaction_survives_a_kill_at_each_call() {
         }
     }
     eprintln!("{killed} were killed, {listed} prepared and {decided} decided by then");
-    assert!(killed > 30 && listed > 0 && decided > 0, "{killed}, {listed}, {decided}");
+    assert!(
+        sweep.has_enough(killed, 30) && sweep.has_met(listed) && sweep.has_met(decided),
+        "{killed}, {listed}, {decided}"
+    );
     place.ok(&["flush", "db"]);
     assert!(place.ok(&["check", "db"]).starts_with("ok: "));
     for (id, expected) in ids {
@@ -644,13 +656,14 @@ fn a_clone_that_is_killed_is_whole_or_not_there() {
     if !has_strace() {
         return;
     }
+    let sweep = Sweep::every(EVERY);
     let mut place = Place::new();
     place.import_and_kill("synced", 20, Duration::ZERO);
     place.ok(&["put", "db", "late", "value"]);
     let expected = place.ok(&["scan", "db"]);
     let (mut killed, mut whole, mut ended) = (0, 0, 0);
     for call in CLONE_CALLS {
-        for nth in 1..=40 {
+        for nth in sweep.of(1..=40) {
             // Something is in memory, and is to be flushed.
             place.ok(&["put", "db", "late", "value"]);
             let was_killed = run_and_kill(&place, &["clone", "db", "default", "copy"], (call, nth));
@@ -672,7 +685,10 @@ fn a_clone_that_is_killed_is_whole_or_not_there() {
         }
     }
     eprintln!("{killed} clones were killed, {whole} of them were whole by then");
-    assert!(killed > 20 && whole > 0 && ended > 3, "{killed} killed, {whole} whole, {ended} ended");
+    assert!(
+        sweep.has_enough(killed, 20) && sweep.has_met(whole) && ended > 3,
+        "{killed} killed, {whole} whole, {ended} ended"
+    );
 }
 
 #[test]
@@ -680,13 +696,14 @@ fn a_branch_and_its_merge_that_are_killed_are_whole_or_not_there() {
     if !has_strace() {
         return;
     }
+    let sweep = Sweep::every(EVERY);
     let mut place = Place::new();
     place.import_and_kill("synced", 20, Duration::ZERO);
     place.ok(&["put", "db", "late", "value"]);
     let before = place.ok(&["scan", "db"]);
     let (mut killed, mut created, mut merged) = (0, 0, 0);
     for call in CLONE_CALLS {
-        for nth in 1..=40 {
+        for nth in sweep.of(1..=40) {
             // Something is in memory, and is to be flushed.
             place.ok(&["put", "db", "late", "value"]);
             let in_creation = run_and_kill(&place, &["branch", "create", "db", "fix"], (call, nth));
@@ -722,7 +739,10 @@ fn a_branch_and_its_merge_that_are_killed_are_whole_or_not_there() {
         }
     }
     eprintln!("{killed} were killed, {created} branches and {merged} merges were whole by then");
-    assert!(killed > 20 && created > 0 && merged > 0, "{killed}, {created}, {merged}");
+    assert!(
+        sweep.has_enough(killed, 20) && sweep.has_met(created) && sweep.has_met(merged),
+        "{killed}, {created}, {merged}"
+    );
 }
 
 /// The calls by which moves between the tiers change what is on disk.
@@ -733,6 +753,7 @@ fn a_freeze_or_thaw_that_is_killed_loses_nothing() {
     if !has_strace() {
         return;
     }
+    let sweep = Sweep::every(EVERY);
     let mut place = Place::new();
     place.import_and_kill("synced", 20, Duration::ZERO);
     place.ok(&["compact", "db"]);
@@ -740,7 +761,7 @@ fn a_freeze_or_thaw_that_is_killed_loses_nothing() {
     let expected = place.ok(&["scan", "db"]);
     let (mut killed, mut ended) = (0, 0);
     for call in TIER_CALLS {
-        for nth in 1..=60 {
+        for nth in sweep.of(1..=60) {
             let mut is_killed = false;
             for verb in ["thaw", "freeze"] {
                 is_killed |= run_and_kill(&place, &[verb, "db", "default"], (call, nth));
@@ -760,7 +781,7 @@ fn a_freeze_or_thaw_that_is_killed_loses_nothing() {
     let names = left.map(|entry| entry.expect("it can be listed").file_name());
     assert!(!names.into_iter().any(|name| name.to_string_lossy().ends_with(".table")));
     eprintln!("{killed} pairs of moves were killed");
-    assert!(killed > 20 && ended > 2, "{killed} killed, {ended} ended");
+    assert!(sweep.has_enough(killed, 20) && ended > 2, "{killed} killed, {ended} ended");
 }
 
 #[test]
@@ -768,12 +789,13 @@ fn a_floor_that_is_killed_is_the_old_one_or_the_new_one() {
     if !has_strace() {
         return;
     }
+    let sweep = Sweep::every(EVERY);
     let mut place = Place::new();
     place.import_and_kill("synced", 20, Duration::ZERO);
     place.ok(&["retain", "db", "--from", "now"]);
     let (mut killed, mut changed, mut ended) = (0, 0, 0);
     for call in CLONE_CALLS {
-        for nth in 1..=40 {
+        for nth in sweep.of(1..=40) {
             place.ok(&["put", "db", "late", "value"]);
             let before = place.ok(&["retain", "db"]);
             let newest = before.trim_end().rsplit(' ').next().unwrap();
@@ -791,7 +813,10 @@ fn a_floor_that_is_killed_is_the_old_one_or_the_new_one() {
         }
     }
     eprintln!("{killed} changes of the floor were killed, {changed} of them were whole by then");
-    assert!(killed > 10 && changed > 0 && ended > 3, "{killed}, {changed} whole, {ended} ended");
+    assert!(
+        sweep.has_enough(killed, 10) && sweep.has_met(changed) && ended > 3,
+        "{killed}, {changed} whole, {ended} ended"
+    );
 }
 
 /// The calls by which a backup and a restore change what is on disk.
@@ -820,6 +845,7 @@ fn a_backup_that_is_killed_leaves_the_earlier_ones() {
     if !has_strace() {
         return;
     }
+    let sweep = Sweep::every(EVERY);
     let mut place = Place::new();
     place.import_and_kill("synced", 20, Duration::ZERO);
     let first = place.ok(&["scan", "db"]);
@@ -829,7 +855,7 @@ fn a_backup_that_is_killed_leaves_the_earlier_ones() {
     let second = place.ok(&["scan", "db"]);
     let (mut killed, mut whole, mut ended) = (0, 0, 0);
     for call in BACKUP_CALLS {
-        for nth in 1..=60 {
+        for nth in sweep.of(1..=60) {
             copy_files(&place.path("before"), &place.path("backups"));
             let was_killed =
                 run_and_kill(&place, &["backup", "create", "db", "backups"], (call, nth));
@@ -852,7 +878,10 @@ fn a_backup_that_is_killed_leaves_the_earlier_ones() {
         }
     }
     eprintln!("{killed} backups were killed, {whole} of them were whole by then");
-    assert!(killed > 30 && whole > 0 && ended > 3, "{killed} killed, {whole} whole, {ended} ended");
+    assert!(
+        sweep.has_enough(killed, 30) && sweep.has_met(whole) && ended > 3,
+        "{killed} killed, {whole} whole, {ended} ended"
+    );
 }
 
 #[test]
@@ -860,13 +889,14 @@ fn a_restore_that_is_killed_is_whole_or_not_there() {
     if !has_strace() {
         return;
     }
+    let sweep = Sweep::every(EVERY);
     let mut place = Place::new();
     place.import_and_kill("synced", 20, Duration::ZERO);
     place.ok(&["backup", "create", "db", "backups"]);
     let expected = place.ok(&["scan", "db"]);
     let (mut killed, mut ended) = (0, 0);
     for call in BACKUP_CALLS {
-        for nth in 1..=40 {
+        for nth in sweep.of(1..=40) {
             let was_killed = run_and_kill(&place, &["restore", "backups", "new"], (call, nth));
             killed += usize::from(was_killed);
             if place.path("new").exists() {
@@ -880,7 +910,7 @@ fn a_restore_that_is_killed_is_whole_or_not_there() {
             }
         }
     }
-    assert!(killed > 15 && ended > 3, "{killed} killed, {ended} ended");
+    assert!(sweep.has_enough(killed, 15) && ended > 3, "{killed} killed, {ended} ended");
     // The next one replaces what they have left behind.
     assert!(restored(&place, &[]) == expected);
 }
@@ -901,12 +931,13 @@ fn an_export_that_is_killed_is_whole_or_not_there() {
     if !has_strace() {
         return;
     }
+    let sweep = Sweep::every(EVERY);
     let mut place = Place::new();
     place.import_and_kill("synced", 20, Duration::ZERO);
     let expected = place.ok(&["scan", "db"]);
     let (mut killed, mut whole, mut ended) = (0, 0, 0);
     for call in BACKUP_CALLS {
-        for nth in 1..=40 {
+        for nth in sweep.of(1..=40) {
             let _ = fs::remove_dir_all(place.path("archives"));
             fs::create_dir(place.path("archives")).expect("it can be made");
             let verb = ["archive", "create", "db", "archives/a.siltar"];
@@ -931,7 +962,10 @@ fn an_export_that_is_killed_is_whole_or_not_there() {
         }
     }
     eprintln!("{killed} exports were killed, {whole} archives were whole by then");
-    assert!(killed > 15 && whole > 0 && ended > 3, "{killed} killed, {whole} whole, {ended} ended");
+    assert!(
+        sweep.has_enough(killed, 15) && sweep.has_met(whole) && ended > 3,
+        "{killed} killed, {whole} whole, {ended} ended"
+    );
 }
 
 #[test]
@@ -939,6 +973,7 @@ fn an_import_of_an_archive_that_is_killed_is_whole_or_not_there() {
     if !has_strace() {
         return;
     }
+    let sweep = Sweep::every(EVERY);
     let mut place = Place::new();
     place.import_and_kill("synced", 20, Duration::ZERO);
     let expected = place.ok(&["scan", "db"]);
@@ -946,7 +981,7 @@ fn an_import_of_an_archive_that_is_killed_is_whole_or_not_there() {
     place.ok(&["put", "other", "mine", "value"]);
     let (mut killed, mut whole, mut ended) = (0, 0, 0);
     for call in BACKUP_CALLS {
-        for nth in 1..=40 {
+        for nth in sweep.of(1..=40) {
             copy_files(&place.path("other"), &place.path("target"));
             let verb = ["archive", "import", "target", "a.siltar", "--family", "default=air"];
             let was_killed = run_and_kill(&place, &verb, (call, nth));
@@ -972,5 +1007,8 @@ fn an_import_of_an_archive_that_is_killed_is_whole_or_not_there() {
         }
     }
     eprintln!("{killed} imports were killed, {whole} of them were whole by then");
-    assert!(killed > 20 && whole > 0 && ended > 3, "{killed} killed, {whole} whole, {ended} ended");
+    assert!(
+        sweep.has_enough(killed, 20) && sweep.has_met(whole) && ended > 3,
+        "{killed} killed, {whole} whole, {ended} ended"
+    );
 }

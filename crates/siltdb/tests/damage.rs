@@ -12,6 +12,7 @@ use siltdb_base::fs::{
     Fs,
     mem::{Crash, MemFs},
 };
+use siltdb_sweep::Sweep;
 use std::{
     collections::{BTreeMap, BTreeSet},
     panic::catch_unwind,
@@ -308,8 +309,10 @@ fn the_undamaged_database_has_every_kind_of_file_and_opens() {
 fn no_flipped_bit_makes_a_panic_or_a_wrong_answer() {
     let golden = golden();
     let mut damages = Vec::new();
+    let part = Sweep::every(3);
     for (path, bytes) in golden.files() {
-        damages.extend((0..used(&bytes)).map(|offset| (path.clone(), Damage::Flip(offset))));
+        let offsets = part.of(0..used(&bytes));
+        damages.extend(offsets.map(|offset| (path.clone(), Damage::Flip(offset))));
     }
     let refused = sweep(&golden, &damages);
     assert!(refused > damages.len() / 3, "only {refused} of {} were refused", damages.len());
@@ -501,6 +504,7 @@ fn cut_everywhere(value_bytes: usize, (io, used, left): (LogIo, LogFileUse, Left
     let (log, end) = log_with(&copy, &key(154));
     let whole = std::fs::metadata(&log).unwrap().len();
     let lengths = (0..end).step_by(end as usize / 12).chain([end, 64 << 10, 256 << 10]);
+    let lengths = Sweep::every(3).of(lengths);
     for len in lengths.filter(|len| *len < whole) {
         // What lies behind the first window is durable only up to the window of the last sync.
         let is_far = len > end && len >= (256 << 10);
