@@ -1,9 +1,10 @@
 //! Sweeps: tests that break one call, or one byte, after the other.
 //!
-//! Neighbouring cases mostly end the same, and all of them take minutes. So a sweep visits each n-th
-//! case, and begins at another one each day: after n days all were visited. With `SILT_SWEEPS=all`
-//! it visits every case, as `.ci/nightly` does. A failed test prints where its sweep began:
+//! Neighbouring cases mostly end the same, and all of them take minutes. So a sweep visits each
+//! n-th case, and begins at another one each day: after n days all were visited. With
+//! `SILT_SWEEPS=all` it visits every case, as `.ci/nightly` does. A test prints its day:
 //! `SILT_SWEEP_DAY` repeats it.
+#![forbid(unsafe_code)]
 
 use std::{
     env,

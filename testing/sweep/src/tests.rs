@@ -1,3 +1,5 @@
+//! Which cases a sweep visits.
+
 use super::*;
 
 #[test]

@@ -1,4 +1,5 @@
 //! A crate of the library uses lower floors only. A crate above the library uses `siltdb` only.
+//! Tests of any crate may use what only tests need, which uses none of our crates.
 
 use crate::checkout::Checkout;
 use crate::finding::Finding;
@@ -15,6 +16,9 @@ pub const FLOORS: [(&str, u8); 7] = [
     ("siltdb-services", 4),
     ("siltdb", 5),
 ];
+
+/// What the tests of any crate may use.
+const OF_TESTS: &str = "siltdb-sweep";
 
 /// The floor of a crate of the library.
 fn floor(name: &str) -> Option<u8> {
@@ -42,6 +46,9 @@ pub fn check(checkout: &Checkout, findings: &mut Vec<Finding>) {
             let package = dependency.package.as_ref().or_else(|| renames.get(&dependency.key));
             let package = package.unwrap_or(&dependency.key);
             let Some(folder) = folders.get(package) else { continue };
+            if package == OF_TESTS && dependency.is_for_tests {
+                continue;
+            }
             if let Some(why) = refusal(manifest, top(&source.path), package, folder) {
                 let message = format!("`{}` may not use `{package}`: {why}", manifest.name);
                 findings.push(source.finding_at_line(dependency.line, "floors", message));
@@ -57,6 +64,7 @@ fn top(path: &str) -> &str {
 /// The reason why the crate in folder `from` may not use our crate `package` in folder `to`.
 fn refusal(manifest: &Manifest, from: &str, package: &str, to: &str) -> Option<&'static str> {
     match (floor(&manifest.name), floor(package)) {
+        _ if manifest.name == OF_TESTS => Some("what tests use uses none of our crates"),
         (Some(own), Some(other)) if other < own => None,
         (Some(_), _) => Some("a floor uses lower floors only"),
         (None, _) if from == "xtask" => Some("xtask uses no crate of the library"),

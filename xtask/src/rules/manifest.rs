@@ -24,6 +24,8 @@ pub struct Dependency {
     pub key: String,
     /// The name of the package, if it differs from the key.
     pub package: Option<String>,
+    /// Whether tests alone have it.
+    pub is_for_tests: bool,
 }
 
 /// Reads a manifest, and skips unknown syntax, because cargo has checked the file.
@@ -38,8 +40,10 @@ pub fn parse(text: &str) -> Manifest {
             if let [.., kind, key] = section.as_slice()
                 && is_dependencies(kind)
             {
+                let is_for_tests = kind == "dev-dependencies";
                 let (key, package) = (key.clone(), None);
-                manifest.dependencies.push(Dependency { line: index + 1, key, package });
+                let dependency = Dependency { line: index + 1, key, package, is_for_tests };
+                manifest.dependencies.push(dependency);
             }
             continue;
         }
@@ -57,7 +61,9 @@ pub fn parse(text: &str) -> Manifest {
                 manifest.workspace.insert(key.clone(), package.unwrap_or(key));
             }
             [.., kind] if is_dependencies(kind) => {
-                manifest.dependencies.push(Dependency { line: index + 1, key, package });
+                let is_for_tests = *kind == "dev-dependencies";
+                let dependency = Dependency { line: index + 1, key, package, is_for_tests };
+                manifest.dependencies.push(dependency);
             }
             [.., kind, _] if is_dependencies(kind) && key == "package" => {
                 let last = manifest.dependencies.last_mut();

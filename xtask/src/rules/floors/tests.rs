@@ -3,13 +3,14 @@
 use super::{FLOORS, check};
 use crate::checkout::Checkout;
 
-const UPPER: [(&str, &str); 7] = [
+const UPPER: [(&str, &str); 8] = [
     ("cli", "siltdb-cli"),
     ("bench", "silt-bench"),
     ("bindings/c", "siltdb-c"),
     ("peers/lmdb", "peer-lmdb"),
     ("testing/sim", "siltdb-sim"),
     ("testing/fuzz", "siltdb-fuzz"),
+    ("testing/sweep", "siltdb-sweep"),
     ("xtask", "xtask"),
 ];
 
@@ -47,12 +48,24 @@ fn what_stands_above_enters_through_siltdb() {
         for (used, _) in FLOORS {
             let line = format!("{used}.workspace = true");
             let tests = user == "siltdb-sim" || user == "siltdb-fuzz";
-            let front = user != "xtask" && used == "siltdb" || tests && used == "siltdb-base";
+            let is_upper = user != "xtask" && user != "siltdb-sweep";
+            let front = is_upper && used == "siltdb" || tests && used == "siltdb-base";
             assert_eq!(allowed(user, "dependencies", &line), front, "{user} {used}");
         }
     }
     assert!(allowed("peer-lmdb", "dependencies", "silt-bench.workspace = true"));
     assert!(!allowed("silt-bench", "dependencies", "siltdb-cli.workspace = true"));
+}
+
+#[test]
+fn what_only_tests_need_is_used_by_tests_of_any_crate() {
+    let line = "siltdb-sweep.workspace = true";
+    for user in ["siltdb-base", "siltdb-disk", "siltdb", "siltdb-cli", "siltdb-sim", "xtask"] {
+        assert!(allowed(user, "dev-dependencies", line), "{user}");
+    }
+    for user in ["siltdb-base", "siltdb-disk", "siltdb", "siltdb-cli"] {
+        assert!(!allowed(user, "dependencies", line), "{user}");
+    }
 }
 
 #[test]
