@@ -1,7 +1,8 @@
 //! The protocol between runner and worker: JSON, one object a line.
 //!
 //! 1. The worker writes [`Line::Hello`].
-//! 2. The runner writes a [`Request`].
+//! 2. The runner writes a [`Request`], and after it the plan of its job if plans are
+//!    [`Plans::Told`].
 //! 3. The worker writes [`Line::Progress`], at least once a second, ends with [`Line::Report`],
 //!    [`Line::Survived`] or [`Line::Failed`], and exits; or with [`Line::Left`], and waits to be
 //!    killed.
@@ -16,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// The version of the protocol.
-pub const PROTOCOL: u32 = 1;
+pub const PROTOCOL: u32 = 2;
 
 /// An engine that a worker can drive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -34,6 +35,20 @@ pub struct Hello {
     pub protocol: u32,
     /// The engines that it can drive.
     pub engines: Vec<EngineInfo>,
+    /// Where its plans come from.
+    #[serde(default)]
+    pub plans: Plans,
+}
+
+/// Where the plans of a worker come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Plans {
+    /// It draws them from the job.
+    #[default]
+    Drawn,
+    /// It reads them after the request of a job, in the form that `told` describes.
+    Told,
 }
 
 /// The progress of a worker.
@@ -408,9 +423,7 @@ impl Op {
                 | Self::Open
         )
     }
-}
 
-impl Op {
     /// Whether it reads.
     #[must_use]
     pub fn reads(self) -> bool {

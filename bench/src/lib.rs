@@ -15,6 +15,7 @@ pub mod pass;
 pub mod adapters;
 pub mod trial;
 pub mod worker;
+pub mod told;
 pub mod result;
 pub mod files;
 pub mod suite;

@@ -11,8 +11,8 @@ use crate::{
     },
     engine::{Concurrency, Config, Engine, Failure, Result, TableKind, Values},
     job::{
-        CrashStep, CrashTest, EngineInfo, Hello, Job, Left, Line, PROTOCOL, Progress, Report,
-        Request, Survived,
+        CrashStep, CrashTest, EngineInfo, Hello, Job, Left, Line, PROTOCOL, Plans, Progress,
+        Report, Request, Survived,
     },
     measure::Watch,
     pass::{self, crash, killed},
@@ -147,7 +147,8 @@ pub fn is_trial(engine: &str) -> bool {
 pub fn serve(entries: &[Entry]) -> ExitCode {
     let info =
         |entry: &Entry| EngineInfo { engine: entry.id.to_owned(), version: (entry.version)() };
-    say(&Line::Hello(Hello { protocol: PROTOCOL, engines: entries.iter().map(info).collect() }));
+    let engines = entries.iter().map(info).collect();
+    say(&Line::Hello(Hello { protocol: PROTOCOL, engines, plans: Plans::Drawn }));
     let mut request = String::new();
     if io::stdin().lock().read_line(&mut request).is_err() || request.is_empty() {
         return ExitCode::SUCCESS;

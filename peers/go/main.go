@@ -19,49 +19,62 @@ import (
 	"silt-bench-go/internal/job"
 	"silt-bench-go/internal/measure"
 	"silt-bench-go/internal/pass"
+	"silt-bench-go/internal/plan"
 )
 
 func main() {
-	hello := &job.Hello{Protocol: job.Protocol}
+	hello := &job.Hello{Protocol: job.Protocol, Plans: job.PlansTold}
 	for _, kind := range engines.All() {
 		version := kind.Facts(&job.Config{}).Version
 		hello.Engines = append(hello.Engines, job.EngineInfo{Engine: kind.ID, Version: version})
 	}
 	say(&job.Line{Hello: hello})
-	request, err := bufio.NewReader(os.Stdin).ReadBytes('\n')
+	input := bufio.NewReader(os.Stdin)
+	request, err := input.ReadBytes('\n')
 	if err == io.EOF && len(request) == 0 {
 		return
 	}
-	line, err := answer(request)
+	line, err := answer(request, input)
 	if err != nil {
 		line = &job.Line{Failed: job.FailureOf(err)}
 	}
 	say(line)
 }
 
-func answer(text []byte) (*job.Line, error) {
+// answer also reads the plan, which follows the request of a job.
+func answer(text []byte, input io.Reader) (*job.Line, error) {
 	var request job.Request
 	if err := json.Unmarshal(text, &request); err != nil {
 		return nil, err
 	}
 	switch {
 	case request.Job != nil:
-		return row(request.Job)
+		return row(request.Job, input)
 	case request.Crash != nil:
 		return crash(request.Crash)
 	case request.Leave != nil:
-		return nil, leave(request.Leave)
+		return nil, leave(request.Leave, input)
 	}
 	return nil, job.Refused("the request asks for nothing that is known")
 }
 
-func row(row *job.Job) (*job.Line, error) {
-	kind, err := named(row.Engine)
+func row(row *job.Job, input io.Reader) (*job.Line, error) {
+	kind, told, err := prepared(row, input)
 	if err != nil {
 		return nil, err
 	}
-	report, err := pass.Run(kind, row, watch(row))
+	report, err := pass.Run(kind, row, told, watch(row))
 	return &job.Line{Report: report}, err
+}
+
+// prepared is the engine and the plan of a job.
+func prepared(row *job.Job, input io.Reader) (engine.Kind, *plan.Told, error) {
+	kind, err := named(row.Engine)
+	if err != nil {
+		return kind, nil, err
+	}
+	told, err := plan.Read(input, &row.Work)
+	return kind, told, err
 }
 
 func watch(row *job.Job) *measure.Watch {
@@ -70,12 +83,12 @@ func watch(row *job.Job) *measure.Watch {
 }
 
 // leave returns only on a failure.
-func leave(row *job.Job) error {
-	kind, err := named(row.Engine)
+func leave(row *job.Job, input io.Reader) error {
+	kind, told, err := prepared(row, input)
 	if err != nil {
 		return err
 	}
-	db, left, err := pass.Leave(kind, row, watch(row))
+	db, left, err := pass.Leave(kind, row, told, watch(row))
 	if err != nil {
 		return err
 	}

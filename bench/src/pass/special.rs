@@ -190,12 +190,14 @@ pub fn expected_queue(work: &Work, model: &mut Model, done: u64) -> Tally {
     tally
 }
 
-/// The first ids of the ranges of a range delete; the ranges do not overlap.
-fn range_starts(work: &Work) -> Vec<u32> {
+/// The first ids of the ranges that a thread deletes; the ranges do not overlap.
+#[must_use]
+pub fn range_starts(work: &Work, thread: Thread) -> Vec<u32> {
     let slots = (work.keys / work.run.range).max(1);
     let count = work.run.ops.min(u64::from(slots));
     let starts = draw(work.run.order, slots, count, 0x7a11);
-    starts.into_iter().map(|slot| slot * work.run.range).collect()
+    let own = starts.into_iter().skip(thread.index as usize).step_by(thread.count as usize);
+    own.map(|slot| slot * work.run.range).collect()
 }
 
 /// The end of a range that begins at an id.
@@ -214,13 +216,12 @@ pub fn range_delete<E: Engine, P: Probe>(
     pace: &Pace,
     probes: Vec<P>,
 ) -> Result<(Vec<(Outcome, P)>, f64)> {
-    let starts = range_starts(work);
+    let starts: Vec<_> = Thread::all(work.threads).map(|own| range_starts(work, own)).collect();
     on_threads(engine, probes, |thread, session, mut probe| {
         let (mut from, mut to) = (data.keys.clone(), data.keys.clone());
         let mut done = 0;
         probe.begin();
-        let own = starts.iter().skip(thread.index as usize).step_by(thread.count as usize);
-        for &start in own {
+        for &start in &starts[thread.index as usize] {
             if !pace.goes_on(thread.index, done) {
                 break;
             }
@@ -236,9 +237,7 @@ pub fn range_delete<E: Engine, P: Probe>(
 
 /// Applies the range deletes of a thread to the model.
 pub fn expected_range_delete(work: &Work, model: &mut Model, thread: Thread, done: u64) {
-    let starts = range_starts(work);
-    let own = starts.into_iter().skip(thread.index as usize).step_by(thread.count as usize);
-    for start in own.take(done as usize) {
+    for start in range_starts(work, thread).into_iter().take(done as usize) {
         for id in start..range_end(work, start).min(work.keys) {
             model.set(id, 0);
         }

@@ -6,8 +6,11 @@
 use crate::{
     engine::{Failure, Result},
     job::{
-        CrashTest, EngineInfo, Hello, Left, Line, PROTOCOL, Progress, Report, Request, Survived,
+        CrashTest, EngineInfo, Hello, Left, Line, PROTOCOL, Plans, Progress, Report, Request,
+        Survived,
     },
+    pass::prepare,
+    told,
 };
 use std::{
     env, fs,
@@ -103,6 +106,9 @@ pub fn peer_programs(peers: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
+/// The input of a worker and the thread that writes to it. It stays open until this is dropped.
+type Input = JoinHandle<Option<ChildStdin>>;
+
 /// The end of a child.
 pub enum Ended {
     /// With a report.
@@ -176,18 +182,30 @@ impl Child {
         }
     }
 
-    /// Sends a request to a worker. Returns the worker's input, which ends when it is dropped.
-    fn tell(&mut self, request: &Request) -> Result<Option<ChildStdin>> {
-        self.hello()?;
+    /// Sends a request to a worker, and the plan of its job if the worker draws none. Returns the
+    /// worker's input, which ends when it is dropped.
+    fn tell(&mut self, request: &Request) -> Result<Input> {
+        let hello = self.hello()?;
         let mut text =
             serde_json::to_string(request).expect("requests are plain data").into_bytes();
         text.push(b'\n');
+        let work = match request {
+            Request::Job(job) | Request::Leave(job) if hello.plans == Plans::Told => {
+                prepare::check(&job.work)?;
+                Some(job.work.clone())
+            }
+            _ => None,
+        };
         let mut input = self.process.stdin.take();
-        // If the worker has ended, the end of its output reports that.
-        if let Some(input) = &mut input {
-            let _ = input.write_all(&text);
-        }
-        Ok(input)
+        // A worker that does not read must not keep the runner from watching it.
+        Ok(thread::spawn(move || {
+            if let Some(input) = &mut input {
+                // If the worker has ended, the end of its output reports that.
+                let wrote = input.write_all(&text);
+                let _ = work.filter(|_| wrote.is_ok()).map(|work| told::write(&work, input));
+            }
+            input
+        }))
     }
 
     /// Lets a worker commit until it has reported `enough` commits or `most` has passed. Then kills

@@ -17,9 +17,6 @@ import (
 // KeyBytesMin is the length of the shortest key.
 const KeyBytesMin = 8
 
-// KeyBytesMax is the length of the longest key.
-const KeyBytesMax = 1024
-
 const (
 	tailSalt = 0x5157
 	gapBits  = 20
@@ -72,13 +69,6 @@ func (s *KeyStyle) UnmarshalText(text []byte) error {
 		return fmt.Errorf("no such style of keys: %s", text)
 	}
 	return nil
-}
-
-// Fits says whether keys can have this length: eight bytes if they are sparse, or 16 to
-// KeyBytesMax.
-func (s KeyStyle) Fits(length uint32) bool {
-	return length == KeyBytesMin && s == Sparse ||
-		length >= 2*KeyBytesMin && length <= KeyBytesMax
 }
 
 // Rank is the rank of an id: of two ids, the one with the lower rank has the lower key.

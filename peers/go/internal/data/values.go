@@ -18,12 +18,6 @@ import (
 	"math/bits"
 )
 
-// ValueBytesMin is the length of the shortest value.
-const ValueBytesMin = 16
-
-// ValueBytesMax is the length of the longest value.
-const ValueBytesMax = 1<<20 - 1
-
 const (
 	poolBytes  = 64 << 10
 	chunkBytes = 4 << 10

@@ -6,7 +6,10 @@ package job
 import "fmt"
 
 // Protocol is the version of the protocol.
-const Protocol = 1
+const Protocol = 2
+
+// PlansTold says that this worker reads the plan of a job after its request.
+const PlansTold = "told"
 
 // Line is a line of a worker: one of the fields is set.
 type Line struct {
@@ -22,6 +25,7 @@ type Line struct {
 type Hello struct {
 	Protocol uint32       `json:"protocol"`
 	Engines  []EngineInfo `json:"engines"`
+	Plans    string       `json:"plans"`
 }
 
 // EngineInfo is an engine that a worker can drive.

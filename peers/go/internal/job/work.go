@@ -45,7 +45,6 @@ func (w *Work) IDs() uint64 {
 // Seed is a phase before the measured one, timed on its own.
 type Seed struct {
 	Op      SeedOp `json:"op"`
-	Order   Order  `json:"order"`
 	Percent uint32 `json:"percent"`
 	Batch   uint32 `json:"batch"`
 }
@@ -57,6 +56,8 @@ type SeedOp string
 const (
 	SeedPut    SeedOp = "put"
 	SeedDelete SeedOp = "delete"
+	// SeedDeleteRange deletes the first ids in one operation; the row has one thread.
+	SeedDeleteRange SeedOp = "delete-range"
 )
 
 // State is the state of the database before the measured phase.
@@ -74,28 +75,11 @@ const (
 	Killed State = "killed"
 )
 
-// Order is an order of keys.
-type Order string
-
-// The orders.
-const (
-	Sequential Order = "sequential"
-	Reverse    Order = "reverse"
-	Random     Order = "random"
-	Uniform    Order = "uniform"
-	Zipfian    Order = "zipfian"
-	// ZipfianFirst is zipfian without scattering: the first keys get most of the visits.
-	ZipfianFirst Order = "zipfian-first"
-	Timestamp    Order = "timestamp"
-)
-
 // Run is the measured phase.
 type Run struct {
 	Op              Op     `json:"op"`
-	Order           Order  `json:"order"`
 	Ops             uint64 `json:"ops"`
 	Batch           uint32 `json:"batch"`
-	ReadsPercent    uint32 `json:"reads_percent"`
 	Range           uint32 `json:"range"`
 	OpenLoopPercent uint32 `json:"open_loop_percent"`
 	OpenLoopPerS    uint64 `json:"open_loop_per_s"`
@@ -117,6 +101,8 @@ const (
 	Range       Op = "range"
 	Scan        Op = "scan"
 	ScanReverse Op = "scan-reverse"
+	// Iterate is Scan: its engines have one kind of iterator.
+	Iterate     Op = "iterate"
 	Mixed       Op = "mixed"
 	MixedInsert Op = "mixed-insert"
 	YcsbA       Op = "ycsb-a"
@@ -147,10 +133,19 @@ func (op Op) Competes() bool {
 	return false
 }
 
+// IsSpecial says whether an operation is not made of the steps of a plan.
+func (op Op) IsSpecial() bool {
+	switch op {
+	case Scan, ScanReverse, Iterate, Queue, RangeDelete, Open, Compact:
+		return true
+	}
+	return op.Competes()
+}
+
 // Writes says whether an operation changes the database.
 func (op Op) Writes() bool {
 	switch op {
-	case Get, GetMiss, Seek, Range, Scan, ScanReverse, YcsbC, Open:
+	case Get, GetMiss, Seek, Range, Scan, ScanReverse, Iterate, YcsbC, Open:
 		return false
 	}
 	return true

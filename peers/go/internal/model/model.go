@@ -108,6 +108,10 @@ func (o *Own) Replay(p *plan.Plan, done int, live *Live) Tally {
 			pending = append(pending, Entry{id, p.Version(index)})
 		case plan.Delete:
 			pending = append(pending, Entry{id, 0})
+		case plan.DeleteRange:
+			for each := range uint32(p.Range(index)) {
+				pending = append(pending, Entry{id + each, 0})
+			}
 		case plan.Get:
 			tally.Expect(o.values, id, o.Committed(id))
 		case plan.Miss:

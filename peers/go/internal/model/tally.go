@@ -7,11 +7,11 @@ import "silt-bench-go/internal/data"
 // Tally is the sum of what was read.
 type Tally struct {
 	// Sum is the sum of the contributions of the values and of the keys shown with them, wrapping.
-	Sum uint64 `json:"sum"`
+	Sum uint64
 	// Found is the number of keys found and entries scanned.
-	Found uint64 `json:"found"`
+	Found uint64
 	// ValueBytes are bytes of values, counted by length.
-	ValueBytes uint64 `json:"value_bytes"`
+	ValueBytes uint64
 }
 
 // Add adds a value that was read.

@@ -12,6 +12,7 @@ import (
 	"silt-bench-go/internal/engine"
 	"silt-bench-go/internal/job"
 	"silt-bench-go/internal/measure"
+	"silt-bench-go/internal/plan"
 )
 
 // mayLose is the reason why an engine has no figure if its acknowledged commits need not survive a
@@ -21,7 +22,7 @@ const mayLose = "may lose acknowledged commits when it is killed"
 // Leave seeds a database into the store of a job, where a kill will leave it: still open, neither
 // settled nor closed.
 func Leave(
-	kind engine.Kind, row *job.Job, watch *measure.Watch,
+	kind engine.Kind, row *job.Job, told *plan.Told, watch *measure.Watch,
 ) (engine.Engine, *job.Left, error) {
 	if row.Work.State != job.Killed {
 		return nil, nil, job.Refused("a kill leaves no database in another state")
@@ -32,15 +33,11 @@ func Leave(
 	if kind.Facts(&row.Config).Class == job.ClassMemory {
 		return nil, nil, job.Unsupported(mayLose + ", by its own claim")
 	}
-	drawn, err := Draw(&row.Work)
-	if err != nil {
-		return nil, nil, err
-	}
 	maker := newMaker(&row.Work, row.Config.Families)
-	c := &course{kind: kind, job: row, maker: maker, seeds: drawn.Seeds, watch: watch}
+	c := &course{kind: kind, job: row, maker: maker, seeds: told.Seeds, watch: watch}
 	var db engine.Engine
 	left := &job.Left{}
-	err = fill(row.Store, func(dir string) ([]job.Phase, error) {
+	err := fill(row.Store, func(dir string) ([]job.Phase, error) {
 		opened, phases, err := c.seeded(dir)
 		db = opened
 		for _, phase := range phases {

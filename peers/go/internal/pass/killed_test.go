@@ -32,7 +32,7 @@ func killedRow(t *testing.T, op job.Op, change func(*job.Job)) *job.Job {
 // leave leaves the database of a row, which stays open until the test ends.
 func leave(t *testing.T, kind engine.Kind, row *job.Job) error {
 	watch := &measure.Watch{Tell: func(*job.Progress) {}, Cap: time.Minute}
-	db, left, err := pass.Leave(kind, row, watch)
+	db, left, err := pass.Leave(kind, row, draw(&row.Work), watch)
 	if err != nil {
 		return err
 	}

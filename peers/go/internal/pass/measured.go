@@ -128,7 +128,7 @@ func (c *course) onThread(
 	session engine.Session, thread plan.Thread, pace *measure.Pace, clock *measure.Clock,
 ) (outcome, error) {
 	switch c.job.Work.Run.Op {
-	case job.Scan, job.ScanReverse:
+	case job.Scan, job.ScanReverse, job.Iterate:
 		return c.scan(session, thread, pace, clock)
 	case job.Queue:
 		return c.queue(session, thread, pace, clock)
@@ -171,15 +171,15 @@ func (c *course) sumsHold(did *ran) (*model.Model, job.Verified, error) {
 func (c *course) expected(after *model.Model, thread plan.Thread, done uint64) model.Tally {
 	work := &c.job.Work
 	switch work.Run.Op {
-	case job.Scan, job.ScanReverse:
-		return ExpectedScan(work, c.live, thread, done)
+	case job.Scan, job.ScanReverse, job.Iterate:
+		return expectedScan(work, c.live, thread, done)
 	case job.Queue:
-		return ExpectedQueue(work, after, done)
+		return expectedQueue(work, after, done)
 	case job.RangeDelete:
-		ExpectRangeDelete(work, after, thread, done)
+		c.expectRangeDelete(after, thread, done)
 		return model.Tally{}
 	case job.Open:
-		return ExpectedOpen(work, c.model, done)
+		return c.expectedOpen(done)
 	case job.Compact, job.Increment, job.RangeIncrement, job.Transfer, job.InsertAbsent:
 		return model.Tally{}
 	}
@@ -219,7 +219,7 @@ func (c *course) clocked(place *place, report *job.Report) (*model.Model, error)
 	all := measure.Merged(clocks)
 	opsPerCall := uint64(1)
 	switch run.Op {
-	case job.Scan, job.ScanReverse, job.Compact:
+	case job.Scan, job.ScanReverse, job.Iterate, job.Compact:
 		opsPerCall = report.Throughput.Ops / max(uint64(all.TotalCount()), 1)
 	case job.Put, job.Delete, job.PutDelete, job.TransactionPut:
 		opsPerCall = uint64(run.Batch)
@@ -228,8 +228,11 @@ func (c *course) clocked(place *place, report *job.Report) (*model.Model, error)
 	return after, nil
 }
 
-// shorten limits later passes to the operations that a pass did before it was cut off.
+// shorten limits later passes to the steps that a pass did before it was cut off.
 func (c *course) shorten(did *ran) {
+	if c.job.Work.Run.Op.IsSpecial() {
+		return
+	}
 	for index, one := range c.plans {
 		if index < len(did.outcomes) {
 			one.Truncate(int(did.outcomes[index].done))
@@ -240,7 +243,7 @@ func (c *course) shorten(did *ran) {
 // compared repeats the operations of the pass with clocks, and compares everything that it reads.
 func (c *course) compared(db engine.Engine, after *model.Model, report *job.Report) error {
 	switch c.job.Work.Run.Op {
-	case job.Scan, job.ScanReverse:
+	case job.Scan, job.ScanReverse, job.Iterate:
 		return c.unwatched("verify", func() error {
 			verified, err := c.verifyScan(db)
 			report.Verified.Add(verified)
@@ -293,7 +296,7 @@ func (c *course) throughput(did *ran, settling float64) job.Throughput {
 // ops is the number of operations, as the row counts them.
 func (c *course) ops(did *ran) uint64 {
 	switch c.job.Work.Run.Op {
-	case job.Scan, job.ScanReverse:
+	case job.Scan, job.ScanReverse, job.Iterate:
 		return did.total().Found
 	case job.Compact:
 		return uint64(c.live.Len())

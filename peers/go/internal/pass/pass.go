@@ -50,21 +50,23 @@ type place struct {
 	dir string
 }
 
-// Run runs one row on one engine.
-func Run(kind engine.Kind, row *job.Job, watch *measure.Watch) (*job.Report, error) {
-	drawn, err := Draw(&row.Work)
-	if err != nil {
-		return nil, err
-	}
+// Run runs one row on one engine, by the plan that was told.
+func Run(
+	kind engine.Kind, row *job.Job, told *plan.Told, watch *measure.Watch,
+) (*job.Report, error) {
+	seeded := seededBy(&row.Work, told)
 	c := &course{
 		kind:  kind,
 		job:   row,
 		maker: newMaker(&row.Work, row.Config.Families),
-		seeds: drawn.Seeds,
-		plans: drawn.Plans,
-		model: drawn.Model,
-		live:  model.NewLive(drawn.Model),
+		seeds: told.Seeds,
+		plans: told.Plans,
+		model: seeded,
+		live:  model.NewLive(seeded),
 		watch: watch,
+	}
+	if err := checkTold(&row.Work, told, c.live); err != nil {
+		return nil, err
 	}
 	if kind.MeasuresHarness {
 		return c.harness()

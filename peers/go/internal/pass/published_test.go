@@ -22,9 +22,8 @@ func TestKeysAndValuesOfPublishedBenchmarksAreFoundInTheirOrder(t *testing.T) {
 		for _, op := range reading {
 			report, err := runRow(engines.Bbolt, row(t, op, func(row *job.Job) {
 				row.Work.KeyStyle, row.Work.ValueStyle = style, data.Ramp
-				row.Work.Run.Order = job.ZipfianFirst
 				// Ranges skip deleted keys, and gets do not find them.
-				gone := job.Seed{Op: job.SeedDelete, Order: job.Random, Percent: 10, Batch: 100}
+				gone := job.Seed{Op: job.SeedDelete, Percent: 10, Batch: 100}
 				row.Work.Seed = append(row.Work.Seed, gone)
 			}))
 			if err != nil {

@@ -1,5 +1,5 @@
 // Measured phases that are not made of steps: scans, queues, range deletes, openings. Each reports
-// its operations; a separate Expected function gives the sum that it must have read.
+// its operations; a separate expected function gives the sum that it must have read.
 
 package pass
 
@@ -8,12 +8,10 @@ import (
 	"slices"
 	"time"
 
-	"silt-bench-go/internal/data"
 	"silt-bench-go/internal/engine"
 	"silt-bench-go/internal/job"
 	"silt-bench-go/internal/measure"
 	"silt-bench-go/internal/model"
-	"silt-bench-go/internal/order"
 	"silt-bench-go/internal/plan"
 )
 
@@ -84,8 +82,8 @@ func (c *course) scan(
 	return outcome{tally: *tally, done: done}, nil
 }
 
-// ExpectedScan is the expected sum of a thread's scans.
-func ExpectedScan(
+// expectedScan is the expected sum of a thread's scans.
+func expectedScan(
 	work *job.Work, live *model.Live, thread plan.Thread, done uint64,
 ) model.Tally {
 	start, end := part(live, thread)
@@ -154,8 +152,8 @@ func (c *course) queue(
 	return outcome{tally: *tally, done: done}, nil
 }
 
-// ExpectedQueue is the expected sum of a queue's reads; it applies the queue's writes to the model.
-func ExpectedQueue(work *job.Work, holds *model.Model, done uint64) model.Tally {
+// expectedQueue is the expected sum of a queue's reads; it applies the queue's writes to the model.
+func expectedQueue(work *job.Work, holds *model.Model, done uint64) model.Tally {
 	var tally model.Tally
 	keys := newKeys(work)
 	for head := range uint32(done) {
@@ -169,18 +167,6 @@ func ExpectedQueue(work *job.Work, holds *model.Model, done uint64) model.Tally 
 	return tally
 }
 
-// rangeStarts are the first ids of the ranges of a thread; the ranges do not overlap.
-func rangeStarts(work *job.Work, thread plan.Thread) []uint32 {
-	slots := max(work.Keys/work.Run.Range, 1)
-	count := min(work.Run.Ops, uint64(slots))
-	starts := order.Draw(work.Run.Order, slots, count, 0x7a11)
-	var own []uint32
-	for index := int(thread.Index); index < len(starts); index += int(thread.Count) {
-		own = append(own, starts[index]*work.Run.Range)
-	}
-	return own
-}
-
 // rangeEnd is the end of a range that begins at an id.
 func rangeEnd(work *job.Work, start uint32) uint32 {
 	return uint32(min(uint64(start)+uint64(work.Run.Range), math.MaxUint32))
@@ -192,9 +178,8 @@ func (c *course) rangeDelete(
 ) (outcome, error) {
 	from, to := newKeys(&c.job.Work), newKeys(&c.job.Work)
 	done := uint64(0)
-	own := rangeStarts(&c.job.Work, thread)
 	clock.Begin()
-	for _, id := range own {
+	for _, id := range c.plans[thread.Index].IDs {
 		if !pace.GoesOn(thread.Index, done) {
 			break
 		}
@@ -210,10 +195,10 @@ func (c *course) rangeDelete(
 	return outcome{done: done}, nil
 }
 
-// ExpectRangeDelete applies the range deletes of a thread to the model.
-func ExpectRangeDelete(work *job.Work, holds *model.Model, thread plan.Thread, done uint64) {
-	own := rangeStarts(work, thread)
-	for _, start := range own[:min(done, uint64(len(own)))] {
+// expectRangeDelete applies the range deletes of a thread to the model.
+func (c *course) expectRangeDelete(holds *model.Model, thread plan.Thread, done uint64) {
+	work := &c.job.Work
+	for _, start := range c.plans[thread.Index].IDs[:done] {
 		for id := start; id < min(rangeEnd(work, start), work.Keys); id++ {
 			holds.Set(id, 0)
 		}
@@ -229,7 +214,10 @@ func (c *course) open(
 	tally := &model.Tally{}
 	done, seconds := uint64(0), 0.0
 	clock.Begin()
-	for done < c.job.Work.Run.Ops && pace.GoesOn(0, done) {
+	for _, id := range c.plans[0].IDs {
+		if !pace.GoesOn(0, done) {
+			break
+		}
 		if err := place.db.Close(); err != nil {
 			return outcome{}, 0, err
 		}
@@ -238,7 +226,7 @@ func (c *course) open(
 				return outcome{}, 0, err
 			}
 		}
-		key := maker.keys.Key(openID(&c.job.Work, done))
+		key := maker.keys.Key(id)
 		begun := time.Now()
 		start := clock.Start()
 		found, err := c.openAndGet(place, key, tally)
@@ -282,16 +270,11 @@ func (c *course) openAndGet(place *place, key []byte, tally *model.Tally) (bool,
 	return found, err
 }
 
-// openID is the id that is read after an opening.
-func openID(work *job.Work, index uint64) uint32 {
-	return uint32(data.Splitmix64(index) % uint64(work.Keys))
-}
-
-// ExpectedOpen is the expected sum of the reads after openings.
-func ExpectedOpen(work *job.Work, holds *model.Model, done uint64) model.Tally {
+// expectedOpen is the expected sum of the reads after openings.
+func (c *course) expectedOpen(done uint64) model.Tally {
 	var tally model.Tally
-	for index := range done {
-		holds.Get(openID(work, index), &tally)
+	for _, id := range c.plans[0].IDs[:done] {
+		c.model.Get(id, &tally)
 	}
 	return tally
 }

@@ -147,6 +147,8 @@ func (d *driver) step(index int, id uint32) error {
 		return d.seek(id)
 	case plan.Range:
 		return d.readRange(id, d.plan.Range(index))
+	case plan.DeleteRange:
+		return d.deleteRange(id, uint32(d.plan.Range(index)))
 	default:
 		if err := d.get(id); err != nil {
 			return err
@@ -194,6 +196,15 @@ func (d *driver) readRange(id uint32, limit uint64) error {
 	start := d.clock.Start()
 	count, err := d.session.Scan(key, limit, engine.Forward, d.seenEntry)
 	return d.called(start, count > 0, err)
+}
+
+func (d *driver) deleteRange(id, length uint32) error {
+	d.isStale = true
+	from := slices.Clone(d.maker.keys.Key(id))
+	to := d.maker.keys.Key(id + length)
+	start := d.clock.Start()
+	err := d.session.DeleteRange(from, to)
+	return wrote(d.clock, start, err)
 }
 
 // called ends a call that read.

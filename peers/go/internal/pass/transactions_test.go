@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"silt-bench-go/internal/data"
 	"silt-bench-go/internal/engine"
 	"silt-bench-go/internal/engines"
 	"silt-bench-go/internal/job"
@@ -69,20 +68,6 @@ func TestTransactionsThatAreNotDrivenAreUnsupported(t *testing.T) {
 	held := func(row *job.Job) { row.Work.Run.Held = 1 }
 	if _, err := runRow(engines.Bbolt, row(t, job.Increment, held)); !isUnsupported(err) {
 		t.Errorf("held: %v", err)
-	}
-}
-
-func TestTransactionsThatCannotBeCheckedAreRefused(t *testing.T) {
-	changes := []func(*job.Job){
-		func(row *job.Job) { row.Work.Run.Order = job.Random },
-		func(row *job.Job) { row.Work.ValueStyle = data.Ramp },
-		func(row *job.Job) { row.Work.Run.Range = row.Work.Keys },
-	}
-	for index, change := range changes {
-		_, err := runRow(engines.Bbolt, row(t, job.RangeIncrement, change))
-		if err == nil || !strings.Contains(err.Error(), "makes no sense") {
-			t.Errorf("%d: %v", index, err)
-		}
 	}
 }
 
