@@ -7,14 +7,30 @@
 #![allow(clippy::unwrap_used, reason = "a test that finds nothing has failed")]
 
 use crate::{
-    copies::ingest::Ingested,
+    catalog::family::{FamilyChanges, FamilyData},
+    copies::{
+        family_clone,
+        ingest::{self, Ingested},
+    },
     engine::Engine,
+    families::family_commit,
+    install,
+    jobs::{
+        flush::flush_all,
+        next::run_one,
+        request::{self, CompactControl},
+    },
     options::{Durability, EngineOptions},
-    read::{self, PinnedReader, ReadCursor, ReadRange},
-    snapshots::read_point::ReadPoint,
-    write::commit::Payload,
+    read::{self, PinnedReader, ReadCursor, ReadRange, begin_snapshot},
+    snapshots::{LiveSnapshot, read_point::ReadPoint},
+    transactions::conditional_commit::Conditions,
+    write::{
+        commit::{Payload, commit},
+        log_sync,
+    },
 };
 use siltdb_base::{
+    cancel::CancelToken,
     checksum::crc32c,
     clock::ManualClock,
     error::Result,
@@ -26,7 +42,7 @@ use siltdb_base::{
     key::EntryKind,
     sync::lock,
 };
-use siltdb_disk::{edit::TableReference, options::TableOptions};
+use siltdb_disk::{batch::BatchBytes, edit::TableReference, options::TableOptions};
 use siltdb_tree::options::TreeOptions;
 use std::{
     path::{Path, PathBuf},
@@ -91,7 +107,100 @@ pub fn try_put(
     durability: Durability,
 ) -> Result<()> {
     let family = engine.database().catalog.families.named(family)?;
-    engine.commit(&Payload::one(&family, EntryKind::Put, key, value), Some(durability))
+    let put = Payload::one(&family, EntryKind::Put, key, value);
+    commit(engine.writable()?, &put, durability)
+}
+
+/// Commits `payload` with the durability of the options.
+pub fn commit_payload(engine: &Engine, payload: &Payload<'_>) -> Result<()> {
+    commit(engine.writable()?, payload, engine.database().options.durability)
+}
+
+/// Flushes all memtables to tables.
+pub fn flush(engine: &Engine) -> Result<()> {
+    engine.at_work(|database| flush_all(&database.job_rooms()))
+}
+
+/// Merges the tables of each family into one level.
+pub fn compact_all(engine: &Engine) -> Result<()> {
+    let (token, mut no_progress) = (CancelToken::new(), |_| {});
+    let mut control = CompactControl::new(&token, &mut no_progress);
+    engine.at_work(|database| request::compact_all(&database.job_rooms(), &mut control))
+}
+
+/// Merges all tables of a family into one level.
+pub fn compact(engine: &Engine, family: &FamilyData) -> Result<()> {
+    let (token, mut no_progress) = (CancelToken::new(), |_| {});
+    let mut control = CompactControl::new(&token, &mut no_progress);
+    engine.at_work(|database| request::compact_family(&database.job_rooms(), family, &mut control))
+}
+
+/// Waits until no job is due, or runs the due ones.
+pub fn settle(engine: &Engine) -> Result<()> {
+    engine.at_work(|database| request::settle(&database.job_rooms()))
+}
+
+/// Runs one job, if one is due. Returns whether it ran one.
+pub fn run_job(engine: &Engine) -> Result<bool> {
+    engine.at_work(|database| run_one(&database.job_rooms()))
+}
+
+/// Creates a family.
+pub fn create_family(engine: &Engine, name: &str, options: TreeOptions) -> Result<Arc<FamilyData>> {
+    engine.at_work(|database| install::create_family(&database.installer(), name, options))
+}
+
+/// Renames a family.
+pub fn rename_family(engine: &Engine, name: &str, to: &str) -> Result<()> {
+    engine.at_work(|database| install::rename_family(&database.installer(), name, to))
+}
+
+/// Creates a family that holds what `source` holds at the snapshot `at`, or now.
+pub fn clone_family(
+    engine: &Engine,
+    source: &FamilyData,
+    name: &str,
+    at: Option<&LiveSnapshot>,
+) -> Result<Arc<FamilyData>> {
+    engine.at_work(|database| {
+        let now = snapshot(engine);
+        family_clone::clone_family(&database.job_rooms(), source, name, at.unwrap_or(&now))
+    })
+}
+
+/// Prepares a family that a commit can create.
+pub fn prepare_family(
+    engine: &Engine,
+    name: &str,
+    options: TreeOptions,
+) -> Result<Arc<FamilyData>> {
+    family_commit::prepare_family(&engine.database().catalog, name, options)
+}
+
+/// Commits `batch` and changes of families together.
+pub fn commit_with_families(
+    engine: &Engine,
+    batch: &BatchBytes,
+    changes: &FamilyChanges,
+    conditions: &Conditions<'_>,
+) -> Result<SequenceNumber> {
+    let commit = family_commit::commit_with_families;
+    engine.at_work(|database| commit(database, batch, changes, conditions))
+}
+
+/// Drops a family.
+pub fn drop_family(engine: &Engine, name: &str) -> Result<()> {
+    engine.at_work(|database| family_commit::drop_family(&database.installer(), name))
+}
+
+/// Makes everything acknowledged so far durable.
+pub fn sync_wal(engine: &Engine) -> Result<()> {
+    log_sync::sync_wal(&engine.writable()?.installer())
+}
+
+/// Registers a snapshot of the present state.
+pub fn snapshot(engine: &Engine) -> LiveSnapshot {
+    begin_snapshot(&engine.database().read_rooms())
 }
 
 /// Puts a value with durability `Buffered`.
@@ -159,7 +268,7 @@ pub fn picture(engine: &Engine) -> Vec<FamilyPicture> {
         let tables = references.map(|(level, table)| (level, table.clone())).collect();
         FamilyPicture { name, id: family.id, options, tables }
     };
-    engine.family_names().into_iter().map(picture).collect()
+    engine.database().catalog.families.names().into_iter().map(picture).collect()
 }
 
 /// Reads every table of every family, and compares it with what it says of itself.
@@ -180,16 +289,20 @@ pub fn try_ingest(
     numbers: std::ops::Range<u32>,
 ) -> Result<Ingested> {
     let family = engine.database().catalog.families.named("default")?;
-    let mut writer = engine.begin_ingest(&family)?;
+    engine.writable()?.check(&family)?;
+    let mut stream = ingest::begin(&engine.database().log, &family);
     for number in numbers {
         let key = format!("{prefix}{number:05}");
-        let added = engine.add_to_ingest(&mut writer, EntryKind::Put, key.as_bytes(), b"table");
+        let added = engine.at_work(|database| {
+            let (memory, rooms) = (&database.database().memory, database.job_rooms());
+            ingest::add(memory, &rooms, &mut stream, EntryKind::Put, key.as_bytes(), b"table")
+        });
         if let Err(error) = added {
-            engine.cancel_ingest(writer);
+            ingest::cancel(&engine.writable()?.installer(), stream);
             return Err(error);
         }
     }
-    engine.end_ingest(&family, writer)
+    engine.at_work(|database| ingest::finish(database, &family, stream))
 }
 
 /// Stops the next sync of a manifest.
@@ -312,13 +425,13 @@ pub fn fail_each_call<S, T>(
 /// A database with two families, of which one has tables in two levels and some entries in memory.
 pub fn filled(fs: &MemFs) -> Engine {
     let engine = open(fs);
-    engine.create_family("other", tree_options()).unwrap();
+    create_family(&engine, "other", tree_options()).unwrap();
     for value in 1..4 {
         put_range(&engine, "a", 0..200, &[value; 50]);
         put(&engine, "other", b"key", &[value]);
-        engine.flush().unwrap();
+        flush(&engine).unwrap();
     }
-    engine.compact_all().unwrap();
+    compact_all(&engine).unwrap();
     put_range(&engine, "a", 100..300, &[9; 50]);
     engine
 }

@@ -24,6 +24,7 @@ use siltdb_base::{
     slice::{Pinnable, Slice},
 };
 use siltdb_tree::{
+    read::range_size::{self, RangeSize},
     read::view::{View, ViewIter},
     read::visible::{
         bounds::Bounds,
@@ -346,6 +347,16 @@ fn look_in_snapshot<R>(
     look: impl FnOnce(Pinnable<'_>) -> R,
 ) -> Result<Option<R>> {
     PinnedReader::new(reading, family, point)?.look(key, look)
+}
+
+/// The approximate size of a range of a family.
+///
+/// # Errors
+/// `Closed`; `NotFound`, if the family was dropped; failures of opening a table.
+pub fn range_size(health: &Health, family: &FamilyData, range: ReadRange) -> Result<RangeSize> {
+    health.check_open()?;
+    family.check()?;
+    range_size::range_size(&family.tree.view(), &range.bounds())
 }
 
 /// Registers a snapshot of the present. It keeps its views of families that are being filtered,

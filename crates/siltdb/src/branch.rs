@@ -18,7 +18,7 @@ use siltdb_base::{
 use siltdb_disk::branch_record::BranchRecord;
 use siltdb_engine::{
     catalog::{branches::MAIN, family::DEFAULT_FAMILY, family::FamilyData},
-    copies::branch::{head, heads},
+    copies::branch::{check_out, create_branch, drop_branch, head, heads, rename_branch},
 };
 use siltdb_services::{
     branch_merge::{
@@ -244,7 +244,8 @@ impl Db {
         // This refuses a snapshot of another database.
         let at = options.at.as_ref().map(|at| at.family(&self.default)).transpose()?;
         let at = at.as_ref().map(Snapshot::live);
-        let created = self.engine().create_branch(name, parent, &sources, at)?;
+        let created =
+            self.at_work_with(at, |rooms, at| create_branch(rooms, name, parent, &sources, at))?;
         Ok(Branch { place: self.default.place.clone(), id: created.id })
     }
 
@@ -286,7 +287,7 @@ impl Db {
     /// `NotFound`; `InvalidArgument`, for `main` and for the branch that is checked out; as
     /// [`Db::drop_family`].
     pub fn drop_branch(&self, name: &str) -> Result<()> {
-        self.engine().drop_branch(name)
+        self.engine().at_work(|database| drop_branch(&database.installer(), name))
     }
 
     /// Renames a branch, durably on return. Handles of it stay valid.
@@ -295,7 +296,7 @@ impl Db {
     /// `NotFound`; `AlreadyExists`; `InvalidArgument`, for a bad name or `main`; as
     /// [`Db::rename_family`].
     pub fn rename_branch(&self, name: &str, to: &str) -> Result<()> {
-        self.engine().rename_branch(name, to)
+        self.engine().at_work(|database| rename_branch(&database.installer(), name, to))
     }
 
     /// Makes a branch the one that is checked out, durably on return; `main` is at first. `silt`
@@ -305,7 +306,7 @@ impl Db {
     /// # Errors
     /// `NotFound`; as [`Db::rename_family`].
     pub fn checkout(&self, name: &str) -> Result<()> {
-        self.engine().check_out(name)
+        self.engine().at_work(|database| check_out(&database.installer(), name))
     }
 
     /// Returns the name of the branch that is checked out.

@@ -16,10 +16,18 @@ use siltdb_base::{
 };
 use siltdb_engine::{
     catalog::family::DEFAULT_FAMILY,
+    copies::family_clone::clone_family,
+    database::job_rooms::JobRooms,
     engine::Engine,
+    families::family_commit,
+    install,
+    jobs::{flush::flush_all, next::run_one, request::settle},
     options::{EngineOptions, Lifetime},
+    read::begin_snapshot,
     reports::check_report::{CheckProgress, CheckReport},
+    snapshots::LiveSnapshot,
     stats::Stats,
+    write::log_sync::sync_wal,
 };
 use siltdb_services::{
     compression_stats::{CompressionStats, compression_stats},
@@ -142,7 +150,7 @@ impl Db {
     /// # Errors
     /// `InvalidArgument`, if no operation has this number yet; as [`Db::sync_wal`].
     pub fn wait_durable(&self, sequence: u64) -> Result<()> {
-        let published = self.engine().published().0;
+        let published = self.engine().database().log.publisher.published().0;
         if sequence > published {
             return Err(Error::invalid("no commit has this sequence number yet")
                 .with_mismatch(format_args!("at most {published}"), sequence));
@@ -171,7 +179,7 @@ impl Db {
     /// # Errors
     /// `NotFound`, if no family has this id.
     pub fn family_by_id(&self, id: FamilyId) -> Result<Family> {
-        let family = self.engine().family_by_id(id)?;
+        let family = self.engine().database().catalog.families.of_id(id)?;
         Ok(Family { place: ReadPlace { family, ..self.default.place.clone() } })
     }
 
@@ -182,7 +190,9 @@ impl Db {
     /// `AlreadyExists`; `InvalidArgument`, for a bad name, bad options or too many families; as
     /// [`Family::put`].
     pub fn create_family(&self, name: &str, options: FamilyOptions) -> Result<Family> {
-        let family = self.engine().create_family(name, options.tree)?;
+        let family = self.engine().at_work(|database| {
+            install::create_family(&database.installer(), name, options.tree)
+        })?;
         Ok(Family { place: ReadPlace { family, ..self.default.place.clone() } })
     }
 
@@ -198,7 +208,9 @@ impl Db {
     /// # Errors
     /// `InvalidArgument`, for a bad name or bad options; `ReadOnly`, `Poisoned`, `Closed`.
     pub fn prepare_family(&self, name: &str, options: FamilyOptions) -> Result<Family> {
-        let family = self.engine().prepare_family(name, options.tree)?;
+        let family = self.engine().at_work(|database| {
+            family_commit::prepare_family(&database.database().catalog, name, options.tree)
+        })?;
         Ok(Family { place: ReadPlace { family, ..self.default.place.clone() } })
     }
 
@@ -294,8 +306,21 @@ impl Db {
             return Err(Error::invalid("the family is of another open database"));
         }
         let at = at.map(Snapshot::live);
-        let family = self.engine().clone_family(&source.place.family, name, at)?;
+        let family =
+            self.at_work_with(at, |rooms, at| clone_family(rooms, &source.place.family, name, at))?;
         Ok(Family { place: ReadPlace { family, ..place.clone() } })
+    }
+
+    /// Runs `work`, which changes files, with the snapshot `at`, or with one of now.
+    pub(crate) fn at_work_with<T>(
+        &self,
+        at: Option<&LiveSnapshot>,
+        work: impl FnOnce(&JobRooms<'_>, &LiveSnapshot) -> Result<T>,
+    ) -> Result<T> {
+        self.engine().at_work(|database| match at {
+            Some(at) => work(&database.job_rooms(), at),
+            None => work(&database.job_rooms(), &begin_snapshot(&database.database().read_rooms())),
+        })
     }
 
     /// Drops a family and all its data, durably on return. Calls on its handles fail with
@@ -306,7 +331,7 @@ impl Db {
     /// # Errors
     /// `NotFound`; `InvalidArgument`, for the default family; as [`Family::put`].
     pub fn drop_family(&self, name: &str) -> Result<()> {
-        self.engine().drop_family(name)
+        self.engine().at_work(|database| family_commit::drop_family(&database.installer(), name))
     }
 
     /// Renames a family, durably on return. Its handles stay valid.
@@ -315,19 +340,19 @@ impl Db {
     /// `NotFound`; `AlreadyExists`; `InvalidArgument`, for a bad name or the default family; as
     /// [`Family::put`].
     pub fn rename_family(&self, name: &str, to: &str) -> Result<()> {
-        self.engine().rename_family(name, to)
+        self.engine().at_work(|database| install::rename_family(&database.installer(), name, to))
     }
 
     /// Returns the names of all families, sorted.
     #[must_use]
     pub fn families(&self) -> Vec<String> {
-        self.engine().family_names()
+        self.engine().database().catalog.families.names()
     }
 
     /// Takes a snapshot of all families: the state after the last published commit.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot::new(&self.default.place, self.engine().snapshot())
+        Snapshot::new(&self.default.place, begin_snapshot(&self.engine().database().read_rooms()))
     }
 
     /// Syncs the log, so that every acknowledged commit survives a power loss. `Volatile` commits
@@ -336,7 +361,7 @@ impl Db {
     /// # Errors
     /// `Poisoned`, if the sync fails, or if an earlier write or sync of the log failed.
     pub fn sync_wal(&self) -> Result<()> {
-        self.engine().sync_wal()
+        sync_wal(&self.engine().writable()?.installer())
     }
 
     /// Writes all memtables to tables, and returns when these are durable.
@@ -347,15 +372,7 @@ impl Db {
     /// # Errors
     /// `NoSpace`, `Poisoned`, `Closed`, `Io`.
     pub fn flush(&self) -> Result<()> {
-        self.engine().flush()
-    }
-
-    /// Compacts every family; see [`Family::compact`].
-    ///
-    /// # Errors
-    /// As [`Family::compact`].
-    pub fn compact(&self) -> Result<()> {
-        self.engine().compact_all()
+        self.engine().at_work(|database| flush_all(&database.job_rooms()))
     }
 
     /// Blocks until no flush, compaction or move to another tier is due or running. A memtable that
@@ -365,7 +382,7 @@ impl Db {
     /// # Errors
     /// `NoSpace`, `Poisoned`, `Closed`, `Io`.
     pub fn settle(&self) -> Result<()> {
-        self.engine().settle()
+        self.engine().at_work(|database| settle(&database.job_rooms()))
     }
 
     /// Returns the error of background work that currently fails: a flush, the compaction of a
@@ -438,7 +455,7 @@ impl Db {
     /// # Errors
     /// The error of the job.
     pub fn run_job(&self) -> Result<bool> {
-        self.engine().run_job()
+        self.engine().at_work(|database| run_one(&database.job_rooms()))
     }
 
     /// Closes the database for all clones: waits for running commits and jobs, syncs the log, ends

@@ -8,7 +8,7 @@ use crate::{
 };
 use siltdb_base::error::Result;
 use siltdb_disk::prepared::Decision;
-use siltdb_engine::options::Durability;
+use siltdb_engine::{options::Durability, transactions::prepared::decide};
 
 impl Db {
     /// The transactions that were prepared and wait for their decision, by id. After a reopen they
@@ -66,6 +66,7 @@ impl Db {
         options: &WriteOptions,
     ) -> Result<()> {
         let durability = options.durability.unwrap_or(Durability::Synced);
-        self.engine().decide(id.as_ref(), None, Decision::RollBack, durability).map(drop)
+        decide(self.engine().writable()?, id.as_ref(), None, Decision::RollBack, durability)
+            .map(drop)
     }
 }

@@ -4,12 +4,14 @@ use crate::{
     db::Db,
     family::Family,
     key_range::{KeyRange, read_range},
+    source::ReadPlace,
 };
 use siltdb_base::{cancel::CancelToken, error::Result, id::DatabaseId};
 use siltdb_engine::{
-    jobs::{
-        pause::BackgroundPause,
-        request::{CompactControl, CompactProgress},
+    engine::pause::BackgroundPause,
+    jobs::request::{
+        CompactControl, CompactProgress, cancel_compactions, compact_all, compact_family,
+        compact_range,
     },
     open::identity::identity,
     reports::{check_report::CheckProgress, scrub_report::ScrubReport},
@@ -168,7 +170,7 @@ impl Db {
     /// # Errors
     /// `ReadOnly`, `Poisoned`, `Closed`.
     pub fn pause_background(&self) -> Result<BackgroundPause> {
-        self.engine().pause_background()
+        BackgroundPause::begin(self.engine())
     }
 
     /// Cancels all running compactions and waits until they have ended, within about a block of
@@ -180,7 +182,15 @@ impl Db {
     /// # Errors
     /// `ReadOnly`, `Poisoned`, `Closed`.
     pub fn cancel_compactions(&self) -> Result<()> {
-        self.engine().cancel_compactions()
+        self.engine().at_work(|database| cancel_compactions(&database.installer()))
+    }
+
+    /// Compacts every family; see [`Family::compact`].
+    ///
+    /// # Errors
+    /// As [`Family::compact`].
+    pub fn compact(&self) -> Result<()> {
+        self.compact_with(&CompactOptions::new(), &mut |_| {})
     }
 
     /// Compacts every family; see [`Family::compact_with`].
@@ -192,11 +202,26 @@ impl Db {
         options: &CompactOptions,
         on_progress: &mut dyn FnMut(CompactProgress),
     ) -> Result<()> {
-        self.engine().compact_all_with(&mut CompactControl::new(&options.token, on_progress))
+        let mut control = CompactControl::new(&options.token, on_progress);
+        self.engine().at_work(|database| compact_all(&database.job_rooms(), &mut control))
     }
 }
 
 impl Family {
+    /// Merges all tables of the family into the deepest level, and drops the versions that no
+    /// reader can see. It flushes the family first, and leaves other families alone. Running
+    /// compactions whose output it would merge again are cancelled. Writes during the call need not
+    /// be included.
+    ///
+    /// Tables that a rewrite would not change stay, and are not read: [`check`](crate::check) is
+    /// the call that looks for damage.
+    /// # Errors
+    /// `NotFound`, if the family was dropped; `NoSpace`, `Poisoned`, `Closed`; `Corruption`, if a
+    /// table is damaged; `Io`.
+    pub fn compact(&self) -> Result<()> {
+        self.compact_with(&CompactOptions::new(), &mut |_| {})
+    }
+
     /// Compacts as [`Family::compact`], with `options`. Calls `on_progress` after each compaction
     /// that it has finished.
     ///
@@ -208,7 +233,27 @@ impl Family {
         on_progress: &mut dyn FnMut(CompactProgress),
     ) -> Result<()> {
         let mut control = CompactControl::new(&options.token, on_progress);
-        self.place.engine.compact_with(&self.place.family, &mut control)
+        let ReadPlace { engine, family, .. } = &self.place;
+        engine.at_work(|database| compact_family(&database.job_rooms(), family, &mut control))
+    }
+
+    /// Compacts as [`Family::compact`], but only tables with keys of a range. These are merged
+    /// whole, also beyond the range. The call waits for compactions that already run.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir()?;
+    /// # let db = siltdb::Db::open(dir.path())?;
+    /// db.put("log:1", "line")?;
+    /// db.delete_prefix("log:")?;
+    /// db.default_family().compact_range("log:".."log;")?;
+    /// assert_eq!(db.default_family().size_of(..)?.entries, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Family::compact`].
+    pub fn compact_range(&self, range: impl KeyRange) -> Result<()> {
+        self.compact_range_with(range, &CompactOptions::new(), &mut |_| {})
     }
 
     /// Compacts as [`Family::compact_range`], with `options`, as [`Family::compact_with`].
@@ -222,6 +267,8 @@ impl Family {
         on_progress: &mut dyn FnMut(CompactProgress),
     ) -> Result<()> {
         let mut control = CompactControl::new(&options.token, on_progress);
-        self.place.engine.compact_range(&self.place.family, read_range(&range), &mut control)
+        let (ReadPlace { engine, family, .. }, bounds) = (&self.place, read_range(&range).bounds());
+        engine
+            .at_work(|database| compact_range(&database.job_rooms(), family, &bounds, &mut control))
     }
 }

@@ -8,7 +8,10 @@ use crate::{
 };
 use siltdb_base::error::Result;
 use siltdb_disk::batch::BatchBytes;
-use siltdb_engine::{transactions::conditional_commit::Conditions, write::commit::Payload};
+use siltdb_engine::{
+    families::family_commit::commit_with_families, transactions::conditional_commit::Conditions,
+    write::commit::Payload,
+};
 use std::time::{Duration, SystemTime};
 
 impl Db {
@@ -174,11 +177,12 @@ impl Db {
         batch.check_database(self.default.place.open_id)?;
         if !batch.changes.is_empty() {
             let (engine, WriteBatch { bytes, changes, .. }) = (self.engine(), batch);
+            let conditions = Conditions::none(&engine.database().options);
             return engine
-                .commit_with_families(bytes, changes, &Conditions::none(&engine.database().options))
+                .at_work(|database| commit_with_families(database, bytes, changes, &conditions))
                 .map(drop);
         }
-        self.engine().commit(&Payload::batch(&batch.bytes), options.durability)
+        self.default.place.commit(&Payload::batch(&batch.bytes), options.durability)
     }
 
     /// Returns the batch whose bytes [`WriteBatch::as_bytes`] gave. This database must be the one

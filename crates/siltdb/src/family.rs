@@ -12,16 +12,15 @@ use crate::{
     source::{Pinned, ReadPlace, ReadSource},
     write_options::WriteOptions,
 };
-use siltdb_base::{
-    cancel::CancelToken, error::Result, id::FamilyId, key::EntryKind, slice::Pinnable,
-};
+use siltdb_base::{error::Result, id::FamilyId, key::EntryKind, slice::Pinnable};
 use siltdb_disk::batch::BatchBytes;
 use siltdb_engine::{
-    families::family_options::other_key_order,
-    jobs::request::CompactControl,
+    families::family_options::{change_options, other_key_order},
+    jobs::flush::flush_family,
     options::Durability,
+    read::range_size,
     stats::{Stats, family_stats},
-    write::commit::Payload,
+    write::{commit::Payload, streams::put_stream},
 };
 use siltdb_services::compression_stats::{CompressionStats, compression_stats};
 use siltdb_tree::{options::TreeOptions, read::range_size::RangeSize};
@@ -168,9 +167,18 @@ impl Family {
         mut value: impl std::io::Read,
         options: &WriteOptions,
     ) -> Result<()> {
-        let (place, key, durability) = (&self.place, key.as_ref(), options.durability);
+        let (place, key) = (&self.place, key.as_ref());
+        let durability = options.durability.unwrap_or(place.engine.database().options.durability);
         let expiry_ms = options.expiry_rule.expiry_ms(place);
-        place.engine.put_stream(&place.family, key, bytes, expiry_ms, &mut value, durability)
+        put_stream(
+            place.engine.writable()?,
+            &place.family,
+            key,
+            bytes,
+            expiry_ms,
+            &mut value,
+            durability,
+        )
     }
 
     /// Sets the value of a key, which expires after `time`; see
@@ -326,15 +334,15 @@ impl Family {
 
     fn delete_all(&self, deletion: &Deletion, options: &WriteOptions) -> Result<()> {
         match deletion {
-            Deletion::Nothing => self.place.engine.check_writable(&self.place.family),
+            Deletion::Nothing => self.place.check_writable(),
             Deletion::Before { start, end } => {
                 self.apply_with(EntryKind::RangeDelete, start, end, options.durability)
             }
             Deletion::Through { .. } => {
-                self.place.engine.check_writable(&self.place.family)?;
+                self.place.check_writable()?;
                 let mut bytes = BatchBytes::new();
                 deletion.add_to(&mut bytes, self.id())?;
-                self.place.engine.commit(&Payload::batch(&bytes), options.durability)
+                self.place.commit(&Payload::batch(&bytes), options.durability)
             }
         }
     }
@@ -427,7 +435,8 @@ impl Family {
     /// `InvalidArgument`, if an option is out of range, or if `options` has another merge operator
     /// or key order than the family; as [`Family::put`].
     pub fn set_options(&self, options: &FamilyOptions) -> Result<()> {
-        self.place.engine.change_options(&self.place.family, options.tree.clone())
+        let (ReadPlace { engine, family, .. }, options) = (&self.place, options.tree.clone());
+        engine.at_work(|database| change_options(&database.installer(), family, options))
     }
 
     /// Estimates the size of a range of keys, in tables and in memory.
@@ -454,7 +463,8 @@ impl Family {
     /// `NotFound`, if the family was dropped; `Closed`; `Corruption`, if a table cannot be opened;
     /// `Io`.
     pub fn size_of(&self, range: impl KeyRange) -> Result<RangeSize> {
-        self.place.engine.range_size(&self.place.family, read_range(&range))
+        let ReadPlace { engine, family, .. } = &self.place;
+        range_size(&engine.database().health, family, read_range(&range))
     }
 
     /// Writes the family's memtables to tables, and returns when these are durable. The memtables
@@ -467,28 +477,8 @@ impl Family {
     /// # Errors
     /// `NotFound`, if the family was dropped; as [`Db::flush`](crate::Db::flush).
     pub fn flush(&self) -> Result<()> {
-        self.place.engine.flush_family(&self.place.family)
-    }
-
-    /// Compacts as [`Family::compact`], but only tables with keys of a range. These are merged
-    /// whole, also beyond the range. The call waits for compactions that already run.
-    ///
-    /// ```
-    /// # let dir = tempfile::tempdir()?;
-    /// # let db = siltdb::Db::open(dir.path())?;
-    /// db.put("log:1", "line")?;
-    /// db.delete_prefix("log:")?;
-    /// db.default_family().compact_range("log:".."log;")?;
-    /// assert_eq!(db.default_family().size_of(..)?.entries, 0);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`Family::compact`].
-    pub fn compact_range(&self, range: impl KeyRange) -> Result<()> {
-        let (token, mut on_progress) = (CancelToken::new(), |_| {});
-        let mut control = CompactControl::new(&token, &mut on_progress);
-        self.place.engine.compact_range(&self.place.family, read_range(&range), &mut control)
+        let ReadPlace { engine, family, .. } = &self.place;
+        engine.at_work(|database| flush_family(&database.job_rooms(), family))
     }
 
     /// Returns counts and sizes of the family, computed by this call.
@@ -518,7 +508,7 @@ impl Family {
         durability: Option<Durability>,
     ) -> Result<()> {
         let operation = Payload::one(&self.place.family, kind, key, value);
-        self.place.engine.commit(&operation, durability)
+        self.place.commit(&operation, durability)
     }
 
     fn apply_expiring(
@@ -530,20 +520,6 @@ impl Family {
     ) -> Result<()> {
         let payload = [&expiry_ms.to_le_bytes()[..], value].concat();
         self.apply_with(EntryKind::PutExpiring, key, &payload, durability)
-    }
-
-    /// Merges all tables of the family into the deepest level, and drops the versions that no
-    /// reader can see. It flushes the family first, and leaves other families alone. Running
-    /// compactions whose output it would merge again are cancelled. Writes during the call need not
-    /// be included.
-    ///
-    /// Tables that a rewrite would not change stay, and are not read: [`check`](crate::check) is
-    /// the call that looks for damage.
-    /// # Errors
-    /// `NotFound`, if the family was dropped; `NoSpace`, `Poisoned`, `Closed`; `Corruption`, if a
-    /// table is damaged; `Io`.
-    pub fn compact(&self) -> Result<()> {
-        self.place.engine.compact(&self.place.family)
     }
 }
 

@@ -58,7 +58,7 @@ impl fmt::Debug for Follower {
         let state = self.follower.state();
         f.debug_struct("Follower")
             .field("database", &state.database().dir)
-            .field("sequence", &state.published().0)
+            .field("sequence", &state.database().log.publisher.published().0)
             .finish()
     }
 }
@@ -118,7 +118,7 @@ impl Follower {
     /// The sequence number of the last commit that [`Follower::db`] has.
     #[must_use]
     pub fn sequence(&self) -> u64 {
-        self.follower.state().published().0
+        self.follower.state().database().log.publisher.published().0
     }
 
     /// The state of the last catching up, as a database that can be read and never changes. Calls
@@ -144,7 +144,7 @@ impl Follower {
     /// `InvalidArgument`, if the sequence number is beyond the next commit of the state; as
     /// [`Follower::catch_up`].
     pub fn subscribe(&self, options: &SubscribeOptions) -> Result<Subscription> {
-        let next = self.follower.state().published().next();
+        let next = self.follower.state().database().log.publisher.published().next();
         Ok(Subscription::to_log(self.follower.feed(options.first(next))?, options))
     }
 }

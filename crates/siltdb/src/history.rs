@@ -4,7 +4,10 @@
 
 use crate::{db::Db, snapshot::Snapshot};
 use siltdb_base::{error::Result, id::SequenceNumber};
-use siltdb_engine::copies::retention::FloorChange;
+use siltdb_engine::{
+    copies::retention::{FloorChange, set_floor},
+    read::begin_snapshot_at,
+};
 
 /// A retention floor to set: the sequence number from which on every version of every key is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,7 +59,7 @@ impl Db {
             RetentionFloor::Sequence(sequence) => FloorChange::At(SequenceNumber(sequence)),
             RetentionFloor::None => FloorChange::Off,
         };
-        let set = self.engine().set_retention_floor(change)?;
+        let set = self.engine().at_work(|database| set_floor(&database.job_rooms(), change))?;
         Ok(set.map(|floor| floor.0))
     }
 
@@ -83,7 +86,8 @@ impl Db {
     /// commit; the error names the smallest one. `InvalidArgument`, if it is above that of the last
     /// commit.
     pub fn snapshot_at(&self, sequence: u64) -> Result<Snapshot> {
-        let live = self.engine().snapshot_at(SequenceNumber(sequence))?;
+        let live =
+            begin_snapshot_at(&self.engine().database().read_rooms(), SequenceNumber(sequence))?;
         Ok(Snapshot::new(&self.default.place, live))
     }
 }

@@ -8,7 +8,7 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     key::EntryKind,
 };
-use siltdb_engine::copies::ingest::{IngestStream, Ingested};
+use siltdb_engine::copies::ingest::{self, IngestStream, Ingested};
 use std::{fmt, path::Path};
 
 /// A stream of sorted entries into a family; see [`Family::ingest`].
@@ -68,7 +68,10 @@ impl Ingestion {
 
     fn add(&mut self, kind: EntryKind, key: &[u8], value: &[u8]) -> Result<()> {
         let stream = self.stream.as_mut().ok_or_else(failed_before)?;
-        let added = self.place.engine.add_to_ingest(stream, kind, key, value);
+        let added = self.place.engine.at_work(|database| {
+            let memory = &database.database().memory;
+            ingest::add(memory, &database.job_rooms(), stream, kind, key, value)
+        });
         if let Err(error) = &added
             && error.kind() != ErrorKind::InvalidArgument
         {
@@ -98,13 +101,19 @@ impl Ingestion {
     /// After an error nothing is ingested, except after `Poisoned`: a reopen may then find all of
     /// it or nothing.
     pub fn finish(mut self) -> Result<Ingested> {
-        let stream = self.stream.take().ok_or_else(failed_before)?;
-        self.place.engine.end_ingest(&self.place.family, stream)
+        let (ReadPlace { engine, family, .. }, stream) = (&self.place, &mut self.stream);
+        // Where the work is refused, dropping this cancels the stream.
+        engine.at_work(|database| {
+            ingest::finish(database, family, stream.take().ok_or_else(failed_before)?)
+        })
     }
 
     fn cancel(&mut self) {
-        if let Some(stream) = self.stream.take() {
-            self.place.engine.cancel_ingest(stream);
+        let Some(stream) = self.stream.take() else { return };
+        match self.place.engine.writable() {
+            Ok(database) => ingest::cancel(&database.installer(), stream),
+            // In a forked child.
+            Err(_) => stream.abandon(),
         }
     }
 }
@@ -150,7 +159,8 @@ impl Family {
     /// # Errors
     /// `NotFound`, if the family was dropped; `ReadOnly`, `Poisoned`, `Closed`.
     pub fn ingest(&self) -> Result<Ingestion> {
-        let stream = self.place.engine.begin_ingest(&self.place.family)?;
+        self.place.check_writable()?;
+        let stream = ingest::begin(&self.place.engine.database().log, &self.place.family);
         Ok(Ingestion { place: self.place.clone(), stream: Some(stream) })
     }
 
@@ -213,6 +223,7 @@ impl Db {
         let files = files.iter().map(|(family, path)| {
             (std::sync::Arc::clone(&family.place.family), path.as_ref().to_owned())
         });
-        self.engine().ingest_files(&files.collect::<Vec<_>>())
+        let files = files.collect::<Vec<_>>();
+        self.engine().at_work(|database| ingest::ingest_files(database, &files))
     }
 }

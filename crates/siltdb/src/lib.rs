@@ -207,7 +207,8 @@ pub use siltdb_base::{
 };
 pub use siltdb_engine::{
     copies::ingest::Ingested,
-    jobs::{pause::BackgroundPause, request::CompactProgress},
+    engine::pause::BackgroundPause,
+    jobs::request::CompactProgress,
     kit::copying::CopyProgress,
     lock_state::lock_table::LockMode,
     memory::MemoryStats,

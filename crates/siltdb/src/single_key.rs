@@ -520,7 +520,7 @@ impl Family {
     /// [`Family::compare_and_swap`].
     pub fn next_id(&self, key: impl AsRef<[u8]>) -> Result<u64> {
         let key = key.as_ref();
-        self.place.engine.check_writable(&self.place.family)?;
+        self.place.check_writable()?;
         let options = UpdateOptions::new().durability(Durability::Synced);
         self.place.engine.database().id_blocks.next(self.id(), key, |least| {
             if seeded_fault!("ids_not_reserved") {

@@ -12,8 +12,10 @@ use siltdb_engine::{
     catalog::family::FamilyData,
     engine::Engine,
     kit::open_id::OpenId,
+    options::Durability,
     read::{self, ExpiringValue, PinnedReader, stream::ValueStream},
     snapshots::read_point::ReadPoint,
+    write::commit::{Payload, commit},
 };
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -94,6 +96,22 @@ pub(crate) struct ReadPlace {
 }
 
 impl ReadPlace {
+    /// Commits `payload` with `durability`, or with that of the options.
+    #[inline]
+    pub(crate) fn commit(
+        &self,
+        payload: &Payload<'_>,
+        durability: Option<Durability>,
+    ) -> Result<()> {
+        let durability = durability.unwrap_or(self.engine.database().options.durability);
+        commit(self.engine.writable()?, payload, durability)
+    }
+
+    /// Checks that its family may be written.
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.engine.writable()?.check(&self.family)
+    }
+
     /// Returns the expiry of a value that lasts for `time` from now on, in ms since 1970.
     pub(crate) fn expiry_ms(&self, time: Duration) -> u64 {
         self.engine.database().options.clock.wall_ms().saturating_add(whole_ms(time))

@@ -295,7 +295,7 @@ enum Source {
 impl Source {
     fn next(&mut self, timeout: Duration) -> Result<Option<FeedItem>> {
         match self {
-            Self::Database { engine, feed } => engine.feed_next(feed, timeout),
+            Self::Database { engine, feed } => feed.next(engine.database(), timeout),
             Self::Log(feed) => feed.next(timeout),
         }
     }
@@ -363,7 +363,9 @@ impl Family {
 impl Subscription {
     fn to_engine(engine: &Engine, options: &SubscribeOptions) -> Result<Self> {
         let filter = Arc::new(options.filter.clone());
-        let feed = engine.feed(options.first(engine.published().next()))?;
+        let database = engine.database();
+        let next = database.log.publisher.published().next();
+        let feed = Feed::new(database, options.first(next))?;
         let source = Source::Database { engine: engine.clone(), feed: Box::new(feed) };
         Ok(Self { source, filter, is_over: false })
     }

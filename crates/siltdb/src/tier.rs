@@ -1,9 +1,13 @@
 //! Freezing and thawing families: moves of their tables between the hot and the cold tier; and
 //! copies of a database that share the cold one.
 
-use crate::{backup::CopyOptions, family::Family, options::Options};
+use crate::{backup::CopyOptions, family::Family, options::Options, source::ReadPlace};
 use siltdb_base::error::Result;
-use siltdb_engine::{kit::copying::CopyProgress, open::destroy::outside};
+use siltdb_engine::{
+    jobs::tiers::{freeze, thaw},
+    kit::copying::CopyProgress,
+    open::destroy::outside,
+};
 use siltdb_services::adopt::{AdoptionReport, ColdAdoption, adopt};
 use std::{
     ops::ControlFlow,
@@ -85,7 +89,8 @@ impl Family {
         options: &CopyOptions,
         on_progress: &mut dyn FnMut(CopyProgress) -> ControlFlow<()>,
     ) -> Result<()> {
-        self.place.engine.freeze_family(&self.place.family, options.rate, on_progress)
+        let ReadPlace { engine, family, .. } = &self.place;
+        engine.at_work(|database| freeze(&database.job_rooms(), family, options.rate, on_progress))
     }
 
     /// Moves all tables of the family to the directory of the database, and keeps them there: it
@@ -109,6 +114,7 @@ impl Family {
         options: &CopyOptions,
         on_progress: &mut dyn FnMut(CopyProgress) -> ControlFlow<()>,
     ) -> Result<()> {
-        self.place.engine.thaw_family(&self.place.family, options.rate, on_progress)
+        let ReadPlace { engine, family, .. } = &self.place;
+        engine.at_work(|database| thaw(&database.job_rooms(), family, options.rate, on_progress))
     }
 }

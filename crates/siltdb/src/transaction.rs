@@ -28,9 +28,11 @@ use siltdb_base::{
 };
 use siltdb_engine::{
     engine::Engine,
+    families::family_commit::commit_with_families,
+    read::begin_snapshot,
     snapshots::{LiveSnapshot, read_point::FirstExpiry},
     transactions::{
-        conditional_commit::{Conditions, Writes},
+        conditional_commit::{Conditions, Writes, commit_if},
         footprint::Footprint,
         own_writes::IndexedWrites,
     },
@@ -154,7 +156,9 @@ impl State {
         Self {
             phase: Phase::Active,
             conflicted: false,
-            snapshot: isolation.has_snapshot().then(|| engine.snapshot()),
+            snapshot: isolation
+                .has_snapshot()
+                .then(|| begin_snapshot(&engine.database().read_rooms())),
             writes: WriteBatch::new(),
             indexed: IndexedWrites::default(),
             reads: Arc::default(),
@@ -260,8 +264,10 @@ impl Shared {
         let committed = self.validated(&state, |conditions| {
             let WriteBatch { bytes, changes, .. } = &state.writes;
             match changes.is_empty() {
-                true => self.engine.commit_if(bytes, durability, conditions),
-                false => self.engine.commit_with_families(bytes, changes, conditions),
+                true => commit_if(self.engine.writable()?, bytes, durability, conditions),
+                false => self
+                    .engine
+                    .at_work(|database| commit_with_families(database, bytes, changes, conditions)),
             }
         });
         // After an error nothing was written, and the reads may be outdated.
@@ -335,7 +341,7 @@ impl Transaction {
     fn write(&self, add: impl FnOnce(&mut WriteBatch, &Family) -> Result<()>) -> Result<()> {
         let mut state = self.shared.active()?;
         if !state.writes.creates(self.place.id()) {
-            self.place.place.engine.check_writable(&self.place.place.family)?;
+            self.place.place.check_writable()?;
         }
         let mark = state.writes.mark();
         add(&mut state.writes, &self.place)?;

@@ -24,8 +24,10 @@ use siltdb_base::{
     seeded_fault,
 };
 use siltdb_engine::{
-    engine::Engine, kit::open_id::OpenId, lock_state::lock_table::LockRequest,
-    write::locks::LockHolder,
+    engine::Engine,
+    kit::open_id::OpenId,
+    lock_state::lock_table::LockRequest,
+    write::locks::{LockHolder, acquire_all},
 };
 use std::{cell::RefCell, time::Duration};
 
@@ -177,9 +179,9 @@ impl LongAttempt {
         if self.took > patience / 2 || seeded_fault!("long_update_without_locks") {
             return None;
         }
-        let holder = engine.lock_holder();
-        let locked = engine.lock_all(&holder, self.requests, patience);
-        locked.ok().map(|()| holder)
+        let database = engine.writable().ok()?;
+        let holder = LockHolder::new(&database.database().locks);
+        acquire_all(database, &holder, self.requests, patience).ok().map(|()| holder)
     }
 }
 

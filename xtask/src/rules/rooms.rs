@@ -19,10 +19,10 @@ const ROOT: &str = "crates/engine/src/lib.rs";
 const MODULES_MAX: usize = 26;
 
 /// Imports between these, at most.
-const IMPORTS_MAX: usize = 120;
+const IMPORTS_MAX: usize = 112;
 
 /// Functions that take the database, and functions that pass it on. A number only falls.
-const CEILINGS: [usize; 2] = [64, 39];
+const CEILINGS: [usize; 2] = [63, 38];
 
 /// The rooms of the engine, and the functions that take all of them.
 #[derive(Debug, Default, PartialEq, Eq)]

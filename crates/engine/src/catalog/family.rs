@@ -418,6 +418,22 @@ impl Families {
         self.map.load().by_name.get(name).cloned().ok_or_else(|| not_found(name))
     }
 
+    /// The family with this id, unless it is the base of a branch, which callers do not see.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    pub fn of_id(&self, id: FamilyId) -> Result<Arc<FamilyData>> {
+        self.get(id).filter(|family| family.role != FamilyRole::Base).ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, "no family with this id").with_mismatch("a family", id)
+        })
+    }
+
+    /// The names of the database's own families, sorted.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.map.load().own().map(|family| family.name().to_string()).collect()
+    }
+
     /// Puts a map in force in which families are renamed or removed. To be called by one thread at
     /// a time.
     pub fn store(

@@ -188,8 +188,18 @@ fn collect(rooms: &JobRooms<'_>, stream: &mut IngestStream) -> Result<()> {
     Ok(())
 }
 
-/// Removes what `stream` has written.
-pub fn cancel(background: &Background, mut stream: IngestStream) {
+/// Removes what `stream` has written. If the database is closed, the next opening does.
+pub fn cancel(installer: &Installer<'_>, stream: IngestStream) {
+    let mut stream = Some(stream);
+    // Refused once the database is closing.
+    let _ = installer.at_work(|| {
+        stream.take().into_iter().for_each(|stream| remove(installer.background, stream));
+        Ok(())
+    });
+    stream.into_iter().for_each(IngestStream::abandon);
+}
+
+fn remove(background: &Background, mut stream: IngestStream) {
     if let Some(shared) = stream.verifying.take() {
         // Its tables are dropped, and with them their files.
         let _ = withdraw(background, &shared);

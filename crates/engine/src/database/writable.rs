@@ -6,9 +6,11 @@
 //! [`Engine::writable`]: crate::engine::Engine::writable
 
 use crate::{
+    catalog::family::FamilyData,
     database::{Database, installer::Installer, job_rooms::JobRooms},
     options::Access,
 };
+use siltdb_base::error::Result;
 
 /// A database that this process may write to.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +41,15 @@ impl<'a> Writable<'a> {
     #[must_use]
     pub fn database(self) -> &'a Database {
         self.database
+    }
+
+    /// Checks that `family` may be written.
+    ///
+    /// # Errors
+    /// `NotFound`, if it was dropped; `ReadOnly`, `Poisoned`, `Closed`.
+    pub fn check(self, family: &FamilyData) -> Result<()> {
+        self.database.health.check()?;
+        family.check()
     }
 
     /// What an install needs.

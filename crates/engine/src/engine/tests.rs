@@ -3,9 +3,14 @@
 
 use super::*;
 use crate::{
-    fixture::{DIR, contents, held_up, killed, on_segments, open, options, stop_call, try_put},
-    options::MEMTABLE_BYTES_MIN,
+    catalog::family::FamilyData,
+    fixture::{
+        DIR, commit_payload, contents, create_family, held_up, killed, on_segments, open, options,
+        snapshot, stop_call, try_put,
+    },
+    options::{Durability, MEMTABLE_BYTES_MIN},
     read::{self, PinnedReader},
+    write::commit::Payload,
 };
 use siltdb_base::{
     error::{Error, ErrorKind},
@@ -13,6 +18,7 @@ use siltdb_base::{
     id::FamilyId,
 };
 use siltdb_disk::batch::BatchBytes;
+use siltdb_tree::options::TreeOptions;
 use std::{
     sync::atomic::{AtomicU64, Ordering},
     thread,
@@ -59,7 +65,7 @@ fn write(engine: &Engine, families: [FamilyId; 2], writer: u64, progress: &Progr
         }
         // Release, here and below: pairs with the loads in `read`.
         progress.begun.store(write, Ordering::Release);
-        engine.commit(&Payload::batch(&batch), None).unwrap();
+        commit_payload(engine, &Payload::batch(&batch)).unwrap();
         progress.acknowledged.store(write, Ordering::Release);
     }
 }
@@ -75,7 +81,7 @@ fn read(engine: &Engine, families: &[Arc<FamilyData>; 2], writer: u64, progress:
                 .unwrap();
         assert!(now.expect("an acknowledged key") >= acknowledged);
     }
-    let snapshot = engine.snapshot();
+    let snapshot = snapshot(engine);
     let keys: Vec<_> = (0..KEYS).map(|slot| key(writer, slot)).collect();
     let [found, twins] = families.each_ref().map(|family| {
         let reader =
@@ -97,7 +103,7 @@ fn what_is_published_is_visible_while_generations_change_hundreds_of_times() {
     let fs = MemFs::new();
     let options = EngineOptions { workers: 2, memtable_bytes: MEMTABLE_BYTES_MIN, ..options(&fs) };
     let engine = Engine::open(Path::new(DIR), options).unwrap();
-    let twin = engine.create_family("twin", TreeOptions::default()).unwrap();
+    let twin = create_family(&engine, "twin", TreeOptions::default()).unwrap();
     let families = [engine.database().catalog.families.named("default").unwrap(), twin];
     let ids = families.each_ref().map(|family| family.id);
     let progress: Vec<_> = (0..WRITERS).map(|_| Progress::default()).collect();

@@ -6,8 +6,9 @@ use crate::{
     database::{Database, job_rooms::Waiting},
     engine::Engine,
     fixture::{
-        DIR, FamilyPicture, Pairs, contents, fault, files, killed, leave_manifest_unfinished, open,
-        options, picture, put, put_range, tree_options,
+        DIR, FamilyPicture, Pairs, commit_payload, contents, create_family, drop_family, fault,
+        files, flush, killed, leave_manifest_unfinished, open, options, picture, put, put_range,
+        rename_family, run_job, settle, tree_options,
     },
     jobs::next::run_one,
     open::recovery,
@@ -37,7 +38,7 @@ const STEPS: [Step; 5] = [
     Step {
         name: "create",
         prepare: |_| {},
-        change: |engine| engine.create_family("first", tree_options()).map(|_| ()),
+        change: |engine| create_family(engine, "first", tree_options()).map(|_| ()),
     },
     Step {
         name: "flush",
@@ -45,24 +46,24 @@ const STEPS: [Step; 5] = [
             put_range(engine, "a", 0..200, &[1; 50]);
             put(engine, "first", b"key", b"value");
         },
-        change: Engine::flush,
+        change: flush,
     },
     Step {
         name: "merge",
         prepare: |engine| {
             for value in 2..6 {
                 put_range(engine, "a", 100..200, &[value; 50]);
-                engine.flush().unwrap();
+                flush(engine).unwrap();
             }
         },
-        change: |engine| engine.run_job().map(|_| ()),
+        change: |engine| run_job(engine).map(|_| ()),
     },
     Step {
         name: "rename",
         prepare: |_| {},
-        change: |engine| engine.rename_family("first", "second"),
+        change: |engine| rename_family(engine, "first", "second"),
     },
-    Step { name: "drop", prepare: |_| {}, change: |engine| engine.drop_family("second") },
+    Step { name: "drop", prepare: |_| {}, change: |engine| drop_family(engine, "second") },
 ];
 
 impl Step {
@@ -103,17 +104,17 @@ fn a_manifest_that_is_full_is_begun_anew_and_says_the_same() {
     let engine = open(&fs);
     STEPS[..3].iter().for_each(|step| step.run(&engine));
     let names = ["n".repeat(FAMILY_NAME_BYTES_MAX), "m".repeat(FAMILY_NAME_BYTES_MAX)];
-    engine.rename_family("first", &names[0]).unwrap();
+    rename_family(&engine, "first", &names[0]).unwrap();
     let old = files(&fs, ".manifest");
     let mut edits = 0;
     while files(&fs, ".manifest") == old {
-        engine.rename_family(&names[edits % 2], &names[(edits + 1) % 2]).unwrap();
+        rename_family(&engine, &names[edits % 2], &names[(edits + 1) % 2]).unwrap();
         edits += 1;
         assert!(edits < 10_000, "the manifest grows without end");
     }
     assert_eq!(files(&fs, ".manifest").len(), 1);
     assert_eq!(recovered(&fs.crash_clone(Crash::PowerLoss { seed: 1 })), picture(&engine));
-    engine.rename_family(&names[edits % 2], "last").unwrap();
+    rename_family(&engine, &names[edits % 2], "last").unwrap();
     assert_eq!(recovered(&killed(&fs)), picture(&engine));
 }
 
@@ -215,7 +216,7 @@ fn fail_at_call(index: usize, nth: u64, error: FaultError) -> bool {
 fn with_tables(fs: &MemFs) -> (Database, Box<dyn FileLock>) {
     let engine = open(fs);
     put_range(&engine, "a", 0..100, b"value");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     put_range(&engine, "b", 0..100, b"value");
     engine.close().unwrap();
     recovery::open(Path::new(DIR), options(fs), Waiting::RunJob(run_one)).unwrap()
@@ -286,7 +287,7 @@ fn an_edit_that_does_not_fit_becomes_neither_durable_nor_visible() {
         assert!(database.catalog.families.named("other").is_err(), "{what}");
     }
     drop((database, lock));
-    assert_eq!(open(&killed(&fs)).family_names(), ["default", "first"]);
+    assert_eq!(open(&killed(&fs)).database().catalog.families.names(), ["default", "first"]);
 }
 
 #[test]
@@ -307,7 +308,7 @@ fn a_family_that_is_renamed_and_dropped_in_one_edit_is_gone() {
     }
     install(&database.installer(), vec![second], None).unwrap();
     drop((database, lock));
-    assert_eq!(open(&killed(&fs)).family_names(), ["default", "first"]);
+    assert_eq!(open(&killed(&fs)).database().catalog.families.names(), ["default", "first"]);
 }
 
 /// The last operand.
@@ -332,18 +333,18 @@ fn the_merge_operator_of_a_dropped_family_is_let_go() {
     for flushed in [false, true] {
         let operator: Arc<dyn MergeOperator> = Arc::new(Last);
         let options = TreeOptions { merge_operator: Some(operator.clone()), ..tree_options() };
-        let family = engine.create_family("short", options).unwrap();
+        let family = create_family(&engine, "short", options).unwrap();
         let merge = Payload::one(&family, EntryKind::Merge, b"key", b"operand");
-        engine.commit(&merge, None).unwrap();
+        commit_payload(&engine, &merge).unwrap();
         if flushed {
-            engine.flush().unwrap();
+            flush(&engine).unwrap();
         }
         assert_eq!(crate::fixture::get(&engine, "short", b"key").unwrap(), b"operand");
-        engine.drop_family("short").unwrap();
+        drop_family(&engine, "short").unwrap();
         drop(family);
         // The rest of the generation is flushed without it.
-        engine.flush().unwrap();
-        engine.settle().unwrap();
+        flush(&engine).unwrap();
+        settle(&engine).unwrap();
         assert_eq!(Arc::strong_count(&operator), 1);
     }
 }
@@ -383,8 +384,8 @@ fn what_a_later_version_says_survives_edits_snapshots_and_replays() {
         leave_manifest_unfinished(&fs);
         let engine = open(&fs);
         // It begins a new manifest with a snapshot.
-        engine.create_family("another", tree_options()).unwrap();
-        engine.drop_family("another").unwrap();
+        create_family(&engine, "another", tree_options()).unwrap();
+        drop_family(&engine, "another").unwrap();
         let copy = engine.database().catalog.families.named("copy").unwrap();
         let mut found = Vec::new();
         copy.tree.options().encode(&mut found);

@@ -2,6 +2,7 @@
 
 use crate::{
     background::{Background, JobOf, JobState},
+    catalog::family::FamilyData,
     database::job_rooms::{JobRooms, Waiting},
     jobs::{
         context::{ended, install_output},
@@ -131,6 +132,19 @@ fn segment_after(log: &Log) -> SegmentId {
 pub fn flush_all(rooms: &JobRooms<'_>) -> Result<()> {
     rooms.health.check()?;
     flush_memory(rooms)
+}
+
+/// Flushes the memtables of a family. Those of other families are flushed too, because they are
+/// frozen together. If the family has nothing in memory, nothing is written.
+///
+/// # Errors
+/// `NotFound`, if the family was dropped; as [`flush_all`].
+pub fn flush_family(rooms: &JobRooms<'_>, family: &FamilyData) -> Result<()> {
+    family.check()?;
+    if family.tree.view().memory.tables().is_empty() {
+        return Ok(());
+    }
+    flush_all(rooms)
 }
 
 /// Flushes memory before a close, if some of it is in no log, or if replaying it would delay the

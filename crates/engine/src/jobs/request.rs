@@ -5,6 +5,7 @@
 use crate::{
     background::Background,
     backpressure::Backpressure,
+    catalog::branches::FamilyRole,
     catalog::family::{FamilyData, FamilyMap},
     database::installer::Installer,
     database::job_rooms::JobRooms,
@@ -12,7 +13,7 @@ use crate::{
     install::install,
     jobs::blobs::seal_compacted,
     jobs::compact::{note_all_due, run_plan},
-    jobs::flush::{PATIENCE, has_flush_due},
+    jobs::flush::{PATIENCE, flush_all, flush_family, has_flush_due},
     jobs::next::run_one,
 };
 use siltdb_base::{
@@ -63,13 +64,8 @@ impl<'a> CompactControl<'a> {
 
     /// Begins the compaction, unless that was done: a later [`cancel_compactions`] ends it, also
     /// between two families. Returns how often all compactions were cancelled before.
-    pub fn begin(&mut self, background: &Background) -> u64 {
+    fn begin(&mut self, background: &Background) -> u64 {
         *self.cancels.get_or_insert_with(|| background.cancels())
-    }
-
-    /// The token that cancels it.
-    pub fn token(&self) -> &CancelToken {
-        self.token
     }
 
     fn finished(&mut self, bytes: u64) {
@@ -77,6 +73,44 @@ impl<'a> CompactControl<'a> {
         self.progress.bytes_done += bytes;
         (self.on_progress)(self.progress);
     }
+}
+
+/// Merges all tables of a family into one level, and what it has in memory with them.
+///
+/// # Errors
+/// `NotFound`, if the family was dropped; `Cancelled`; the failure of a flush or a merge.
+pub fn compact_family(
+    rooms: &JobRooms<'_>,
+    family: &FamilyData,
+    control: &mut CompactControl<'_>,
+) -> Result<()> {
+    control.begin(rooms.background);
+    control.token.check()?;
+    let pause = family.tree.cancel_redundant()?;
+    flush_all(rooms)?;
+    merge_family(rooms, family, pause, control)
+}
+
+/// As [`compact_family`], with each family but those that rest.
+///
+/// # Errors
+/// `Cancelled`; the failure of a flush or a merge.
+pub fn compact_all(rooms: &JobRooms<'_>, control: &mut CompactControl<'_>) -> Result<()> {
+    control.begin(rooms.background);
+    control.token.check()?;
+    let families = rooms.catalog.families.load();
+    let first = families.iter().next();
+    let mut cleared = first.map(|first| first.tree.cancel_redundant()).transpose()?;
+    flush_all(rooms)?;
+    move_all(&rooms.installer(), &families)?;
+    let rests = |family: &&Arc<FamilyData>| family.role == FamilyRole::Base;
+    families.iter().filter(|family| !rests(family)).try_for_each(|family| {
+        let pause = cleared.take().map_or_else(|| family.tree.cancel_redundant(), Ok)?;
+        merge_family(rooms, family, pause, control).or_else(|error| match family.is_dropped() {
+            true => Ok(()),
+            false => Err(error),
+        })
+    })
 }
 
 /// Does the first step of compacting each of `families`, where that step is a trivial move. One
@@ -113,12 +147,11 @@ pub fn move_all(installer: &Installer<'_>, families: &FamilyMap) -> Result<()> {
 
 /// Merges all present tables of a family into one level, rewritten by what is visible now. Tables
 /// that would be written again unchanged stay. The blob file in use is sealed if there is garbage
-/// in it. `pause` is that of the family, and ends once the
-/// first step has begun.
+/// in it. `pause` is that of the family, and ends once the first step has begun.
 ///
 /// # Errors
 /// `NotFound`, if the family was dropped; `Cancelled`; the failure of a merge.
-pub fn compact_family(
+fn merge_family(
     rooms: &JobRooms<'_>,
     family: &FamilyData,
     pause: Pause<'_>,
@@ -129,8 +162,8 @@ pub fn compact_family(
     Ok(())
 }
 
-/// Merges the present tables of a family within `bounds` into one level, as [`compact_family`] does
-/// with all. Tables are merged whole, so their keys may reach beyond the bounds.
+/// Merges the tables of a family within `bounds` into one level, as [`compact_family`] does with
+/// all. Tables are merged whole, so their keys may reach beyond the bounds.
 ///
 /// # Errors
 /// As [`compact_family`].
@@ -140,6 +173,8 @@ pub fn compact_range(
     bounds: &Bounds,
     control: &mut CompactControl<'_>,
 ) -> Result<()> {
+    control.token.check()?;
+    flush_family(rooms, family)?;
     let version = family.tree.view().version.clone();
     match version.range().and_then(|all| within(all, bounds)) {
         Some(range) => carry_out(rooms, family, Some(range), None, control),

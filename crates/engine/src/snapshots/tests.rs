@@ -1,7 +1,9 @@
 //! The retained sequence numbers, in the registry and in a flush (law V4).
 
 use super::*;
-use crate::fixture::{contents, get, held_up, killed, on_segments, open, put, stop_call};
+use crate::fixture::{
+    compact_all, contents, flush, get, held_up, killed, on_segments, open, put, snapshot, stop_call,
+};
 use siltdb_base::fs::mem::{CallKind, MemFs};
 use std::thread;
 
@@ -66,13 +68,13 @@ fn a_flush_keeps_what_snapshots_and_the_present_see_and_a_merge_drops_what_they_
     for value in 0..6_u8 {
         put(&engine, "default", b"key", &[value]);
         if value % 2 == 0 {
-            snapshots.push(engine.snapshot());
+            snapshots.push(snapshot(&engine));
         }
     }
     let seen = |snapshot: &LiveSnapshot| {
         contents(&engine, "default", Some(snapshot.sequence()))[0].1.clone()
     };
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     assert_eq!(
         engine.database().stats().table_entries,
         4,
@@ -80,11 +82,11 @@ fn a_flush_keeps_what_snapshots_and_the_present_see_and_a_merge_drops_what_they_
     );
     assert_eq!(snapshots.iter().map(seen).collect::<Vec<_>>(), [[0], [2], [4]]);
     drop(snapshots.remove(1));
-    engine.compact_all().unwrap();
+    compact_all(&engine).unwrap();
     assert_eq!(engine.database().stats().table_entries, 3);
     assert_eq!(snapshots.iter().map(seen).collect::<Vec<_>>(), [[0], [4]]);
     drop(snapshots);
-    engine.compact_all().unwrap();
+    compact_all(&engine).unwrap();
     assert_eq!(engine.database().stats().table_entries, 1);
     assert_eq!(get(&engine, "default", b"key"), Some(vec![5]));
 }
@@ -130,7 +132,7 @@ fn a_flush_waits_until_its_inputs_are_wholly_published() {
     };
     stopped.wait();
     let flushing = engine.clone();
-    let is_flushed = held_up(move || flushing.flush().unwrap());
+    let is_flushed = held_up(move || flush(&flushing).unwrap());
     stopped.go_on();
     writer.join().unwrap();
     is_flushed.recv().unwrap();

@@ -8,7 +8,7 @@ use crate::{
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
-    id::FamilyId,
+    id::{FamilyId, SequenceNumber},
     seeded_fault,
     slice::Slice,
     sync::lock,
@@ -283,11 +283,20 @@ impl Footprint {
     }
 }
 
+/// Checks that `key` of `family` did not change after `snapshot`.
+///
+/// # Errors
+/// As [`Footprint::check`].
+pub fn check_unchanged(family: &FamilyData, key: &[u8], snapshot: SequenceNumber) -> Result<()> {
+    let since = Since { snapshot, after: snapshot, upto: SequenceNumber::MAX };
+    check_key(&family.tree.view(), family, key, since)
+}
+
 /// Checks that `key` did not change within `since`.
 ///
 /// # Errors
 /// As [`Footprint::check`].
-pub fn check_key(view: &View, family: &FamilyData, key: &[u8], since: Since) -> Result<()> {
+pub(crate) fn check_key(view: &View, family: &FamilyData, key: &[u8], since: Since) -> Result<()> {
     match view.key_changed(key, since)? {
         true => Err(conflict(family, format_args!("the key {}", shown(key)))),
         false => Ok(()),

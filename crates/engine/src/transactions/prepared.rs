@@ -130,7 +130,7 @@ fn prepare_locked(
     let bytes = memory_bytes(&payload, &locks);
     database.prepared.reserve(&transaction.id, bytes, &database.memory.budget)?;
     let transaction = Arc::new(transaction);
-    let prepared = acquire_all(database, holder, locks, timeout)
+    let prepared = acquire_all(Writable::inside(database), holder, locks, timeout)
         .and_then(|()| validate())
         .and_then(|()| write_prepare(database, holder, &transaction, &payload));
     if prepared.is_err() {

@@ -342,7 +342,8 @@ pub fn commit_skip(writable: Writable<'_>, count: u32) -> Result<()> {
 
 /// Commits one sequence number that no operation has, with `payload` in its void record. It does
 /// not wait for room, because it takes none: readers may call it.
-pub(crate) fn commit_note(database: &Database, payload: &[u8]) -> Result<()> {
+pub(crate) fn commit_note(writable: Writable<'_>, payload: &[u8]) -> Result<()> {
+    let database = writable.database();
     let (kind, count) = (RecordKind::Void, 1);
     let size = CommitSize {
         record_bytes: record_bytes(kind, count, payload.len()),

@@ -15,7 +15,6 @@
 
 use crate::{
     catalog::family::FamilyData,
-    database::Database,
     database::writable::Writable,
     health::Health,
     lock_state::lock_table::{LockFlag, LockMode, LockOwner, LockRequest, LockTable, LockTarget},
@@ -139,12 +138,13 @@ pub fn acquire(
 ///
 /// # Errors
 /// As [`acquire`].
-pub(crate) fn acquire_all(
-    database: &Database,
+pub fn acquire_all(
+    writable: Writable<'_>,
     holder: &LockHolder,
     requests: Vec<LockRequest>,
     timeout: Duration,
 ) -> Result<()> {
+    let database = writable.database();
     let mut flags: Vec<_> = requests.iter().map(|request| Arc::clone(&request.flag)).collect();
     flags.sort_unstable_by_key(|flag| flag.family());
     flags.dedup_by_key(|flag| flag.family());

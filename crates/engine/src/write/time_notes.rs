@@ -4,7 +4,11 @@
 //! A note is a void record ([`siltdb_disk::log::time_note`]). It is written before a reader has its
 //! answer, at most once for each expiry that comes, and not synced: a power loss may take it.
 
-use crate::{database::Database, kit::counters::Counters, write::commit::commit_note};
+use crate::{
+    database::{Database, writable::Writable},
+    kit::counters::Counters,
+    write::commit::commit_note,
+};
 use siltdb_base::{
     clock::{StoredTime, TimeLog},
     process::Process,
@@ -40,7 +44,7 @@ impl TimeLog for TimeNotes {
         let Some(database) = self.database.upgrade() else { return false };
         // A reader has its answer also where the log takes no record: on a full disk, after a
         // failed sync, and while the database is closed.
-        let is_noted = commit_note(&database, &encode_time_note(time)).is_ok();
+        let is_noted = commit_note(Writable::inside(&database), &encode_time_note(time)).is_ok();
         Counters::add(&database.counters.expiry_notes, u64::from(is_noted));
         is_noted
     }

@@ -13,8 +13,8 @@ use siltdb_base::{
 use siltdb_engine::{
     engine::Engine,
     fixture::{
-        contents, files, killed, leave_manifest_unfinished, open, options, picture, put, put_range,
-        tree_options,
+        commit_payload, compact_all, contents, create_family, files, flush, killed,
+        leave_manifest_unfinished, open, options, picture, put, put_range, tree_options,
     },
     write::commit::Payload,
 };
@@ -45,7 +45,7 @@ fn import(engine: &Engine, names: &[(&str, &str)], existing: ExistingFamilies) -
 /// A database with an archive of itself.
 fn filled(fs: &MemFs) -> Engine {
     let engine = open(fs);
-    engine.create_family("other", tree_options()).unwrap();
+    create_family(&engine, "other", tree_options()).unwrap();
     put_range(&engine, "a", 0..300, &[1; 50]);
     put(&engine, "other", b"key", b"value");
     export(fs, &engine);
@@ -58,7 +58,7 @@ fn an_import_is_in_the_manifest_also_in_one_that_is_begun_anew() {
     let engine = filled(&fs);
     // The name that a family has until it gets that of the old one is taken.
     let next = engine.database().catalog.ids.next_family();
-    engine.create_family(&format!("import-{}", next.0 + 1), tree_options()).unwrap();
+    create_family(&engine, &format!("import-{}", next.0 + 1), tree_options()).unwrap();
     import(&engine, &[("default", "copy")], ExistingFamilies::Refuse).unwrap();
     let before = engine.database().catalog.families.named("copy").unwrap().id;
     import(&engine, &[("default", "copy")], ExistingFamilies::Replace).unwrap();
@@ -80,7 +80,7 @@ fn an_import_is_in_the_manifest_also_in_one_that_is_begun_anew() {
 fn the_files_of_a_family_that_was_replaced_go() {
     let fs = MemFs::new();
     let engine = filled(&fs);
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     import(&engine, &[("default", "copy")], ExistingFamilies::Refuse).unwrap();
     let with_copy = files(&fs, ".table");
     import(&engine, &[("other", "copy")], ExistingFamilies::Replace).unwrap();
@@ -110,13 +110,13 @@ fn a_reader_that_knew_of_an_empty_range_sees_what_fills_the_default_family() {
         for number in 0..2000 {
             let key = format!("a{number:05}");
             let payload = Payload::one(&default, EntryKind::Delete, key.as_bytes(), b"");
-            engine.commit(&payload, None).unwrap();
+            commit_payload(&engine, &payload).unwrap();
         }
         assert!(contents(&engine, "default", None).is_empty());
     }
     assert!(default.tree.empty_ranges().is_tracking());
-    engine.flush().unwrap();
-    engine.compact_all().unwrap();
+    flush(&engine).unwrap();
+    compact_all(&engine).unwrap();
     import(&engine, &[("default", "default")], ExistingFamilies::Refuse).unwrap();
     assert_eq!(contents(&engine, "default", None), expected);
     // Empty ranges are found again, once there is something newer.

@@ -9,9 +9,12 @@ use siltdb_base::{
 };
 use siltdb_engine::{
     catalog::branches::MAIN,
-    copies::branch::check_out,
+    copies::branch::{self, check_out, create_branch},
     engine::Engine,
-    fixture::{Pairs, killed, open, pairs, put_range, tree_options},
+    fixture::{
+        Pairs, commit_payload, compact_all, create_family, flush, killed, open, pairs, put_range,
+        snapshot, sync_wal, tree_options,
+    },
     read::{PinnedReader, ReadRange},
     write::commit::Payload,
 };
@@ -25,12 +28,19 @@ fn id_of(engine: &Engine, name: &str) -> BranchId {
 fn create(engine: &Engine, name: &str, parent: &str) {
     let parent = id_of(engine, parent);
     let sources = heads(&engine.database().catalog, parent).unwrap();
-    engine.create_branch(name, parent, &sources, None).unwrap();
+    let now = snapshot(engine);
+    let create =
+        |database: Writable<'_>| create_branch(&database.job_rooms(), name, parent, &sources, &now);
+    engine.at_work(create).unwrap();
+}
+
+fn drop_branch(engine: &Engine, name: &str) {
+    engine.at_work(|database| branch::drop_branch(&database.installer(), name)).unwrap();
 }
 
 fn write(engine: &Engine, branch: &str, kind: EntryKind, pair: (&[u8], &[u8])) {
     let family = head(&engine.database().catalog, id_of(engine, branch), "default").unwrap();
-    engine.commit(&Payload::one(&family, kind, pair.0, pair.1), None).unwrap();
+    commit_payload(engine, &Payload::one(&family, kind, pair.0, pair.1)).unwrap();
 }
 
 fn put(engine: &Engine, branch: &str, key: &str, value: &str) {
@@ -74,7 +84,7 @@ fn merge(engine: &Engine, from: &str, into: &str) -> MergeReport {
 fn filled(fs: &MemFs) -> Engine {
     let engine = open(fs);
     put_range(&engine, "a", 0..100, b"base");
-    engine.compact_all().unwrap();
+    compact_all(&engine).unwrap();
     create(&engine, "feature", MAIN);
     engine
 }
@@ -239,9 +249,9 @@ fn an_expiry_is_a_part_of_the_value() {
     expiring("feature", "c", 6_000_000);
     let report = merge_by(&engine, ("feature", MAIN), OnConflict::Ours).unwrap();
     assert_eq!((report.written, report.conflicts), (2, 1));
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     let family = head(&engine.database().catalog, BranchId::MAIN, "default").unwrap();
-    let snapshot = engine.snapshot();
+    let snapshot = snapshot(&engine);
     let mut walk =
         BranchWalk::new(&engine.database().read_rooms(), [&family, &family], &snapshot.point())
             .unwrap();
@@ -269,7 +279,7 @@ fn a_write_during_the_merge_is_not_overwritten() {
     let feature = id_of(&engine, "feature");
     let record =
         Arc::clone(engine.database().catalog.families.load().branches().get(feature).unwrap());
-    let at = engine.snapshot();
+    let at = snapshot(&engine);
     let source = head(&engine.database().catalog, feature, "default").unwrap();
     let main = head(&engine.database().catalog, BranchId::MAIN, "default").unwrap();
     let mut batch = BatchBytes::new();
@@ -315,7 +325,7 @@ fn a_merge_is_whole_or_not_there() {
     put(&engine, "feature", "a00001", "feature");
     delete(&engine, "feature", "a00002");
     put(&engine, MAIN, "a00003", "main");
-    engine.sync_wal().unwrap();
+    sync_wal(&engine).unwrap();
     let before = held(&engine, MAIN);
     let (states, disk) = (Arc::new(Mutex::new(Vec::new())), fs.clone());
     let seen = Arc::clone(&states);
@@ -354,12 +364,12 @@ fn a_merge_is_whole_or_not_there() {
 fn merges_of_chosen_families_move_their_bases_alone() {
     let fs = MemFs::new();
     let engine = open(&fs);
-    engine.create_family("other", tree_options()).unwrap();
+    create_family(&engine, "other", tree_options()).unwrap();
     create(&engine, "feature", MAIN);
     let feature = id_of(&engine, "feature");
     for name in ["default", "other"] {
         let family = head(&engine.database().catalog, feature, name).unwrap();
-        engine.commit(&Payload::one(&family, EntryKind::Put, b"key", b"value"), None).unwrap();
+        commit_payload(&engine, &Payload::one(&family, EntryKind::Put, b"key", b"value")).unwrap();
     }
     let of = |names: &[&str]| MergeRequest {
         families: Some(names.iter().map(|name| (*name).to_owned()).collect()),
@@ -398,10 +408,10 @@ fn branches_that_cannot_be_merged_are_refused() {
     put(&engine, "grandchild", "a00001", "grandchild");
     assert_eq!(merge(&engine, "grandchild", MAIN).written, 1);
     // Nor if the branch between them is gone.
-    engine.drop_branch("child").unwrap();
+    drop_branch(&engine, "child");
     assert_eq!(kind("feature", "grandchild"), ErrorKind::InvalidArgument);
     assert_eq!(merge(&engine, "grandchild", "feature").written, 1);
-    engine.drop_branch("grandchild").unwrap();
+    drop_branch(&engine, "grandchild");
     let gone = MergeSides { from: BranchId(u32::MAX), into: BranchId::MAIN };
     let error = merged(&engine, gone, &MergeRequest::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);

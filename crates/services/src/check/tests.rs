@@ -3,7 +3,7 @@
 use super::*;
 use siltdb_base::fs::{Fs, mem::MemFs};
 use siltdb_engine::{
-    fixture::{DIR, files, killed, open, options, put_range, try_put},
+    fixture::{DIR, clone_family, files, flush, killed, open, options, put_range, try_put},
     options::Durability,
 };
 
@@ -12,7 +12,7 @@ fn filled() -> MemFs {
     let fs = MemFs::new();
     let engine = open(&fs);
     put_range(&engine, "a", 0..50, b"value");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     try_put(&engine, "default", b"late", b"value", Durability::Synced).unwrap();
     engine.close().unwrap();
     fs
@@ -83,10 +83,10 @@ fn a_table_that_families_share_is_checked_once_and_its_damage_told_for_each() {
     let fs = MemFs::new();
     let engine = open(&fs);
     put_range(&engine, "a", 0..200, &[1; 50]);
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     let alone = check(engine.database(), &mut |_| {}).unwrap();
     let default = engine.database().catalog.families.named("default").unwrap();
-    engine.clone_family(&default, "copy", None).unwrap();
+    clone_family(&engine, &default, "copy", None).unwrap();
     let both = check(engine.database(), &mut |_| {}).unwrap();
     assert!(both.is_clean());
     assert_eq!((both.tables, both.bytes), (alone.tables, alone.bytes));

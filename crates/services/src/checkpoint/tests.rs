@@ -11,8 +11,9 @@ use siltdb_engine::{
     catalog::family::FamilyChanges,
     engine::Engine,
     fixture::{
-        DIR, FaultyCall, Pairs, contents, fail_each_call, fault, files, get, held_up, killed,
-        not_stuck, open, options, picture, put, put_range, stop_call, stop_edit, tree_options,
+        DIR, FaultyCall, Pairs, commit_with_families, compact_all, contents, create_family,
+        drop_family, fail_each_call, fault, files, flush, get, held_up, killed, not_stuck, open,
+        options, picture, prepare_family, put, put_range, stop_call, stop_edit, tree_options,
         try_ingest, try_put,
     },
     options::Durability,
@@ -25,13 +26,13 @@ const COPY: &str = "copies/first";
 /// A database with tables, several families, frozen generations and a log that is not flushed.
 fn filled(fs: &MemFs) -> Engine {
     let engine = open(fs);
-    engine.create_family("other", tree_options()).unwrap();
+    create_family(&engine, "other", tree_options()).unwrap();
     for value in 1..5 {
         put_range(&engine, "a", 0..200, &[value; 50]);
         put(&engine, "other", b"key", &[value]);
-        engine.flush().unwrap();
+        flush(&engine).unwrap();
     }
-    engine.create_family("empty", tree_options()).unwrap();
+    create_family(&engine, "empty", tree_options()).unwrap();
     // Two generations and a half.
     put_range(&engine, "b", 0..1200, &[7; 100]);
     put(&engine, "other", b"key", b"unflushed");
@@ -41,7 +42,7 @@ fn filled(fs: &MemFs) -> Engine {
 /// The contents of each family.
 fn all(engine: &Engine) -> Vec<(String, Pairs)> {
     let of = |name: String| (name.clone(), contents(engine, &name, None));
-    engine.family_names().into_iter().map(of).collect()
+    engine.database().catalog.families.names().into_iter().map(of).collect()
 }
 
 fn make(engine: &Engine, dir: &Path) -> Result<Checkpoint> {
@@ -68,13 +69,13 @@ fn a_checkpoint_holds_what_was_there_and_goes_its_own_way() {
     assert_eq!(made.sequence, engine.database().stats().sequence);
     // Neither sees changes of the other.
     put_range(&engine, "b", 0..1200, b"later");
-    engine.compact_all().unwrap();
+    compact_all(&engine).unwrap();
     let copy = open_copy(&fs);
     assert!(all(&copy) == expected);
     let (ours, theirs) = (all(&engine), {
         put_range(&copy, "b", 0..600, b"other");
-        copy.drop_family("other").unwrap();
-        copy.compact_all().unwrap();
+        drop_family(&copy, "other").unwrap();
+        compact_all(&copy).unwrap();
         all(&copy)
     });
     assert!(all(&engine) == ours);
@@ -148,14 +149,14 @@ fn the_log_of_a_checkpoint_is_not_written_over_while_it_is_copied() {
     log_copied.wait();
     for value in 1..9 {
         put_range(&engine, "c", 0..1200, &[value; 100]);
-        engine.flush().unwrap();
+        flush(&engine).unwrap();
     }
     log_copied.go_on();
     copying.join().unwrap().unwrap();
     assert!(all(&open_copy(&fs)) == expected);
     // The files that it kept are recycled afterwards.
     put_range(&engine, "c", 0..1200, &[9; 100]);
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     let logs = files(&fs, ".log").len();
     assert!(logs <= 4, "{logs} log files stay");
 }
@@ -267,21 +268,25 @@ fn a_checkpoint_has_a_family_and_its_row_or_neither() {
             batch.delete(default, b"row").unwrap();
         }
         if number < 3 {
-            let family = engine.prepare_family("row", tree_options()).unwrap();
+            let family = prepare_family(&engine, "row", tree_options()).unwrap();
             batch.put(default, b"row", &[number]).unwrap();
             batch.put(family.id, b"key", &[number]).unwrap();
             changes.created.push(family);
         }
-        engine
-            .commit_with_families(&batch, &changes, &Conditions::none(&engine.database().options))
-            .unwrap();
+        commit_with_families(
+            &engine,
+            &batch,
+            &changes,
+            &Conditions::none(&engine.database().options),
+        )
+        .unwrap();
         let dir = PathBuf::from(format!("copy{number}"));
         make(&engine, &dir).unwrap();
         let copy = Engine::open(&dir, options(&fs)).unwrap();
         let expected = (number < 3).then(|| vec![number]);
         assert_eq!(get(&copy, "default", b"row"), expected);
         match expected {
-            None => assert_eq!(copy.family_names(), ["default"]),
+            None => assert_eq!(copy.database().catalog.families.names(), ["default"]),
             Some(value) => assert_eq!(get(&copy, "row", b"key"), Some(value)),
         }
     }

@@ -14,8 +14,9 @@ use siltdb_engine::{
     catalog::family::{FamilyChanges, FamilyData},
     engine::Engine,
     fixture::{
-        DIR, contents, fault, files, killed, open, options, put, put_range, reform_record,
-        tree_options, try_put,
+        DIR, clone_family, commit_payload, commit_with_families, compact, compact_all, contents,
+        create_family, fault, files, flush, killed, open, options, prepare_family, put, put_range,
+        reform_record, snapshot, sync_wal, tree_options, try_put,
     },
     options::Durability,
     transactions::conditional_commit::Conditions,
@@ -61,24 +62,24 @@ fn bytes_of(fs: &MemFs) -> BTreeMap<PathBuf, Vec<u8>> {
 }
 
 fn apply(engine: &Engine, family: &Arc<FamilyData>, kind: EntryKind, key: &[u8], payload: &[u8]) {
-    engine.commit(&Payload::one(family, kind, key, payload), None).unwrap();
+    commit_payload(engine, &Payload::one(family, kind, key, payload)).unwrap();
 }
 
 /// Two levels of tables in two families, with deletions of both kinds, and a log.
 fn filled(fs: &MemFs) -> Engine {
     let engine = open_joining(fs);
     let options = TreeOptions { merge_operator: Some(Arc::new(Joined)), ..tree_options() };
-    let other = engine.create_family("other", options).unwrap();
+    let other = create_family(&engine, "other", options).unwrap();
     put_range(&engine, "a", 0..300, &[1; 50]);
     apply(&engine, &other, EntryKind::Merge, b"joined", b"1");
-    engine.flush().unwrap();
-    engine.compact_all().unwrap();
+    flush(&engine).unwrap();
+    compact_all(&engine).unwrap();
     put_range(&engine, "a", 100..200, &[2; 50]);
     let default = engine.database().catalog.families.named("default").unwrap();
     apply(&engine, &default, EntryKind::RangeDelete, b"a00050", b"a00060");
     apply(&engine, &default, EntryKind::Delete, b"a00250", b"");
     apply(&engine, &other, EntryKind::Merge, b"joined", b"2");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     put_range(&engine, "b", 0..300, &[3; 50]);
     apply(&engine, &default, EntryKind::Delete, b"a00299", b"");
     apply(&engine, &default, EntryKind::RangeDelete, b"b00100", b"b00150");
@@ -97,7 +98,7 @@ fn filled(fs: &MemFs) -> Engine {
 fn assert_same(fs: &MemFs, expected: &[(&str, siltdb_engine::fixture::Pairs)]) {
     let engine = open_new(fs);
     let names: Vec<_> = expected.iter().map(|(name, _)| (*name).to_owned()).collect();
-    assert_eq!(engine.family_names(), names);
+    assert_eq!(engine.database().catalog.families.names(), names);
     for (name, pairs) in expected {
         assert!(contents(&engine, name, None) == *pairs, "family {name}");
     }
@@ -141,8 +142,8 @@ fn a_database_whose_log_is_retired_is_whole() {
     let fs = MemFs::new();
     let engine = open(&fs);
     put_range(&engine, "a", 0..100, b"value");
-    engine.sync_wal().unwrap();
-    engine.flush().unwrap();
+    sync_wal(&engine).unwrap();
+    flush(&engine).unwrap();
     engine.close().unwrap();
     let fs = killed(&fs);
     for process in 0..3 {
@@ -194,24 +195,23 @@ fn a_family_of_which_only_the_commit_that_created_it_is_left_is_saved_by_name() 
     let engine = open(&fs);
     let created = ["users", "gone"].map(|name| {
         let options = TreeOptions { level0_runs_trigger: 7, ..tree_options() };
-        engine.prepare_family(name, options).unwrap()
+        prepare_family(&engine, name, options).unwrap()
     });
     let mut batch = BatchBytes::new();
     batch.put(created[0].id, b"key", b"value").unwrap();
     batch.put(created[1].id, b"key", b"value").unwrap();
     let dropped = vec![created[1].id];
     let changes = FamilyChanges { created: created.to_vec(), ..FamilyChanges::default() };
-    engine
-        .commit_with_families(&batch, &changes, &Conditions::none(&engine.database().options))
+    commit_with_families(&engine, &batch, &changes, &Conditions::none(&engine.database().options))
         .unwrap();
     let changes = FamilyChanges { dropped, ..FamilyChanges::default() };
-    engine
-        .commit_with_families(
-            &BatchBytes::new(),
-            &changes,
-            &Conditions::none(&engine.database().options),
-        )
-        .unwrap();
+    commit_with_families(
+        &engine,
+        &BatchBytes::new(),
+        &changes,
+        &Conditions::none(&engine.database().options),
+    )
+    .unwrap();
     for has_manifest in [true, false] {
         let fs = killed(&fs);
         if !has_manifest {
@@ -242,7 +242,7 @@ fn a_family_of_which_only_the_commit_that_created_it_is_left_is_saved_by_name() 
 fn a_family_of_which_only_the_log_is_left_gets_a_name() {
     let fs = MemFs::new();
     let engine = open(&fs);
-    engine.create_family("users", tree_options()).unwrap();
+    create_family(&engine, "users", tree_options()).unwrap();
     put(&engine, "users", b"key", b"value");
     let fs = killed(&fs);
     for path in files(&fs, ".manifest") {
@@ -296,11 +296,11 @@ fn a_check_names_the_keys_that_cannot_be_read() {
     engine.close().unwrap();
     let check = |fs: &MemFs| {
         let db = open(fs);
-        db.flush().unwrap();
+        flush(&db).unwrap();
         check(db.database(), &mut |_| {}).unwrap()
     };
     let engine = open(&fs);
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     drop(engine);
     let tables = check(&fs).tables;
     let path = files(&fs, ".table").remove(0);
@@ -324,7 +324,7 @@ fn records_behind_a_damaged_one_are_saved() {
     let fs = MemFs::new();
     let engine = open(&fs);
     put_range(&engine, "a", 0..100, b"value");
-    engine.sync_wal().unwrap();
+    sync_wal(&engine).unwrap();
     // Says that those before it are durable.
     put(&engine, "default", b"b", b"value");
     let fs = killed(&fs);
@@ -427,7 +427,7 @@ fn a_salvage_that_is_killed_is_whole_or_replaced_by_the_next() {
 fn without_a_manifest_what_was_replaced_is_not_taken_for_what_counts() {
     let fs = MemFs::new();
     let engine = open(&fs);
-    let other = engine.create_family("other", tree_options()).unwrap();
+    let other = create_family(&engine, "other", tree_options()).unwrap();
     let default = engine.database().catalog.families.named("default").unwrap();
     for round in 0..4_u8 {
         put_range(&engine, "a", 0..50, &[round; 20]);
@@ -436,8 +436,8 @@ fn without_a_manifest_what_was_replaced_is_not_taken_for_what_counts() {
         put_range(&engine, "a", 10..15, &[round; 20]);
         // This keeps the file of the flush in use.
         apply(&engine, &other, EntryKind::Put, &[round], b"value");
-        engine.flush().unwrap();
-        engine.compact(&default).unwrap();
+        flush(&engine).unwrap();
+        compact(&engine, &default).unwrap();
     }
     let expected = contents(&engine, "default", None);
     let live = check(engine.database(), &mut |_| {}).unwrap().tables;
@@ -466,15 +466,15 @@ fn clones_are_saved_as_families_of_their_own() {
     let fs = MemFs::new();
     let engine = open(&fs);
     put_range(&engine, "a", 0..300, &[1; 50]);
-    let moment = engine.snapshot();
+    let moment = snapshot(&engine);
     put_range(&engine, "a", 100..400, &[2; 50]);
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     let default = engine.database().catalog.families.named("default").unwrap();
-    engine.clone_family(&default, "at", Some(&moment)).unwrap();
-    engine.clone_family(&default, "copy", None).unwrap();
+    clone_family(&engine, &default, "at", Some(&moment)).unwrap();
+    clone_family(&engine, &default, "copy", None).unwrap();
     put(&engine, "copy", b"own", b"1");
     // The source gives up the tables, the clone at the moment alone keeps them.
-    engine.compact(&default).unwrap();
+    compact(&engine, &default).unwrap();
     let names = ["at", "copy", "default"];
     let expected = names.map(|name| (name, contents(&engine, name, None)));
     assert!(expected[0].1.len() == 300 && expected[1].1.len() == 401);
@@ -489,13 +489,13 @@ fn without_a_manifest_what_a_clone_has_merged_is_not_replaced_in_its_source() {
     let fs = MemFs::new();
     let engine = open(&fs);
     put_range(&engine, "a", 0..300, &[1; 50]);
-    engine.compact_all().unwrap();
+    compact_all(&engine).unwrap();
     let default = engine.database().catalog.families.named("default").unwrap();
-    let copy = engine.clone_family(&default, "copy", None).unwrap();
+    let copy = clone_family(&engine, &default, "copy", None).unwrap();
     for number in (0..300).step_by(2) {
         put(&engine, "copy", format!("a{number:05}").as_bytes(), b"of the clone");
     }
-    engine.compact(&copy).unwrap();
+    compact(&engine, &copy).unwrap();
     let shared = |family: &FamilyData| -> Vec<_> {
         let view = family.tree.view();
         view.version.tables().map(|(_, table)| table.id()).collect()
@@ -572,7 +572,7 @@ fn a_database_whose_manifest_lost_its_last_edits_is_saved_whole() {
     let fs = MemFs::new();
     let engine = open(&fs);
     put_range(&engine, "a", 0..200, &[1; 50]);
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     engine.close().unwrap();
     let engine = open(&fs);
     try_put(&engine, "default", b"later", b"value", Durability::Synced).unwrap();
@@ -584,7 +584,7 @@ fn a_database_whose_manifest_lost_its_last_edits_is_saved_whole() {
     let engine = open(&fs);
     for prefix in ["a", "b"] {
         put_range(&engine, prefix, 0..200, &[1; 50]);
-        engine.flush().unwrap();
+        flush(&engine).unwrap();
     }
     engine.close().unwrap();
     open(&fs).close().unwrap();
@@ -601,7 +601,7 @@ fn what_an_opening_kept_in_lost_is_counted_by_a_check_and_saved() {
     put_range(&engine, "a", 0..200, &[1; 50]);
     let path = files(&fs, ".manifest").pop().unwrap();
     let bytes = fs.read_all(&path).unwrap().len() as u64;
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     engine.close().unwrap();
     let fs = killed(&fs);
     fs.truncate(&path, bytes).unwrap();

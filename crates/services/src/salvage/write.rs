@@ -25,11 +25,14 @@ use siltdb_disk::{
 use siltdb_engine::{
     blobs::{Blobs, KnownBlobs, with_value},
     catalog::family::{DEFAULT_FAMILY, DEFAULT_FAMILY_ID, FamilyData},
-    copies::branch::create_empty_branch,
+    copies::branch::{check_out, create_empty_branch},
     engine::Engine,
+    install::create_family,
+    jobs::flush::flush_all,
     options::{Create, Durability, EngineOptions},
     reports::lost::Lost,
-    write::commit::Payload,
+    transactions::prepared::prepare_again,
+    write::commit::{Payload, commit},
 };
 use siltdb_tree::{
     read::merge::{Merge, MergeSource},
@@ -113,7 +116,7 @@ impl NewDatabase {
     /// Creates the families that were `found`. Returns each with its tables and the new family.
     ///
     /// # Errors
-    /// As [`Engine::create_family`].
+    /// As [`create_family`].
     pub fn families(&self, found: &mut Salvageable) -> Result<Vec<(Salvaged, Arc<FamilyData>)>> {
         // What the old database has shown as expired is not shown again.
         self.engine.database().time.go_on_from(found.log.time);
@@ -128,7 +131,10 @@ impl NewDatabase {
                 }
                 (_, Some(target)) => Arc::clone(target),
                 _ => {
-                    self.engine.create_family(&family.name, family.options.clone().or_writable())?
+                    let options = family.options.clone().or_writable();
+                    self.engine.at_work(|database| {
+                        create_family(&database.installer(), &family.name, options)
+                    })?
                 }
             };
             let name = self.engine.database().catalog.families.load().label(&target).to_string();
@@ -162,7 +168,7 @@ impl NewDatabase {
             }
         }
         if let Some(name) = found.branches.name(found.branches.checked_out()) {
-            self.engine.check_out(name)?;
+            self.engine.at_work(|database| check_out(&database.installer(), name))?;
         }
         Ok(families)
     }
@@ -171,7 +177,7 @@ impl NewDatabase {
     /// database with what they became; operations and locks of others are left out.
     ///
     /// # Errors
-    /// As [`Engine::prepare`].
+    /// As [`prepare_again`].
     pub fn prepare(
         &self,
         transaction: &PreparedBatch,
@@ -190,15 +196,15 @@ impl NewDatabase {
             locks.extend(family.map(|family| HeldLock { family, ..held.clone() }));
         }
         let transaction = PreparedBatch { batch, locks, ..transaction.clone() };
-        self.engine.prepare_again(&transaction)
+        prepare_again(self.engine.writable()?, &transaction)
     }
 
     /// Flushes all memtables and closes the database.
     ///
     /// # Errors
-    /// As [`Engine::flush`] and [`Engine::close`].
+    /// As [`flush_all`] and [`Engine::close`].
     pub fn close(&self) -> Result<()> {
-        self.engine.flush()?;
+        self.engine.at_work(|database| flush_all(&database.job_rooms()))?;
         self.engine.close()
     }
 }
@@ -409,7 +415,7 @@ impl<'a> FamilyWriter<'a> {
         let batch = std::mem::take(&mut self.batch);
         if self.database.keeps == Keeps::All {
             let engine = &self.database.engine;
-            engine.commit(&Payload::batch(&batch), Some(Durability::Volatile))?;
+            commit(engine.writable()?, &Payload::batch(&batch), Durability::Volatile)?;
         }
         (self.on_bytes)(std::mem::take(&mut self.batch_bytes) as u64);
         Ok(())

@@ -4,7 +4,10 @@ use super::*;
 use siltdb_base::fs::mem::{CallKind, FaultError, MemFs};
 use siltdb_engine::{
     engine::Engine,
-    fixture::{DIR, fault, files, killed, open, options, put, put_range, tree_options, try_put},
+    fixture::{
+        DIR, clone_family, compact, create_family, fault, files, flush, killed, open, options, put,
+        put_range, run_job, tree_options, try_put,
+    },
     jobs::request::move_all,
     options::{Access, Durability, EngineOptions},
 };
@@ -30,11 +33,11 @@ fn all(engine: &Engine) -> Arc<ScrubReport> {
 /// Several tables of several blocks in two families, and a log behind them.
 fn filled(fs: &MemFs) -> Engine {
     let engine = open(fs);
-    engine.create_family("other", tree_options()).unwrap();
+    create_family(&engine, "other", tree_options()).unwrap();
     for round in 0..4_u8 {
         put_range(&engine, "a", 0..100, &[round; 40]);
         put(&engine, "other", &[round], b"value");
-        engine.flush().unwrap();
+        flush(&engine).unwrap();
     }
     put_range(&engine, "late", 0..50, b"value");
     engine
@@ -127,10 +130,10 @@ fn damage_in_any_block_of_any_table_is_found_and_poisons_nothing() {
 fn damage_of_a_table_of_two_families_is_told_of_both() {
     let fs = MemFs::new();
     let engine = open(&fs);
-    let other = engine.create_family("other", tree_options()).unwrap();
+    let other = create_family(&engine, "other", tree_options()).unwrap();
     put_range(&engine, "a", 0..3, b"value");
     put(&engine, "other", b"b", b"value");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     let shared = tables_of(&engine);
     let view = other.tree.view();
     let of_other = view.version.tables().next().unwrap().1.id();
@@ -147,7 +150,7 @@ fn damage_of_a_table_of_two_families_is_told_of_both() {
 fn a_table_that_families_share_counts_once_in_the_progress() {
     let fs = MemFs::new();
     let engine = filled(&fs);
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     let total = |engine: &Engine| {
         let mut total = 0;
         let note = &mut |progress: CheckProgress| total = progress.bytes_total;
@@ -157,7 +160,7 @@ fn a_table_that_families_share_counts_once_in_the_progress() {
     let before = total(&engine);
     assert!(before > 0);
     let source = engine.database().catalog.families.named("default").unwrap();
-    engine.clone_family(&source, "copy", None).unwrap();
+    clone_family(&engine, &source, "copy", None).unwrap();
     assert_eq!(total(&engine), before);
 }
 
@@ -191,7 +194,7 @@ fn retained_segments_are_read_too() {
     let engine = Engine::open(Path::new(DIR), retaining(&fs)).unwrap();
     for _ in 0..3 {
         put_range(&engine, "a", 0..20, b"value");
-        engine.flush().unwrap();
+        flush(&engine).unwrap();
     }
     assert_eq!(all(&engine).found.log_records, 60);
     engine.close().unwrap();
@@ -252,14 +255,14 @@ fn a_table_that_is_removed_meanwhile_is_skipped() {
     let engine = open(&fs);
     for round in 0..3_u8 {
         put_range(&engine, "a", 0..100, &[round; 40]);
-        engine.flush().unwrap();
+        flush(&engine).unwrap();
     }
     let family = engine.database().catalog.families.named("default").unwrap();
     let mut is_compacted = false;
     let report = try_scrub(&engine, &ScrubRequest::default(), &mut |_| {
         if !is_compacted {
             is_compacted = true;
-            engine.compact(&family).unwrap();
+            compact(&engine, &family).unwrap();
         }
     });
     let report = report.unwrap();
@@ -267,8 +270,8 @@ fn a_table_that_is_removed_meanwhile_is_skipped() {
     assert_eq!(report.tables_skipped, 1);
     // What the scrub held is removed with the next job.
     put_range(&engine, "b", 0..10, b"value");
-    engine.flush().unwrap();
-    engine.run_job().unwrap();
+    flush(&engine).unwrap();
+    run_job(&engine).unwrap();
     let numbers: BTreeSet<_> = tables_of(&engine).iter().map(|table| table.id().file).collect();
     assert_eq!(files(&fs, ".table").len(), numbers.len());
 }
@@ -278,7 +281,7 @@ fn a_table_that_moves_meanwhile_is_verified() {
     let fs = MemFs::new();
     let engine = open(&fs);
     put_range(&engine, "a", 0..100, &[7; 40]);
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     let before = tables_of(&engine);
     let mut is_moved = false;
     let report = try_scrub(&engine, &ScrubRequest::default(), &mut |_| {

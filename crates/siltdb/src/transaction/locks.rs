@@ -10,9 +10,12 @@ use siltdb_base::{
 use siltdb_engine::{
     lock_state::lock_table::{LockMode, LockRequest, LockTarget},
     read::ReadRange,
-    snapshots::read_point::FirstExpiry,
-    transactions::conditional_commit::{Conditions, check_alive},
-    write::locks::{LockHolder, request_bytes},
+    snapshots::{LiveSnapshot, read_point::FirstExpiry},
+    transactions::{
+        conditional_commit::{Conditions, check_alive},
+        footprint::check_unchanged,
+    },
+    write::locks::{LockHolder, acquire, request_bytes},
 };
 use std::sync::Arc;
 
@@ -49,11 +52,11 @@ impl Transaction {
     pub fn get_for_update(&self, key: impl AsRef<[u8]>) -> Result<Option<Slice>> {
         let key = key.as_ref();
         self.lock_key(key, LockMode::Exclusive)?;
-        let engine = &self.shared.engine;
         let mut state = self.shared.active()?;
         let family = &self.place.place.family;
-        let unchanged = state.snapshot.as_ref().map(|at| engine.check_unchanged(family, key, at));
-        state.note_conflict(unchanged.unwrap_or(Ok(())))?;
+        let snapshot = state.snapshot.as_ref().map(LiveSnapshot::sequence);
+        let unchanged = snapshot.map_or(Ok(()), |at| check_unchanged(family, key, at));
+        state.note_conflict(unchanged)?;
         drop(state);
         let (sight, first_expiry) = (self.sight()?, Arc::<FirstExpiry>::default());
         let validated = sight.first_expiry();
@@ -61,7 +64,7 @@ impl Transaction {
         if let Some(validated) = validated {
             validated.note(&first_expiry);
         }
-        let alive = check_alive(&engine.database().options, &first_expiry);
+        let alive = check_alive(&self.shared.engine.database().options, &first_expiry);
         lock(&self.shared.state).note_conflict(alive)?;
         Ok(value)
     }
@@ -138,15 +141,16 @@ impl Transaction {
     }
 
     fn lock(&self, target: LockTarget, mode: LockMode) -> Result<()> {
-        let engine = &self.shared.engine;
         let family = &self.place.place.family;
-        engine.check_writable(family)?;
+        let database = self.shared.engine.writable()?;
+        database.check(family)?;
         let mut state = self.shared.active()?;
-        let new = || Arc::new(engine.lock_holder());
+        let new = || Arc::new(LockHolder::new(&database.database().locks));
         let holder = Arc::clone(state.locks.get_or_insert_with(new));
         // The state is unlocked while the call waits, so that another thread can roll back.
         drop(state);
-        let locked = engine.lock(&holder, family, target, mode, self.shared.options.lock_timeout);
+        let timeout = self.shared.options.lock_timeout;
+        let locked = acquire(database, &holder, family, target, mode, timeout);
         let state: &mut State = &mut lock(&self.shared.state);
         state.note_conflict(locked)?;
         state.check_active()?;

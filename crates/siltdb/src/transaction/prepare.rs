@@ -8,7 +8,12 @@ use siltdb_base::{
     id::{FamilyId, SequenceNumber},
 };
 use siltdb_disk::prepared::{Decision, PreparedBatch};
-use siltdb_engine::{engine::Engine, lock_state::prepared_set::Undecided, options::Durability};
+use siltdb_engine::{
+    engine::Engine,
+    lock_state::prepared_set::Undecided,
+    options::Durability,
+    transactions::prepared::{decide, prepare},
+};
 use std::{
     fmt,
     sync::Arc,
@@ -98,7 +103,7 @@ impl PreparedTransaction {
     /// As [`PreparedTransaction::commit`].
     pub fn rollback(&self) -> Result<()> {
         let (number, decision) = (Some(self.number), Decision::RollBack);
-        self.engine.decide(self.id(), number, decision, Durability::Synced).map(drop)
+        decide(self.engine.writable()?, self.id(), number, decision, Durability::Synced).map(drop)
     }
 }
 
@@ -109,7 +114,7 @@ pub(crate) fn commit_prepared(
     number: Option<SequenceNumber>,
     durability: Durability,
 ) -> Result<CommitInfo> {
-    let last = engine.decide(id, number, Decision::Commit, durability)?;
+    let last = decide(engine.writable()?, id, number, Decision::Commit, durability)?;
     Ok(CommitInfo { sequence: last.0 })
 }
 
@@ -161,7 +166,7 @@ impl Transaction {
         let mut state = shared.active()?;
         state.writes.check_operations_alone()?;
         let prepared = shared.validated(&state, |conditions| {
-            shared.engine.prepare(id, &state.writes.bytes, conditions)
+            prepare(shared.engine.writable()?, id, &state.writes.bytes, conditions)
         });
         let prepared = state.note_conflict(prepared);
         match prepared.as_ref().map_err(Error::kind) {

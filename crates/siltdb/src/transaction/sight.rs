@@ -8,9 +8,12 @@ use crate::{
     source::{Pinned, ReadPlace, ReadSource},
 };
 use siltdb_base::{error::Result, seeded_fault, slice::Pinnable};
-use siltdb_engine::snapshots::{
-    LiveSnapshot,
-    read_point::{FirstExpiry, ReadPoint},
+use siltdb_engine::{
+    read::begin_snapshot,
+    snapshots::{
+        LiveSnapshot,
+        read_point::{FirstExpiry, ReadPoint},
+    },
 };
 use siltdb_tree::read::visible::reader::OwnWrites;
 use std::sync::Arc;
@@ -19,14 +22,15 @@ impl Transaction {
     /// Returns what reads of its family see, and where they are recorded.
     pub(super) fn sight(&self) -> Result<Sight> {
         let mut state = self.shared.active()?;
-        let engine = &self.shared.engine;
+        let database = self.shared.engine.database();
         let point = state.snapshot.as_ref().map(LiveSnapshot::point);
         // The present of a family that only this transaction knows is empty, and cannot be pinned.
         let is_created = state.writes.creates(self.place.id());
-        let point = point.or_else(|| is_created.then(|| engine.snapshot().point()));
+        let point =
+            point.or_else(|| is_created.then(|| begin_snapshot(&database.read_rooms()).point()));
         let mut place = ReadPlace { point, ..self.place.place.clone() };
         let State { writes, indexed, .. } = &mut *state;
-        let own = engine.own_writes(indexed, &writes.bytes, place.family.id)?;
+        let own = indexed.of(&database.memory, &writes.bytes, place.family.id)?;
         let covered = match self.shared.options.isolation {
             Isolation::RepeatableRead => Some(Tracking::Keys),
             Isolation::Serializable => Some(Tracking::Ranges),

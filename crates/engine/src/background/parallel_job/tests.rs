@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     engine::Engine,
-    fixture::{DIR, contents, files, open, options, put},
+    fixture::{DIR, contents, files, flush, open, options, put, settle},
     kit::random::Random,
     options::EngineOptions,
 };
@@ -47,7 +47,7 @@ impl Work {
                 let value: Vec<_> = (0..16).flat_map(|_| random.next_u64().to_le_bytes()).collect();
                 put(&engine, "default", &key.to_be_bytes(), &value);
             }
-            engine.flush().unwrap();
+            flush(&engine).unwrap();
         }
         let tree = &engine.database().catalog.families.named("default").unwrap().tree;
         let request = Request::new(None, SequenceNumber::MAX, FileNumber(0));
@@ -183,8 +183,8 @@ fn large_memtables_are_written_out_in_parts_beside_writers() {
             });
         }
     });
-    engine.flush().unwrap();
-    engine.settle().unwrap();
+    flush(&engine).unwrap();
+    settle(&engine).unwrap();
     assert!(engine.database().stats().flushes > 3);
     let wanted: Vec<_> = (0..2_000)
         .flat_map(|number| (0..2).map(move |writer| (writer, number)))

@@ -1,6 +1,6 @@
 //! Uids are given once, whatever the seed.
 
-use crate::fixture::{open, put};
+use crate::fixture::{flush, open, put};
 use siltdb_base::{fs::mem::MemFs, id::TableUid};
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ fn openings_with_one_seed_give_each_table_a_uid_of_its_own() {
     for opening in 1..6 {
         let engine = open(&fs);
         put(&engine, "default", b"key", b"value");
-        engine.flush().unwrap();
+        flush(&engine).unwrap();
         let view = engine.database().catalog.families.named("default").unwrap().tree.view();
         let newest = view.version.tables().map(|(_, table)| (table.id().file, table.meta().uid));
         uids.insert(newest.max().unwrap().1);

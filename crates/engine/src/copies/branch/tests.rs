@@ -3,10 +3,12 @@
 use super::*;
 use crate::{
     catalog::branches::{FamilyRole, MAIN},
-    engine::Engine,
+    database::writable::Writable,
+    engine::{Engine, pause::BackgroundPause},
     fixture::{
-        FaultyCall, Pairs, assert_sound, contents, crash_states, fail_each_call, files, filled,
-        killed, open, pairs, put, put_range, tree_options,
+        FaultyCall, Pairs, assert_sound, commit_payload, commit_with_families, compact_all,
+        contents, crash_states, create_family, drop_family, fail_each_call, files, filled, flush,
+        killed, open, pairs, put, put_range, settle, snapshot, sync_wal, tree_options,
     },
     read::{PinnedReader, ReadRange},
     transactions::conditional_commit::Conditions,
@@ -37,7 +39,29 @@ fn held(engine: &Engine, branch: &str) -> Held {
 
 fn create_of(engine: &Engine, name: &str, parent: &str) -> Result<Arc<BranchRecord>> {
     let parent = id_of(engine, parent).unwrap();
-    engine.create_branch(name, parent, &heads(&engine.database().catalog, parent)?, None)
+    create_with(engine, name, parent, &heads(&engine.database().catalog, parent)?)
+}
+
+fn create_with(
+    engine: &Engine,
+    name: &str,
+    parent: BranchId,
+    sources: &[Arc<FamilyData>],
+) -> Result<Arc<BranchRecord>> {
+    let now = snapshot(engine);
+    engine.at_work(|database| create_branch(&database.job_rooms(), name, parent, sources, &now))
+}
+
+fn drop_branch(engine: &Engine, name: &str) -> Result<()> {
+    engine.at_work(|database| super::drop_branch(&database.installer(), name))
+}
+
+fn rename_branch(engine: &Engine, name: &str, to: &str) -> Result<()> {
+    engine.at_work(|database| super::rename_branch(&database.installer(), name, to))
+}
+
+fn check_out(engine: &Engine, name: &str) -> Result<()> {
+    engine.at_work(|database| super::check_out(&database.installer(), name))
 }
 
 fn create(engine: &Engine, name: &str) -> Result<Arc<BranchRecord>> {
@@ -49,7 +73,7 @@ fn put_on(engine: &Engine, branch: &str, pair: (&[u8], &[u8])) {
     let family =
         head(&engine.database().catalog, id_of(engine, branch).unwrap(), "default").unwrap();
     let payload = Payload::one(&family, siltdb_base::key::EntryKind::Put, pair.0, pair.1);
-    engine.commit(&payload, None).unwrap();
+    commit_payload(engine, &payload).unwrap();
 }
 
 /// The names of all branches but `main`, the parent's name of each, and what is checked out.
@@ -76,7 +100,7 @@ fn a_branch_holds_what_its_parent_held_and_goes_its_own_way() {
     assert!(held(&engine, "feature") == before);
     put_range(&engine, "a", 0..50, b"later");
     put_on(&engine, "feature", (b"own", b"1"));
-    engine.compact_all().unwrap();
+    compact_all(&engine).unwrap();
     let mut own = before.clone();
     own[0].1.push((b"own".to_vec(), b"1".to_vec()));
     assert!(held(&engine, "feature") == own);
@@ -99,27 +123,31 @@ fn families_of_branches_are_not_among_those_of_the_database() {
     let fs = MemFs::new();
     let engine = filled(&fs);
     let record = create(&engine, "feature").unwrap();
-    assert_eq!(engine.family_names(), ["default", "other"]);
+    assert_eq!(engine.database().catalog.families.names(), ["default", "other"]);
     let map = engine.database().catalog.families.load();
     let label = |id: FamilyId| map.label(map.get(id).unwrap()).to_string();
     assert_eq!(label(record.families[1].head), "feature/other");
     assert_eq!(label(record.families[1].base), "feature/other (base)");
-    assert!(engine.family_by_id(record.families[0].head).is_ok());
-    let base = engine.family_by_id(record.families[0].base).unwrap_err();
+    assert!(engine.database().catalog.families.of_id(record.families[0].head).is_ok());
+    let base = engine.database().catalog.families.of_id(record.families[0].base).unwrap_err();
     assert_eq!(base.kind(), ErrorKind::NotFound);
     // The names stay free and taken as if there were no branch.
-    engine.drop_family("other").unwrap();
-    assert_eq!(engine.drop_family("other").unwrap_err().kind(), ErrorKind::NotFound);
-    engine.create_family("other", tree_options()).unwrap();
+    drop_family(&engine, "other").unwrap();
+    assert_eq!(drop_family(&engine, "other").unwrap_err().kind(), ErrorKind::NotFound);
+    create_family(&engine, "other", tree_options()).unwrap();
     assert_eq!(held(&engine, "feature").len(), 2);
     assert!(contents(&engine, "other", None).is_empty());
     // A batch cannot take a family out of a branch.
     let dropped = vec![record.families[0].head];
     let changes = crate::catalog::family::FamilyChanges { dropped, ..Default::default() };
     let batch = siltdb_disk::batch::BatchBytes::new();
-    let refused = engine
-        .commit_with_families(&batch, &changes, &Conditions::none(&engine.database().options))
-        .unwrap_err();
+    let refused = commit_with_families(
+        &engine,
+        &batch,
+        &changes,
+        &Conditions::none(&engine.database().options),
+    )
+    .unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
     let listed = crate::open::family_names::family_names(&killed(&fs), "db".as_ref()).unwrap();
     assert_eq!(listed, ["default", "other"]);
@@ -129,15 +157,18 @@ fn families_of_branches_are_not_among_those_of_the_database() {
 fn a_branch_at_a_snapshot_sees_what_the_snapshot_sees() {
     let fs = MemFs::new();
     let engine = filled(&fs);
-    let (moment, expected) = (engine.snapshot(), held(&engine, MAIN));
+    let (moment, expected) = (snapshot(&engine), held(&engine, MAIN));
     put_range(&engine, "a", 50..400, b"later");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     let sources = heads(&engine.database().catalog, BranchId::MAIN).unwrap();
-    let record = engine.create_branch("at", BranchId::MAIN, &sources, Some(&moment)).unwrap();
+    let create = |database: Writable<'_>| {
+        create_branch(&database.job_rooms(), "at", BranchId::MAIN, &sources, &moment)
+    };
+    let record = engine.at_work(create).unwrap();
     assert_eq!(record.begun, moment.sequence());
     drop(moment);
     assert!(held(&engine, "at") == expected);
-    engine.compact_all().unwrap();
+    compact_all(&engine).unwrap();
     assert!(held(&engine, "at") == expected);
     assert!(held(&open(&killed(&fs)), "at") == expected);
 }
@@ -146,7 +177,7 @@ fn a_branch_at_a_snapshot_sees_what_the_snapshot_sees() {
 fn a_branch_is_whole_or_not_there_when_it_is_created() {
     let fs = MemFs::new();
     let engine = filled(&fs);
-    engine.sync_wal().unwrap();
+    sync_wal(&engine).unwrap();
     let expected = held(&engine, MAIN);
     let mut states = crash_states(&fs, || drop(create(&engine, "feature").unwrap()));
     let inside = states.len();
@@ -161,7 +192,7 @@ fn a_branch_is_whole_or_not_there_when_it_is_created() {
         if is_there {
             whole += 1;
             assert!(held(&engine, "feature") == expected, "state {number}");
-            engine.drop_branch("feature").unwrap();
+            drop_branch(&engine, "feature").unwrap();
         }
         assert_eq!(engine.database().catalog.families.load().len(), 2, "state {number}");
         create(&engine, "feature").unwrap();
@@ -178,7 +209,7 @@ fn crash_at(change: impl Fn(&Engine) -> Result<()>) {
     create(&engine, "feature").unwrap();
     create_of(&engine, "child", "feature").unwrap();
     put_on(&engine, "feature", (b"own", b"1"));
-    engine.sync_wal().unwrap();
+    sync_wal(&engine).unwrap();
     let look = |engine: &Engine| {
         let (names, checked_out) = names(engine);
         let held: Vec<_> = names.iter().map(|name| held(engine, name)).collect();
@@ -211,17 +242,17 @@ fn held_main(engine: &Engine) -> Held {
 
 #[test]
 fn a_branch_is_dropped_as_a_whole_or_not_at_all() {
-    crash_at(|engine| engine.drop_branch("feature"));
+    crash_at(|engine| drop_branch(engine, "feature"));
 }
 
 #[test]
 fn a_branch_is_renamed_or_not() {
-    crash_at(|engine| engine.rename_branch("feature", "renamed"));
+    crash_at(|engine| rename_branch(engine, "feature", "renamed"));
 }
 
 #[test]
 fn a_branch_is_checked_out_or_not() {
-    crash_at(|engine| engine.check_out("child"));
+    crash_at(|engine| check_out(engine, "child"));
 }
 
 #[test]
@@ -253,13 +284,13 @@ fn a_branch_that_cannot_be_created_leaves_no_family_and_no_file() {
 fn a_branch_of_a_branch_outlives_its_parent_and_the_space_comes_back_with_the_last() {
     let fs = MemFs::new();
     let engine = filled(&fs);
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     let (expected, shared) = (held(&engine, MAIN), files(&fs, ".table"));
     create(&engine, "parent").unwrap();
     put_on(&engine, "parent", (b"own", b"1"));
     let with_own = held(&engine, "parent");
     let child = create_of(&engine, "child", "parent").unwrap();
-    engine.drop_branch("parent").unwrap();
+    drop_branch(&engine, "parent").unwrap();
     assert!(held(&engine, "child") == with_own && with_own != expected);
     assert!(engine.database().catalog.families.load().branches().name(child.parent).is_none());
     let families = [b"a", b"k"].map(|key| (key, [key[0] + 1]));
@@ -268,19 +299,19 @@ fn a_branch_of_a_branch_outlives_its_parent_and_the_space_comes_back_with_the_la
             let family = engine.database().catalog.families.named(name).unwrap();
             let kind = siltdb_base::key::EntryKind::RangeDelete;
             let payload = crate::write::commit::Payload::one(&family, kind, from, &to);
-            engine.commit(&payload, None).unwrap();
+            commit_payload(&engine, &payload).unwrap();
         }
     }
-    engine.compact_all().unwrap();
-    engine.settle().unwrap();
+    compact_all(&engine).unwrap();
+    settle(&engine).unwrap();
     assert!(held(&engine, MAIN).iter().all(|(_, held)| held.is_empty()));
     for state in [killed(&fs), fs.crash_clone(Crash::PowerLoss { seed: 1 })] {
         assert!(held(&open(&state), "child") == with_own);
     }
-    engine.drop_branch("child").unwrap();
+    drop_branch(&engine, "child").unwrap();
     // The purge comes with the next job.
     put(&engine, "default", b"next", b"");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     let left = files(&fs, ".table");
     assert!(shared.iter().all(|file| !left.contains(file)), "{shared:?} and {left:?}");
     drop(engine);
@@ -294,9 +325,9 @@ fn a_base_is_never_compacted_and_delays_no_writer() {
     let fs = MemFs::new();
     let engine = open(&fs);
     for value in 0..12 {
-        let pause = engine.pause_background().unwrap();
+        let pause = BackgroundPause::begin(&engine).unwrap();
         put_range(&engine, "a", 0..100, &[value; 50]);
-        engine.flush().unwrap();
+        flush(&engine).unwrap();
         drop(pause);
     }
     let record = create(&engine, "feature").unwrap();
@@ -308,12 +339,12 @@ fn a_base_is_never_compacted_and_delays_no_writer() {
     };
     let before = references(&engine, part.base);
     assert!(!before.is_empty() && before == references(&engine, part.head));
-    engine.settle().unwrap();
-    engine.compact_all().unwrap();
+    settle(&engine).unwrap();
+    compact_all(&engine).unwrap();
     assert!(references(&engine, part.head) != before);
     assert!(references(&engine, part.base) == before);
     assert!(references(&open(&killed(&fs)), part.base) == before);
-    engine.settle().unwrap();
+    settle(&engine).unwrap();
     assert_eq!(
         engine.database().catalog.families.load().get(part.base).unwrap().role,
         FamilyRole::Base
@@ -327,7 +358,7 @@ fn a_manifest_that_is_begun_anew_has_the_branches() {
     create(&engine, "feature").unwrap();
     put_on(&engine, "feature", (b"own", b"1"));
     create_of(&engine, "child", "feature").unwrap();
-    engine.check_out("child").unwrap();
+    check_out(&engine, "child").unwrap();
     let look = |engine: &Engine| {
         (names(engine), held(engine, MAIN), held(engine, "feature"), held(engine, "child"))
     };
@@ -336,8 +367,8 @@ fn a_manifest_that_is_begun_anew_has_the_branches() {
     crate::fixture::leave_manifest_unfinished(&fs);
     let engine = open(&fs);
     // The next edit begins a manifest with a snapshot of all there was.
-    engine.create_family("another", tree_options()).unwrap();
-    engine.drop_family("another").unwrap();
+    create_family(&engine, "another", tree_options()).unwrap();
+    drop_family(&engine, "another").unwrap();
     assert!(look(&engine) == expected);
     assert!(look(&open(&killed(&fs))) == expected);
 }
@@ -356,19 +387,19 @@ fn what_cannot_be_done_with_branches_is_refused_by_name() {
     assert_eq!(kind(made(MAIN)), ErrorKind::AlreadyExists);
     for name in ["", "a\nb", &long] {
         assert_eq!(kind(made(name)), ErrorKind::InvalidArgument);
-        assert_eq!(kind(engine.rename_branch("feature", name)), ErrorKind::InvalidArgument);
+        assert_eq!(kind(rename_branch(&engine, "feature", name)), ErrorKind::InvalidArgument);
     }
-    let none = engine.create_branch("none", BranchId::MAIN, &[], None).map(drop);
+    let none = create_with(&engine, "none", BranchId::MAIN, &[]).map(drop);
     assert_eq!(kind(none), ErrorKind::InvalidArgument);
-    assert_eq!(kind(engine.drop_branch("unknown")), ErrorKind::NotFound);
-    assert_eq!(kind(engine.check_out("unknown")), ErrorKind::NotFound);
-    assert_eq!(kind(engine.rename_branch("unknown", "x")), ErrorKind::NotFound);
-    assert_eq!(kind(engine.rename_branch("feature", "other")), ErrorKind::AlreadyExists);
-    assert_eq!(kind(engine.rename_branch("feature", MAIN)), ErrorKind::AlreadyExists);
-    assert_eq!(kind(engine.rename_branch(MAIN, "x")), ErrorKind::InvalidArgument);
-    assert_eq!(kind(engine.drop_branch(MAIN)), ErrorKind::InvalidArgument);
-    engine.check_out("feature").unwrap();
-    assert_eq!(kind(engine.drop_branch("feature")), ErrorKind::InvalidArgument);
+    assert_eq!(kind(drop_branch(&engine, "unknown")), ErrorKind::NotFound);
+    assert_eq!(kind(check_out(&engine, "unknown")), ErrorKind::NotFound);
+    assert_eq!(kind(rename_branch(&engine, "unknown", "x")), ErrorKind::NotFound);
+    assert_eq!(kind(rename_branch(&engine, "feature", "other")), ErrorKind::AlreadyExists);
+    assert_eq!(kind(rename_branch(&engine, "feature", MAIN)), ErrorKind::AlreadyExists);
+    assert_eq!(kind(rename_branch(&engine, MAIN, "x")), ErrorKind::InvalidArgument);
+    assert_eq!(kind(drop_branch(&engine, MAIN)), ErrorKind::InvalidArgument);
+    check_out(&engine, "feature").unwrap();
+    assert_eq!(kind(drop_branch(&engine, "feature")), ErrorKind::InvalidArgument);
     assert_eq!(
         engine.database().stats().flushes,
         flushes,
@@ -379,8 +410,8 @@ fn what_cannot_be_done_with_branches_is_refused_by_name() {
         .unwrap_err();
     assert_eq!(missing.kind(), ErrorKind::NotFound);
     made(&long[1..]).unwrap();
-    engine.check_out(MAIN).unwrap();
-    engine.drop_branch("feature").unwrap();
+    check_out(&engine, MAIN).unwrap();
+    drop_branch(&engine, "feature").unwrap();
     engine.close().unwrap();
     assert_eq!(kind(made("late")), ErrorKind::Closed);
 }

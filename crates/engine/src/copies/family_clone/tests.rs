@@ -4,8 +4,9 @@ use super::*;
 use crate::{
     engine::Engine,
     fixture::{
-        FaultyCall, Pairs, assert_sound, contents, fail_each_call, files, filled, killed, open,
-        options, picture, put, put_range, try_put,
+        FaultyCall, Pairs, assert_sound, clone_family, commit_payload, compact, compact_all,
+        contents, create_family, drop_family, fail_each_call, files, filled, flush, killed, open,
+        options, picture, put, put_range, settle, snapshot, sync_wal, try_put,
     },
     options::Durability,
     write::commit::Payload,
@@ -22,13 +23,13 @@ fn named(engine: &Engine, name: &str) -> Arc<FamilyData> {
 }
 
 fn clone(engine: &Engine, source: &str, name: &str) -> Result<Arc<FamilyData>> {
-    engine.clone_family(&named(engine, source), name, None)
+    clone_family(engine, &named(engine, source), name, None)
 }
 
 /// What each family holds.
 fn all(engine: &Engine) -> Vec<(String, Pairs)> {
     let of = |name: String| (name.clone(), contents(engine, &name, None));
-    engine.family_names().into_iter().map(of).collect()
+    engine.database().catalog.families.names().into_iter().map(of).collect()
 }
 
 #[test]
@@ -43,7 +44,7 @@ fn a_clone_holds_what_its_source_held_and_goes_its_own_way() {
     assert!(source.version.references().eq(copy.version.references()));
     put_range(&engine, "a", 0..50, b"later");
     put(&engine, "copy", b"own", b"1");
-    engine.compact_all().unwrap();
+    compact_all(&engine).unwrap();
     let mut own = before.clone();
     own.push((b"own".to_vec(), b"1".to_vec()));
     assert!(contents(&engine, "copy", None) == own);
@@ -58,15 +59,15 @@ fn a_clone_holds_what_its_source_held_and_goes_its_own_way() {
 fn nothing_is_flushed_for_a_source_that_has_nothing_in_memory() {
     let fs = MemFs::new();
     let engine = filled(&fs);
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     put(&engine, "other", b"key", b"in memory");
     let flushes = engine.database().stats().flushes;
     clone(&engine, "default", "copy").unwrap();
     assert_eq!(engine.database().stats().flushes, flushes);
     // Nor for what was written after the moment.
-    let moment = engine.snapshot();
+    let moment = snapshot(&engine);
     put(&engine, "default", b"later", b"");
-    engine.clone_family(&named(&engine, "default"), "at", Some(&moment)).unwrap();
+    clone_family(&engine, &named(&engine, "default"), "at", Some(&moment)).unwrap();
     assert_eq!(engine.database().stats().flushes, flushes);
     assert!(contents(&engine, "at", None) == contents(&engine, "copy", None));
     clone(&engine, "other", "second").unwrap();
@@ -80,18 +81,18 @@ fn a_clone_at_a_snapshot_sees_what_the_snapshot_sees() {
     let fs = MemFs::new();
     let engine = open(&fs);
     put_range(&engine, "a", 0..300, &[1; 50]);
-    let moment = engine.snapshot();
+    let moment = snapshot(&engine);
     let expected = contents(&engine, "default", None);
     put_range(&engine, "a", 100..400, &[2; 50]);
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     let source = named(&engine, "default");
-    engine.clone_family(&source, "copy", Some(&moment)).unwrap();
+    clone_family(&engine, &source, "copy", Some(&moment)).unwrap();
     drop(moment);
     let references = picture(&engine);
     assert!(contents(&engine, "copy", None) == expected);
-    engine.compact(&source).unwrap();
+    compact(&engine, &source).unwrap();
     assert!(contents(&engine, "copy", None) == expected);
-    engine.compact(&named(&engine, "copy")).unwrap();
+    compact(&engine, &named(&engine, "copy")).unwrap();
     assert!(contents(&engine, "copy", None) == expected);
     assert_ne!(picture(&engine), references);
     assert!(contents(&open(&killed(&fs)), "copy", None) == expected);
@@ -114,7 +115,7 @@ fn a_volatile_commit_is_in_the_clone_whatever_crashes() {
 fn a_clone_is_whole_or_not_there() {
     let fs = MemFs::new();
     let engine = filled(&fs);
-    engine.sync_wal().unwrap();
+    sync_wal(&engine).unwrap();
     let expected = contents(&engine, "default", None);
     let (states, disk) = (Arc::new(Mutex::new(Vec::new())), fs.clone());
     let seen = Arc::clone(&states);
@@ -139,7 +140,7 @@ fn a_clone_is_whole_or_not_there() {
         if is_there {
             whole += 1;
             assert!(contents(&engine, "copy", None) == expected, "state {number}");
-            engine.drop_family("copy").unwrap();
+            drop_family(&engine, "copy").unwrap();
         }
         // The name is free again, and no file is left over.
         clone(&engine, "default", "copy").unwrap();
@@ -165,7 +166,7 @@ fn a_clone_that_fails_leaves_no_family_and_no_file() {
             assert!(is_poisoned || clone(&engine, "default", "again").is_ok(), "call {nth}");
             drop(engine);
             let engine = open(&fs);
-            assert!(engine.family_names().len() <= 5, "call {nth}");
+            assert!(engine.database().catalog.families.names().len() <= 5, "call {nth}");
             assert!(contents(&engine, "default", None) == before[0].1, "call {nth}");
         },
     );
@@ -176,26 +177,26 @@ fn the_space_of_shared_tables_comes_back_with_the_last_family() {
     let fs = MemFs::new();
     let engine = open(&fs);
     put_range(&engine, "a", 0..300, &[1; 50]);
-    engine.compact_all().unwrap();
+    compact_all(&engine).unwrap();
     let (expected, shared) = (contents(&engine, "default", None), files(&fs, ".table"));
     assert!(!shared.is_empty());
     clone(&engine, "default", "first").unwrap();
     clone(&engine, "first", "second").unwrap();
     let default = named(&engine, "default");
     let payload = Payload::one(&default, EntryKind::RangeDelete, b"a", b"b");
-    engine.commit(&payload, None).unwrap();
-    engine.compact_all().unwrap();
-    engine.settle().unwrap();
+    commit_payload(&engine, &payload).unwrap();
+    compact_all(&engine).unwrap();
+    settle(&engine).unwrap();
     assert!(contents(&engine, "default", None).is_empty());
     assert!(default.tree.view().version.is_empty(), "the clones alone need the files");
     for name in ["first", "second"] {
         for again in [killed(&fs), fs.crash_clone(Crash::PowerLoss { seed: 1 })] {
             assert!(contents(&open(&again), name, None) == expected, "{name}");
         }
-        engine.drop_family(name).unwrap();
+        drop_family(&engine, name).unwrap();
         // The purge comes with the next job.
         put(&engine, "default", name.as_bytes(), b"");
-        engine.flush().unwrap();
+        flush(&engine).unwrap();
     }
     let left = files(&fs, ".table");
     assert!(shared.iter().all(|file| !left.contains(file)), "{shared:?} and {left:?}");
@@ -211,7 +212,7 @@ fn what_cannot_be_cloned_is_refused_by_name() {
     let engine = filled(&fs);
     let flushes = engine.database().stats().flushes;
     let kind = |source: &FamilyData, name: &str| {
-        engine.clone_family(source, name, None).unwrap_err().kind()
+        clone_family(&engine, source, name, None).unwrap_err().kind()
     };
     let default = named(&engine, "default");
     assert_eq!(kind(&default, "default"), ErrorKind::AlreadyExists);
@@ -220,15 +221,15 @@ fn what_cannot_be_cloned_is_refused_by_name() {
     let long = "n".repeat(FAMILY_NAME_BYTES_MAX + 1);
     assert_eq!(kind(&default, &long), ErrorKind::InvalidArgument);
     let other = named(&engine, "other");
-    engine.drop_family("other").unwrap();
+    drop_family(&engine, "other").unwrap();
     assert_eq!(kind(&other, "copy"), ErrorKind::NotFound);
     assert_eq!(
         engine.database().stats().flushes,
         flushes,
         "a clone that cannot be was flushed for"
     );
-    assert_eq!(engine.family_names(), ["default"]);
-    engine.clone_family(&default, &long[1..], None).unwrap();
+    assert_eq!(engine.database().catalog.families.names(), ["default"]);
+    clone_family(&engine, &default, &long[1..], None).unwrap();
     engine.close().unwrap();
     assert_eq!(kind(&default, "copy"), ErrorKind::Closed);
 }
@@ -238,18 +239,18 @@ fn a_manifest_that_is_begun_anew_has_the_clones() {
     let fs = MemFs::new();
     let engine = open(&fs);
     put_range(&engine, "a", 0..300, &[1; 50]);
-    let moment = engine.snapshot();
+    let moment = snapshot(&engine);
     put_range(&engine, "a", 0..300, &[2; 50]);
     let default = named(&engine, "default");
-    engine.clone_family(&default, "copy", Some(&moment)).unwrap();
+    clone_family(&engine, &default, "copy", Some(&moment)).unwrap();
     let expected = (picture(&engine), all(&engine));
     engine.close().unwrap();
     // The next edit begins a manifest with a snapshot of all there was.
     crate::fixture::leave_manifest_unfinished(&fs);
     let engine = open(&fs);
-    engine.flush().unwrap();
-    engine.create_family("another", options(&fs).tree).unwrap();
-    engine.drop_family("another").unwrap();
+    flush(&engine).unwrap();
+    create_family(&engine, "another", options(&fs).tree).unwrap();
+    drop_family(&engine, "another").unwrap();
     let again = open(&killed(&fs));
     assert_eq!((picture(&again), all(&again)), expected);
 }

@@ -4,12 +4,12 @@ use super::*;
 use crate::{
     engine::Engine,
     fixture::{
-        DIR, Pairs, contents, fault, files, get, held_up, killed, not_stuck, on_segments, open,
-        options, picture, put, put_range, stop_call, stop_edit, tree_options, try_ingest, try_put,
+        DIR, Pairs, compact_all, contents, create_family, fault, files, flush, get, held_up,
+        killed, not_stuck, on_segments, open, options, picture, put, put_range, settle, snapshot,
+        stop_call, stop_edit, sync_wal, tree_options, try_ingest, try_put,
     },
-    jobs::request::CompactControl,
+    jobs::request::{CompactControl, compact_range},
     options::{Access, Durability, EngineOptions},
-    read::ReadRange,
 };
 use siltdb_base::{
     cancel::CancelToken,
@@ -44,7 +44,7 @@ fn tables(engine: &Engine, fs: &MemFs) -> (BTreeSet<String>, BTreeSet<String>) {
 fn before_ingest(fs: &MemFs) -> (Engine, Pairs) {
     let engine = open(fs);
     put_range(&engine, "k", 0..40, b"flushed");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     put_range(&engine, "k", 20..60, b"memory");
     put_range(&engine, "other", 0..5, b"memory");
     let pairs = contents(&engine, "default", None);
@@ -55,7 +55,7 @@ fn before_ingest(fs: &MemFs) -> (Engine, Pairs) {
 fn an_ingest_is_whole_or_absent_after_a_crash_at_each_call() {
     let fs = MemFs::new();
     let (engine, before) = before_ingest(&fs);
-    engine.sync_wal().unwrap();
+    sync_wal(&engine).unwrap();
     let states = Arc::new(Mutex::new(Vec::new()));
     let (all, source) = (Arc::clone(&states), fs.clone());
     fs.on_call(Some(Arc::new(move |call| {
@@ -119,7 +119,7 @@ fn an_ingest_that_fails_at_any_call_changes_nothing() {
                     let engine = engine.clone();
                     move || put(&engine, "default", b"later", b"value")
                 });
-                engine.settle().unwrap();
+                settle(&engine).unwrap();
                 let (named, there) = tables(&engine, &fs);
                 assert!(there.is_superset(&named));
                 ingest_range(&engine, "k", 10..200);
@@ -146,7 +146,7 @@ fn a_write_before_the_place_of_an_ingest_is_older_than_it() {
     stopped.wait();
     put(&engine, "default", b"k00005", b"memory");
     put(&engine, "default", b"z", b"memory");
-    let before = engine.snapshot();
+    let before = snapshot(&engine);
     stopped.go_on();
     let ingested = not_stuck(move || done.recv().unwrap());
     assert!(ingested.sequence > before.sequence().0);
@@ -189,12 +189,12 @@ fn an_ingest_survives_moves_compactions_and_replays_of_the_manifest() {
         assert_eq!(contents(&again, "default", None), contents(&engine, "default", None));
         if round % 2 == 1 {
             let pairs = contents(&engine, "default", None);
-            engine.settle().unwrap();
+            settle(&engine).unwrap();
             assert_eq!(contents(&engine, "default", None), pairs);
         }
     }
     let pairs = contents(&engine, "default", None);
-    engine.compact_all().unwrap();
+    compact_all(&engine).unwrap();
     assert_eq!(contents(&engine, "default", None), pairs);
     let family = engine.database().catalog.families.named("default").unwrap();
     let view = family.tree.view();
@@ -209,7 +209,7 @@ fn entries_around_an_ingest_in_level_0_are_flushed_apart_after_a_crash() {
     let engine = open(&fs);
     put(&engine, "default", b"a", b"1");
     put(&engine, "default", b"z", b"1");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     // Around the ingest, and of none of its keys.
     put(&engine, "default", b"b", b"1");
     put(&engine, "default", b"y", b"1");
@@ -220,9 +220,9 @@ fn entries_around_an_ingest_in_level_0_are_flushed_apart_after_a_crash() {
     assert_eq!(pairs.len(), 9);
     let fs = killed(&fs);
     let again = open(&fs);
-    again.flush().unwrap();
+    flush(&again).unwrap();
     assert_eq!(contents(&again, "default", None), pairs);
-    again.compact_all().unwrap();
+    compact_all(&again).unwrap();
     assert_eq!(contents(&again, "default", None), pairs);
 }
 
@@ -254,7 +254,7 @@ fn a_log_cut_before_an_ingest_gives_its_number_to_no_other() {
     let again = Engine::open(Path::new(DIR), EngineOptions { recovery, ..options(&fs) }).unwrap();
     assert_eq!(get(&again, "default", b"logged"), None);
     assert_eq!(get(&again, "default", b"m00001").unwrap(), b"table");
-    assert!(again.published().0 >= ingested.sequence);
+    assert!(again.database().log.publisher.published().0 >= ingested.sequence);
     try_put(&again, "default", b"m00001", b"later", Durability::Synced).unwrap();
     let last = open(&fs.crash_clone(Crash::PowerLoss { seed: 1 }));
     assert_eq!(get(&last, "default", b"m00001").unwrap(), b"later");
@@ -266,16 +266,19 @@ fn a_log_cut_before_an_ingest_gives_its_number_to_no_other() {
 fn an_ingest_that_was_rewritten_is_there_without_its_place_in_the_log() {
     let fs = MemFs::new();
     let engine = open(&fs);
-    engine.create_family("other", tree_options()).unwrap();
+    create_family(&engine, "other", tree_options()).unwrap();
     put(&engine, "other", b"logged", b"");
     // Because of it, the compaction keeps the numbers.
-    let snapshot = engine.snapshot();
+    let snapshot = snapshot(&engine);
     ingest_range(&engine, "m", 0..3);
     let ingested = ingest_range(&engine, "m", 1..4);
     let family = engine.database().catalog.families.named("default").unwrap();
     let (token, mut on_progress) = (CancelToken::new(), |_| {});
     let mut control = CompactControl::new(&token, &mut on_progress);
-    engine.compact_range(&family, ReadRange::default(), &mut control).unwrap();
+    let compact = |database: Writable<'_>| {
+        compact_range(&database.job_rooms(), &family, &Bounds::default(), &mut control)
+    };
+    engine.at_work(compact).unwrap();
     let view = family.tree.view();
     assert!(view.version.references().all(|(_, table)| table.global_sequence.is_none()));
     assert_eq!(engine.database().stats().flushes, 0, "the log still has what other families wrote");
@@ -285,7 +288,7 @@ fn an_ingest_that_was_rewritten_is_there_without_its_place_in_the_log() {
     for access in [Access::ReadOnly, Access::ReadWrite] {
         let options = EngineOptions { recovery, access, ..options(&fs) };
         let again = Engine::open(Path::new(DIR), options).unwrap();
-        assert_eq!(again.published().0, ingested.sequence, "{access:?}");
+        assert_eq!(again.database().log.publisher.published().0, ingested.sequence, "{access:?}");
         assert_eq!(contents(&again, "default", None).len(), 4, "{access:?}");
         assert_eq!(contents(&again, "other", None).len(), 0, "{access:?}");
     }

@@ -4,10 +4,12 @@ use super::*;
 use crate::{
     engine::Engine,
     fixture::{
-        Pairs, contents, fault, killed, leave_manifest_unfinished, open, put, put_range, stop_call,
-        try_put,
+        Pairs, compact_all, contents, fault, flush, killed, leave_manifest_unfinished, open, put,
+        put_range, settle, stop_call, try_put,
     },
     options::Durability,
+    read::begin_snapshot_at,
+    snapshots::LiveSnapshot,
 };
 use siltdb_base::fs::mem::{CallKind, Crash, FaultError, MemFs};
 use std::{
@@ -26,20 +28,25 @@ type States = BTreeMap<u64, Pairs>;
 fn write(engine: &Engine, round: u8, states: &mut States) {
     let first = u32::from(round % 3) * 40;
     put_range(engine, "a", first..first + 60, &[round; 30]);
-    states.insert(engine.published().0, contents(engine, "default", None));
+    states.insert(engine.database().log.publisher.published().0, contents(engine, "default", None));
 }
 
 fn merge(engine: &Engine) {
-    engine.compact_all().unwrap();
-    engine.settle().unwrap();
+    compact_all(engine).unwrap();
+    settle(engine).unwrap();
 }
 
 /// Each state from the floor on can be read, and no other.
 fn check(engine: &Engine, states: &States) {
-    let oldest = engine.database().snapshots.floor().unwrap_or_else(|| engine.published()).0;
+    let oldest = engine
+        .database()
+        .snapshots
+        .floor()
+        .unwrap_or_else(|| engine.database().log.publisher.published())
+        .0;
     for (sequence, expected) in states {
         let at = SequenceNumber(*sequence);
-        match engine.snapshot_at(at) {
+        match snapshot_at(engine, at) {
             Ok(_live) => {
                 assert!(*sequence >= oldest, "{sequence} is below {oldest}");
                 let found = contents(engine, "default", Some(at));
@@ -58,8 +65,16 @@ fn floor(engine: &Engine) -> Option<u64> {
     engine.database().snapshots.floor().map(|floor| floor.0)
 }
 
+fn set_retention_floor(engine: &Engine, change: FloorChange) -> Result<Option<SequenceNumber>> {
+    engine.at_work(|database| set_floor(&database.job_rooms(), change))
+}
+
+fn snapshot_at(engine: &Engine, sequence: SequenceNumber) -> Result<LiveSnapshot> {
+    begin_snapshot_at(&engine.database().read_rooms(), sequence)
+}
+
 fn set(engine: &Engine, change: FloorChange) -> Option<u64> {
-    let set = engine.set_retention_floor(change).unwrap().map(|floor| floor.0);
+    let set = set_retention_floor(engine, change).unwrap().map(|floor| floor.0);
     assert_eq!(set, floor(engine));
     set
 }
@@ -78,7 +93,7 @@ fn every_state_from_the_floor_on_survives_flushes_merges_and_reopens() {
     for round in 3..15 {
         write(&engine, round, &mut states);
         match round % 4 {
-            0 => engine.flush().unwrap(),
+            0 => flush(&engine).unwrap(),
             1 => merge(&engine),
             2 => {
                 fs = killed(&fs);
@@ -139,9 +154,12 @@ fn a_floor_is_the_old_one_or_the_new_one_after_a_crash_and_never_promises_what_i
         if change == at(0) {
             change = at(*states.keys().nth(5).unwrap());
         }
-        engine.flush().unwrap();
+        flush(&engine).unwrap();
         put(&engine, "default", b"z", b"not synced");
-        states.insert(engine.published().0, contents(&engine, "default", None));
+        states.insert(
+            engine.database().log.publisher.published().0,
+            contents(&engine, "default", None),
+        );
         let before = floor(&engine);
         let after = Mutex::new(None);
         let crashed = crashes(&fs, || {
@@ -158,7 +176,9 @@ fn a_floor_is_the_old_one_or_the_new_one_after_a_crash_and_never_promises_what_i
                 "state {number}: {found:?}"
             );
             outcomes[usize::from(found == after)] += 1;
-            assert!(found.is_none_or(|floor| floor <= engine.published().0));
+            assert!(
+                found.is_none_or(|floor| floor <= engine.database().log.publisher.published().0)
+            );
             check_kept(&engine, &states);
             merge(&engine);
             check_kept(&engine, &states);
@@ -169,7 +189,7 @@ fn a_floor_is_the_old_one_or_the_new_one_after_a_crash_and_never_promises_what_i
 
 /// As [`check`], of a database that may have lost its last commits.
 fn check_kept(engine: &Engine, states: &States) {
-    let last = engine.published().0;
+    let last = engine.database().log.publisher.published().0;
     let there = states.iter().filter(|(sequence, _)| **sequence <= last);
     check(engine, &there.map(|(sequence, pairs)| (*sequence, pairs.clone())).collect());
 }
@@ -193,7 +213,7 @@ fn a_first_floor_holds_before_its_edit_and_a_higher_one_after_it() {
                 && call.path.extension().is_some_and(|name| name == "manifest")
         });
         let setter = engine.clone();
-        let setting = thread::spawn(move || setter.set_retention_floor(change).unwrap());
+        let setting = thread::spawn(move || set_retention_floor(&setter, change).unwrap());
         stopped.wait();
         assert_eq!(floor(&engine), before_edit);
         stopped.go_on();
@@ -225,7 +245,7 @@ fn a_floor_that_fails_is_the_one_before_and_keeps_what_it_promises() {
             let before = floor(&engine);
             put(&engine, "default", b"z", b"one more");
             fs.set_fault(fault(None, nth, error));
-            let made = engine.set_retention_floor(FloorChange::Present);
+            let made = set_retention_floor(&engine, FloorChange::Present);
             fs.set_fault(None);
             if fs.faults() == 0 {
                 assert_eq!(made.unwrap(), Some(SequenceNumber(last + 1)));
@@ -256,23 +276,29 @@ fn numbers_that_are_not_kept_are_refused_by_name() {
     let (fs, mut states) = (MemFs::new(), States::new());
     let engine = open(&fs);
     (0..2).for_each(|round| write(&engine, round, &mut states));
-    let snapshot = |sequence: u64| engine.snapshot_at(SequenceNumber(sequence)).map(drop);
+    let snapshot = |sequence: u64| snapshot_at(&engine, SequenceNumber(sequence)).map(drop);
     let kind = |error: siltdb_base::error::Error| error.kind();
     // Without a floor only the present is there.
     snapshot(120).unwrap();
     assert!(snapshot(119).unwrap_err().to_string().contains("no retention floor"));
     assert_eq!(snapshot(119).map_err(kind), Err(ErrorKind::NotFound));
     assert_eq!(snapshot(121).map_err(kind), Err(ErrorKind::InvalidArgument));
-    assert_eq!(engine.set_retention_floor(at(119)).map_err(kind), Err(ErrorKind::NotFound));
-    assert_eq!(engine.set_retention_floor(at(121)).map_err(kind), Err(ErrorKind::InvalidArgument));
+    assert_eq!(set_retention_floor(&engine, at(119)).map_err(kind), Err(ErrorKind::NotFound));
+    assert_eq!(
+        set_retention_floor(&engine, at(121)).map_err(kind),
+        Err(ErrorKind::InvalidArgument)
+    );
     assert_eq!(floor(&engine), None);
     assert_eq!(set(&engine, at(120)), Some(120));
     write(&engine, 2, &mut states);
     let below = snapshot(119).unwrap_err();
     assert!(below.to_string().contains("below the retention floor"), "{below}");
     assert!(below.to_string().contains("at least 120"), "{below}");
-    assert_eq!(engine.set_retention_floor(at(119)).map_err(kind), Err(ErrorKind::NotFound));
-    assert_eq!(engine.set_retention_floor(at(181)).map_err(kind), Err(ErrorKind::InvalidArgument));
+    assert_eq!(set_retention_floor(&engine, at(119)).map_err(kind), Err(ErrorKind::NotFound));
+    assert_eq!(
+        set_retention_floor(&engine, at(181)).map_err(kind),
+        Err(ErrorKind::InvalidArgument)
+    );
     assert_eq!(floor(&engine), Some(120));
     // A number between two commits counts as any other.
     assert_eq!(set(&engine, at(130)), Some(130));
@@ -280,7 +306,7 @@ fn numbers_that_are_not_kept_are_refused_by_name() {
     assert_eq!(set(&engine, FloorChange::Off), None);
     assert_eq!(set(&engine, FloorChange::Off), None);
     engine.close().unwrap();
-    let refused = engine.set_retention_floor(FloorChange::Present).map_err(kind);
+    let refused = set_retention_floor(&engine, FloorChange::Present).map_err(kind);
     assert_eq!(refused, Err(ErrorKind::Closed));
 }
 
@@ -291,10 +317,10 @@ fn a_snapshot_that_was_taken_before_the_floor_rose_stays_readable() {
     let engine = open(&fs);
     set(&engine, FloorChange::Present);
     (0..4).for_each(|round| write(&engine, round, &mut states));
-    let held = engine.snapshot_at(SequenceNumber(120)).unwrap();
+    let held = snapshot_at(&engine, SequenceNumber(120)).unwrap();
     set(&engine, FloorChange::Present);
     merge(&engine);
-    assert!(engine.snapshot_at(SequenceNumber(120)).is_err());
+    assert!(snapshot_at(&engine, SequenceNumber(120)).is_err());
     assert!(contents(&engine, "default", Some(held.sequence())) == states[&120]);
     let entries = engine.database().stats().table_entries;
     drop(held);
@@ -316,7 +342,7 @@ fn all_up_to_the_floor_survives_a_power_loss() {
         for seed in 0..4 {
             let lost = open(&fs.crash_clone(Crash::PowerLoss { seed }));
             assert_eq!(floor(&lost), Some(50));
-            let _live = lost.snapshot_at(SequenceNumber(50)).unwrap();
+            let _live = snapshot_at(&lost, SequenceNumber(50)).unwrap();
             assert!(contents(&lost, "default", Some(SequenceNumber(50))) == expected);
         }
     }

@@ -4,8 +4,10 @@ use super::*;
 use crate::{
     engine::Engine,
     fixture::{
-        DIR, contents, crash_states, fault, files, get, held_up, killed, leave_manifest_unfinished,
-        on_segments, open, picture, put, put_range, stop_call, tree_options,
+        DIR, commit_payload, commit_with_families, compact_all, contents, crash_states,
+        create_family, drop_family, fault, files, flush, get, held_up, killed,
+        leave_manifest_unfinished, on_segments, open, picture, prepare_family, put, put_range,
+        rename_family, snapshot, stop_call, tree_options,
     },
     open::family_names::family_names,
     options::Durability,
@@ -38,7 +40,7 @@ impl<'a> Tables<'a> {
     }
 
     fn create(mut self, name: &str, version: u8) -> Self {
-        let family = self.engine.prepare_family(name, tree_options()).unwrap();
+        let family = prepare_family(self.engine, name, tree_options()).unwrap();
         let value = value(name, version);
         self.batch
             .put(
@@ -61,7 +63,7 @@ impl<'a> Tables<'a> {
 
     fn commit(self) -> Result<()> {
         let conditions = Conditions::none(&self.engine.database().options);
-        self.engine.commit_with_families(&self.batch, &self.changes, &conditions).map(drop)
+        commit_with_families(self.engine, &self.batch, &self.changes, &conditions).map(drop)
     }
 }
 
@@ -69,7 +71,7 @@ impl<'a> Tables<'a> {
 fn schema(engine: &Engine) -> Vec<(Vec<u8>, Vec<u8>)> {
     let rows: Vec<_> =
         contents(engine, "default", None).into_iter().filter(|(key, _)| key[0] == b't').collect();
-    let mut names = engine.family_names();
+    let mut names = engine.database().catalog.families.names();
     names.retain(|name| name != "default");
     let said: Vec<_> =
         rows.iter().map(|(key, _)| String::from_utf8(key.clone()).unwrap()).collect();
@@ -114,7 +116,7 @@ fn families_come_and_go_with_their_rows() {
         }
         assert_eq!(picture(&open(&killed(&fs))), picture(&engine));
     }
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     assert_eq!(picture(&open(&killed(&fs))), picture(&engine));
     engine.close().unwrap();
     assert_eq!(schema(&open(&fs)), rows(STEPS[3].1));
@@ -130,7 +132,7 @@ fn a_crash_leaves_both_or_neither() {
         let (mut before, mut kept, mut states_seen) = (rows(&[]), 0, 0);
         for (step, after) in STEPS {
             if flushed {
-                engine.flush().unwrap();
+                flush(&engine).unwrap();
             }
             let states = crash_states(&fs, || step(&engine).unwrap());
             assert!(states.len() >= 6, "{}", states.len());
@@ -149,7 +151,7 @@ fn a_crash_leaves_both_or_neither() {
                 // The next opening shows the same, and so does a flush.
                 let engine = open(state);
                 assert_eq!(schema(&engine), found);
-                engine.flush().unwrap();
+                flush(&engine).unwrap();
                 drop(engine);
                 assert_eq!(schema(&open(&killed(state))), found);
             }
@@ -168,7 +170,7 @@ fn a_failing_call_leaves_both_or_neither() {
             let engine = open(&fs);
             STEPS[0].0(&engine).unwrap();
             STEPS[1].0(&engine).unwrap();
-            engine.flush().unwrap();
+            flush(&engine).unwrap();
             fs.set_fault(fault(None, nth, error));
             let result = STEPS[2].0(&engine);
             fs.set_fault(None);
@@ -184,7 +186,7 @@ fn a_failing_call_leaves_both_or_neither() {
                 Err(error) if error.kind() == ErrorKind::Poisoned => {}
                 Err(_) => assert_eq!(found, before, "call {nth}"),
             }
-            if engine.database().background_error().is_none() && engine.flush().is_ok() {
+            if engine.database().background_error().is_none() && flush(&engine).is_ok() {
                 // Nothing is poisoned: the database continues, and the commit can be repeated.
                 if result.is_err() {
                     STEPS[2].0(&engine).unwrap();
@@ -217,8 +219,8 @@ fn changes_that_the_manifest_owes_come_with_the_next_edit() {
         }
         let engine = open(&fs);
         if !begun_anew {
-            engine.create_family("t0", tree_options()).unwrap();
-            engine.drop_family("t0").unwrap();
+            create_family(&engine, "t0", tree_options()).unwrap();
+            drop_family(&engine, "t0").unwrap();
         }
         let (disk, synced) = (fs.clone(), Arc::new(Mutex::new(false)));
         let seen = Arc::clone(&synced);
@@ -241,7 +243,7 @@ fn changes_that_the_manifest_owes_come_with_the_next_edit() {
         assert_eq!(schema(&engine), rows(STEPS[0].1));
         assert_eq!(schema(&open(&killed(&fs))), rows(STEPS[0].1));
         put_range(&engine, "a", 0..10, b"value");
-        engine.flush().unwrap();
+        flush(&engine).unwrap();
         let lost = fs.crash_clone(Crash::PowerLoss { seed: 1 });
         assert_eq!(schema(&open(&lost)), rows(STEPS[0].1));
         assert_eq!(picture(&open(&lost)), picture(&engine));
@@ -253,29 +255,29 @@ fn changes_that_the_manifest_owes_come_with_the_next_edit() {
 fn what_happened_to_a_family_later_is_not_undone_by_its_record() {
     let fs = MemFs::new();
     let engine = open(&fs);
-    let family = |name: &str| engine.prepare_family(name, tree_options()).unwrap();
+    let family = |name: &str| prepare_family(&engine, name, tree_options()).unwrap();
     let created = vec![family("a"), family("b"), family("c")];
     let changes = FamilyChanges { created, ..FamilyChanges::default() };
-    engine
-        .commit_with_families(
-            &BatchBytes::new(),
-            &changes,
-            &Conditions::none(&engine.database().options),
-        )
-        .unwrap();
+    commit_with_families(
+        &engine,
+        &BatchBytes::new(),
+        &changes,
+        &Conditions::none(&engine.database().options),
+    )
+    .unwrap();
     put(&engine, "b", b"key", b"kept");
-    engine.drop_family("a").unwrap();
-    engine.rename_family("b", "d").unwrap();
-    engine.drop_family("c").unwrap();
-    engine.create_family("c", tree_options()).unwrap();
+    drop_family(&engine, "a").unwrap();
+    rename_family(&engine, "b", "d").unwrap();
+    drop_family(&engine, "c").unwrap();
+    create_family(&engine, "c", tree_options()).unwrap();
     let again = open(&killed(&fs));
-    assert_eq!(again.family_names(), ["c", "d", "default"]);
+    assert_eq!(again.database().catalog.families.names(), ["c", "d", "default"]);
     assert_eq!(picture(&again), picture(&engine));
     assert_eq!(get(&again, "d", b"key").unwrap(), b"kept");
     assert!(contents(&again, "c", None).is_empty());
     // No id is given twice.
     let ids: Vec<_> = picture(&again).into_iter().map(|family| format!("{family:?}")).collect();
-    let next = again.prepare_family("e", tree_options()).unwrap().id;
+    let next = prepare_family(&again, "e", tree_options()).unwrap().id;
     assert!(changes.created.iter().all(|family| family.id < next), "{ids:?}");
 }
 
@@ -284,38 +286,45 @@ fn a_prepared_family_is_in_nobodys_way() {
     let fs = MemFs::new();
     let engine = open(&fs);
     let calls = fs.calls();
-    let first = engine.prepare_family("t1", tree_options()).unwrap();
-    let second = engine.prepare_family("t1", tree_options()).unwrap();
+    let first = prepare_family(&engine, "t1", tree_options()).unwrap();
+    let second = prepare_family(&engine, "t1", tree_options()).unwrap();
     assert_eq!(fs.calls(), calls, "preparing a family touches files");
-    assert_eq!(engine.family_names(), ["default"]);
+    assert_eq!(engine.database().catalog.families.names(), ["default"]);
     let kind = |result: Result<()>| result.unwrap_err().kind();
     assert_eq!(kind(engine.database().catalog.families.named("t1").map(drop)), ErrorKind::NotFound);
-    assert_eq!(kind(engine.family_by_id(first.id).map(drop)), ErrorKind::NotFound);
+    assert_eq!(
+        kind(engine.database().catalog.families.of_id(first.id).map(drop)),
+        ErrorKind::NotFound
+    );
     assert_eq!(
         kind(PinnedReader::new(&engine.database().read_rooms(), &first, None).map(drop)),
         ErrorKind::NotFound
     );
     let write = Payload::one(&first, EntryKind::Put, b"key", b"value");
-    assert_eq!(kind(engine.commit(&write, None)), ErrorKind::NotFound);
+    assert_eq!(kind(commit_payload(&engine, &write)), ErrorKind::NotFound);
     let mut batch = BatchBytes::new();
     batch.put(first.id, b"key", b"value").unwrap();
-    assert_eq!(kind(engine.commit(&Payload::batch(&batch), None)), ErrorKind::NotFound);
+    assert_eq!(kind(commit_payload(&engine, &Payload::batch(&batch))), ErrorKind::NotFound);
     // Of two commits with one name the second changes nothing, and neither does a repetition.
     let create = |family: &Arc<FamilyData>| {
         let changes =
             FamilyChanges { created: vec![Arc::clone(family)], ..FamilyChanges::default() };
         let mut batch = BatchBytes::new();
         batch.put(family.id, b"key", b"value").unwrap();
-        engine
-            .commit_with_families(&batch, &changes, &Conditions::none(&engine.database().options))
-            .map(drop)
+        commit_with_families(
+            &engine,
+            &batch,
+            &changes,
+            &Conditions::none(&engine.database().options),
+        )
+        .map(drop)
     };
     create(&first).unwrap();
     assert_eq!(get(&engine, "t1", b"key").unwrap(), b"value");
     let last = engine.database().stats().sequence;
     assert_eq!(kind(create(&second)), ErrorKind::AlreadyExists);
     assert_eq!(kind(create(&first)), ErrorKind::AlreadyExists);
-    engine.drop_family("t1").unwrap();
+    drop_family(&engine, "t1").unwrap();
     assert_eq!(kind(create(&first)), ErrorKind::AlreadyExists);
     assert_eq!(engine.database().stats().sequence, last);
     create(&second).unwrap();
@@ -331,19 +340,19 @@ fn what_cannot_be_dropped_is_refused_and_nothing_changes() {
     let default = engine.database().catalog.families.named("default").unwrap().id;
     let dropped = |dropped| {
         let changes = FamilyChanges { dropped, ..FamilyChanges::default() };
-        engine
-            .commit_with_families(
-                &BatchBytes::new(),
-                &changes,
-                &Conditions::none(&engine.database().options),
-            )
-            .unwrap_err()
-            .kind()
+        commit_with_families(
+            &engine,
+            &BatchBytes::new(),
+            &changes,
+            &Conditions::none(&engine.database().options),
+        )
+        .unwrap_err()
+        .kind()
     };
     let table = engine.database().catalog.families.named("t1").unwrap().id;
     assert_eq!(dropped(vec![default]), ErrorKind::InvalidArgument);
     assert_eq!(dropped(vec![table, table]), ErrorKind::NotFound);
-    let prepared = engine.prepare_family("t2", tree_options()).unwrap();
+    let prepared = prepare_family(&engine, "t2", tree_options()).unwrap();
     assert_eq!(dropped(vec![prepared.id]), ErrorKind::NotFound);
     assert_eq!((engine.database().stats().sequence, picture(&engine)), (last, before));
 }
@@ -352,10 +361,10 @@ fn what_cannot_be_dropped_is_refused_and_nothing_changes() {
 fn a_snapshot_sees_nothing_of_a_family_that_came_after_it() {
     let fs = MemFs::new();
     let engine = open(&fs);
-    let before = engine.snapshot();
+    let before = snapshot(&engine);
     STEPS[0].0(&engine).unwrap();
     assert!(contents(&engine, "t1", Some(before.sequence())).is_empty());
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     assert!(contents(&engine, "t1", Some(before.sequence())).is_empty());
     assert_eq!(contents(&engine, "t1", None).len(), 1);
 }
@@ -366,15 +375,15 @@ fn the_files_of_a_dropped_family_go() {
     let engine = open(&fs);
     STEPS[0].0(&engine).unwrap();
     put(&engine, "t1", b"other", b"value");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     let of_family = files(&fs, ".table");
     // Families that are flushed together share a file.
     put(&engine, "default", b"a", b"value");
-    engine.compact_all().unwrap();
+    compact_all(&engine).unwrap();
     Tables::of(&engine).drop("t1").commit().unwrap();
     put(&engine, "default", b"a", b"value");
-    engine.flush().unwrap();
-    engine.compact_all().unwrap();
+    flush(&engine).unwrap();
+    compact_all(&engine).unwrap();
     let left = files(&fs, ".table");
     assert!(left.len() == 1 && !of_family.contains(&left[0]), "{left:?}");
 }
@@ -413,7 +422,7 @@ fn a_commit_before_the_place_of_a_change_of_families_is_checked() {
     let fs = MemFs::new();
     let engine = open(&fs);
     put(&engine, "default", b"k", b"read");
-    let snapshot = engine.snapshot();
+    let snapshot = snapshot(&engine);
     let sequence = snapshot.sequence();
     let fill = stop_call(&fs, on_segments(CallKind::Fill));
     let other = engine.clone();
@@ -428,14 +437,14 @@ fn a_commit_before_the_place_of_a_change_of_families_is_checked() {
             reads: Some(&reads),
             ..Conditions::none(&other.database().options)
         };
-        let created = vec![other.prepare_family("new", tree_options()).unwrap()];
+        let created = vec![prepare_family(&other, "new", tree_options()).unwrap()];
         let changes = FamilyChanges { created, ..FamilyChanges::default() };
-        other.commit_with_families(&BatchBytes::new(), &changes, &conditions)
+        commit_with_families(&other, &BatchBytes::new(), &changes, &conditions)
     });
     fill.go_on();
     before.recv().unwrap();
     assert_eq!(changing.recv().unwrap().unwrap_err().kind(), ErrorKind::Conflict);
-    assert_eq!(engine.family_names(), ["default"]);
-    assert_eq!(open(&killed(&fs)).family_names(), ["default"]);
+    assert_eq!(engine.database().catalog.families.names(), ["default"]);
+    assert_eq!(open(&killed(&fs)).database().catalog.families.names(), ["default"]);
     drop(snapshot);
 }

@@ -6,8 +6,9 @@ use crate::{
     database::writable::Writable,
     engine::Engine,
     fixture::{
-        DIR, contents, fault, files, get, held_up, killed, leave_manifest_unfinished, not_stuck,
-        open, options, pairs, put, put_range, stop_call, tree_options, try_put, until,
+        DIR, compact, compact_all, contents, create_family, drop_family, fault, files, flush, get,
+        held_up, killed, leave_manifest_unfinished, not_stuck, open, options, pairs, put,
+        put_range, run_job, settle, snapshot, stop_call, tree_options, try_put, until,
     },
     jobs::{
         flush::{flush_all, flush_next},
@@ -40,7 +41,7 @@ fn with_tables(fs: &MemFs) -> Engine {
     let engine = open(fs);
     for value in 1..4 {
         put_range(&engine, "a", 0..100, &[value; 50]);
-        engine.flush().unwrap();
+        flush(&engine).unwrap();
     }
     engine
 }
@@ -48,7 +49,7 @@ fn with_tables(fs: &MemFs) -> Engine {
 /// The table files that the newest versions refer to.
 fn used(engine: &Engine) -> BTreeSet<PathBuf> {
     let mut used = BTreeSet::new();
-    for name in engine.family_names() {
+    for name in engine.database().catalog.families.names() {
         let family = engine.database().catalog.families.named(&name).unwrap();
         let view = family.tree.view();
         let path = |number| family.tree.files().path(number);
@@ -75,11 +76,11 @@ fn files_that_an_iterator_reads_stay_until_it_is_gone() {
         .unwrap();
     cursor.seek_to_first().unwrap();
     put_range(&engine, "a", 0..100, b"newer");
-    engine.compact_all().unwrap();
+    compact_all(&engine).unwrap();
     assert!(tables(&fs).is_superset(&old), "a reader holds them");
     assert!(used(&engine).is_disjoint(&old));
     assert_eq!(pairs(cursor), expected);
-    assert!(!engine.run_job().unwrap());
+    assert!(!run_job(&engine).unwrap());
     assert_eq!(tables(&fs), used(&engine), "the reader is gone");
 }
 
@@ -87,17 +88,17 @@ fn files_that_an_iterator_reads_stay_until_it_is_gone() {
 fn files_of_a_dropped_family_go_with_its_last_reader() {
     let fs = MemFs::new();
     let engine = open(&fs);
-    engine.create_family("short", tree_options()).unwrap();
+    create_family(&engine, "short", tree_options()).unwrap();
     crate::fixture::put(&engine, "short", b"key", b"value");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     let family = engine.database().catalog.families.named("short").unwrap();
     let reader = PinnedReader::new(&engine.database().read_rooms(), &family, None).unwrap();
-    engine.drop_family("short").unwrap();
-    assert!(!engine.run_job().unwrap());
+    drop_family(&engine, "short").unwrap();
+    assert!(!run_job(&engine).unwrap());
     assert_eq!(reader.get(b"key").unwrap().as_deref(), Some(&b"value"[..]));
     assert_eq!(tables(&fs).len(), 1);
     drop((family, reader));
-    assert!(!engine.run_job().unwrap());
+    assert!(!run_job(&engine).unwrap());
     assert_eq!(tables(&fs).len(), 0);
 }
 
@@ -108,11 +109,11 @@ fn a_family_that_is_damaged_keeps_no_other_from_being_compacted() {
     let uncached = EngineOptions { cache_bytes: Some(0), ..options(&fs) };
     let engine = Engine::open(Path::new(DIR), uncached).unwrap();
     for family in ["a", "z"] {
-        engine.create_family(family, tree_options()).unwrap();
+        create_family(&engine, family, tree_options()).unwrap();
         // The same keys again and again, so that they must be merged.
         for value in 0..5 {
             put(&engine, family, b"key", &[value]);
-            engine.flush().unwrap();
+            flush(&engine).unwrap();
         }
         if family == "a" {
             for table in files(&fs, ".table") {
@@ -125,19 +126,19 @@ fn a_family_that_is_damaged_keeps_no_other_from_being_compacted() {
         family.tree.view().version.levels()[0].tables().len()
     };
     assert!(engine.database().background_error().is_none());
-    assert!(engine.run_job().unwrap());
+    assert!(run_job(&engine).unwrap());
     assert_eq!((runs("a"), runs("z")), (5, 0));
     // Where nothing else is to be done.
-    assert_eq!(engine.run_job().unwrap_err().kind(), ErrorKind::Corruption);
+    assert_eq!(run_job(&engine).unwrap_err().kind(), ErrorKind::Corruption);
     // Also after other jobs have succeeded.
     put(&engine, "z", b"key", b"value");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     assert_eq!(engine.database().background_error().unwrap().kind(), ErrorKind::Corruption);
-    engine.drop_family("a").unwrap();
+    drop_family(&engine, "a").unwrap();
     assert!(engine.database().background_error().is_none());
     // All remaining work of the other one succeeds.
-    engine.settle().unwrap();
-    assert!(!engine.run_job().unwrap());
+    settle(&engine).unwrap();
+    assert!(!run_job(&engine).unwrap());
 }
 
 #[test]
@@ -145,10 +146,10 @@ fn a_file_that_could_not_be_removed_is_removed_later() {
     let fs = MemFs::new();
     let engine = with_tables(&fs);
     fs.set_fault(fault(Some(CallKind::Remove), 1, FaultError::Io));
-    engine.compact_all().unwrap();
+    compact_all(&engine).unwrap();
     assert_eq!(fs.faults(), 1);
     assert_eq!(tables(&fs).len(), used(&engine).len() + 1);
-    assert!(!engine.run_job().unwrap());
+    assert!(!run_job(&engine).unwrap());
     assert_eq!(tables(&fs), used(&engine));
 }
 
@@ -158,22 +159,22 @@ fn compacting_forgets_what_a_job_that_ran_already_keeps() {
     let fs = MemFs::new();
     let engine = open(&fs);
     put_range(&engine, "a", 0..600, b"old");
-    let snapshot = engine.snapshot();
+    let snapshot = snapshot(&engine);
     for value in 1..5 {
         put_range(&engine, "a", 0..300, &[value]);
-        engine.flush().unwrap();
+        flush(&engine).unwrap();
     }
     let is_table = |call: &Call<'_>| call.path.extension().is_some_and(|name| name == "table");
     let stopped = stop_call(&fs, move |call| call.kind == CallKind::Sync && is_table(call));
     let job = std::thread::spawn({
         let engine = engine.clone();
-        move || engine.run_job()
+        move || run_job(&engine)
     });
     stopped.wait();
     drop(snapshot);
     let compacting = held_up({
         let engine = engine.clone();
-        move || engine.compact_all()
+        move || compact_all(&engine)
     });
     stopped.go_on();
     assert!(job.join().unwrap().unwrap());
@@ -188,20 +189,20 @@ fn compacting_gives_up_a_job_that_it_outdoes() {
     let engine = open(&fs);
     for value in 1..6 {
         put_range(&engine, "a", 0..300, &[value]);
-        engine.flush().unwrap();
+        flush(&engine).unwrap();
     }
     put_range(&engine, "a", 0..300, b"newest");
     let is_table = |call: &Call<'_>| call.path.extension().is_some_and(|name| name == "table");
     let stopped = stop_call(&fs, move |call| call.kind == CallKind::Create && is_table(call));
     let job = std::thread::spawn({
         let engine = engine.clone();
-        move || engine.run_job()
+        move || run_job(&engine)
     });
     stopped.wait();
     let family = engine.database().catalog.families.named("default").unwrap();
     let compacting = held_up({
         let engine = engine.clone();
-        move || engine.compact_all()
+        move || compact_all(&engine)
     });
     // The flush that comes first has been done.
     until(|| family.tree.view().version.levels()[0].tables().len() == 6);
@@ -216,8 +217,8 @@ fn compacting_gives_up_a_job_that_it_outdoes() {
     assert_eq!(tables(&fs), used(&engine));
     assert_eq!(get(&engine, "default", b"a00299").as_deref(), Some(&b"newest"[..]));
     put_range(&engine, "a", 0..10, b"later");
-    engine.flush().unwrap();
-    assert!(!engine.run_job().unwrap(), "one table in level 0 that replaces little is not due");
+    flush(&engine).unwrap();
+    assert!(!run_job(&engine).unwrap(), "one table in level 0 that replaces little is not due");
 }
 
 #[test]
@@ -225,18 +226,18 @@ fn compacting_again_writes_nothing_new_until_something_can_go() {
     let fs = MemFs::new();
     let engine = open(&fs);
     put_range(&engine, "a", 0..300, b"value");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     let flushed = tables(&fs);
-    engine.compact_all().unwrap();
+    compact_all(&engine).unwrap();
     assert_eq!(tables(&fs), flushed);
-    let snapshot = engine.snapshot();
+    let snapshot = snapshot(&engine);
     put_range(&engine, "a", 0..10, b"newer");
-    engine.compact_all().unwrap();
+    compact_all(&engine).unwrap();
     let merged = tables(&fs);
     assert!(merged.is_disjoint(&flushed));
     assert_eq!(engine.database().stats().table_entries, 310);
     drop(snapshot);
-    engine.compact_all().unwrap();
+    compact_all(&engine).unwrap();
     assert!(tables(&fs).is_disjoint(&merged));
     assert_eq!(engine.database().stats().table_entries, 300);
 }
@@ -247,7 +248,7 @@ fn before_a_job(job: Job) -> (MemFs, Engine) {
     let engine = with_tables(&fs);
     put_range(&engine, "a", 0..100, b"newer");
     if job == Job::Merge {
-        engine.flush().unwrap();
+        flush(&engine).unwrap();
     }
     engine.close().unwrap();
     leave_manifest_unfinished(&fs);
@@ -262,7 +263,7 @@ enum Job {
 }
 
 fn run(engine: &Engine) -> ErrorKind {
-    engine.run_job().unwrap_err().kind()
+    run_job(engine).unwrap_err().kind()
 }
 
 /// Each attempt would leave its tables behind: a full disk would become fuller.
@@ -274,7 +275,7 @@ fn the_new_files_of_a_job_whose_edit_failed_are_removed() {
         fs.set_fault(fault(Some(CallKind::OpenLog), 1, FaultError::NoSpace));
         assert_eq!(run(&engine), ErrorKind::NoSpace);
         assert_eq!(tables(&fs), before, "{job:?}");
-        assert!(engine.run_job().unwrap());
+        assert!(run_job(&engine).unwrap());
         assert_eq!(tables(&fs), used(&engine), "{job:?}");
         assert_ne!(tables(&fs), before, "{job:?}");
     }
@@ -307,7 +308,7 @@ fn closing_waits_for_jobs_that_callers_do_themselves() {
         let expected = contents(&engine, "default", None);
         let stopped = stop_call(&fs, on_new_names);
         let works = engine.clone();
-        let worker = thread::spawn(move || works.run_job());
+        let worker = thread::spawn(move || run_job(&works));
         stopped.wait();
         let closes = engine.clone();
         let closed = held_up(move || closes.close());
@@ -321,8 +322,8 @@ fn closing_waits_for_jobs_that_callers_do_themselves() {
         let reopened = open(&fs);
         assert_eq!(contents(&reopened, "default", None), expected, "{job:?}");
         assert!(used(&reopened).is_subset(&left), "{job:?}");
-        assert_eq!(engine.run_job().unwrap_err().kind(), ErrorKind::Closed);
-        assert_eq!(engine.flush().unwrap_err().kind(), ErrorKind::Closed);
+        assert_eq!(run_job(&engine).unwrap_err().kind(), ErrorKind::Closed);
+        assert_eq!(flush(&engine).unwrap_err().kind(), ErrorKind::Closed);
     }
 }
 
@@ -331,7 +332,7 @@ fn a_second_close_returns_when_the_first_does() {
     let (fs, engine) = before_a_job(Job::Flush);
     let stopped = stop_call(&fs, on_new_names);
     let works = engine.clone();
-    let worker = thread::spawn(move || works.run_job());
+    let worker = thread::spawn(move || run_job(&works));
     stopped.wait();
     let close = || {
         let engine = engine.clone();
@@ -349,27 +350,29 @@ fn a_job_on_tables_of_a_dropped_family_ends_well_and_leaves_nothing_of_them() {
     for job in [Job::Flush, Job::Merge] {
         let (fs, engine) = before_a_job(job);
         let expected = contents(&engine, "default", None);
-        engine.create_family("short", tree_options()).unwrap();
+        create_family(&engine, "short", tree_options()).unwrap();
         put(&engine, "short", b"key", b"value");
         if job == Job::Merge {
-            engine.flush().unwrap();
+            flush(&engine).unwrap();
             put(&engine, "short", b"key", b"newer");
-            engine.flush().unwrap();
+            flush(&engine).unwrap();
         }
         let stopped = stop_call(&fs, on_new_names);
         let works = engine.clone();
         let worker = thread::spawn(move || match job {
-            Job::Flush => works.flush(),
-            Job::Merge => works.compact(&works.database().catalog.families.named("short").unwrap()),
+            Job::Flush => flush(&works),
+            Job::Merge => {
+                compact(&works, &works.database().catalog.families.named("short").unwrap())
+            }
         });
         stopped.wait();
-        engine.drop_family("short").unwrap();
+        drop_family(&engine, "short").unwrap();
         stopped.go_on();
         match (job, worker.join().unwrap()) {
             (Job::Flush, result) => result.unwrap(),
             (Job::Merge, result) => assert_eq!(result.unwrap_err().kind(), ErrorKind::NotFound),
         }
-        while engine.run_job().unwrap() {}
+        while run_job(&engine).unwrap() {}
         assert_eq!(tables(&fs), used(&engine), "{job:?}");
         drop(engine);
         assert_eq!(contents(&open(&fs), "default", None), expected, "{job:?}");
@@ -379,12 +382,12 @@ fn a_job_on_tables_of_a_dropped_family_ends_well_and_leaves_nothing_of_them() {
 #[test]
 fn a_dropped_family_is_not_there_to_be_compacted() {
     let engine = with_tables(&MemFs::new());
-    let family = engine.create_family("short", tree_options()).unwrap();
+    let family = create_family(&engine, "short", tree_options()).unwrap();
     put(&engine, "short", b"key", b"value");
-    engine.flush().unwrap();
-    engine.drop_family("short").unwrap();
-    assert_eq!(engine.compact(&family).unwrap_err().kind(), ErrorKind::NotFound);
-    engine.compact_all().unwrap();
+    flush(&engine).unwrap();
+    drop_family(&engine, "short").unwrap();
+    assert_eq!(compact(&engine, &family).unwrap_err().kind(), ErrorKind::NotFound);
+    compact_all(&engine).unwrap();
 }
 
 #[test]
@@ -393,14 +396,14 @@ fn a_panic_in_a_job_of_a_caller_poisons_the_database_and_holds_nobody_up() {
         let (fs, engine) = before_a_job(job);
         let stopped = stop_call(&fs, on_new_names);
         let works = engine.clone();
-        let worker = thread::spawn(move || works.run_job());
+        let worker = thread::spawn(move || run_job(&works));
         stopped.wait();
         stopped.panic();
         assert!(worker.join().is_err());
         let (flushes, settles, closes) = (engine.clone(), engine.clone(), engine.clone());
         let kind = |result: Result<()>| result.unwrap_err().kind();
-        assert_eq!(kind(not_stuck(move || flushes.flush())), ErrorKind::Poisoned, "{job:?}");
-        assert_eq!(kind(not_stuck(move || settles.settle())), ErrorKind::Poisoned, "{job:?}");
+        assert_eq!(kind(not_stuck(move || flush(&flushes))), ErrorKind::Poisoned, "{job:?}");
+        assert_eq!(kind(not_stuck(move || settle(&settles))), ErrorKind::Poisoned, "{job:?}");
         assert_eq!(kind(not_stuck(move || closes.close())), ErrorKind::Poisoned, "{job:?}");
     }
 }
@@ -436,7 +439,7 @@ fn a_closed_database_keeps_no_more_of_the_log_than_what_is_not_flushed() {
     for round in 0..5 {
         put_range(&engine, "a", 0..1_000, &[round; 100]);
     }
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     put(&engine, "default", b"last", &[7; 1_000]);
     assert!(log_bytes(&fs).len() > 1, "files wait to be used again");
     engine.close().unwrap();
@@ -524,14 +527,14 @@ fn a_small_database_is_tidied_up_when_its_writers_rest() {
     let fs = MemFs::new();
     let engine = open(&fs);
     put_range(&engine, "a", 0..100, &[1; 50]);
-    engine.compact_all().unwrap();
+    compact_all(&engine).unwrap();
     put_range(&engine, "a", 0..15, &[2; 50]);
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     put_range(&engine, "b", 0..1, b"still writing");
-    assert!(!engine.run_job().unwrap());
+    assert!(!run_job(&engine).unwrap());
     assert_eq!(engine.database().stats().table_entries, 115);
-    engine.flush().unwrap();
-    assert!(engine.run_job().unwrap());
+    flush(&engine).unwrap();
+    assert!(run_job(&engine).unwrap());
     assert_eq!(engine.database().stats().table_entries, 101);
 }
 
@@ -565,13 +568,13 @@ fn with_families(fs: &MemFs, count: usize) -> Engine {
     let engine = Engine::open(Path::new(DIR), options).unwrap();
     for number in 0..count {
         let name = format!("f{number}");
-        engine.create_family(&name, tree.clone()).unwrap();
+        create_family(&engine, &name, tree.clone()).unwrap();
         put(&engine, &name, b"key", b"value");
     }
     put(&engine, "default", b"key", b"value");
-    engine.settle().unwrap();
-    engine.flush().unwrap();
-    engine.settle().unwrap();
+    settle(&engine).unwrap();
+    flush(&engine).unwrap();
+    settle(&engine).unwrap();
     engine
 }
 
@@ -618,7 +621,7 @@ fn flushes_that_fail_leave_few_generations_and_refuse_writers_in_the_end() {
     let fs = MemFs::new();
     let engine = open(&fs);
     put(&engine, "default", b"before", b"value");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     let no_tables = Fault {
         kind: Some(CallKind::Create),
         nth: 1,
@@ -630,7 +633,7 @@ fn flushes_that_fail_leave_few_generations_and_refuse_writers_in_the_end() {
     for number in 0..200_u32 {
         put(&engine, "default", &number.to_be_bytes(), &[7; 100]);
         acknowledged += 1;
-        assert_eq!(engine.flush().unwrap_err().kind(), ErrorKind::NoSpace);
+        assert_eq!(flush(&engine).unwrap_err().kind(), ErrorKind::NoSpace);
         assert_eq!(engine.database().background_error().unwrap().kind(), ErrorKind::NoSpace);
     }
     let generations = || engine.database().stats().frozen_generations as usize;
@@ -650,7 +653,7 @@ fn flushes_that_fail_leave_few_generations_and_refuse_writers_in_the_end() {
     // The first, a small one, takes less memory than another.
     assert!(generations() <= FROZEN_MAX + 1, "{} generations", generations());
     fs.set_fault(None);
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     assert_eq!(generations(), 0);
     assert!(engine.database().background_error().is_none());
     assert_eq!(contents(&engine, "default", None).len() as u32, acknowledged + 1);

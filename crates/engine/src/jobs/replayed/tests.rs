@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     engine::Engine,
-    fixture::{DIR, files, get, killed, open, options, put, put_range},
+    fixture::{DIR, files, flush, get, killed, open, options, put, put_range, run_job, settle},
     options::EngineOptions,
 };
 use siltdb_base::fs::mem::MemFs;
@@ -21,9 +21,9 @@ fn a_small_log_makes_no_table_at_open_or_close() {
         let mut fs = MemFs::new();
         for number in 0..20_u32 {
             let engine = with_workers(&fs, workers);
-            engine.settle().unwrap();
+            settle(&engine).unwrap();
             put(&engine, "default", &number.to_be_bytes(), b"value");
-            engine.settle().unwrap();
+            settle(&engine).unwrap();
             if closes {
                 engine.close().unwrap();
             } else {
@@ -34,7 +34,7 @@ fn a_small_log_makes_no_table_at_open_or_close() {
         }
         let engine = with_workers(&fs, workers);
         assert_eq!(engine.database().stats().memtable_entries, 20);
-        engine.flush().unwrap();
+        flush(&engine).unwrap();
         assert_eq!(engine.database().stats().memtable_entries, 0, "asked for, it is written");
         assert_eq!(get(&engine, "default", &7_u32.to_be_bytes()).unwrap(), b"value");
     }
@@ -73,11 +73,11 @@ fn a_generation_that_is_left_is_flushed_before_the_next_one() {
     engine.close().unwrap();
     drop(engine);
     let engine = open(&fs);
-    assert!(!engine.run_job().unwrap(), "it stays");
+    assert!(!run_job(&engine).unwrap(), "it stays");
     put(&engine, "default", b"first", b"new");
     // More than a memtable, so that the active generation is frozen.
     put_range(&engine, "a", 0..800, &[7; 100]);
-    while engine.run_job().unwrap() {}
+    while run_job(&engine).unwrap() {}
     assert!(engine.database().stats().flushes >= 2);
     assert_eq!(get(&engine, "default", b"first").unwrap(), b"new");
     drop(engine);

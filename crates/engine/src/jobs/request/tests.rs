@@ -1,6 +1,6 @@
 //! What a compaction of everything costs.
 
-use crate::fixture::{contents, get, open, put, tree_options};
+use crate::fixture::{compact_all, contents, create_family, flush, get, open, put, tree_options};
 use siltdb_base::{
     fs::mem::{CallKind, MemFs},
     sync::lock,
@@ -14,12 +14,12 @@ fn compacting_many_small_families_takes_few_syncs() {
     let count = 300;
     for number in 0..count {
         let name = format!("f{number}");
-        engine.create_family(&name, tree_options()).unwrap();
+        create_family(&engine, &name, tree_options()).unwrap();
         for key in ["a", "b", "c"] {
             put(&engine, &name, key.as_bytes(), name.as_bytes());
         }
     }
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     let syncs = Arc::new(Mutex::new(0));
     let counter = Arc::clone(&syncs);
     fs.on_call(Some(Arc::new(move |call| {
@@ -27,7 +27,7 @@ fn compacting_many_small_families_takes_few_syncs() {
             *lock(&counter) += 1;
         }
     })));
-    engine.compact_all().unwrap();
+    compact_all(&engine).unwrap();
     fs.on_call(None);
     let levels = engine.database().stats().tables;
     assert_eq!((levels[0], levels[6]), (0, count));

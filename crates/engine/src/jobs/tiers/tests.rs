@@ -2,8 +2,14 @@
 
 use super::*;
 use crate::{
+    database::writable::Writable,
     engine::Engine,
-    fixture::{DIR, contents, fault, held_up, open, options, put_range, stop_call},
+    families::family_options::change_options,
+    fixture::{
+        DIR, compact_all, contents, fault, flush, held_up, open, options, put_range, run_job,
+        settle, stop_call,
+    },
+    jobs::request::{CompactControl, compact_family},
     options::EngineOptions,
 };
 use siltdb_base::{
@@ -24,8 +30,8 @@ fn tiered(fs: &MemFs, workers: usize) -> EngineOptions {
 fn filled(fs: &MemFs) -> Engine {
     let engine = Engine::open(Path::new(DIR), tiered(fs, 0)).unwrap();
     put_range(&engine, "a", 0..300, &[7; 50]);
-    engine.flush().unwrap();
-    engine.compact_all().unwrap();
+    flush(&engine).unwrap();
+    compact_all(&engine).unwrap();
     engine
 }
 
@@ -33,10 +39,15 @@ fn family(engine: &Engine) -> Arc<FamilyData> {
     engine.database().catalog.families.named("default").unwrap()
 }
 
+fn freeze_family(engine: &Engine, rate: Option<u64>, on_progress: OnProgress<'_>) -> Result<()> {
+    engine.at_work(|database| freeze(&database.job_rooms(), &family(engine), rate, on_progress))
+}
+
 fn set_level(engine: &Engine, cold_from_level: u32) {
     let family = family(engine);
     let options = TreeOptions::clone(&family.tree.options());
-    engine.change_options(&family, TreeOptions { cold_from_level, ..options }).unwrap();
+    let options = TreeOptions { cold_from_level, ..options };
+    engine.at_work(|database| change_options(&database.installer(), &family, options)).unwrap();
 }
 
 /// One table of some is damaged, and all are to move.
@@ -68,18 +79,18 @@ fn a_table_that_is_compacted_while_it_is_copied_stays_replaced() {
     let before = contents(&engine, "default", None);
     let stopped = stop_call(&fs, on_copy);
     let mover = engine.clone();
-    let moved = held_up(move || mover.run_job());
+    let moved = held_up(move || run_job(&mover));
     stopped.wait();
     // All tables are rewritten meanwhile.
     put_range(&engine, "a", 0..300, &[8; 50]);
-    engine.compact_all().unwrap();
+    compact_all(&engine).unwrap();
     let now = contents(&engine, "default", None);
     stopped.go_on();
     assert!(moved.recv().unwrap().unwrap());
     assert_eq!(engine.database().stats().moved_tables, 0, "what was copied is not there any more");
     assert_eq!(cold_files(&fs), 0);
     assert!(contents(&engine, "default", None) == now && now != before);
-    engine.settle().unwrap();
+    settle(&engine).unwrap();
     assert_eq!(engine.database().stats().hot_bytes, 0);
     assert!(contents(&engine, "default", None) == now);
 }
@@ -91,7 +102,7 @@ fn a_move_that_the_options_no_longer_want_is_given_up_at_the_end() {
     set_level(&engine, 0);
     let stopped = stop_call(&fs, on_copy);
     let mover = engine.clone();
-    let moved = held_up(move || mover.run_job());
+    let moved = held_up(move || run_job(&mover));
     stopped.wait();
     set_level(&engine, 7);
     stopped.go_on();
@@ -106,13 +117,13 @@ fn one_table_moves_at_a_time_and_a_freeze_waits_for_the_other_move() {
     set_level(&engine, 0);
     let stopped = stop_call(&fs, on_copy);
     let mover = engine.clone();
-    let moved = held_up(move || mover.run_job());
+    let moved = held_up(move || run_job(&mover));
     stopped.wait();
     assert!(!move_next(&engine.database().job_rooms()).unwrap(), "another thread moves one");
     let freezer = engine.clone();
     let frozen = held_up(move || {
         let mut go_on = |_| ControlFlow::Continue(());
-        freezer.freeze_family(&family(&freezer), None, &mut go_on)
+        freeze_family(&freezer, None, &mut go_on)
     });
     stopped.go_on();
     assert!(moved.recv().unwrap().unwrap());
@@ -124,9 +135,9 @@ fn one_table_moves_at_a_time_and_a_freeze_waits_for_the_other_move() {
 fn a_damaged_table_is_tried_once_and_holds_up_no_other() {
     let fs = MemFs::new();
     let engine = with_a_damaged_table(&fs);
-    let error = engine.settle().unwrap_err();
+    let error = settle(&engine).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
-    engine.settle().unwrap();
+    settle(&engine).unwrap();
     let stats = engine.database().stats();
     assert_eq!(stats.tables.iter().sum::<u64>() - stats.cold_tables, 1);
     assert_eq!(cold_files(&fs) as u64, stats.cold_tables);
@@ -134,7 +145,7 @@ fn a_damaged_table_is_tried_once_and_holds_up_no_other() {
         engine.database().background_error().is_some_and(|e| e.kind() == ErrorKind::Corruption)
     );
     // A request tries again.
-    let refused = engine.freeze_family(&family(&engine), None, &mut |_| ControlFlow::Continue(()));
+    let refused = freeze_family(&engine, None, &mut |_| ControlFlow::Continue(()));
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::Corruption);
 }
 
@@ -143,10 +154,10 @@ fn a_freeze_does_not_wait_for_a_table_that_the_background_gives_up() {
     let fs = MemFs::new();
     let engine = with_a_damaged_table(&fs);
     let (mut calls, mut in_background) = (0, None);
-    let frozen = engine.freeze_family(&family(&engine), None, &mut |_| {
+    let frozen = freeze_family(&engine, None, &mut |_| {
         calls += 1;
         // The background comes first, after the freeze has begun.
-        in_background.get_or_insert_with(|| engine.settle().unwrap_err().kind());
+        in_background.get_or_insert_with(|| settle(&engine).unwrap_err().kind());
         if calls < 50 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
     assert_eq!(in_background, Some(ErrorKind::Corruption));
@@ -162,7 +173,7 @@ fn a_close_ends_a_move_and_a_freeze() {
     options.clock = Arc::new(siltdb_base::clock::SystemClock::default());
     let engine = Engine::open(Path::new(DIR), options).unwrap();
     put_range(&engine, "a", 0..2000, &[7; 100]);
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     set_level(&engine, 0);
     crate::fixture::until(|| lock(&engine.database().background.jobs).is_moving);
     engine.close().unwrap();
@@ -171,7 +182,7 @@ fn a_close_ends_a_move_and_a_freeze() {
     assert_eq!(cold_files(&fs), 0, "no orphan is left");
     let closer = engine.clone();
     let mut closing = None;
-    let frozen = engine.freeze_family(&family(&engine), Some(1000), &mut |_| {
+    let frozen = freeze_family(&engine, Some(1000), &mut |_| {
         closing.get_or_insert_with(|| {
             let closer = closer.clone();
             std::thread::spawn(move || closer.close())
@@ -189,7 +200,7 @@ fn a_manual_compaction_keeps_tables_from_moving_until_it_is_done() {
     let engine = filled(&fs);
     set_level(&engine, 0);
     put_range(&engine, "a", 0..300, &[9; 50]);
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     let moved_meanwhile = std::cell::Cell::new(0);
     let (token, running) = (CancelToken::new(), engine.clone());
     let mut look = |_| {
@@ -198,8 +209,11 @@ fn a_manual_compaction_keeps_tables_from_moving_until_it_is_done() {
             moved_meanwhile.get() + u64::from(move_next(&running.database().job_rooms()).unwrap()),
         );
     };
-    let mut control = crate::jobs::request::CompactControl::new(&token, &mut look);
-    engine.compact_with(&family(&engine), &mut control).unwrap();
+    let mut control = CompactControl::new(&token, &mut look);
+    let compact = |database: Writable<'_>| {
+        compact_family(&database.job_rooms(), &family(&engine), &mut control)
+    };
+    engine.at_work(compact).unwrap();
     assert_eq!(moved_meanwhile.get(), 0);
     assert_eq!(engine.database().stats().table_entries, 300);
     assert!(move_next(&engine.database().job_rooms()).unwrap());
@@ -213,7 +227,7 @@ fn a_failing_manifest_leaves_the_table_where_it_is_and_no_copy() {
     let before = contents(&engine, "default", None);
     // The next fill is that of the edit.
     fs.set_fault(fault(Some(CallKind::Fill), 1, FaultError::Io));
-    let error = engine.settle().unwrap_err();
+    let error = settle(&engine).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Poisoned, "{error}");
     assert_eq!(engine.database().stats().cold_tables, 0);
     assert_eq!(cold_files(&fs), 1, "the edit may be durable, so the copy stays");

@@ -3,8 +3,8 @@
 use crate::{
     engine::Engine,
     fixture::{
-        DIR, contents, get, killed, not_stuck, open, options, put_range, tree_options, try_put,
-        until,
+        DIR, compact_all, contents, flush, get, killed, not_stuck, open, options, put_range,
+        settle, sync_wal, tree_options, try_put, until,
     },
     options::{Durability, EngineOptions, MEMTABLE_BYTES_MIN},
 };
@@ -69,7 +69,7 @@ fn a_panic_in_any_worker_poisons_the_database_and_close_returns() {
         assert!(acknowledged > 0);
         let last = key(acknowledged - 1);
         assert_eq!(get(&engine, "default", last.as_bytes()), Some(vec![7; 100]), "reads go on");
-        for work in [Engine::flush, Engine::settle, Engine::compact_all, Engine::sync_wal] {
+        for work in [flush, settle, compact_all, sync_wal] {
             let engine = engine.clone();
             let error = not_stuck(move || work(&engine)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Poisoned, "{worker}");
@@ -138,9 +138,9 @@ fn settling_leaves_nothing_to_do_whoever_looked_first() {
     for round in 0..500 {
         for table in 0..4 {
             put_range(&engine, "a", 0..4, format!("{round} {table}").as_bytes());
-            engine.flush().unwrap();
+            flush(&engine).unwrap();
         }
-        engine.settle().unwrap();
+        settle(&engine).unwrap();
         let view = engine.database().catalog.families.named("default").unwrap().tree.view();
         let runs = view.version.levels()[0].runs();
         assert!(runs < tree_options().level0_runs_trigger as usize, "{runs}, round {round}");
@@ -153,7 +153,7 @@ fn what_was_left_to_compact_is_left_alone_for_a_while_and_then_compacted() {
     let engine = open(&fs);
     for value in 1..7 {
         put_range(&engine, "a", 0..300, &[value]);
-        engine.flush().unwrap();
+        flush(&engine).unwrap();
     }
     engine.close().unwrap();
     let start = Instant::now();
@@ -170,13 +170,13 @@ fn what_was_flushed_is_freed_by_a_worker_and_without_workers_at_once() {
     let bytes = |engine: &Engine| engine.database().stats().memtable_bytes;
     put_range(&engine, "a", 0..300, &[7]);
     assert!(bytes(&engine) > 0);
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     assert_eq!(bytes(&engine), 0);
     engine.close().unwrap();
     let engine = open_with_workers(&fs);
     for _ in 0..100 {
         put_range(&engine, "a", 0..300, &[7]);
-        engine.flush().unwrap();
+        flush(&engine).unwrap();
         until(|| bytes(&engine) == 0);
     }
     engine.close().unwrap();
@@ -188,7 +188,7 @@ fn a_close_leaves_nothing_to_be_freed() {
     for _ in 0..200 {
         let engine = open_with_workers(&fs);
         put_range(&engine, "a", 0..300, &[7]);
-        engine.flush().unwrap();
+        flush(&engine).unwrap();
         engine.close().unwrap();
         assert_eq!(engine.database().stats().memtable_bytes, 0);
     }

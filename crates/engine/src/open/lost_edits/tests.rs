@@ -2,7 +2,7 @@
 
 use crate::{
     engine::Engine,
-    fixture::{DIR, contents, files, killed, open, options, put, put_range, try_put},
+    fixture::{DIR, contents, files, flush, killed, open, options, put, put_range, try_put},
     open::destroy::destroy,
     options::{Access, Durability, EngineOptions},
 };
@@ -18,7 +18,7 @@ fn with_log() -> MemFs {
     let fs = MemFs::new();
     let engine = open(&fs);
     put_range(&engine, "a", 0..200, &[1; 50]);
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     engine.close().unwrap();
     let engine = open(&fs);
     try_put(&engine, "default", b"later", b"value", Durability::Synced).unwrap();
@@ -32,7 +32,7 @@ fn without_log() -> MemFs {
     let engine = open(&fs);
     for prefix in ["a", "b"] {
         put_range(&engine, prefix, 0..200, &[1; 50]);
-        engine.flush().unwrap();
+        flush(&engine).unwrap();
     }
     engine.close().unwrap();
     // Opening removes the files of the log that the last edit retired.
@@ -100,7 +100,7 @@ fn a_table_of_a_killed_job_is_no_witness() {
     let engine = open(&fs);
     put_range(&engine, "c", 0..200, &[1; 50]);
     let (path, len) = manifest_of(&fs);
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     let late = killed(&fs);
     late.truncate(&path, len).unwrap();
     // The log is as it was before the edit.
@@ -115,7 +115,7 @@ fn one_edit_lost() -> MemFs {
     let engine = open(&fs);
     put_range(&engine, "a", 0..200, &[1; 50]);
     let (path, len) = manifest_of(&fs);
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     engine.close().unwrap();
     let late = killed(&fs);
     late.truncate(&path, len).unwrap();
@@ -140,7 +140,7 @@ fn a_table_that_neither_manifest_nor_log_knows_is_kept_in_lost() {
     assert!(contents(&engine, "default", None).is_empty());
     assert!(files(&fs, ".table").is_empty());
     put(&engine, "default", b"new", b"value");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     engine.close().unwrap();
     // A later opening keeps nothing more.
     let engine = open(&fs);

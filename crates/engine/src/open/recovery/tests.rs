@@ -4,8 +4,9 @@ use super::*;
 use crate::{
     engine::Engine,
     fixture::{
-        DIR, Pairs, assert_sound, contents, fault, files, killed, leave_manifest_unfinished, open,
-        options, put, put_range, reform_record, tree_options, try_put,
+        DIR, Pairs, assert_sound, commit_payload, contents, create_family, fault, files, flush,
+        killed, leave_manifest_unfinished, open, options, put, put_range, reform_record, snapshot,
+        sync_wal, tree_options, try_put,
     },
     jobs::next::run_one,
     options::Durability,
@@ -68,7 +69,7 @@ fn nothing_is_appended_to_a_segment_of_an_earlier_process() {
             .collect();
         let engine = open(&fs);
         put_range(&engine, "b", 0..50, b"value");
-        engine.sync_wal().unwrap();
+        sync_wal(&engine).unwrap();
         assert!(!old.is_empty());
         for (bytes, path) in old {
             assert!(fs.read_all(&path).unwrap() == bytes, "{path:?} was written to");
@@ -83,12 +84,12 @@ fn a_log_that_is_wholly_retired_goes_on_behind_where_it_ended() {
     for process in 1..5 {
         let engine = open(&fs);
         put_range(&engine, "a", 0..process, b"value");
-        engine.flush().unwrap();
+        flush(&engine).unwrap();
         put_range(&engine, "b", 0..process, b"value");
         fs = killed(&fs);
         assert_eq!(shown(&killed(&fs)).len(), 2 * process as usize);
         let engine = open(&fs);
-        engine.flush().unwrap();
+        flush(&engine).unwrap();
         // The next process removes retired segments, and then finds none.
         fs = killed(&fs);
         drop(open(&fs));
@@ -117,7 +118,7 @@ fn what_was_shown_after_a_failed_sync_survives_a_loss_of_power() {
         let engine = open(&fs);
         put_range(&engine, "a", 0..100, &[7; 100]);
         fs.set_fault(fault(Some(CallKind::Sync), 1, FaultError::Io));
-        assert_eq!(engine.sync_wal().unwrap_err().kind(), ErrorKind::Poisoned);
+        assert_eq!(sync_wal(&engine).unwrap_err().kind(), ErrorKind::Poisoned);
         let fs = killed(&fs);
         let engine = open(&fs);
         assert_eq!(contents(&engine, "default", None).len(), 100);
@@ -158,8 +159,8 @@ fn left_behind(tail: Tail) -> (MemFs, usize) {
     let fs = MemFs::new();
     let engine = open(&fs);
     put_range(&engine, "a", 0..40, &[7; 50]);
-    engine.flush().unwrap();
-    engine.create_family("second", tree_options()).unwrap();
+    flush(&engine).unwrap();
+    create_family(&engine, "second", tree_options()).unwrap();
     put_range(&engine, "b", 0..10, &[7; 50]);
     let fs = killed(&fs);
     let engine = open(&fs);
@@ -219,7 +220,7 @@ fn a_crash_during_recovery_loses_nothing_and_the_next_recovery_shows_it_for_good
             let found = contents(&engine, "default", None);
             assert!(found.len() >= durable && expected.starts_with(&found), "{crash:?}");
             assert!(found == expected || *crash != Crash::Kill, "a kill loses nothing");
-            assert_eq!(engine.family_names(), ["default", "second"]);
+            assert_eq!(engine.database().catalog.families.names(), ["default", "second"]);
             assert_eq!(files(fs, ".tmp"), [] as [std::path::PathBuf; 0]);
             assert_eq!(shown(&power_lost(fs, 1)), found, "{crash:?}");
         }
@@ -232,7 +233,7 @@ fn a_crash_during_creation_leaves_what_can_be_opened() {
     assert!(crashes.len() > 10);
     for (crash, fs) in crashes {
         let engine = open(&fs);
-        assert_eq!(engine.family_names(), ["default"], "{crash:?}");
+        assert_eq!(engine.database().catalog.families.names(), ["default"], "{crash:?}");
         try_put(&engine, "default", b"key", b"value", Durability::Synced).unwrap();
         assert_eq!(shown(&power_lost(&fs, 1)), with_keys(&["key"]), "{crash:?}");
     }
@@ -243,7 +244,7 @@ fn only_files_with_our_names_are_removed_at_open() {
     let fs = MemFs::new();
     let engine = open(&fs);
     put_range(&engine, "a", 0..50, b"value");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     put_range(&engine, "b", 0..50, b"value");
     drop(engine);
     let used = fs.list(Path::new(DIR)).unwrap();
@@ -284,13 +285,16 @@ fn a_stray_file_with_the_largest_number_does_no_harm() {
                 fs.write_all(&stray, b"stray").unwrap();
                 let engine = open(&fs);
                 put_range(&engine, "a", 0..100 * (process + 1), b"value");
-                engine.flush().unwrap();
+                flush(&engine).unwrap();
                 put_range(&engine, "b", 0..10 * (process + 1), b"value");
-                engine.create_family(&format!("family {process}"), tree_options()).unwrap();
+                create_family(&engine, &format!("family {process}"), tree_options()).unwrap();
                 fs = killed(&fs);
                 let found = shown(&killed(&fs));
                 assert_eq!(found.len() as u32, 110 * (process + 1), "{}", stray.display());
-                assert_eq!(open(&killed(&fs)).family_names().len() as u32, process + 2);
+                assert_eq!(
+                    open(&killed(&fs)).database().catalog.families.names().len() as u32,
+                    process + 2
+                );
             }
         }
     }
@@ -301,13 +305,13 @@ fn a_file_that_a_process_may_have_left_keeps_its_number() {
     let fs = MemFs::new();
     let engine = open(&fs);
     put_range(&engine, "a", 0..10, b"value");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     let fs = killed(&fs);
     let left = 5_000;
     fs.write_all(&Path::new(DIR).join(format!("{left:06}.table")), b"unfinished").unwrap();
     let engine = open(&fs);
     put_range(&engine, "a", 0..10, b"value");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     let tables = files(&fs, ".table");
     assert!(tables.contains(&Path::new(DIR).join(format!("{:06}.table", left + 1))), "{tables:?}");
 }
@@ -326,7 +330,7 @@ fn numbers_that_are_used_up_are_errors() {
         let fs = MemFs::new();
         let engine = open(&fs);
         put_keys(&engine, &["key"]);
-        engine.flush().unwrap();
+        flush(&engine).unwrap();
         drop(engine);
         let waiting = Waiting::RunJob(run_one);
         let (database, _lock) = super::open(Path::new(DIR), options(&fs), waiting).unwrap();
@@ -336,7 +340,7 @@ fn numbers_that_are_used_up_are_errors() {
             let engine = open(&fs);
             let pair = (&b"key"[..], &b"value"[..]);
             let put = try_put(&engine, "default", pair.0, pair.1, Durability::Synced);
-            let error = put.and_then(|()| engine.flush()).unwrap_err();
+            let error = put.and_then(|()| flush(&engine)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Corruption, "{change:?}");
             assert_eq!(contents(&engine, "default", None), with_keys(&["key"]));
             fs = killed(&fs);
@@ -349,7 +353,7 @@ fn what_has_the_name_of_a_file_but_is_none_is_left_alone() {
     let fs = MemFs::new();
     let engine = open(&fs);
     put_range(&engine, "a", 0..100, b"value");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     put_range(&engine, "b", 0..100, b"value");
     let mut fs = killed(&fs);
     let odd: Vec<std::path::PathBuf> =
@@ -365,7 +369,7 @@ fn what_has_the_name_of_a_file_but_is_none_is_left_alone() {
         assert_eq!(contents(&engine, "default", None).len(), 100 * (process + 1));
         // Enough to need the numbers and slots of the stray files.
         put_range(&engine, &format!("c{process}"), 0..100, &[7; 1000]);
-        engine.flush().unwrap();
+        flush(&engine).unwrap();
         fs = killed(&fs);
     }
     for path in odd {
@@ -435,7 +439,7 @@ fn a_current_that_is_not_read_back_replaces_nothing() {
         }
     })));
     let engine = open(&fs);
-    let error = engine.create_family("other", tree_options()).unwrap_err();
+    let error = create_family(&engine, "other", tree_options()).unwrap_err();
     assert!(error.to_string().contains(".tmp"), "{error}");
     assert_eq!(*lock(&flips), 1);
     fs.on_call(None);
@@ -466,7 +470,7 @@ fn a_database_that_was_closed_is_opened_without_a_sync() {
 }
 
 fn newest(engine: &Engine) -> SequenceNumber {
-    engine.snapshot().sequence()
+    snapshot(engine).sequence()
 }
 
 /// The form of a void record that takes the place of a batch.
@@ -488,9 +492,9 @@ fn a_void_record_takes_its_numbers_and_shows_nothing() {
     for key in ["one", "two", "three"] {
         batch.put(default.id, key.as_bytes(), b"value").unwrap();
     }
-    engine.commit(&Payload::batch(&batch), None).unwrap();
+    commit_payload(&engine, &Payload::batch(&batch)).unwrap();
     put_keys(&engine, &["last"]);
-    engine.sync_wal().unwrap();
+    sync_wal(&engine).unwrap();
     let last = newest(&engine);
     let fs = killed(&fs);
     reform_record(&fs, b"alone", void);
@@ -504,7 +508,7 @@ fn a_void_record_takes_its_numbers_and_shows_nothing() {
         assert_sound(&engine);
         put_keys(&engine, &["more"]);
         assert_eq!(newest(&engine), last.next());
-        engine.flush().unwrap();
+        flush(&engine).unwrap();
         drop(engine);
         assert_eq!(shown(&killed(&fs)), with_keys(&["first", "last", "more"]));
     }
@@ -522,7 +526,7 @@ fn records_of_later_versions_and_prepared_transactions_that_are_none_are_refused
         let fs = MemFs::new();
         let engine = open(&fs);
         put_keys(&engine, &["before", "key", "behind"]);
-        engine.sync_wal().unwrap();
+        sync_wal(&engine).unwrap();
         let fs = killed(&fs);
         reform_record(&fs, b"key", |_| form);
         let reformed = fs.read_all(&files(&fs, ".log")[0]).unwrap();

@@ -3,9 +3,12 @@
 use super::*;
 use crate::{
     engine::Engine,
-    fixture::{DIR, fault, get, killed, on_segments, open, options, put, put_range, stop_call},
+    fixture::{
+        DIR, fault, flush, get, killed, on_segments, open, options, put, put_range, run_job,
+        stop_call,
+    },
     transactions::conditional_commit::Writes,
-    write::locks::Writer,
+    write::locks::{Writer, acquire},
 };
 use siltdb_base::{
     error::ErrorKind,
@@ -29,11 +32,11 @@ fn prepare(engine: &Engine, id: &str) -> Result<Undecided> {
         writes: Writes::Unchecked,
         writer,
     };
-    engine.prepare(id.as_bytes(), &batch(id.as_bytes()), &conditions)
+    super::prepare(engine.writable().unwrap(), id.as_bytes(), &batch(id.as_bytes()), &conditions)
 }
 
 fn decide(engine: &Engine, id: &str, decision: Decision) -> Result<SequenceNumber> {
-    engine.decide(id.as_bytes(), None, decision, Durability::Synced)
+    super::decide(engine.writable().unwrap(), id.as_bytes(), None, decision, Durability::Synced)
 }
 
 fn ids(engine: &Engine) -> Vec<String> {
@@ -54,17 +57,17 @@ fn the_edit_of_a_flush_says_what_it_leaves_behind_and_forgets_what_was_decided()
     let engine = open(&fs);
     let first = prepare(&engine, "a").unwrap().number.0;
     assert!(said(&engine).is_empty(), "the log has it");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     assert_eq!(said(&engine), [first]);
     // Said once, whatever is flushed after that.
     put_range(&engine, "k", 0..10, b"");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     assert_eq!(said(&engine), [first]);
     assert!(
         carry_forward(
             &engine.database().installer(),
             &engine.database().prepared,
-            engine.published()
+            engine.database().log.publisher.published()
         )
         .unwrap()
         .is_empty()
@@ -75,10 +78,10 @@ fn the_edit_of_a_flush_says_what_it_leaves_behind_and_forgets_what_was_decided()
     let reopened = open(&killed(&fs));
     assert_eq!((ids(&reopened), said(&reopened)), (vec!["a".to_owned()], vec![first]));
     assert_eq!(reopened.database().prepared.undecided()[0].number.0, second);
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     assert_eq!(said(&engine), [second]);
     decide(&engine, "a", Decision::RollBack).unwrap();
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     assert!(said(&engine).is_empty());
     let reopened = open(&killed(&fs));
     assert!(ids(&reopened).is_empty() && said(&reopened).is_empty());
@@ -93,8 +96,9 @@ fn a_flush_syncs_decisions_of_later_generations_before_it_forgets_the_record() {
     put(&engine, "default", b"k", b"v");
     let frozen = lock(&engine.database().log.sequencer).freeze().unwrap();
     engine.database().installer().freeze(frozen);
-    engine.decide(b"a", None, Decision::Commit, Durability::Buffered).unwrap();
-    assert!(engine.run_job().unwrap(), "the first generation is flushed");
+    super::decide(engine.writable().unwrap(), b"a", None, Decision::Commit, Durability::Buffered)
+        .unwrap();
+    assert!(run_job(&engine).unwrap(), "the first generation is flushed");
     for seed in 0..20 {
         let lost = open(&fs.crash_clone(Crash::PowerLoss { seed }));
         assert!(ids(&lost).is_empty());
@@ -134,7 +138,7 @@ fn a_prepare_that_fails_keeps_neither_id_nor_locks() {
         writes: Writes::Unchecked,
         writer,
     };
-    let error = engine.prepare(b"a", &long, &conditions).unwrap_err();
+    let error = super::prepare(engine.writable().unwrap(), b"a", &long, &conditions).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NoSpace);
     fs.set_fault(None);
     put(&engine, "default", b"long", b"not locked");
@@ -166,7 +170,8 @@ fn locks_of_every_form_are_the_same_after_a_reopen() {
         (range(None, Some(b"b")), LockMode::Shared),
     ];
     for lock in locks {
-        engine.lock(&holder, &family, lock.0, lock.1, Duration::ZERO).unwrap();
+        acquire(engine.writable().unwrap(), &holder, &family, lock.0, lock.1, Duration::ZERO)
+            .unwrap();
     }
     let writer = Writer { holder: Some(&holder), timeout: Duration::ZERO };
     let conditions = Conditions {
@@ -176,7 +181,7 @@ fn locks_of_every_form_are_the_same_after_a_reopen() {
         writes: Writes::Unchecked,
         writer,
     };
-    engine.prepare(b"a", &batch(b"written"), &conditions).unwrap();
+    super::prepare(engine.writable().unwrap(), b"a", &batch(b"written"), &conditions).unwrap();
     drop(holder);
     let shown = |engine: &Engine| {
         let owner = engine.database().prepared.undecided()[0].owner;

@@ -7,8 +7,9 @@ use crate::{
     database::writable::Writable,
     engine::Engine,
     fixture::{
-        DIR, Pairs, contents, fault, files, get, held_up, killed, not_stuck, on_segments, open,
-        options, put_range, stop_call, tree_options, try_put, until,
+        DIR, Pairs, commit_payload, contents, create_family, drop_family, fault, files, flush, get,
+        held_up, killed, not_stuck, on_segments, open, options, put_range, stop_call, sync_wal,
+        tree_options, try_put, until,
     },
     jobs::next::run_one,
     open::recovery,
@@ -121,7 +122,8 @@ fn write_from_four_threads(engine: &Engine, durability: impl Fn(u32) -> Durabili
                         batch.put(family, key.as_bytes(), &[7; 150]).unwrap();
                     }
                     batch.put(family, b"last", name.as_bytes()).unwrap();
-                    engine.commit(&Payload::batch(&batch), Some(durability(number))).unwrap();
+                    let payload = Payload::batch(&batch);
+                    commit(engine.writable().unwrap(), &payload, durability(number)).unwrap();
                 }
             });
         }
@@ -181,7 +183,8 @@ fn volatile_commits_take_numbers_and_leave_no_bytes() {
     }
     put_key(&engine, "a", Durability::Buffered).unwrap();
     put_key(&engine, "volatile 1", Durability::Volatile).unwrap();
-    engine.commit(&Payload::batch(&batch), Some(Durability::Volatile)).unwrap();
+    let payload = Payload::batch(&batch);
+    commit(engine.writable().unwrap(), &payload, Durability::Volatile).unwrap();
     put_key(&engine, "b", Durability::Buffered).unwrap();
     let all = with_keys(&["a", "b", "volatile 1", "volatile 2", "volatile 3"]);
     assert_eq!(contents(&engine, "default", None), all);
@@ -194,7 +197,7 @@ fn volatile_commits_take_numbers_and_leave_no_bytes() {
     let reopened = open(&killed(&fs));
     assert_eq!(contents(&reopened, "default", None), with_keys(&["a", "b"]));
     assert_eq!(reopened.database().stats().sequence, 5, "their numbers are not used again");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     assert_eq!(recovered(&fs), all, "a flush makes them durable");
 }
 
@@ -204,7 +207,7 @@ fn a_commit_whose_fill_fails_is_nowhere_and_no_later_one_succeeds() {
     for (nth, acknowledged) in [(1, 0), (2, 0), (3, 1), (5, 3)] {
         let fs = MemFs::new();
         let engine = open(&fs);
-        engine.create_family("twin", tree_options()).unwrap();
+        create_family(&engine, "twin", tree_options()).unwrap();
         fs.set_fault(fault(Some(CallKind::Fill), nth, FaultError::NoSpace));
         let commit = |number: u8| {
             let mut batch = BatchBytes::new();
@@ -212,7 +215,7 @@ fn a_commit_whose_fill_fails_is_nowhere_and_no_later_one_succeeds() {
                 let family = engine.database().catalog.families.named(name).unwrap().id;
                 batch.put(family, &[b'k', number], &[7; 600]).unwrap();
             }
-            engine.commit(&Payload::batch(&batch), None)
+            commit_payload(&engine, &Payload::batch(&batch))
         };
         (0..acknowledged).for_each(|number| commit(number).unwrap());
         assert_poisoned(commit(acknowledged));
@@ -280,17 +283,17 @@ fn a_failed_fill_poisons_before_it_is_published_and_fails_all_behind_it() {
 fn what_is_refused_before_it_has_a_place_leaves_no_trace() {
     let fs = MemFs::new();
     let engine = open(&fs);
-    let dropped = engine.create_family("dropped", tree_options()).unwrap();
-    engine.drop_family("dropped").unwrap();
+    let dropped = create_family(&engine, "dropped", tree_options()).unwrap();
+    drop_family(&engine, "dropped").unwrap();
     let mut batch = BatchBytes::new();
     batch
         .put(engine.database().catalog.families.named("default").unwrap().id, b"key", b"value")
         .unwrap();
     batch.put(dropped.id, b"key", b"value").unwrap();
     let kind = |result: Result<()>| result.unwrap_err().kind();
-    assert_eq!(kind(engine.commit(&Payload::batch(&batch), None)), ErrorKind::NotFound);
+    assert_eq!(kind(commit_payload(&engine, &Payload::batch(&batch))), ErrorKind::NotFound);
     let one = Payload::one(&dropped, EntryKind::Put, b"key", b"value");
-    assert_eq!(kind(engine.commit(&one, None)), ErrorKind::NotFound);
+    assert_eq!(kind(commit_payload(&engine, &one)), ErrorKind::NotFound);
     fs.set_space_limit(Some(fs.space_used()));
     assert_eq!(kind(put_key(&engine, "key", Durability::Synced)), ErrorKind::NoSpace);
     assert_eq!((engine.database().stats().sequence, recovered(&fs)), (0, Pairs::new()));
@@ -356,7 +359,7 @@ fn a_sync_waits_for_a_commit_that_is_stopped_in_its_fill() {
     fill.wait();
     let (writer, keeper) = (engine.clone(), engine.clone());
     let behind = held_up(move || put_key(&writer, "behind", Durability::Synced));
-    let all = held_up(move || keeper.sync_wal());
+    let all = held_up(move || sync_wal(&keeper));
     until(|| is_in_log(&fs, "behind"));
     assert_eq!(engine.database().stats().log_syncs, 1, "a sync covers a hole");
     for seed in 0..SEEDS {
@@ -428,7 +431,7 @@ fn nothing_is_acknowledged_after_a_failed_sync_and_reads_go_on() {
     for durability in ALL {
         assert_poisoned(put_key(&engine, "later", durability));
     }
-    assert_poisoned(engine.sync_wal());
+    assert_poisoned(sync_wal(&engine));
     assert_eq!(fs.calls(), calls, "the sync was tried again");
     assert_eq!(get(&engine, "default", b"early").as_deref(), Some(&b"value"[..]));
     // These were refused when their records were in the log already.
@@ -476,7 +479,7 @@ fn a_segment_is_written_over_only_after_the_edit_that_retires_it_is_durable() {
         call.kind == CallKind::Sync && call.path.extension().is_some_and(|name| name == "manifest")
     });
     let flushing = engine.clone();
-    let flush = thread::spawn(move || flushing.flush());
+    let flush = thread::spawn(move || flush(&flushing));
     sync.wait();
     // The first synced commit of a segment waits for an edit of its own, so these are not.
     put_huge("huge 1", Durability::Buffered);

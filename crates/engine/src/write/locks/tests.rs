@@ -44,10 +44,18 @@ fn a_lock_is_not_there_before_the_commits_that_did_not_see_it_are_published() {
             let engine = &engine;
             scope.spawn(move || {
                 let (holder, family) = (
-                    engine.lock_holder(),
+                    LockHolder::new(&engine.database().locks),
                     engine.database().catalog.families.named("default").unwrap(),
                 );
-                engine.lock(&holder, &family, key(b"k"), LockMode::Exclusive, LONG).unwrap();
+                acquire(
+                    engine.writable().unwrap(),
+                    &holder,
+                    &family,
+                    key(b"k"),
+                    LockMode::Exclusive,
+                    LONG,
+                )
+                .unwrap();
                 locked.send(()).unwrap();
             });
             let early = is_locked.recv_timeout(Duration::from_millis(50));
@@ -65,9 +73,10 @@ fn a_family_is_flagged_while_it_has_locks_and_a_refused_commit_is_not_in_the_log
     let engine = Engine::open(Path::new(DIR), options).unwrap();
     let family = engine.database().catalog.families.named(DEFAULT_FAMILY).unwrap();
     put(&engine, DEFAULT_FAMILY, b"k", b"before");
-    let (a, b) = (engine.lock_holder(), engine.lock_holder());
-    engine.lock(&a, &family, key(b"k"), LockMode::Exclusive, LONG).unwrap();
-    engine.lock(&b, &family, key(b"l"), LockMode::Exclusive, LONG).unwrap();
+    let (a, b) =
+        (LockHolder::new(&engine.database().locks), LockHolder::new(&engine.database().locks));
+    acquire(engine.writable().unwrap(), &a, &family, key(b"k"), LockMode::Exclusive, LONG).unwrap();
+    acquire(engine.writable().unwrap(), &b, &family, key(b"l"), LockMode::Exclusive, LONG).unwrap();
     a.release();
     assert!(family.lock_flag.is_set(), "one lock of two was released");
     put(&engine, DEFAULT_FAMILY, b"k", b"after");

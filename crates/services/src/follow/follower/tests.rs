@@ -4,15 +4,17 @@ use super::*;
 use siltdb_base::{cancel::CancelToken, fs::mem::MemFs};
 use siltdb_disk::log::recover::RecoveryMode;
 use siltdb_engine::{
+    database::writable::Writable,
     engine::Engine,
     fixture::{
-        DIR, contents, crash_states, files, held_up, is_manifest, killed, not_stuck, open, options,
-        put, put_range, stop_call, tree_options, try_ingest,
+        DIR, contents, crash_states, create_family, files, flush, held_up, is_manifest, killed,
+        not_stuck, open, options, put, put_range, snapshot, stop_call, sync_wal, tree_options,
+        try_ingest,
     },
-    jobs::request::CompactControl,
+    jobs::request::{CompactControl, compact_range},
     options::Access,
-    read::ReadRange,
 };
+use siltdb_tree::read::visible::bounds::Bounds;
 use std::path::PathBuf;
 
 fn follow(fs: &MemFs) -> Arc<DatabaseFollower> {
@@ -49,9 +51,9 @@ fn after_a_crash_in_an_ingest_a_follower_shows_what_a_reader_shows() {
     let fs = MemFs::new();
     let engine = open(&fs);
     put_range(&engine, "k", 0..40, b"flushed");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     put_range(&engine, "k", 20..60, b"memory");
-    engine.sync_wal().unwrap();
+    sync_wal(&engine).unwrap();
     let before = contents(&engine, "default", None);
     let states = crash_states(&fs, || {
         try_ingest(&engine, "k", 10..1200).unwrap();
@@ -76,16 +78,19 @@ fn after_a_crash_in_an_ingest_a_follower_shows_what_a_reader_shows() {
 fn a_follower_shows_an_ingest_that_was_rewritten_without_its_place_in_the_log() {
     let fs = MemFs::new();
     let engine = open(&fs);
-    engine.create_family("other", tree_options()).unwrap();
+    create_family(&engine, "other", tree_options()).unwrap();
     put(&engine, "other", b"logged", b"");
     // Because of it, the compaction keeps the numbers.
-    let snapshot = engine.snapshot();
+    let snapshot = snapshot(&engine);
     try_ingest(&engine, "m", 0..3).unwrap();
     try_ingest(&engine, "m", 1..4).unwrap();
     let family = engine.database().catalog.families.named("default").unwrap();
     let (token, mut on_progress) = (CancelToken::new(), |_| {});
     let mut control = CompactControl::new(&token, &mut on_progress);
-    engine.compact_range(&family, ReadRange::default(), &mut control).unwrap();
+    let compact = |database: Writable<'_>| {
+        compact_range(&database.job_rooms(), &family, &Bounds::default(), &mut control)
+    };
+    engine.at_work(compact).unwrap();
     drop(snapshot);
     let fs = killed(&fs);
     let place = |path: &PathBuf| {

@@ -14,7 +14,9 @@ use siltdb_disk::{
     options::{Compression, TableOptions},
     table::{Footer, TableWriter},
 };
-use siltdb_engine::fixture::{files, open, put, tree_options};
+use siltdb_engine::fixture::{
+    compact_all, create_family, files, flush, open, put, rename_family, tree_options,
+};
 use std::path::Path;
 
 const PATH: &str = "000003.table";
@@ -205,7 +207,7 @@ fn a_footer_whose_lengths_cannot_be_is_an_error() {
 fn tables_say_which_family_they_are_of() {
     let fs = MemFs::new();
     let engine = open(&fs);
-    engine.create_family("first", tree_options()).unwrap();
+    create_family(&engine, "first", tree_options()).unwrap();
     let origins = |fs: &MemFs| {
         let mut origins = Vec::new();
         for path in files(fs, ".table") {
@@ -227,12 +229,12 @@ fn tables_say_which_family_they_are_of() {
     let named = |id: &str, name: &str| (id.to_owned(), format!("{name:?}"));
     for family in ["default", "first"] {
         put(&engine, family, b"key", b"value");
-        engine.flush().unwrap();
+        flush(&engine).unwrap();
     }
     assert_eq!(origins(&fs), [named("0", "default"), named("1", "first")]);
-    engine.rename_family("first", "second").unwrap();
+    rename_family(&engine, "first", "second").unwrap();
     put(&engine, "second", b"key", b"other");
-    engine.compact_all().unwrap();
+    compact_all(&engine).unwrap();
     drop(engine);
     drop(open(&fs));
     assert_eq!(origins(&fs), [named("0", "default"), named("1", "second")]);

@@ -17,7 +17,8 @@ use siltdb_engine::{
     catalog::family::FamilyData,
     engine::Engine,
     fixture::{
-        DIR, Pairs, contents, files, killed, options, put, put_range, tree_options, try_put,
+        DIR, Pairs, clone_family, commit_payload, compact_all, contents, create_family, files,
+        flush, killed, options, put, put_range, tree_options, try_put,
     },
     options::{Durability, EngineOptions},
     write::commit::Payload,
@@ -66,9 +67,9 @@ fn open(fs: &MemFs) -> Engine {
 fn created(fs: &MemFs) -> Engine {
     let engine = open(fs);
     let joined = TreeOptions { merge_operator: Some(Arc::new(Joined)), ..tree_options() };
-    engine.create_family("joined", joined).unwrap();
+    create_family(&engine, "joined", joined).unwrap();
     let separating = TreeOptions { value_threshold: 40, ..tree_options() };
-    engine.create_family("other", separating).unwrap();
+    create_family(&engine, "other", separating).unwrap();
     engine
 }
 
@@ -77,7 +78,7 @@ fn family(engine: &Engine, name: &str) -> Arc<FamilyData> {
 }
 
 fn apply(engine: &Engine, name: &str, kind: EntryKind, key: &[u8], payload: &[u8]) {
-    engine.commit(&Payload::one(&family(engine, name), kind, key, payload), None).unwrap();
+    commit_payload(engine, &Payload::one(&family(engine, name), kind, key, payload)).unwrap();
 }
 
 fn saved(fs: &MemFs) -> SalvageReport {
@@ -88,12 +89,19 @@ fn saved(fs: &MemFs) -> SalvageReport {
 
 fn contents_of(fs: &MemFs, dir: &str) -> Vec<Pairs> {
     let engine = Engine::open(Path::new(dir), retaining(fs)).unwrap();
-    let names = engine.family_names();
+    let names = engine.database().catalog.families.names();
     names.iter().map(|name| contents(&engine, name, None)).collect()
 }
 
 fn all_of(engine: &Engine) -> Vec<Pairs> {
-    engine.family_names().iter().map(|name| contents(engine, name, None)).collect()
+    engine
+        .database()
+        .catalog
+        .families
+        .names()
+        .iter()
+        .map(|name| contents(engine, name, None))
+        .collect()
 }
 
 /// The database with each of its tables lost or damaged in turn, and with all of them lost.
@@ -137,22 +145,22 @@ fn filled(fs: &MemFs, is_compacted: bool) -> Engine {
     apply(&engine, "joined", EntryKind::Merge, b"base", b"1");
     apply(&engine, "other", EntryKind::Put, b"separated", &[7; 500]);
     apply(&engine, "other", EntryKind::Put, b"small", b"old");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     apply(&engine, "default", EntryKind::Delete, b"a00007", b"");
     apply(&engine, "default", EntryKind::RangeDelete, b"a00100", b"a00120");
     apply(&engine, "default", EntryKind::Put, b"a00110", b"again");
     apply(&engine, "default", EntryKind::PutExpiring, b"a00111", &expiring(b"late"));
     apply(&engine, "joined", EntryKind::Merge, b"base", b"2");
     apply(&engine, "other", EntryKind::Put, b"small", b"new");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     if is_compacted {
-        engine.compact_all().unwrap();
+        compact_all(&engine).unwrap();
     }
     put_range(&engine, "a", 200..210, b"newer");
     apply(&engine, "default", EntryKind::Delete, b"a00008", b"");
     apply(&engine, "joined", EntryKind::Merge, b"base", b"3");
     apply(&engine, "other", EntryKind::Delete, b"small", b"");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     put_range(&engine, "b", 0..10, &[2; 50]);
     apply(&engine, "joined", EntryKind::Merge, b"base", b"4");
     apply(&engine, "default", EntryKind::Delete, b"a00009", b"");
@@ -193,7 +201,7 @@ fn a_retired_segment_that_waits_for_its_next_use_gives_back_what_a_lost_table_he
     let engine = Engine::open(Path::new(DIR), options(&fs)).unwrap();
     put_range(&engine, "a", 0..300, &[1; 50]);
     apply(&engine, "default", EntryKind::Delete, b"a00007", b"");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     let expected = contents(&engine, "default", None);
     let fs = killed(&fs);
     assert_eq!(files(&fs, ".table").len(), 1);
@@ -221,17 +229,17 @@ fn operands_without_a_base_in_the_retired_log_do_not_count_twice() {
     let engine = created(&fs);
     apply(&engine, "joined", EntryKind::Put, b"a", b"0");
     apply(&engine, "joined", EntryKind::Put, b"b", b"0");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     let old = files(&killed(&fs), ".log");
     apply(&engine, "joined", EntryKind::Merge, b"a", b"1");
     apply(&engine, "joined", EntryKind::Merge, b"c", b"1");
-    engine.flush().unwrap();
-    engine.compact_all().unwrap();
+    flush(&engine).unwrap();
+    compact_all(&engine).unwrap();
     let whole = files(&killed(&fs), ".table");
     apply(&engine, "joined", EntryKind::Put, b"c", b"2");
     apply(&engine, "joined", EntryKind::Merge, b"b", b"1");
     apply(&engine, "joined", EntryKind::Merge, b"a", b"3");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     let fs = killed(&fs);
     for table in files(&fs, ".table").iter().filter(|table| !whole.contains(table)) {
         fs.remove(table).unwrap();
@@ -253,16 +261,16 @@ fn an_operation_before_one_that_was_not_logged_hides_nothing_of_a_table() {
     let engine = created(&fs);
     put_range(&engine, "a", 0..10, b"logged");
     put_range(&engine, "z", 0..10, b"logged");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     try_put(&engine, "default", b"a00003", b"unlogged", Durability::Volatile).unwrap();
-    engine.flush().unwrap();
-    engine.compact_all().unwrap();
+    flush(&engine).unwrap();
+    compact_all(&engine).unwrap();
     let whole = files(&killed(&fs), ".table");
     // Its range holds the keys of the others.
     apply(&engine, "default", EntryKind::Put, b"a", b"");
     apply(&engine, "default", EntryKind::Put, b"z", b"");
     try_put(&engine, "default", b"b", b"unlogged", Durability::Volatile).unwrap();
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     let expected = contents(&engine, "default", None);
     let fs = killed(&fs);
     for table in files(&fs, ".table").iter().filter(|table| !whole.contains(table)) {
@@ -281,14 +289,14 @@ fn an_operation_before_one_that_was_not_logged_is_reported_as_possibly_replaced(
     let fs = MemFs::new();
     let engine = created(&fs);
     put(&engine, "default", b"a", b"older");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     let logged = saved_without_tables(&fs);
     assert_eq!((logged.retired_operations, logged.possibly_replaced), (1, 0), "{logged:?}");
     try_put(&engine, "default", b"a", b"unlogged", Durability::Volatile).unwrap();
-    engine.flush().unwrap();
-    engine.compact_all().unwrap();
+    flush(&engine).unwrap();
+    compact_all(&engine).unwrap();
     put(&engine, "default", b"b", b"last");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     let report = saved_without_tables(&fs);
     assert_eq!((report.retired_operations, report.possibly_replaced), (2, 1), "{report:?}");
 }
@@ -341,11 +349,11 @@ fn retired_segments_bring_back_the_last_value_or_nothing() {
             apply_some(&engine, &mut draw);
             match draw(4) {
                 0 => {
-                    engine.flush().unwrap();
-                    engine.compact_all().unwrap();
+                    flush(&engine).unwrap();
+                    compact_all(&engine).unwrap();
                 }
                 1 => {}
-                _ => engine.flush().unwrap(),
+                _ => flush(&engine).unwrap(),
             }
         }
         let truth: Vec<BTreeMap<_, _>> =
@@ -415,13 +423,13 @@ fn a_clone_gets_back_what_was_written_to_it_and_nothing_in_part() {
     for key in [b"base", b"kept"] {
         apply(&engine, "joined", EntryKind::Put, key, b"0");
     }
-    engine.clone_family(&family(&engine, "joined"), "twin", None).unwrap();
+    clone_family(&engine, &family(&engine, "joined"), "twin", None).unwrap();
     apply(&engine, "joined", EntryKind::Put, b"kept", b"of the source");
     apply(&engine, "twin", EntryKind::Merge, b"base", b"1");
     apply(&engine, "twin", EntryKind::Put, b"own", b"2");
     apply(&engine, "twin", EntryKind::Merge, b"own", b"3");
-    engine.flush().unwrap();
-    engine.compact_all().unwrap();
+    flush(&engine).unwrap();
+    compact_all(&engine).unwrap();
     let expected = all_of(&engine);
     let pair = |key: &str, value: &str| (key.as_bytes().to_vec(), value.as_bytes().to_vec());
     assert_eq!(expected[3], [pair("base", "01"), pair("kept", "0"), pair("own", "23")]);
@@ -447,14 +455,14 @@ fn an_operation_before_an_import_hides_nothing_of_it() {
     let engine = open(&fs);
     put(&engine, "default", b"m", b"old");
     apply(&engine, "default", EntryKind::Delete, b"m", b"");
-    engine.flush().unwrap();
-    engine.compact_all().unwrap();
+    flush(&engine).unwrap();
+    compact_all(&engine).unwrap();
     import_archive(engine.writable().unwrap(), archive, &ImportRequest::default(), &mut go_on)
         .unwrap();
     let whole = files(&killed(&fs), ".table");
     put(&engine, "default", b"a", b"1");
     put(&engine, "default", b"z", b"1");
-    engine.flush().unwrap();
+    flush(&engine).unwrap();
     let expected = contents(&engine, "default", None);
     let fs = killed(&fs);
     for table in files(&fs, ".table").iter().filter(|table| !whole.contains(table)) {
