@@ -19,7 +19,7 @@ const ROOT: &str = "crates/engine/src/lib.rs";
 const MODULES_MAX: usize = 26;
 
 /// Imports between these, at most.
-const IMPORTS_MAX: usize = 112;
+const IMPORTS_MAX: usize = 111;
 
 /// Functions that take the database, and functions that pass it on. A number only falls.
 const CEILINGS: [usize; 2] = [63, 38];

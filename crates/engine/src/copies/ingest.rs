@@ -33,8 +33,6 @@
 use crate::{
     background::Background,
     background::parallel_job::ParallelJob,
-    blobs::Blobs,
-    catalog::Catalog,
     catalog::family::FamilyData,
     database::Database,
     database::installer::Installer,
@@ -253,7 +251,7 @@ pub fn ingest_files(
         match part {
             Ok(part) => copied.push(part),
             Err(error) => {
-                give_up(&database.catalog, &database.blobs, copied);
+                give_up(&database.installer(), copied);
                 return Err(error);
             }
         }
@@ -307,7 +305,7 @@ fn ingest(database: &Database, mut parts: Vec<Part>) -> Result<Ingested> {
         Err(error) => {
             // If it is unknown whether the edit is durable, the next opening knows.
             if database.health.check_log().is_ok() {
-                give_up(&database.catalog, &database.blobs, parts);
+                give_up(&database.installer(), parts);
             }
             return Err(error);
         }
@@ -320,13 +318,13 @@ fn ingest(database: &Database, mut parts: Vec<Part>) -> Result<Ingested> {
 }
 
 /// Removes the tables of an ingest that failed.
-fn give_up(catalog: &Catalog, blobs: &Blobs, parts: Vec<Part>) {
+fn give_up(installer: &Installer<'_>, parts: Vec<Part>) {
     for part in &parts {
-        catalog.forget(part.tables().map(|table| table.file));
+        installer.catalog.forget(part.tables().map(|table| table.file));
     }
     // Until then they count as in use.
     drop(parts);
-    purge(catalog, blobs);
+    purge(installer);
 }
 
 fn commit(database: &Database, parts: &[Part]) -> Result<Committed> {

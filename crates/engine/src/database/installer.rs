@@ -21,6 +21,9 @@ use siltdb_base::{
 use std::sync::Arc;
 
 /// The rooms that an edit changes, or that learn of it.
+///
+/// Above the engine it comes from a [`Writable`](crate::database::writable::Writable) alone.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct Installer<'a> {
     /// Families, files and manifest.

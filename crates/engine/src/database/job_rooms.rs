@@ -21,6 +21,9 @@ pub enum Waiting {
 }
 
 /// The rooms of a flush, a compaction, or a move of tables.
+///
+/// Above the engine it comes from a [`Writable`](crate::database::writable::Writable) alone.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct JobRooms<'a> {
     /// Families, files and manifest.

@@ -34,7 +34,6 @@ use crate::{
     database::writable::Writable,
     install::{Target, create_change, install, install_with, new_tree},
     lock_state::lock_table::LockOwner,
-    log::Log,
     log::sequencer::{Counts, Reservation},
     transactions::conditional_commit::Conditions,
     write::{
@@ -208,7 +207,7 @@ pub fn drop_family(installer: &Installer<'_>, name: &str) -> Result<()> {
     installer.health.check()?;
     let _changing = lock(&installer.catalog.changing_io);
     let id = installer.catalog.families.named(name)?.id;
-    let _begun = begin_drop(installer.catalog, installer.log, &[id]);
+    let _begun = begin_drop(installer, &[id]);
     install(installer, vec![Change::DropFamily { id }], None)?;
     installer.background.work.raise();
     Ok(())
@@ -231,14 +230,14 @@ impl Drop for BegunDrop {
 /// `Conflict`. Those with a place are published on return. So no reader of the edit can miss a
 /// commit that came before it.
 #[must_use = "the drop is over once this is dropped"]
-pub fn begin_drop(catalog: &Catalog, log: &Log, ids: &[FamilyId]) -> BegunDrop {
-    let families = catalog.families.load();
+pub fn begin_drop(installer: &Installer<'_>, ids: &[FamilyId]) -> BegunDrop {
+    let families = installer.catalog.families.load();
     let begun = BegunDrop(ids.iter().filter_map(|id| families.get(*id)).cloned().collect());
     begun.0.iter().for_each(|family| family.set_leaving(DropState::Begun));
     // The lock orders the two kinds of commits: a later one sees the state of the families.
-    let (last, _) = lock(&log.sequencer).last();
+    let (last, _) = lock(&installer.log.sequencer).last();
     if !seeded_fault!("drop_without_a_number_waits_for_none") {
-        log.publisher.wait(last);
+        installer.log.publisher.wait(last);
     }
     begun
 }

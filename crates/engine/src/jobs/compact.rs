@@ -57,7 +57,7 @@ pub fn compact_next(rooms: &JobRooms<'_>) -> Result<bool> {
         return Ok(true);
     }
     if holds_compactions(rooms.background, rooms.backpressure) {
-        purge(rooms.catalog, rooms.blobs);
+        purge(&rooms.installer());
         return Ok(false);
     }
     let moment = moment(rooms);
@@ -112,7 +112,7 @@ pub fn compact_next(rooms: &JobRooms<'_>) -> Result<bool> {
     }
     due.iter().for_each(|family| pass_quiet(rooms.background, family));
     // Files that a reader held, or that a dropped family had, are purged without waiting for a job.
-    purge(rooms.catalog, rooms.blobs);
+    purge(&rooms.installer());
     failure.map_or(Ok(false), Err)
 }
 
@@ -153,7 +153,7 @@ fn pass_quiet(background: &Background, family: &FamilyData) {
 
 /// Marks all families for examination, if the last time was at least `interval` ago. Time makes
 /// compactions due that no change has announced.
-pub fn note_all_due(
+pub(crate) fn note_all_due(
     background: &Background,
     options: &EngineOptions,
     families: &FamilyMap,

@@ -2,7 +2,6 @@
 
 use crate::{
     background::{JobOf, JobState},
-    blobs::Blobs,
     blobs::with_value,
     catalog::Catalog,
     database::installer::Installer,
@@ -106,7 +105,7 @@ pub fn ended<T>(
         }
     }
     installer.backpressure.update(installer.log);
-    purge(installer.catalog, installer.blobs);
+    purge(installer);
     installer.backpressure.room.raise();
     result
 }
@@ -127,7 +126,7 @@ pub fn install_output(
 }
 
 /// Has the tables purged that a job has written, and that are not installed.
-pub fn discard_output(catalog: &Catalog, changes: &[Change]) {
+pub(crate) fn discard_output(catalog: &Catalog, changes: &[Change]) {
     catalog.forget(new_files(changes));
 }
 
@@ -140,7 +139,8 @@ fn new_files(changes: &[Change]) -> Vec<FileNumber> {
 }
 
 /// Removes noted files that no reader uses any more.
-pub fn purge(catalog: &Catalog, blobs: &Blobs) {
+pub fn purge(installer: &Installer<'_>) {
+    let Installer { catalog, blobs, .. } = *installer;
     for number in catalog.take_unused() {
         // A file that cannot be removed now is tried again with the next job, or at the next open.
         let removed = catalog.files.remove(number);

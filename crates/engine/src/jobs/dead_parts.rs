@@ -70,7 +70,7 @@ fn usages(families: &FamilyMap) -> BTreeMap<FileNumber, Usage> {
 /// To be called when writers are idle. Cost: a look at each table, and at the length of each file
 /// of small tables.
 #[must_use]
-pub fn begin_leaving(catalog: &Catalog) -> Option<(Arc<FamilyData>, Plan)> {
+pub(crate) fn begin_leaving(catalog: &Catalog) -> Option<(Arc<FamilyData>, Plan)> {
     let families = catalog.families.load();
     let usages = usages(&families);
     let directory = catalog.files.directory();

@@ -79,7 +79,7 @@ pub fn flush_next(rooms: &JobRooms<'_>) -> Result<bool> {
 
 /// Frees the memory of flushed generations. Unmapping takes long, so no thread that waits for a
 /// flush does it.
-pub fn free_flushed(background: &Background) {
+pub(crate) fn free_flushed(background: &Background) {
     let flushed = std::mem::take(&mut lock(&background.jobs).flushed);
     // Outside the lock.
     drop(flushed);

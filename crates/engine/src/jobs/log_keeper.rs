@@ -7,7 +7,7 @@ use siltdb_base::{error::Result, sync::lock};
 ///
 /// # Errors
 /// `NoSpace`; nothing is lost.
-pub fn keep_log(log: &Log, backpressure: &Backpressure) -> Result<()> {
+pub(crate) fn keep_log(log: &Log, backpressure: &Backpressure) -> Result<()> {
     let low = lock(&log.sequencer).low_window();
     if let Some((segment, end)) = low {
         segment.file.prepare(end)?;

@@ -9,7 +9,7 @@ use siltdb_tree::rewrite::job::{JobContext, JobOutput, JobPart, NewTables};
 use std::sync::Arc;
 
 /// Runs the parts of a job on this thread and on idle ones, and joins their outputs.
-pub fn run_shared(
+pub(crate) fn run_shared(
     rooms: &JobRooms<'_>,
     parts: Vec<impl JobPart + 'static>,
     finish: impl FnOnce(Vec<NewTables>, &JobContext<'_>) -> Result<JobOutput>,
@@ -22,7 +22,10 @@ pub fn run_shared(
 }
 
 /// Begins a job of one part, which an idle thread may take. [`end_shared`] must follow.
-pub fn begin_shared(background: &Background, part: impl JobPart + 'static) -> Arc<ParallelJob> {
+pub(crate) fn begin_shared(
+    background: &Background,
+    part: impl JobPart + 'static,
+) -> Arc<ParallelJob> {
     let shared = Arc::new(ParallelJob::new(vec![part]));
     offer(background, &shared);
     shared
@@ -37,7 +40,7 @@ fn offer(background: &Background, shared: &Arc<ParallelJob>) {
 ///
 /// # Errors
 /// The error of the first part that failed. Then the files of all other parts are removed.
-pub fn end_shared(
+pub(crate) fn end_shared(
     background: &Background,
     shared: &Arc<ParallelJob>,
     context: &JobContext<'_>,
@@ -50,7 +53,10 @@ pub fn end_shared(
 ///
 /// # Errors
 /// As [`end_shared`].
-pub fn withdraw(background: &Background, shared: &Arc<ParallelJob>) -> Result<Vec<NewTables>> {
+pub(crate) fn withdraw(
+    background: &Background,
+    shared: &Arc<ParallelJob>,
+) -> Result<Vec<NewTables>> {
     lock(&background.jobs).shared.retain(|other| !Arc::ptr_eq(other, shared));
     shared.wait()
 }

@@ -112,7 +112,7 @@ fn find_own_cold(
 ///
 /// # Errors
 /// As [`destroy`].
-pub fn remove_open(database: &Database, directory_lock: Box<dyn FileLock>) -> Result<()> {
+pub(crate) fn remove_open(database: &Database, directory_lock: Box<dyn FileLock>) -> Result<()> {
     let (fs, dir) = (&*database.options.fs, &database.dir);
     let options = EngineOptions { access: Access::ReadOnly, ..database.options.clone() };
     let stored = lock(&database.catalog.manifest_io).state.cold.clone();

@@ -9,7 +9,7 @@ use siltdb_disk::edit::{Change, Edit};
 
 /// The change that gives a database an identity.
 #[must_use]
-pub fn new_identity(catalog: &Catalog) -> Change {
+pub(crate) fn new_identity(catalog: &Catalog) -> Change {
     Change::Identity(catalog.ids.database_id())
 }
 

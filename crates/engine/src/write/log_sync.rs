@@ -76,7 +76,7 @@ pub fn sync_unnoted(installer: &Installer<'_>, end: LogPosition) -> Result<()> {
 ///
 /// # Errors
 /// `Poisoned`, if this sync fails.
-pub fn sync_blobs(blobs: &Blobs, health: &Health) -> Result<()> {
+pub(crate) fn sync_blobs(blobs: &Blobs, health: &Health) -> Result<()> {
     if !blobs.is_used() {
         return Ok(());
     }

@@ -88,7 +88,7 @@ fn long_value<'a>(
 /// # Errors
 /// `NoSpace` and the system's; nothing has changed.
 #[cold]
-pub fn separate_one(
+pub(crate) fn separate_one(
     memory: &Memory,
     installer: &Installer<'_>,
     family: &FamilyData,
@@ -105,7 +105,7 @@ pub fn separate_one(
 ///
 /// # Errors
 /// `NoSpace` and the system's; nothing refers to what was written.
-pub fn separate_into(
+pub(crate) fn separate_into(
     memory: &Memory,
     installer: &Installer<'_>,
     options: &TreeOptions,
@@ -128,7 +128,7 @@ pub fn separate_into(
 ///
 /// # Errors
 /// `NoSpace` and the system's; nothing has changed.
-pub fn separate_batch(
+pub(crate) fn separate_batch(
     database: &Database,
     batch: &BatchBytes,
     families: &[(FamilyId, Arc<FamilyData>)],

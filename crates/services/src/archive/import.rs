@@ -173,7 +173,7 @@ fn import(
     let imported = ArchiveImport { families: imported.collect() };
     install_import(writable, &targets, request.existing, output)?;
     // Files of families that were replaced.
-    purge(&database.catalog, &database.blobs);
+    purge(&writable.installer());
     database.background.work.raise();
     Ok(imported)
 }
@@ -408,7 +408,7 @@ fn install_import(
     // If it is unknown whether the edit is durable, they stay for the next open, which knows.
     if result.is_err() && database.health.check_log().is_ok() {
         database.catalog.forget(new);
-        purge(&database.catalog, &database.blobs);
+        purge(&writable.installer());
     }
     result
 }
@@ -438,7 +438,7 @@ fn install_targets(
     let _changing = lock(&rooms.catalog.changing_io);
     let places = places(rooms.catalog, rooms.snapshots, targets, existing)?;
     let replaced: Vec<_> = places.iter().filter_map(replaced).collect();
-    let _begun = begin_drop(rooms.catalog, rooms.log, &replaced);
+    let _begun = begin_drop(&rooms.installer(), &replaced);
     let manifest = lock(&rooms.catalog.manifest_io);
     let changes = changes(rooms.catalog, targets, &places, output.changes.clone());
     install_with(&rooms.installer(), manifest, changes, None, &[])
