@@ -3,6 +3,10 @@
 //! What the verbs do is tested elsewhere.
 
 use crate::place::Place;
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 #[test]
 fn a_number_that_is_none_is_answered_with_the_range() {
@@ -140,4 +144,62 @@ fn a_database_within_a_database_is_refused_by_each_verb_that_makes_one() {
     }
     let after = std::fs::read_dir(place.path("a.db")).expect("it is there").count();
     assert_eq!(before, after);
+}
+
+/// The names after `silt` and the options in backticks, in all texts for people.
+fn named(text: &str, before: &str) -> Vec<String> {
+    let word = |rest: &str| {
+        let end = rest.find(|c: char| !(c.is_ascii_lowercase() || c == '-')).unwrap_or(rest.len());
+        rest[..end].to_owned()
+    };
+    text.match_indices(before).map(|(at, _)| word(&text[at + before.len()..])).collect()
+}
+
+fn sources(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).expect("the files of a test are there") {
+        let path = entry.expect("the files of a test are there").path();
+        let name = path
+            .file_name()
+            .expect("the files of a test are there")
+            .to_str()
+            .expect("the files of a test are there")
+            .to_owned();
+        if path.is_dir() && !["target", "results", "tests"].contains(&&*name) {
+            sources(&path, found);
+        } else if name.ends_with(".rs") && name != "tests.rs" || name.ends_with(".md") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn every_command_that_a_message_names_exists() {
+    let place = Place::new();
+    let help = place.ok(&["--help"]) + &place.ok(&["export", "--help"]);
+    let verbs: Vec<_> = help
+        .lines()
+        .filter_map(|line| line.strip_prefix("  ")?.split_whitespace().next())
+        .map(str::to_owned)
+        .collect();
+    let mut found = Vec::new();
+    for dir in ["cli/src", "crates", "docs"] {
+        sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(dir), &mut found);
+    }
+    let mut checked = 0;
+    for path in found {
+        let text = fs::read_to_string(&path).unwrap();
+        for verb in named(&text, "`silt ").into_iter().filter(|verb| !verb.is_empty()) {
+            let is_option = verb.starts_with('-');
+            assert!(is_option || verbs.contains(&verb), "`silt {verb}` in {}", path.display());
+            checked += 1;
+        }
+        if path.starts_with(Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates")) {
+            for option in named(&text, "`--") {
+                let option = format!("--{option}");
+                assert!(help.contains(&option), "`{option}` in {}", path.display());
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 10, "{checked}");
 }

@@ -8,9 +8,10 @@ use crate::{
     database::{Database, guests_of},
     guests::{GUESTS, is_guest},
     model::{FamilyIndex, Model},
-    reads::{Pairs, Truth, collect, compare_family, compare_pairs},
+    reads::compare_family,
     run::{Excuse, Outcome, Run},
     settings::Weather,
+    truth::{Pairs, Truth, collect, compare_pairs},
     violation::{Checked, Violation, must},
     watch::{Activity, CrashState, Watch},
 };

@@ -9,9 +9,10 @@ use crate::{
     database::Database,
     expected::Names,
     model::FamilyIndex,
-    reads::{Truth, compare_family},
+    reads::compare_family,
     run::{Excuse, Outcome, Run},
     steps::FAMILIES_MAX,
+    truth::Truth,
     violation::Checked,
     watch::Activity,
 };

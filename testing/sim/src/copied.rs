@@ -7,10 +7,10 @@
 use crate::{
     database::all_by_name,
     expected::Expectation,
-    reads::{Pairs, collect, compare_pairs},
     recovery::{DEPTH_MAX, Recovered},
     run::Run,
     settings::{COLD, DIRECTORY, Layout, Settings, Weather},
+    truth::{Pairs, collect, compare_pairs},
     twin::{Twin, TwinPlace, TwinState},
     violation::{Checked, Violation, must},
     watch::{Activity, CrashKind, CrashState, JobsDone, Watch},

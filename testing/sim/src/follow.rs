@@ -6,9 +6,9 @@ use crate::{
     backups::BACKUPS,
     checkpoints::COPY,
     database::all_by_name,
-    reads::{collect, compare_pairs},
     run::{Excuse, Followed, Run},
     settings::{DIRECTORY, Weather},
+    truth::{collect, compare_pairs},
     violation::{Checked, Violation, must},
 };
 use siltdb::{Db, backup::Backups};

@@ -7,7 +7,8 @@ use crate::{
     draw::Draw,
     guests::{GuestSettings, NEWEST, TTL},
     model::{FamilyIndex, Model, Moment, Shared},
-    reads::{Pairs, Truth, collect, compare_family, compare_get, compare_pairs},
+    reads::{compare_family, compare_get},
+    truth::{Pairs, Truth, collect, compare_pairs},
     violation::{Checked, Violation, must, show},
 };
 use siltdb::Read;

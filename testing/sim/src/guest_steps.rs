@@ -10,9 +10,10 @@ use crate::{
     keys::value,
     model::{FamilyIndex, Operation, Shared},
     plan::{Form, Planned, plan_sorted, plan_without_merges},
-    reads::{Pairs, Truth, collect, compare_all, compare_pairs},
+    reads::compare_all,
     run::{Held, Run},
     settings::FamilySettings,
+    truth::{Pairs, Truth, collect, compare_pairs},
     violation::{Checked, Violation, must, show},
 };
 use siltdb::{Read, Snapshot};

@@ -22,6 +22,8 @@ pub mod prepared;
 pub mod expected;
 pub mod directory;
 pub mod database;
+pub mod truth;
+mod cursor_moves;
 pub mod reads;
 pub mod guest_reads;
 pub mod buckets;

@@ -6,8 +6,9 @@ use crate::{
     database::Database,
     history::check_floor,
     model::Moment,
-    reads::{Truth, compare_all},
+    reads::compare_all,
     run::{Excuse, Outcome, Run},
+    truth::Truth,
     violation::{Checked, Violation, must},
     watch::Activity,
 };

@@ -3,58 +3,20 @@
 //! It never writes; the caller gives the expected state.
 
 use crate::{
+    cursor_moves::compare_cursor,
     draw::Draw,
     keys::KeyShape,
     model::{FamilyIndex, Model, Moment, Shared},
+    truth::{Pairs, Truth, compare_pairs},
     violation::{Checked, Violation, must, show, show_option},
 };
-use siltdb::{Cursor, Expiry, Family, Iter, Read, ReadOptions};
-use siltdb_base::cursor::Direction;
+use siltdb::{Expiry, Family, Iter, Read, ReadOptions};
 use std::{
     collections::VecDeque,
     ops::{Bound, ControlFlow},
     sync::Arc,
     time::{Duration, UNIX_EPOCH},
 };
-
-/// The pairs of a family, in order.
-pub type Pairs = Vec<(Shared, Shared)>;
-
-/// One family at one moment, as the model sees it.
-#[derive(Clone, Copy, Debug)]
-pub struct Truth<'a> {
-    /// The model.
-    pub model: &'a Model,
-    /// The family.
-    pub family: FamilyIndex,
-    /// The moment.
-    pub at: Moment,
-}
-
-impl Truth<'_> {
-    /// All pairs of the family at that moment.
-    #[must_use]
-    pub fn pairs(&self) -> Pairs {
-        self.model.pairs(self.family, self.at)
-    }
-
-    fn value(&self, key: &[u8]) -> Option<Shared> {
-        self.model.value(self.family, key, self.at)
-    }
-
-    /// The keys of the family whose values expire.
-    #[must_use]
-    pub fn expiring(&self) -> Vec<Shared> {
-        self.model.expiries(self.family, self.at).into_keys().collect()
-    }
-
-    /// Adds the place of the difference to a violation.
-    #[must_use]
-    pub fn blame(&self, violation: Violation) -> Violation {
-        let (family, at) = (self.family.0, self.at);
-        violation.during(format!("family #{family} at commit {}, {} ms", at.commit, at.wall_ms))
-    }
-}
 
 /// Compares all of a family: in both directions, and by up to `lookups_max` lookups of keys that it
 /// ever had. Returns the number of reads compared.
@@ -108,42 +70,6 @@ pub fn compare_family(
         return Err(truth.blame(Violation::new(message)));
     }
     compare_all(family, truth, draw, lookups_max)
-}
-
-/// All pairs of a family, not compared.
-///
-/// # Errors
-/// If reading fails.
-pub fn collect(source: &impl Read) -> Checked<Pairs> {
-    let mut pairs = Vec::new();
-    for pair in must(source.iter(), "iter")? {
-        let (key, value) = must(pair, "iterating")?;
-        pairs.push((Shared::from(&*key), Shared::from(&*value)));
-    }
-    Ok(pairs)
-}
-
-/// Describes the first difference of two lists of pairs.
-///
-/// # Errors
-/// If they differ.
-pub fn compare_pairs(found: &Pairs, expected: &Pairs) -> Checked<()> {
-    let mut walks = (found.iter(), expected.iter());
-    loop {
-        match (walks.0.next(), walks.1.next()) {
-            (None, None) => return Ok(()),
-            (found, expected) if found == expected => {}
-            (found, expected) => {
-                let pair = |pair: Option<&(Shared, Shared)>| {
-                    pair.map_or("the end".to_owned(), |(k, v)| {
-                        format!("\"{}\" = \"{}\"", show(k), show(v))
-                    })
-                };
-                let (found, expected) = (pair(found), pair(expected));
-                return Err(Violation::new(format!("found {found}, expected {expected}")));
-            }
-        }
-    }
 }
 
 /// Compares what an iterator yields.
@@ -464,130 +390,4 @@ impl Walk {
         }
         Err(Violation::new(format!("an iterator that was over yields {more:?}")))
     }
-}
-
-/// A cursor, with its expected position among `pairs`.
-struct Pointer<'a> {
-    cursor: Cursor,
-    pairs: &'a Pairs,
-    position: Option<usize>,
-}
-
-impl Pointer<'_> {
-    fn seek(&mut self, key: &[u8]) -> siltdb::Result<()> {
-        self.cursor.seek(key)?;
-        let index = self.pairs.partition_point(|(other, _)| &other[..] < key);
-        self.position = Some(index).filter(|index| *index < self.pairs.len());
-        Ok(())
-    }
-
-    fn seek_for_prev(&mut self, key: &[u8]) -> siltdb::Result<()> {
-        self.cursor.seek_for_prev(key)?;
-        self.position = self.pairs.partition_point(|(other, _)| &other[..] <= key).checked_sub(1);
-        Ok(())
-    }
-
-    fn step(&mut self, draw: &mut Draw) -> siltdb::Result<&'static str> {
-        let len = self.pairs.len();
-        match draw.below(20) {
-            0 => {
-                self.cursor.seek_to_first()?;
-                self.position = Some(0).filter(|_| len > 0);
-                Ok("seek_to_first")
-            }
-            1 => {
-                self.cursor.seek_to_last()?;
-                self.position = len.checked_sub(1);
-                Ok("seek_to_last")
-            }
-            2..11 => {
-                self.cursor.next()?;
-                self.position = self.position.map(|at| at + 1).filter(|at| *at < len);
-                Ok("next")
-            }
-            _ => {
-                self.cursor.prev()?;
-                self.position = self.position.and_then(|at| at.checked_sub(1));
-                Ok("prev")
-            }
-        }
-    }
-
-    /// Visits up to `limit` pairs, or stops early at one of them; compares them.
-    fn walk(&mut self, direction: Direction, limit: u64, draw: &mut Draw) -> Checked<String> {
-        let mut stop_at = draw.within(1..=2 * limit);
-        let what = format!("walk {direction:?} over {limit} or {stop_at}");
-        let most = limit.min(stop_at) as usize;
-        let mut shown = Pairs::new();
-        let seen = |key: &[u8], value: &[u8]| {
-            shown.push((key.into(), value.into()));
-            stop_at -= 1;
-            if stop_at == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        };
-        let walked = match direction {
-            Direction::Forward => self.cursor.walk(limit, seen),
-            Direction::Backward => self.cursor.walk_back(limit, seen),
-        };
-        let count = must(walked, &what)?;
-        let (from, pairs) = (self.position, self.pairs);
-        let expected: Pairs = match (from, direction) {
-            (None, _) => Pairs::new(),
-            (Some(at), Direction::Forward) => pairs[at..].iter().take(most).cloned().collect(),
-            (Some(at), Direction::Backward) => {
-                pairs[..=at].iter().rev().take(most).cloned().collect()
-            }
-        };
-        compare_pairs(&shown, &expected).map_err(|violation| violation.during(&what))?;
-        if count != shown.len() as u64 {
-            return Err(Violation::new(format!("{what} reported {count}, showed {}", shown.len())));
-        }
-        self.position = match direction {
-            Direction::Forward => from.map(|at| at + shown.len()).filter(|at| *at < pairs.len()),
-            Direction::Backward => from.and_then(|at| at.checked_sub(shown.len())),
-        };
-        Ok(what)
-    }
-
-    fn compare(&self, moves: &[String]) -> Checked<()> {
-        let pairs = |pair: Option<(&[u8], &[u8])>| -> Pairs {
-            pair.into_iter().map(|(k, v)| (Shared::from(k), Shared::from(v))).collect()
-        };
-        let expected = self.position.map(|at| (&*self.pairs[at].0, &*self.pairs[at].1));
-        compare_pairs(&pairs(self.cursor.entry()), &pairs(expected))
-            .map_err(|violation| violation.during(format!("cursor after {}", moves.join(", "))))
-    }
-}
-
-fn compare_cursor(
-    source: &impl Read,
-    truth: Truth<'_>,
-    steps: u64,
-    draw: &mut Draw,
-    key: &mut impl FnMut(&mut Draw) -> Shared,
-) -> Checked<u64> {
-    let pairs = truth.pairs();
-    let cursor = must(source.cursor(), "cursor")?;
-    let mut pointer = Pointer { cursor, pairs: &pairs, position: None };
-    let mut moves = Vec::new();
-    for _ in 0..steps {
-        let result = match draw.below(10) {
-            0 | 1 => {
-                let key = key(draw);
-                pointer.seek(&key).map(|()| format!("seek \"{}\"", show(&key)))
-            }
-            2 | 3 => {
-                let key = key(draw);
-                pointer.seek_for_prev(&key).map(|()| format!("seek_for_prev \"{}\"", show(&key)))
-            }
-            4 => {
-                let direction = draw.pick(&[Direction::Forward, Direction::Backward]);
-                let limit = draw.pick(&[1, 2, 7, 40, 1000]);
-                Ok(pointer.walk(direction, limit, draw)?)
-            }
-            _ => pointer.step(draw).map(str::to_owned),
-        };
-        moves.push(must(result, "moving a cursor")?);
-        pointer.compare(&moves)?;
-    }
-    Ok(steps)
 }

@@ -14,10 +14,11 @@ use crate::{
     keys::CLOCK_KEY,
     model::{DEFAULT, FamilyIndex, Model, Moment, Shared},
     prepared::{check_undecided, undecided, waiting_in},
-    reads::{Pairs, Truth, collect, compare_family, compare_pairs},
+    reads::compare_family,
     report::Report,
     settings::{DIRECTORY, Retained, Settings, Weather},
     times::Times,
+    truth::{Pairs, Truth, collect, compare_pairs},
     violation::{Checked, Violation, must, show},
     watch::{Activity, CrashKind, CrashState, JobsDone, Watch},
 };

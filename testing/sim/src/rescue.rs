@@ -5,10 +5,10 @@
 
 use crate::{
     database::all_by_name,
-    reads::{Pairs, collect},
     recovery::Recovery,
     settings::DIRECTORY,
     times::Times,
+    truth::{Pairs, collect},
     violation::{Checked, Violation, must, show, show_option},
 };
 use siltdb::{

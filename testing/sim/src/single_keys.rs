@@ -7,8 +7,9 @@ use crate::{
     keys::value,
     model::{Clock, DEFAULT, FamilyIndex, Operation, Shared},
     plan::{Form, Planned},
-    reads::{Truth, compare_get},
+    reads::compare_get,
     run::Run,
+    truth::Truth,
     violation::{Checked, Violation, show_option},
 };
 use siltdb::{Durability, Family, Slice, Swap, WriteOptions};

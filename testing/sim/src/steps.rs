@@ -9,9 +9,10 @@ use crate::{
     expected::{Expectation, Names},
     model::FamilyIndex,
     plan::{Form, Planned, plan},
-    reads::{Truth, Walk, compare_family, compare_some},
+    reads::{Walk, compare_family, compare_some},
     run::{Excuse, Held, Outcome, Run, Trace},
     settings::{FamilySettings, Retained, Weather},
+    truth::Truth,
     violation::{Checked, Violation, must},
     watch::{Activity, CrashKind},
 };

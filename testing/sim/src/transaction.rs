@@ -8,7 +8,8 @@ use crate::{
     ending::Ending,
     keys::KeyShape,
     model::{FamilyIndex, Model, Moment, Operation, Shared, Span, successor},
-    reads::{Pairs, Truth, Walk, compare_get, compare_get_many, compare_pairs, compare_some},
+    reads::{Walk, compare_get, compare_get_many, compare_some},
+    truth::{Pairs, Truth, compare_pairs},
     violation::{Checked, Violation, must},
 };
 use siltdb::{Durability, Family, Isolation, LockMode, Read, Transaction};

@@ -11,9 +11,10 @@ use crate::{
     guests::GuestSettings,
     model::{Model, Moment},
     plan::plan,
-    reads::{Truth, compare_family},
+    reads::compare_family,
     settings::{Layout, Settings},
     times::Times,
+    truth::Truth,
     violation::{Checked, Violation, must},
 };
 use siltdb::{Create, ErrorKind, Options};

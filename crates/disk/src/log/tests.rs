@@ -3,6 +3,7 @@
 mod codec;
 mod crash;
 mod damage;
+mod ends;
 mod manifest;
 mod model;
 mod salvage;
