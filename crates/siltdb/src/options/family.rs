@@ -82,8 +82,8 @@ impl FamilyOptions {
     ///
     /// A table of [`TableKind::BTree`] is opened by its root alone. What else is read of its index
     /// goes through the cache, so that the memory of indexes is bounded whatever the size of the
-    /// data. With [`Compression::None`] and [`ReadIo::Map`] nodes and blocks are searched where
-    /// they are mapped, and take none of the cache.
+    /// data. With [`Compression::None`] and [`ReadIo::Map`](crate::ReadIo::Map) nodes and blocks
+    /// are searched where they are mapped, and take none of the cache.
     ///
     /// Tables of both kinds are always readable. Flushes and compactions write the chosen kind; a
     /// compaction that copies blocks without reading their entries makes a new index for them.
@@ -213,11 +213,13 @@ impl FamilyOptions {
 
     /// The operator that [`WriteBatch::merge`](crate::WriteBatch::merge) uses. Only its name is
     /// stored: each opening, also the one that creates the family, registers the operator by
-    /// [`Options::merge_operator`]. One that is not registered is refused.
+    /// [`Options::merge_operator`](crate::Options::merge_operator). One that is not registered is
+    /// refused.
     ///
     /// A family without an operator refuses operands. It can get an operator later, and keeps it;
     /// see [`Family::set_options`](crate::Family::set_options) and, for the default family,
-    /// [`Options::default_family`]. [`merge`](crate::merge) makes operators from functions.
+    /// [`Options::default_family`](crate::Options::default_family). [`merge`](crate::merge) makes
+    /// operators from functions.
     ///
     /// ```
     /// # let dir = tempfile::tempdir()?;
