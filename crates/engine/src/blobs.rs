@@ -377,6 +377,9 @@ impl Blobs {
 
     /// Takes back a file that the manifest does not name after all. No value has a place in it.
     pub fn withdraw(&self, number: FileNumber) {
+        let bytes = self.set().get(number).map_or(BLOB_FILE_HEADER_BYTES, |file| file.bytes());
+        let is_empty = bytes == BLOB_FILE_HEADER_BYTES;
+        assert!(is_empty, "blob file {number} would be taken back with {bytes} bytes of values");
         self.set.rcu(|set| set.filtered(|other| other != number));
     }
 
@@ -386,11 +389,14 @@ impl Blobs {
         self.is_used.store(true, Ordering::Relaxed);
         self.add(&file);
         lock(&self.unsynced).push(Arc::clone(&file));
+        let number = file.number();
         let next = Current { file, end: BLOB_FILE_HEADER_BYTES };
         let before = lock(&self.current).replace(next);
         let is_full = before.is_some();
-        if let Some(before) = before {
-            before.file.seal();
+        if let Some(Current { file: before, .. }) = before {
+            let (old, new) = (before.number(), number);
+            assert!(old < new, "values would go to blob file {new} after {old}");
+            before.seal();
         }
         is_full
     }
@@ -431,6 +437,8 @@ impl Blobs {
     /// Takes `number`, which the manifest names no more, out of the set.
     pub fn forget(&self, number: FileNumber) {
         let gone = self.set().get(number).cloned();
+        let is_final = gone.as_ref().is_none_or(|gone| gone.is_sealed() && !gone.is_written());
+        assert!(is_final, "blob file {number} would be removed while a commit writes to it");
         // Before the set changes: see `pin_with`.
         self.removals.fetch_add(1, Ordering::AcqRel);
         self.set.rcu(|set| {

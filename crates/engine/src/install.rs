@@ -9,12 +9,15 @@
 //! 2. The edit is appended to the manifest and synced, or a new manifest is begun.
 //! 3. Versions and families are put in force; files without references are noted for purging.
 
+mod preconditions;
+
 use crate::{
     catalog::Catalog,
     catalog::branches::{Branches, roles},
     catalog::family::{DEFAULT_FAMILY, Families, FamilyData, FamilyMap, check_name},
     catalog::manifest::{Failure, Manifest},
     database::installer::Installer,
+    install::preconditions::assert_fits,
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -102,6 +105,7 @@ pub fn install_with(
         changes.push(Change::LogSynced(synced));
     }
     let edit = Edit { changes };
+    assert_fits(installer, &manifest, &edit, flushed);
     let mut operators = installer.catalog.operators.clone();
     operators.extend_from_slice(given);
     let target = Target {

@@ -92,6 +92,11 @@ impl Log {
 
     /// Notes that a commit up to `last` is in memory alone. To be called before it is published.
     pub fn note_unlogged(&self, last: SequenceNumber) {
+        let published = self.publisher.published();
+        assert!(
+            last > published,
+            "{last} would be noted as unlogged, and {published} is published"
+        );
         // Relaxed, here and below: every reader of the number has waited for the publication.
         self.unlogged_last.fetch_max(last.0, Ordering::Relaxed);
     }

@@ -307,7 +307,11 @@ impl Snapshots {
 
     /// Puts another floor in force, which must be durable, or none.
     pub fn set_floor(&self, floor: Option<SequenceNumber>) {
-        lock(&self.known).floor = floor;
+        let mut known = lock(&self.known);
+        let before = known.floor;
+        let is_kept = floor.is_none_or(|floor| before.is_none_or(|before| before <= floor));
+        assert!(is_kept, "history from {floor:?} on would be promised, and {before:?} was kept");
+        known.floor = floor;
     }
 }
 

@@ -6,7 +6,8 @@ use crate::finding::Finding;
 use crate::items::occurrences;
 
 /// The folders that are judged.
-const FOLDERS: [&str; 3] = ["crates/disk/src/", "crates/tree/src/", "crates/services/src/"];
+const FOLDERS: [&str; 4] =
+    ["crates/disk/src/", "crates/tree/src/", "crates/engine/src/", "crates/services/src/"];
 
 /// The assertions that each has for 1,000 lines of code, at least.
 const ASSERTIONS_PER_1000_MIN: usize = 5;

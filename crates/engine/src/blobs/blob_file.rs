@@ -193,6 +193,10 @@ impl BlobFile {
         let Some(writer) = &self.writer else {
             return Err(Error::invalid("a blob file of an earlier opening is not written to"));
         };
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        let (end, given) = (offset + length as u64, self.bytes());
+        assert!(end <= given, "a value would be written up to {end}, beyond the places: {given}");
+        assert!(offset >= BLOB_FILE_HEADER_BYTES, "a value would be written over the header");
         writer.fill(offset, parts)?;
         // Release pairs with the acquire in `sync`: a sync that counts the write comes after it.
         self.written.fetch_add(1, Ordering::Release);
@@ -333,6 +337,7 @@ impl Writing {
     /// A hold on `file`, in which a place up to `end` was given. Called under the lock that gives
     /// places.
     pub(super) fn begin(file: &Arc<BlobFile>, end: u64) -> Self {
+        assert!(!file.is_sealed(), "a place up to {end} would be given in a file that is sealed");
         file.writers.fetch_add(1, Ordering::AcqRel);
         file.end.fetch_max(end, Ordering::AcqRel);
         Self { file: Arc::clone(file) }

@@ -446,6 +446,7 @@ impl Families {
             *lock(&family.name) = Arc::clone(name);
         }
         for family in dropped {
+            assert!(!family.is_absent(), "family {} would be dropped twice", family.id);
             // Relaxed: this is a hint; every call that matters refuses a dropped family itself.
             family.absent.store(true, Ordering::Relaxed);
         }
@@ -463,6 +464,7 @@ impl Families {
         self.store(map, &[], dropped);
         // The map comes first: a family must be found by its flush before it can be written.
         for family in &changes.created {
+            assert!(!family.was_created(), "family {} would be created twice", family.id);
             family.created.store(true, Ordering::Relaxed);
             family.absent.store(false, Ordering::Relaxed);
         }

@@ -132,7 +132,9 @@ impl Manifest {
     pub fn owe(&mut self, changes: Vec<Change>, files: Vec<FileNumber>) {
         for change in &changes {
             if let Change::FamiliesLogged { position } = change {
-                self.state.families = self.state.families.max(*position);
+                let said = self.state.families;
+                assert!(*position > said, "families of {position} would be owed after {said}");
+                self.state.families = *position;
             }
         }
         self.owed.changes.extend(changes);
@@ -191,7 +193,8 @@ impl Manifest {
     /// `Unchanged`, if there is no space for it; `Unknown` for any other failure.
     pub fn append(&mut self, edit: &[u8]) -> std::result::Result<(), Failure> {
         let open = self.open.as_mut().expect("a manifest is begun before it is appended to");
-        let end = open.end.offset + with_mark(edit.len());
+        let (end, capacity) = (open.end.offset + with_mark(edit.len()), open.file.capacity());
+        assert!(end <= capacity, "an edit would end at {end}, in a manifest of {capacity} bytes");
         open.file.prepare(end).map_err(Failure::Unchanged)?;
         open.append(edit).map_err(Failure::Unknown)
     }
@@ -206,6 +209,7 @@ impl Manifest {
         snapshot: &[u8],
         random: u32,
     ) -> std::result::Result<(), Failure> {
+        assert!(Some(number) != self.number, "the manifest {number} would be written over itself");
         let path = FileName::Manifest(number).to_path();
         let temporary = FileName::Temporary(number).to_path();
         let begun = self.write_snapshot(&path, snapshot, random);

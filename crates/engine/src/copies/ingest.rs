@@ -452,6 +452,8 @@ fn install(
     reservation: &Reservation,
 ) -> Result<()> {
     let sequence = reservation.first;
+    let (placed, tables) = (levels.len(), parts.iter().flat_map(Part::tables).count());
+    assert!(placed == tables, "an ingest would install {placed} of {tables} tables");
     let rotation = reservation.rotation.as_ref().expect("an ingest begins a segment");
     sync_unnoted(installer, rotation.header.previous)?;
     parts.iter().for_each(|part| part.family.tree.commit_hook().run_ingest(sequence));

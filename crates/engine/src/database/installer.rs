@@ -45,7 +45,19 @@ pub struct Installer<'a> {
 impl Installer<'_> {
     /// Queues a frozen generation for its flush.
     pub fn freeze(&self, frozen: Frozen) {
-        lock(&self.log.frozen).push_back(frozen);
+        let mut queue = lock(&self.log.frozen);
+        if let Some(before) = queue.back() {
+            let ends = (before.last, frozen.last);
+            assert!(before.number < frozen.number, "{before:?} would be flushed before {frozen:?}");
+            assert!(
+                ends.0 <= ends.1,
+                "a generation up to {} would follow one up to {}",
+                ends.1,
+                ends.0
+            );
+        }
+        queue.push_back(frozen);
+        drop(queue);
         self.backpressure.update_at(0, self.log);
         self.background.work.raise();
     }

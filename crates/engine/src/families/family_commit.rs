@@ -239,6 +239,8 @@ pub fn begin_drop(installer: &Installer<'_>, ids: &[FamilyId]) -> BegunDrop {
     if !seeded_fault!("drop_without_a_number_waits_for_none") {
         installer.log.publisher.wait(last);
     }
+    let published = installer.log.publisher.published();
+    assert!(published >= last, "families would be dropped before {last}: {published} is published");
     begun
 }
 

@@ -108,6 +108,8 @@ pub fn remove_unreferenced(rooms: &JobRooms<'_>) -> Result<bool> {
     if gone.is_empty() {
         return Ok(false);
     }
+    let needed = gone.iter().find(|file| referenced.contains_key(file));
+    assert!(needed.is_none(), "a blob file would be removed that tables refer to: {needed:?}");
     let changes = gone.iter().map(|file| Change::BlobFileRemoved { file: *file }).collect();
     install_with(&rooms.installer(), manifest, changes, None, &[])?;
     gone.iter().for_each(|file| rooms.blobs.forget(*file));

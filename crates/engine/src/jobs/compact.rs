@@ -11,7 +11,7 @@ use crate::{
     install::install,
     jobs::{
         blobs::{begin_moving, remove_unreferenced, seal_wasteful},
-        context::{discard_output, ended, install_output, purge, with_context},
+        context::{discard_output, ended, install_output, newest_in, purge, with_context},
         dead_parts::begin_leaving,
         flush::has_flush_due,
         pause::holds_compactions,
@@ -224,7 +224,10 @@ pub fn run_plan(rooms: &JobRooms<'_>, family: &FamilyData, plan: Plan) -> Result
     };
     // The plan pins its inputs, which the purge must be able to remove.
     drop(plan);
-    ended(&rooms.installer(), JobOf::Family(family.id), result, |jobs| jobs.compactions -= 1)?;
+    ended(&rooms.installer(), JobOf::Family(family.id), result, |jobs| {
+        assert!(jobs.compactions > 0, "a compaction ends that is not counted");
+        jobs.compactions -= 1;
+    })?;
     rooms.background.work.raise();
     Ok(())
 }
@@ -276,6 +279,9 @@ fn merge(rooms: &JobRooms<'_>, family: &FamilyData, plan: &Plan) -> Result<Outco
     let begin = || rooms.snapshots.begin_removal(SequenceNumber::MAX);
     let removal = compaction.is_filtering().then(begin);
     let changes = std::mem::take(&mut output.changes);
+    let (before, after) = (plan.tables().map(|table| table.sequence_max()), newest_in(&changes));
+    let before = before.max().unwrap_or_default();
+    assert!(after <= before, "a merge of entries up to {before} would write {after}");
     if matches!(removal, Some(None)) {
         discard_output(rooms.catalog, &changes);
         return Ok(Outcome::Withdrawn);

@@ -11,7 +11,7 @@ use crate::{
 };
 use siltdb_base::{
     error::{ErrorKind, Result},
-    id::{FamilyId, FileNumber, TableUid},
+    id::{FamilyId, FileNumber, SequenceNumber, TableUid},
     key::{BlobPointer, EntryKind},
     sync::lock,
 };
@@ -138,10 +138,22 @@ fn new_files(changes: &[Change]) -> Vec<FileNumber> {
     changes.iter().filter_map(file).collect()
 }
 
+/// No entry of the tables that `changes` add is newer.
+#[must_use]
+pub fn newest_in(changes: &[Change]) -> SequenceNumber {
+    let newest = |change: &Change| match change {
+        Change::AddTable { table, .. } => Some(table.meta.sequence_max),
+        _ => None,
+    };
+    changes.iter().filter_map(newest).max().unwrap_or(SequenceNumber::ZERO)
+}
+
 /// Removes noted files that no reader uses any more.
 pub fn purge(installer: &Installer<'_>) {
     let Installer { catalog, blobs, .. } = *installer;
     for number in catalog.take_unused() {
+        let is_in_use = catalog.files.is_in_use(number);
+        assert!(!is_in_use, "the table file {number} would be removed, and it is in use");
         // A file that cannot be removed now is tried again with the next job, or at the next open.
         let removed = catalog.files.remove(number);
         if removed.is_err_and(|error| error.kind() != ErrorKind::NotFound) {

@@ -5,7 +5,7 @@ use crate::{
     catalog::family::FamilyData,
     database::job_rooms::{JobRooms, Waiting},
     jobs::{
-        context::{ended, install_output},
+        context::{ended, install_output, newest_in},
         shared::run_shared,
         space::stripes,
     },
@@ -67,8 +67,10 @@ pub fn flush_next(rooms: &JobRooms<'_>) -> Result<bool> {
         // The partial output is removed.
         frozen.progress.begin(0);
     }
-    let flushed =
-        ended(&rooms.installer(), JobOf::Memory, result, |jobs| jobs.is_flushing = false)?;
+    let flushed = ended(&rooms.installer(), JobOf::Memory, result, |jobs| {
+        let was_flushing = std::mem::replace(&mut jobs.is_flushing, false);
+        assert!(was_flushing, "two flushes ran at the same time");
+    })?;
     match rooms.waiting {
         Waiting::RunJob(_) => drop(flushed),
         Waiting::ForWorkers => lock(&rooms.background.jobs).flushed.push(flushed),
@@ -88,6 +90,7 @@ pub(crate) fn free_flushed(background: &Background) {
 fn flush_generation(rooms: &JobRooms<'_>, frozen: &Frozen) -> Result<Flushed> {
     // Writers of this generation hold earlier places: once `last` is published, all have finished.
     rooms.log.publisher.wait(frozen.last);
+    assert_frozen(rooms.log, frozen);
     if rooms.options.retains_log() {
         // The tables will be durable. The retained log must not lack entries that they have.
         sync_wal(&rooms.installer())?;
@@ -104,7 +107,12 @@ fn flush_generation(rooms: &JobRooms<'_>, frozen: &Frozen) -> Result<Flushed> {
         run_shared(rooms, flush.parts(), |outputs, context| flush.finish(outputs, context))?;
     let mut changes = std::mem::take(&mut output.changes);
     changes.extend(carry_forward(&rooms.installer(), rooms.prepared, frozen.last)?);
-    changes.push(Change::LogStart { segment: segment_after(rooms.log) });
+    let (newest, last) = (newest_in(&changes), frozen.last);
+    assert!(newest <= last, "a flush up to {last} would write tables up to {newest}");
+    let segment = segment_after(rooms.log);
+    let gone = frozen.segments.last().map(|gone| gone.id);
+    assert!(Some(segment) > gone, "the log would begin at {segment}, and {gone:?} goes");
+    changes.push(Change::LogStart { segment });
     changes.push(Change::LastSequence(frozen.last));
     // The tables are durable without the log, so what they point to must be, too.
     sync_blobs(rooms.blobs, rooms.health)?;
@@ -114,6 +122,16 @@ fn flush_generation(rooms: &JobRooms<'_>, frozen: &Frozen) -> Result<Flushed> {
     lock(&rooms.log.frozen).pop_front();
     let segments = rooms.log.wal.retire(&frozen.segments)?;
     Ok(Flushed { flush, segments })
+}
+
+/// Checks that no commit writes to a generation that is to be flushed, and that it is the oldest.
+fn assert_frozen(log: &Log, frozen: &Frozen) {
+    let active = lock(&log.sequencer).active_segment();
+    let last = frozen.segments.last().map(|segment| segment.id);
+    let is_frozen = active.is_none_or(|active| Some(active) > last);
+    assert!(is_frozen, "{frozen:?} would be flushed while commits go to segment {active:?}");
+    let oldest = lock(&log.frozen).front().map(|oldest| oldest.number);
+    assert!(oldest == Some(frozen.number), "{frozen:?} would be flushed before {oldest:?}");
 }
 
 /// The first segment that recovery needs once the oldest frozen generation is flushed.
@@ -157,8 +175,15 @@ pub fn flush_for_close(rooms: &JobRooms<'_>) -> Result<()> {
     rooms.log.publisher.wait(last);
     // The manifest knows the last sequence number of each flush.
     let flushed = lock(&rooms.catalog.manifest_io).state.last_sequence;
-    if rooms.log.unlogged_last() > flushed {
-        return flush_memory(rooms);
+    let unlogged = rooms.log.unlogged_last();
+    if unlogged > flushed {
+        flush_memory(rooms)?;
+        let kept = lock(&rooms.catalog.manifest_io).state.last_sequence;
+        assert!(
+            unlogged <= kept,
+            "a close would lose {unlogged}, which is in no log: {kept} is kept"
+        );
+        return Ok(());
     }
     if rooms.log.memory_bytes() > REPLAY_BYTES_MAX
         && let Err(error) = flush_memory(rooms)

@@ -46,7 +46,10 @@ pub(crate) fn end_shared(
     context: &JobContext<'_>,
 ) -> Result<Vec<NewTables>> {
     shared.run_parts(context);
-    withdraw(background, shared)
+    let outputs = withdraw(background, shared)?;
+    let (ended, parts) = (outputs.len(), shared.parts());
+    assert!(ended == parts, "a job would be finished with {ended} of {parts} parts");
+    Ok(outputs)
 }
 
 /// Waits for the parts of `shared` that other threads have taken, and leaves the others out.

@@ -136,6 +136,7 @@ fn carry_out(
         result => result.map(Ok),
     };
     let outcome = ended(&rooms.installer(), JobOf::Tiers, result, |jobs| {
+        assert!(jobs.is_moving, "two tables were moved at the same time");
         jobs.is_moving = false;
     });
     match outcome {
@@ -160,6 +161,10 @@ fn move_table(installer: &Installer<'_>, found: &Move, copying: &mut FileCopy<'_
     let files = &installer.catalog.files;
     let store = files.store(*to).ok_or_else(no_cold_directory)?;
     let number = installer.catalog.ids.file();
+    assert!(
+        !files.is_in_use(number),
+        "a table would be copied over file {number}, which is in use"
+    );
     // Claimed before it exists, so that no purge takes it for an orphan.
     let claim = files.claim_in(*to, number);
     let source = FilePart::new(table.open_file()?, table.id().offset, table.bytes());

@@ -42,7 +42,10 @@ impl IdBlocks {
         let block = self.block(family, key);
         let mut block = lock(&block);
         if block.is_empty() {
-            *block = reserve(block.end)?;
+            let (least, next) = (block.end, reserve(block.end)?);
+            assert!(next.start >= least, "the ids {next:?} would be given after {least}");
+            assert!(!next.is_empty(), "an id would be given of an empty block, {next:?}");
+            *block = next;
         }
         let id = block.start;
         block.start += 1;

@@ -38,7 +38,7 @@ use crate::lock_state::lock_table::{
 use siltdb_base::{
     clock::Clock,
     error::{Error, ErrorKind, Result},
-    seeded_fault,
+    invariant, seeded_fault,
     sync::{
         Condvar, Mutex, MutexGuard,
         atomic::{AtomicU64, Ordering},
@@ -88,6 +88,17 @@ impl Table {
         })
     }
 
+    /// Grants `requests`, which nothing blocks.
+    fn grant(&mut self, owner: LockOwner, requests: &[LockRequest]) {
+        let holders = |request| self.held.blockers(Some(owner), request).next();
+        invariant!(
+            requests.iter().find_map(holders).is_none(),
+            "{owner:?} would be granted what {:?} holds",
+            requests.iter().find_map(holders)
+        );
+        self.held.grant(owner, requests);
+    }
+
     /// Grants what waited for `gone` and is free now, and what that lets through.
     fn grant_waiting(&mut self, gone: Blocker) {
         self.grant_free(self.queue.blocked_by(gone).into_iter().collect());
@@ -104,7 +115,7 @@ impl Table {
                 continue;
             }
             let Some(granted) = self.queue.remove(ticket) else { continue };
-            self.held.grant(owner, &granted.requests);
+            self.grant(owner, &granted.requests);
             granted.changed.notify_one();
             todo.extend(self.queue.blocked_by(Blocker::Request(ticket)));
             todo.extend(self.look_again(owner));
@@ -192,7 +203,7 @@ impl LockTable {
         let mut table = self.lock();
         let ticket = table.queue.next();
         let Some((place, blocker)) = table.blocker(owner, ticket, &requests, 0) else {
-            table.held.grant(owner, &requests);
+            table.grant(owner, &requests);
             let others = table.look_again(owner).collect();
             table.grant_free(others);
             return Ok(table.held.memory_bytes(owner));

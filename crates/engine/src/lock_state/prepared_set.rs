@@ -111,7 +111,10 @@ impl PreparedSet {
     /// Adds a transaction with a reserved id. Its record is in the log, and not published yet.
     pub fn add(&self, undecided: Undecided) {
         let mut state = lock(&self.state);
-        if let Some(entry) = state.entries.get_mut(&undecided.transaction.id) {
+        let entry = state.entries.get_mut(&undecided.transaction.id);
+        let is_reserved = matches!(entry, Some(Entry { phase: Phase::Preparing, .. }));
+        assert!(is_reserved, "{} would be prepared without an id", undecided.number);
+        if let Some(entry) = entry {
             entry.phase = Phase::Undecided(undecided);
         }
     }
@@ -165,6 +168,9 @@ impl PreparedSet {
     /// yet.
     pub fn decided(&self, id: &[u8], at: SequenceNumber) {
         let mut state = lock(&self.state);
+        let is_claimed =
+            matches!(state.entries.get(id), Some(Entry { phase: Phase::Deciding(_), .. }));
+        assert!(is_claimed, "{} would be decided at {at} by two threads", shown(id));
         state.remove(id);
         state.last_decision = state.last_decision.max(at);
     }
@@ -205,7 +211,9 @@ impl State {
 
     fn remove(&mut self, id: &[u8]) {
         if let Some(entry) = self.entries.remove(id) {
-            self.bytes -= entry.bytes;
+            let (all, bytes) = (self.bytes, entry.bytes);
+            assert!(bytes <= all, "a transaction of {bytes} bytes would leave {all} bytes");
+            self.bytes = all - bytes;
         }
     }
 

@@ -6,7 +6,7 @@
 use siltdb_base::{
     clock::Clock,
     id::{SegmentId, SequenceNumber},
-    seeded_fault,
+    invariant, seeded_fault,
     sync::{Mutex, MutexGuard},
 };
 use siltdb_disk::log::record::LogPosition;
@@ -138,6 +138,13 @@ impl Pins {
     /// Notes a segment. To be called before anything in it is published.
     pub fn begin(&self, segment: KnownSegment) {
         let mut state = self.lock();
+        let KnownSegment { slot: SegmentSlot { id, slot }, .. } = segment;
+        let newest = state.segments.last_key_value().map(|(newest, _)| *newest);
+        assert!(newest.is_none_or(|newest| newest < id), "segment {id} would follow {newest:?}");
+        invariant!(
+            state.segments.values().all(|kept| kept.slot.slot != slot),
+            "segment {id} would overwrite the one that is kept in file {slot}"
+        );
         if let Some(before) = state.segments.get_mut(&segment.previous.segment) {
             before.bytes = segment.previous.offset;
         }
@@ -163,7 +170,11 @@ impl Pins {
     /// Pins the segments from `segment` on, none of which may be retired yet.
     #[must_use]
     pub fn pin(self: &Arc<Self>, segment: SegmentId) -> Pin {
-        *self.lock().pinned.entry(segment).or_default() += 1;
+        let mut state = self.lock();
+        let retired = state.kept.last().map(|kept| kept.slot.id);
+        let is_there = retired.is_none_or(|retired| retired < segment);
+        assert!(is_there, "segment {segment} would be pinned after {retired:?} was retired");
+        *state.pinned.entry(segment).or_default() += 1;
         Pin { pins: Arc::clone(self), segment }
     }
 
@@ -219,17 +230,23 @@ impl Pins {
         let now_ns = self.now_ns();
         let mut state = self.lock();
         state.kept.extend(segments.iter().map(|slot| Kept { slot: *slot, retired_ns: now_ns }));
+        let is_sorted = state.kept.is_sorted_by(|a, b| a.slot.id < b.slot.id);
+        assert!(is_sorted, "segments would be retired out of order: {:?}", state.kept);
         let retained = self.retained(&state, now_ns);
         state.drop_slow_feeds(retained, self.retention.feed_bytes_max);
         let pinned = match seeded_fault!("ignore_log_pins") {
             true => None,
-            false => state.pinned.keys().chain(state.feeds.values()).min().copied(),
+            false => state.first_pinned(),
         };
         let first = pinned.into_iter().chain(retained).min();
         let (kept, free): (Vec<Kept>, Vec<Kept>) = std::mem::take(&mut state.kept)
             .into_iter()
             .partition(|kept| first.is_some_and(|first| first <= kept.slot.id));
         state.kept = kept;
+        if let (Some(free), Some(pinned)) = (free.last(), state.first_pinned()) {
+            let id = free.slot.id;
+            assert!(id < pinned, "segment {id} would be reused, and {pinned} is pinned");
+        }
         free.iter().for_each(|free| {
             state.segments.remove(&free.slot.id);
         });
@@ -268,6 +285,11 @@ impl State {
             following = Some(*segment);
         }
         None
+    }
+
+    /// The first segment that a copy or a feed needs.
+    fn first_pinned(&self) -> Option<SegmentId> {
+        self.pinned.keys().chain(self.feeds.values()).min().copied()
     }
 
     fn oldest(&self) -> Option<SequenceNumber> {

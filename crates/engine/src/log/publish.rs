@@ -107,10 +107,14 @@ impl Publisher {
     pub fn complete(&self, ticket: u64, last: SequenceNumber) {
         // Acquire pairs with the exchange that moved `head` here: what earlier commits wrote is
         // passed on with this one's entries.
-        if self.head.load(Ordering::Acquire) != ticket {
-            self.complete_behind(ticket, last);
+        let head = self.head.load(Ordering::Acquire);
+        if head != ticket {
+            self.complete_behind(ticket, last, head);
             return;
         }
+        // Relaxed: `head` was read, and with it the number of the commit before.
+        let published = self.published.load(Ordering::Relaxed);
+        assert!(last.0 > published, "{}", goes_back(last, published));
         // All earlier tickets are published. Our slot is not marked, so only this thread moves on
         // (4). The number first, then the head, as in `advance`. Release pairs with `published`.
         self.published.store(last.0, Ordering::Release);
@@ -126,7 +130,13 @@ impl Publisher {
     }
 
     #[cold]
-    fn complete_behind(&self, ticket: u64, last: SequenceNumber) {
+    fn complete_behind(&self, ticket: u64, last: SequenceNumber, head: u64) {
+        assert!(ticket > head, "ticket {ticket} would be published again, and {head} is the next");
+        let end = head + IN_FLIGHT_MAX;
+        assert!(
+            ticket < end,
+            "ticket {ticket} would be noted over one that is not published: {head}"
+        );
         let slot = &self.slots[(ticket % IN_FLIGHT_MAX) as usize];
         // Release pairs with the acquire in `advance`, which then sees the head that let this
         // ticket in.
@@ -243,6 +253,11 @@ impl Publisher {
         // Relaxed: a count that is too high costs one wake-up.
         self.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
+}
+
+#[cold]
+fn goes_back(last: SequenceNumber, published: u64) -> String {
+    format!("a commit would publish {last} after {published}")
 }
 
 #[cfg(test)]

@@ -225,6 +225,8 @@ impl Active {
     /// `BEYOND_BYTES_MAX` behind the expected end of the segment.
     #[cold]
     fn window_end(&self, end: u64, limits: &GenerationLimits) -> u64 {
+        let capacity = self.segment.file.capacity();
+        assert!(end <= capacity, "a record would end at {end}, in a segment of {capacity} bytes");
         let (bytes, full) = (self.bytes.max(1), limits.memtable_bytes);
         let expected = u128::from(end) * u128::from(full.max(bytes)) / u128::from(bytes);
         let expected = u64::try_from(expected).unwrap_or(u64::MAX);
@@ -233,7 +235,7 @@ impl Active {
         }
         let window = self.prepared.max(end) + window_bytes(end);
         let last = expected.saturating_add(BEYOND_BYTES_MAX);
-        window.min(last).min(self.segment.file.capacity())
+        window.min(last).min(capacity)
     }
 }
 
@@ -330,6 +332,11 @@ impl Sequencer {
 
     /// Notes how far the log is synced, for later records.
     pub fn synced(&mut self, position: LogPosition) {
+        let end = self.end;
+        assert!(
+            position <= end,
+            "records would say that {position} is synced, and all end at {end}"
+        );
         self.synced = self.synced.max(position);
     }
 
@@ -354,6 +361,7 @@ impl Sequencer {
         }
         let first = self.next_sequence;
         let next = SequenceNumber(first.0 + u64::from(size.counts.all));
+        assert!(next > first, "{}", takes_no_number(first));
         // Only a damaged file can cause this: at a million a second the numbers last 2,000 years.
         if next > SequenceNumber::MAX {
             return Err(NotReady::Failed(used_up()));
@@ -417,6 +425,8 @@ impl Sequencer {
         let needed = SEGMENT_HEADER_BYTES as u64 + size.record_bytes;
         let taken = wal.take_segment(needed).map_err(NotReady::Failed)?;
         let Some((segment, prepared)) = taken else { return Err(NotReady::MakeReady(needed)) };
+        let (id, before) = (segment.id, self.end.segment);
+        assert!(id > before, "segment {id} would follow segment {before}");
         let frozen = self.freeze();
         let header = SegmentHeader {
             id: segment.id,
@@ -447,7 +457,9 @@ impl Sequencer {
     #[must_use]
     pub fn freeze(&mut self) -> Option<Frozen> {
         let active = self.active.take()?;
-        let (last, _) = self.last();
+        let (last, end) = self.last();
+        let id = active.segment.id;
+        assert!(id == end.segment, "segment {id} would be frozen, and the log ends at {end}");
         let segment = Arc::downgrade(&active.segment);
         self.mark = Some(Mark { last, segment, offset: active.segment.file.capacity() });
         Some(Frozen {
@@ -458,6 +470,12 @@ impl Sequencer {
             progress: Arc::default(),
         })
     }
+}
+
+/// A commit without a number would be published with the number of the one before it.
+#[cold]
+fn takes_no_number(first: SequenceNumber) -> String {
+    format!("a commit at {first} would take no sequence number")
 }
 
 #[cold]

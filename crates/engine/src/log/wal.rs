@@ -14,7 +14,7 @@ use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{Fs, LogFile, LogFileOptions, LogIo, Metadata},
     id::SegmentId,
-    seeded_fault,
+    invariant, seeded_fault,
     sync::lock,
 };
 use siltdb_disk::{
@@ -228,6 +228,7 @@ impl Wal {
         let usual = needed <= self.capacity;
         let recycled = if usual { self.pop_idle(&mut files)? } else { None };
         let slot = recycled.unwrap_or_else(|| files.unused_slot());
+        invariant!(!self.pins.has_slot(slot), "the file {slot} of a kept segment would be reused");
         // The name of a recycled file was made durable when the file was new.
         let name = if recycled.is_some() { Name::Durable } else { name };
         let made = self.open(slot, needed, name).and_then(|ready| {
@@ -433,6 +434,8 @@ impl Wal {
                 Ok(Some(Metadata::File { len })) => len <= self.capacity,
                 _ => false,
             };
+            let is_idle = files.idle.contains(&segment.slot);
+            assert!(!is_idle, "the file {} would be kept for two segments", segment.slot);
             if files.idle.len() < IDLE_FILES_MAX && is_usual() {
                 files.idle.push(segment.slot);
             } else {

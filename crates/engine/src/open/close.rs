@@ -38,6 +38,8 @@ pub fn close_log(installer: &Installer<'_>) -> Result<()> {
     let noted = if active.is_some() || is_due { note_end(installer)? } else { Noted::Nothing };
     if let (Some(segment), Noted::End) = (active, noted) {
         // Everything is durable; if this fails, the next use of the file frees the space.
+        let synced = installer.log.wal.synced();
+        assert!(synced <= end, "the log would be cut at {end}, and it is synced up to {synced}");
         let _ = segment.file.shorten(end.offset);
     }
     lock(&installer.catalog.manifest_io).give_back_unused();
@@ -67,6 +69,8 @@ fn note_end(installer: &Installer<'_>) -> Result<Noted> {
 /// record says nothing that the manifest does not, and is not synced.
 fn mark_end(log: &Log, health: &Health) -> Result<LogPosition> {
     let (last, end) = lock(&log.sequencer).last();
+    let published = log.publisher.published();
+    assert!(published == last, "the log would end after {last}, and {published} is published");
     let mark = end.offset + record_bytes(RecordKind::End, 0, 0);
     let active = lock(&log.sequencer).active();
     let Some(segment) = active.filter(|segment| mark <= segment.file.capacity()) else {

@@ -118,6 +118,8 @@ fn copy(
     }
     let mut to = directory.create(&unfinished)?;
     each_piece(file, &mut |piece, _| to.append(piece).map(|()| Piece::Wanted))?;
+    let (copied, bytes) = (to.len(), file.len());
+    assert!(copied == bytes, "{copied} of {bytes} bytes would be kept of file {number}");
     to.sync()?;
     drop(to);
     directory.rename(&unfinished, &in_lost(name(number)))

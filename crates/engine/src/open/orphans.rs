@@ -28,6 +28,7 @@ pub fn remove_orphans(database: &mut Database, found: &FileInventory) -> Result<
         let manifest = lock(&database.catalog.manifest_io);
         (manifest.number(), manifest.state.blob_files.clone())
     };
+    assert!(manifest.is_some(), "an opening would remove every manifest");
     let live: Vec<SegmentSlot> = {
         let frozen = lock(&database.log.frozen);
         frozen.iter().flat_map(|frozen| frozen.segments.clone()).collect()

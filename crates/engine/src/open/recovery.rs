@@ -482,6 +482,10 @@ fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
             None,
         );
     }
+    if let Some(cut) = recovered.cut.as_ref().filter(|cut| cut.kind == CutKind::Damage) {
+        let (kept, files) = (database.kept.log_files, cut.files.len());
+        assert!(kept == files as u64, "a cut at {} takes from {files} files: {kept} kept", cut.at);
+    }
     let manifest = lock(&database.catalog.manifest_io).number();
     let mut parts: Vec<_> =
         blobs.map(|(file, part)| (FileName::Blob(*file), part.clone())).collect();

@@ -183,6 +183,8 @@ impl<'a> Replay<'a> {
     /// The generation of the records of `segment`.
     fn enter(&mut self, segment: SegmentId) -> Generation {
         let limit = self.memtable_bytes;
+        let before = self.generations.last().and_then(|current| current.segments.last().copied());
+        assert!(before <= Some(segment), "segment {segment} would be replayed after {before:?}");
         match self.generations.last_mut() {
             Some(current) if current.segments.last() == Some(&segment) => {}
             Some(current) if current.bytes < limit => current.segments.push(segment),
@@ -284,6 +286,8 @@ impl<'a> Replay<'a> {
         } else {
             empty.into_iter().for_each(|segment| add_empty(&mut frozen, segment));
         }
+        let is_sorted = frozen.is_sorted_by(|a, b| a.number < b.number && a.last <= b.last);
+        assert!(is_sorted, "generations would be flushed out of order: {frozen:?}");
         let next = recovered.next_sequence.unwrap_or_default();
         let last = self.last.max(SequenceNumber(next.0.saturating_sub(1)));
         let (owed, next_family, prepared) = (self.owed, self.next_family, self.prepared);

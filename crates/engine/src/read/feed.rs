@@ -162,9 +162,13 @@ impl Feed {
         published: SequenceNumber,
     ) -> Result<Option<FeedItem>> {
         let Self { pin, place, .. } = self;
+        let before = place.next;
         let read = pin.read(place.next, |found| place.read_in(installer, found, published));
         let Some(read) = read else { return Err(self.lost(installer.log, options)) };
         let (item, next) = read?;
+        assert!(next > before, "a feed at {before} would go on at {next}");
+        let first = item.as_ref().map_or(before, |item| item.first);
+        assert!(first <= before, "a feed would skip what is between {before} and {first}");
         self.place.next = next;
         let commit = item.as_ref().and_then(|item| item.commit.as_ref());
         let operations = commit.map_or(0, |commit| commit.operations.len());

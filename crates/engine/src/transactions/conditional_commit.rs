@@ -122,6 +122,9 @@ impl Conditions<'_> {
     ) -> Result<SequenceNumber> {
         self.check_expiry(options)?;
         let published = log.publisher.published();
+        if let Some(at) = self.snapshot {
+            assert!(at <= published, "a commit would be checked from {at} on, beyond {published}");
+        }
         // The drop of a family alone takes no number.
         self.reads.map_or(Ok(()), Footprint::check_families)?;
         if let Some(snapshot) = self.snapshot

@@ -57,6 +57,8 @@ impl IndexedWrites {
         writes: &BatchBytes,
         family: FamilyId,
     ) -> Result<Option<OwnWrites>> {
+        let (bytes, indexed) = (writes.as_bytes().len(), self.bytes);
+        assert!(indexed <= bytes, "{indexed} bytes of a batch are indexed that was cut to {bytes}");
         for operation in writes.operations_from(self.bytes, self.count) {
             let operation = operation?;
             let sequence = SequenceNumber(OWN_FIRST.0 + u64::from(self.count));

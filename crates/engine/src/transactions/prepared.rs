@@ -271,6 +271,8 @@ pub fn carry_forward(
         let last = last.max(manifest.state.last_sequence);
         (manifest.state.prepared.keys().copied().collect(), last)
     };
+    let published = installer.log.publisher.published();
+    assert!(last <= published, "the log would be retired up to {last}, beyond {published}");
     let FlushView { undecided, last_decision } = prepared.flush_view(last);
     let mut changes = Vec::new();
     for Undecided { number, transaction, .. } in &undecided {
@@ -280,14 +282,24 @@ pub fn carry_forward(
         }
     }
     let is_undecided = |number: &SequenceNumber| undecided.iter().any(|one| one.number == *number);
-    let decided = said.into_iter().filter(|number| !is_undecided(number));
-    changes.extend(decided.map(|number| Change::PreparedDecided { number }));
+    let decided = said.iter().filter(|number| !is_undecided(number));
+    changes.extend(decided.map(|number| Change::PreparedDecided { number: *number }));
+    let is_lost = |one: &&Undecided| !said.contains(&one.number) && !carries(&changes, one.number);
+    let lost = undecided.iter().find(is_lost).map(|one| one.number);
+    assert!(lost.is_none(), "the log would go up to {last}, and the manifest lacks {lost:?}");
     // If a power loss took a later decision, its transaction would be undecided again. The edit
     // leaves it out, so the decision must be durable first.
     if last_decision > last {
         sync_wal(installer)?;
     }
     Ok(changes)
+}
+
+/// Whether `changes` add the transaction `wanted` to the manifest.
+fn carries(changes: &[Change], wanted: SequenceNumber) -> bool {
+    let is_it =
+        |change: &Change| matches!(change, Change::Prepared { number, .. } if *number == wanted);
+    changes.iter().any(is_it)
 }
 
 /// Adds the undecided transactions that an opening has found, and takes their locks again. To be

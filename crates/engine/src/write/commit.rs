@@ -472,7 +472,8 @@ pub(crate) fn insert_batch(
         sequence = sequence.next();
     }
     insert(family, &mut entries);
-    debug_assert_eq!(sequence.0, first.0 + u64::from(batch.count()));
+    let end = first.0 + u64::from(batch.count());
+    assert!(sequence.0 == end, "a batch took the numbers {first}..{sequence}, not up to {end}");
 }
 
 /// Makes the record that ends at `end` as durable as `durability` says.

@@ -66,6 +66,7 @@ pub fn sync_unnoted(installer: &Installer<'_>, end: LogPosition) -> Result<()> {
         sync_blobs(installer.blobs, installer.health)?;
     }
     let synced = installer.log.wal.sync_to(end, installer.health)?;
+    assert!(synced >= end, "commits up to {end} would count as synced, and {synced} is");
     lock(&installer.log.sequencer).synced(synced);
     Ok(())
 }

@@ -58,7 +58,13 @@ impl Separated {
     fn hold(&mut self, place: BlobPlace) {
         match self.places.last_mut() {
             Some(held) if held.file().number() == place.file().number() => *held = place,
-            _ => self.places.push(place),
+            held => {
+                let (before, number) =
+                    (held.map(|held| held.file().number()), place.file().number());
+                let ascends = before.is_none_or(|before| before < number);
+                assert!(ascends, "a value would go to blob file {number} after {before:?}");
+                self.places.push(place);
+            }
         }
     }
 }
@@ -256,6 +262,7 @@ pub fn write_stream(
         checksum = crc32c_append(checksum, &piece[..read]);
         done += read as u64;
     }
+    assert!(done == bytes, "a value of {bytes} bytes would be named, and {done} were written");
     let header = BlobHeader {
         checksum,
         key_hash: xxh3(key),
@@ -295,7 +302,9 @@ pub fn relocate(
     pointer: &BlobPointer,
     stored: &[u8],
 ) -> Result<BlobPointer> {
-    let place = reserve(installer, pointer.stored_bytes, options.blob_file_bytes)?;
+    let (bytes, found) = (pointer.stored_bytes, stored.len());
+    assert!(found == bytes as usize, "{found} bytes would move to a place for {bytes}");
+    let place = reserve(installer, bytes, options.blob_file_bytes)?;
     let (uid, number) = (place.file().uid(), place.file().number());
     let header = BlobHeader {
         checksum: crc32c_append(checksum_at(uid, place.offset + BLOB_HEADER_BYTES), stored),

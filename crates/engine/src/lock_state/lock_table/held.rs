@@ -170,6 +170,7 @@ impl Held {
 
     /// Moves all locks of one owner to another.
     pub fn hand_over(&mut self, from: LockOwner, to: LockOwner) {
+        assert!(!self.has(to), "locks would be added to those that {to:?} has");
         let moved = self.owners.remove(&from).unwrap_or_default();
         let target = self.owners.entry(to).or_default();
         for (family, own) in moved {

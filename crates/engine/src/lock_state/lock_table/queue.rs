@@ -93,6 +93,9 @@ impl Queue {
     /// Cost: a search for each key.
     pub fn push(&mut self, waiting: WaitingRequest) {
         let ticket = self.next();
+        let blocker = waiting.blocker;
+        let is_later = matches!(blocker, Blocker::Request(blocker) if blocker >= ticket);
+        assert!(!is_later, "{ticket:?} would wait for {blocker:?}, which comes after it");
         self.next += 1;
         for LockRequest { flag, target, mode } in waiting.requests.iter() {
             let family = self.families.entry(flag.family()).or_default();
