@@ -7,7 +7,11 @@ pub mod id_allocator;
 pub mod log_state;
 pub mod manifest;
 
-use crate::catalog::{family::Families, id_allocator::IdAllocator, manifest::Manifest};
+use crate::catalog::{
+    family::{Families, check_name},
+    id_allocator::IdAllocator,
+    manifest::Manifest,
+};
 use siltdb_base::{error::Result, id::FileNumber, seeded_fault, sync::lock};
 use siltdb_tree::{
     compaction_filter::CompactionFilters,
@@ -77,6 +81,19 @@ impl Catalog {
             return Ok(());
         }
         Err(not_registered(operator.name()))
+    }
+
+    /// Checks that a family may be called `name` and have `options`, with an operator and a filter
+    /// that were given at open, and a codec that this build can write.
+    ///
+    /// # Errors
+    /// `InvalidArgument`; `Unsupported`, for the codec.
+    pub fn check_new(&self, name: &str, options: &TreeOptions) -> Result<()> {
+        check_name(name)?;
+        options.check()?;
+        options.check_writable()?;
+        self.check_operator(options)?;
+        self.filters.check_given(options.compaction_filter.as_ref())
     }
 
     /// Notes that no version refers to `files` any more.

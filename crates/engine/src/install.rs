@@ -528,9 +528,7 @@ pub fn create_family(
     name: &str,
     options: TreeOptions,
 ) -> Result<Arc<FamilyData>> {
-    check_name(name)?;
-    options.check()?;
-    options.check_writable()?;
+    installer.catalog.check_new(name, &options)?;
     if installer.catalog.families.load().len() >= FAMILIES_MAX {
         return Err(Error::invalid("too many families").with_mismatch(FAMILIES_MAX, "one more"));
     }
@@ -539,8 +537,6 @@ pub fn create_family(
     if installer.catalog.families.named(name).is_ok() {
         return Err(Error::new(ErrorKind::AlreadyExists, format!("family {name:?} exists")));
     }
-    installer.catalog.check_operator(&options)?;
-    installer.catalog.filters.check_given(options.compaction_filter.as_ref())?;
     let creation = create_change(installer.catalog.ids.family(), name, &options);
     let manifest = lock(&installer.catalog.manifest_io);
     install_with(installer, manifest, vec![creation], None, options.merge_operator.as_slice())?;

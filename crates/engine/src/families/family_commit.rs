@@ -26,7 +26,7 @@ use crate::{
     catalog::{
         Catalog,
         branches::FamilyRole,
-        family::{DEFAULT_FAMILY, DropState, FamilyChanges, FamilyData, FamilyMap, check_name},
+        family::{DEFAULT_FAMILY, DropState, FamilyChanges, FamilyData, FamilyMap},
         manifest::Manifest,
     },
     database::Database,
@@ -74,11 +74,7 @@ pub fn prepare_family(
     name: &str,
     options: TreeOptions,
 ) -> Result<Arc<FamilyData>> {
-    check_name(name)?;
-    options.check()?;
-    options.check_writable()?;
-    catalog.check_operator(&options)?;
-    catalog.filters.check_given(options.compaction_filter.as_ref())?;
+    catalog.check_new(name, &options)?;
     if catalog.ids.next_family() >= NEXT_FAMILY_MAX {
         return Err(Error::invalid("ids of families are used up"));
     }
