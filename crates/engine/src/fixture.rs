@@ -271,17 +271,6 @@ pub fn picture(engine: &Engine) -> Vec<FamilyPicture> {
     engine.database().catalog.families.names().into_iter().map(picture).collect()
 }
 
-/// Reads every table of every family, and compares it with what it says of itself.
-pub fn assert_sound(engine: &Engine) {
-    for family in engine.database().catalog.families.load().iter() {
-        let view = family.tree.view();
-        view.version.check().unwrap();
-        for (_, table) in view.version.tables() {
-            table.pass().unwrap().verify(&mut |_, _, _| Ok(())).unwrap();
-        }
-    }
-}
-
 /// Ingests keys that begin with `prefix` and end with each of `numbers`.
 pub fn try_ingest(
     engine: &Engine,

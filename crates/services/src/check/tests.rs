@@ -1,8 +1,13 @@
 //! What a check verifies of a database that cannot be loaded.
 
+mod branches;
+mod clones;
+mod recovery;
+
 use super::*;
 use siltdb_base::fs::{Fs, mem::MemFs};
 use siltdb_engine::{
+    engine::Engine,
     fixture::{DIR, clone_family, files, flush, killed, open, options, put_range, try_put},
     options::Durability,
 };
@@ -20,6 +25,12 @@ fn filled() -> MemFs {
 
 fn report(fs: &MemFs) -> CheckReport {
     check_closed(Path::new(DIR), options(fs), &mut |_| ()).unwrap()
+}
+
+/// A check of all that the open database has finds nothing wrong.
+fn assert_clean(engine: &Engine) {
+    let report = check(engine.database(), &mut |_| {}).unwrap();
+    assert!(report.is_clean(), "{report:?}");
 }
 
 /// What was verified of the tables.

@@ -6,9 +6,9 @@ use crate::{
     database::writable::Writable,
     engine::{Engine, pause::BackgroundPause},
     fixture::{
-        FaultyCall, Pairs, assert_sound, commit_payload, commit_with_families, compact_all,
-        contents, crash_states, create_family, drop_family, fail_each_call, files, filled, flush,
-        killed, open, pairs, put, put_range, settle, snapshot, sync_wal, tree_options,
+        FaultyCall, Pairs, commit_payload, commit_with_families, compact_all, contents,
+        create_family, drop_family, fail_each_call, files, filled, flush, killed, open, pairs, put,
+        put_range, settle, snapshot, tree_options,
     },
     read::{PinnedReader, ReadRange},
     transactions::conditional_commit::Conditions,
@@ -83,11 +83,6 @@ fn names(engine: &Engine) -> (Vec<String>, String) {
     let mut names: Vec<String> = branches.iter().map(|record| record.name.clone()).collect();
     names.sort();
     (names, branches.name(branches.checked_out()).unwrap().to_owned())
-}
-
-/// The states after a call has returned.
-fn states_after(fs: &MemFs) -> Vec<MemFs> {
-    (0..5).map(|seed| fs.crash_clone(Crash::PowerLoss { seed })).chain([killed(fs)]).collect()
 }
 
 #[test]
@@ -171,88 +166,6 @@ fn a_branch_at_a_snapshot_sees_what_the_snapshot_sees() {
     compact_all(&engine).unwrap();
     assert!(held(&engine, "at") == expected);
     assert!(held(&open(&killed(&fs)), "at") == expected);
-}
-
-#[test]
-fn a_branch_is_whole_or_not_there_when_it_is_created() {
-    let fs = MemFs::new();
-    let engine = filled(&fs);
-    sync_wal(&engine).unwrap();
-    let expected = held(&engine, MAIN);
-    let mut states = crash_states(&fs, || drop(create(&engine, "feature").unwrap()));
-    let inside = states.len();
-    assert!(inside > 10, "{inside}");
-    states.extend(states_after(&fs));
-    let mut whole = 0;
-    for (number, state) in states.iter().enumerate() {
-        let engine = open(state);
-        let is_there = id_of(&engine, "feature").is_some();
-        assert!(is_there || number < inside, "a branch that was created is lost");
-        assert!(held(&engine, MAIN) == expected, "state {number}");
-        if is_there {
-            whole += 1;
-            assert!(held(&engine, "feature") == expected, "state {number}");
-            drop_branch(&engine, "feature").unwrap();
-        }
-        assert_eq!(engine.database().catalog.families.load().len(), 2, "state {number}");
-        create(&engine, "feature").unwrap();
-        assert!(held(&engine, "feature") == expected, "state {number}");
-        assert_sound(&engine);
-    }
-    assert!(whole > 5 && whole < states.len(), "{whole} of {}", states.len());
-}
-
-/// Crashes at each call of a change, and counts the states before and after it.
-fn crash_at(change: impl Fn(&Engine) -> Result<()>) {
-    let fs = MemFs::new();
-    let engine = filled(&fs);
-    create(&engine, "feature").unwrap();
-    create_of(&engine, "child", "feature").unwrap();
-    put_on(&engine, "feature", (b"own", b"1"));
-    sync_wal(&engine).unwrap();
-    let look = |engine: &Engine| {
-        let (names, checked_out) = names(engine);
-        let held: Vec<_> = names.iter().map(|name| held(engine, name)).collect();
-        (names, checked_out, held, held_main(engine))
-    };
-    let before = look(&engine);
-    let mut states = crash_states(&fs, || change(&engine).unwrap());
-    let (inside, after) = (states.len(), look(&engine));
-    assert!(before != after && inside > 0);
-    states.extend(states_after(&fs));
-    let mut counts = [0, 0];
-    for (number, state) in states.iter().enumerate() {
-        let engine = open(state);
-        let found = look(&engine);
-        assert!(found == before && number < inside || found == after, "state {number}");
-        counts[usize::from(found == after)] += 1;
-        assert_sound(&engine);
-        drop(engine);
-        // No file is left over, and none is missing.
-        let tables = files(state, ".table");
-        drop(open(state));
-        assert_eq!(files(state, ".table"), tables, "state {number}");
-    }
-    assert!(counts.iter().all(|count| *count > 0), "{counts:?}");
-}
-
-fn held_main(engine: &Engine) -> Held {
-    held(engine, MAIN)
-}
-
-#[test]
-fn a_branch_is_dropped_as_a_whole_or_not_at_all() {
-    crash_at(|engine| drop_branch(engine, "feature"));
-}
-
-#[test]
-fn a_branch_is_renamed_or_not() {
-    crash_at(|engine| rename_branch(engine, "feature", "renamed"));
-}
-
-#[test]
-fn a_branch_is_checked_out_or_not() {
-    crash_at(|engine| check_out(engine, "child"));
 }
 
 #[test]

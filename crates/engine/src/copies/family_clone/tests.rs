@@ -4,19 +4,16 @@ use super::*;
 use crate::{
     engine::Engine,
     fixture::{
-        FaultyCall, Pairs, assert_sound, clone_family, commit_payload, compact, compact_all,
-        contents, create_family, drop_family, fail_each_call, files, filled, flush, killed, open,
-        options, picture, put, put_range, settle, snapshot, sync_wal, try_put,
+        FaultyCall, Pairs, clone_family, compact, compact_all, contents, create_family,
+        drop_family, fail_each_call, filled, flush, killed, open, options, picture, put, put_range,
+        snapshot, try_put,
     },
     options::Durability,
-    write::commit::Payload,
 };
 use siltdb_base::{
     fs::mem::{Crash, MemFs},
-    key::EntryKind,
     limits::FAMILY_NAME_BYTES_MAX,
 };
-use std::sync::Mutex;
 
 fn named(engine: &Engine, name: &str) -> Arc<FamilyData> {
     engine.database().catalog.families.named(name).unwrap()
@@ -110,46 +107,6 @@ fn a_volatile_commit_is_in_the_clone_whatever_crashes() {
     }
 }
 
-/// The power is lost, or the process killed, before each call.
-#[test]
-fn a_clone_is_whole_or_not_there() {
-    let fs = MemFs::new();
-    let engine = filled(&fs);
-    sync_wal(&engine).unwrap();
-    let expected = contents(&engine, "default", None);
-    let (states, disk) = (Arc::new(Mutex::new(Vec::new())), fs.clone());
-    let seen = Arc::clone(&states);
-    fs.on_call(Some(Arc::new(move |call| {
-        for crash in [Crash::Kill, Crash::PowerLoss { seed: call.number }] {
-            lock(&seen).push(disk.crash_clone(crash));
-        }
-    })));
-    clone(&engine, "default", "copy").unwrap();
-    fs.on_call(None);
-    let mut states = std::mem::take(&mut *lock(&states));
-    let inside = states.len();
-    assert!(inside > 10, "{inside}");
-    // And after it has returned.
-    states.extend((0..5).map(|seed| fs.crash_clone(Crash::PowerLoss { seed })));
-    let mut whole = 0;
-    for (number, state) in states.iter().enumerate() {
-        let engine = open(state);
-        let is_there = engine.database().catalog.families.named("copy").is_ok();
-        assert!(is_there || number < inside, "a clone that was made is lost");
-        assert!(contents(&engine, "default", None) == expected, "state {number}");
-        if is_there {
-            whole += 1;
-            assert!(contents(&engine, "copy", None) == expected, "state {number}");
-            drop_family(&engine, "copy").unwrap();
-        }
-        // The name is free again, and no file is left over.
-        clone(&engine, "default", "copy").unwrap();
-        assert!(contents(&engine, "copy", None) == expected, "state {number}");
-        assert_sound(&engine);
-    }
-    assert!(whole > 5 && whole < states.len(), "{whole} of {}", states.len());
-}
-
 #[test]
 fn a_clone_that_fails_leaves_no_family_and_no_file() {
     let ready = MemFs::new();
@@ -170,40 +127,6 @@ fn a_clone_that_fails_leaves_no_family_and_no_file() {
             assert!(contents(&engine, "default", None) == before[0].1, "call {nth}");
         },
     );
-}
-
-#[test]
-fn the_space_of_shared_tables_comes_back_with_the_last_family() {
-    let fs = MemFs::new();
-    let engine = open(&fs);
-    put_range(&engine, "a", 0..300, &[1; 50]);
-    compact_all(&engine).unwrap();
-    let (expected, shared) = (contents(&engine, "default", None), files(&fs, ".table"));
-    assert!(!shared.is_empty());
-    clone(&engine, "default", "first").unwrap();
-    clone(&engine, "first", "second").unwrap();
-    let default = named(&engine, "default");
-    let payload = Payload::one(&default, EntryKind::RangeDelete, b"a", b"b");
-    commit_payload(&engine, &payload).unwrap();
-    compact_all(&engine).unwrap();
-    settle(&engine).unwrap();
-    assert!(contents(&engine, "default", None).is_empty());
-    assert!(default.tree.view().version.is_empty(), "the clones alone need the files");
-    for name in ["first", "second"] {
-        for again in [killed(&fs), fs.crash_clone(Crash::PowerLoss { seed: 1 })] {
-            assert!(contents(&open(&again), name, None) == expected, "{name}");
-        }
-        drop_family(&engine, name).unwrap();
-        // The purge comes with the next job.
-        put(&engine, "default", name.as_bytes(), b"");
-        flush(&engine).unwrap();
-    }
-    let left = files(&fs, ".table");
-    assert!(shared.iter().all(|file| !left.contains(file)), "{shared:?} and {left:?}");
-    drop(engine);
-    let engine = open(&fs);
-    assert_eq!(files(&fs, ".table"), left, "an orphan");
-    assert_sound(&engine);
 }
 
 #[test]

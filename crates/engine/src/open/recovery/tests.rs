@@ -4,21 +4,20 @@ use super::*;
 use crate::{
     engine::Engine,
     fixture::{
-        DIR, Pairs, assert_sound, commit_payload, contents, create_family, fault, files, flush,
-        killed, leave_manifest_unfinished, open, options, put, put_range, reform_record, snapshot,
-        sync_wal, tree_options, try_put,
+        DIR, Pairs, contents, create_family, fault, files, flush, killed,
+        leave_manifest_unfinished, open, options, put, put_range, reform_record, sync_wal,
+        tree_options, try_put,
     },
     jobs::next::run_one,
     options::Durability,
-    write::commit::Payload,
 };
 use siltdb_base::{
     error::ErrorKind,
     fs::mem::{CallKind, Crash, FaultError, MemFs},
-    id::{SegmentId, SequenceNumber},
+    id::SegmentId,
     limits::FILE_NUMBER_MAX,
 };
-use siltdb_disk::{batch::BatchBytes, edit::NEXT_FILE_MAX, log::record::SEGMENT_ID_MAX};
+use siltdb_disk::{edit::NEXT_FILE_MAX, log::record::SEGMENT_ID_MAX};
 use std::sync::Mutex;
 
 /// Seeds of a power failure to try.
@@ -467,51 +466,6 @@ fn a_database_that_was_closed_is_opened_without_a_sync() {
     drop(engine);
     fs.on_call(None);
     assert_eq!(shown(&fs), with_keys(&["a", "b"]));
-}
-
-fn newest(engine: &Engine) -> SequenceNumber {
-    snapshot(engine).sequence()
-}
-
-/// The form of a void record that takes the place of a batch.
-fn void(form: u8) -> u8 {
-    match form {
-        1 => 6,
-        5 => 7,
-        other => panic!("form {other} is no batch"),
-    }
-}
-
-#[test]
-fn a_void_record_takes_its_numbers_and_shows_nothing() {
-    let fs = MemFs::new();
-    let engine = open(&fs);
-    put_keys(&engine, &["first", "alone"]);
-    let default = engine.database().catalog.families.named("default").unwrap();
-    let mut batch = BatchBytes::new();
-    for key in ["one", "two", "three"] {
-        batch.put(default.id, key.as_bytes(), b"value").unwrap();
-    }
-    commit_payload(&engine, &Payload::batch(&batch)).unwrap();
-    put_keys(&engine, &["last"]);
-    sync_wal(&engine).unwrap();
-    let last = newest(&engine);
-    let fs = killed(&fs);
-    reform_record(&fs, b"alone", void);
-    reform_record(&fs, b"two", void);
-    // However often it is recovered, and in the end from tables.
-    for _ in 0..2 {
-        let fs = killed(&fs);
-        assert_eq!(newest(&open(&fs)), last);
-        assert_eq!(shown(&fs), with_keys(&["first", "last"]));
-        let engine = open(&fs);
-        assert_sound(&engine);
-        put_keys(&engine, &["more"]);
-        assert_eq!(newest(&engine), last.next());
-        flush(&engine).unwrap();
-        drop(engine);
-        assert_eq!(shown(&killed(&fs)), with_keys(&["first", "last", "more"]));
-    }
 }
 
 #[test]
