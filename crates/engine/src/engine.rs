@@ -180,8 +180,7 @@ impl Open {
         let result = match self.database.health.failure() {
             Some(failure) => {
                 // Every commit with a place completes, also if it fails.
-                let (last, _) = lock(&self.database.log.sequencer).last();
-                self.database.log.publisher.wait(last);
+                self.wait_for_commits();
                 Err(failure)
             }
             None => {
@@ -194,12 +193,17 @@ impl Open {
         result
     }
 
+    /// Waits for the commits that have a place. They write to files that are about to be unlocked.
+    fn wait_for_commits(&self) {
+        let drawn = lock(&self.database.log.sequencer).tickets_drawn();
+        self.database.log.publisher.wait_for_all(drawn);
+    }
+
     /// Ends the jobs of a temporary database, which accepts no calls any more, and removes it.
     fn remove(&self, closing: &mut Closing) -> Result<()> {
         self.workers.end(&self.database);
         self.database.background.in_flight.end();
-        let (last, _) = lock(&self.database.log.sequencer).last();
-        self.database.log.publisher.wait(last);
+        self.wait_for_commits();
         self.database.catalog.files.close();
         let Some(directory_lock) = closing.directory.take() else { return Ok(()) };
         let result = remove_open(&self.database, directory_lock);

@@ -191,7 +191,7 @@ pub fn drop_branch(installer: &Installer<'_>, name: &str) -> Result<()> {
     }
     let ids: Vec<_> = record.families.iter().flat_map(|family| family.ids()).collect();
     let dropped = Change::Branch(BranchChange::Dropped(record.id));
-    let _begun = begin_drop(installer, &ids);
+    let _begun = begin_drop(installer, &ids)?;
     let changes = ids.into_iter().map(|id| Change::DropFamily { id }).chain([dropped]).collect();
     install(installer, changes, None)?;
     installer.background.work.raise();

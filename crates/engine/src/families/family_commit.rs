@@ -203,7 +203,7 @@ pub fn drop_family(installer: &Installer<'_>, name: &str) -> Result<()> {
     installer.health.check()?;
     let _changing = lock(&installer.catalog.changing_io);
     let id = installer.catalog.families.named(name)?.id;
-    let _begun = begin_drop(installer, &[id]);
+    let _begun = begin_drop(installer, &[id])?;
     install(installer, vec![Change::DropFamily { id }], None)?;
     installer.background.work.raise();
     Ok(())
@@ -225,8 +225,11 @@ impl Drop for BegunDrop {
 /// From now on a commit that has read one of the families and has no place yet fails with
 /// `Conflict`. Those with a place are published on return. So no reader of the edit can miss a
 /// commit that came before it.
+///
+/// # Errors
+/// `Poisoned`.
 #[must_use = "the drop is over once this is dropped"]
-pub fn begin_drop(installer: &Installer<'_>, ids: &[FamilyId]) -> BegunDrop {
+pub fn begin_drop(installer: &Installer<'_>, ids: &[FamilyId]) -> Result<BegunDrop> {
     let families = installer.catalog.families.load();
     let begun = BegunDrop(ids.iter().filter_map(|id| families.get(*id)).cloned().collect());
     begun.0.iter().for_each(|family| family.set_leaving(DropState::Begun));
@@ -234,10 +237,11 @@ pub fn begin_drop(installer: &Installer<'_>, ids: &[FamilyId]) -> BegunDrop {
     let (last, _) = lock(&installer.log.sequencer).last();
     if !seeded_fault!("drop_without_a_number_waits_for_none") {
         installer.log.publisher.wait(last);
+        installer.health.check_log()?;
     }
     let published = installer.log.publisher.published();
     assert!(published >= last, "families would be dropped before {last}: {published} is published");
-    begun
+    Ok(begun)
 }
 
 /// The map of families after the changes, and the dropped families.

@@ -90,6 +90,8 @@ pub(crate) fn free_flushed(background: &Background) {
 fn flush_generation(rooms: &JobRooms<'_>, frozen: &Frozen) -> Result<Flushed> {
     // Writers of this generation hold earlier places: once `last` is published, all have finished.
     rooms.log.publisher.wait(frozen.last);
+    // Else a part of a commit that panicked could become durable.
+    rooms.health.check_log()?;
     assert_frozen(rooms.log, frozen);
     if rooms.options.retains_log() {
         // The tables will be durable. The retained log must not lack entries that they have.
@@ -173,6 +175,7 @@ pub fn flush_family(rooms: &JobRooms<'_>, family: &FamilyData) -> Result<()> {
 pub fn flush_for_close(rooms: &JobRooms<'_>) -> Result<()> {
     let (last, _) = lock(&rooms.log.sequencer).last();
     rooms.log.publisher.wait(last);
+    rooms.health.check_log()?;
     // The manifest knows the last sequence number of each flush.
     let flushed = lock(&rooms.catalog.manifest_io).state.last_sequence;
     let unlogged = rooms.log.unlogged_last();

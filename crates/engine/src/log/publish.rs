@@ -6,12 +6,15 @@
 //! marks the ticket complete in a ring. Each completing thread publishes all contiguously complete
 //! tickets. So a sleeping thread delays later commits only until its ticket is complete, and no
 //! thread spins on its predecessor.
+//!
+//! A commit that panics *fails* its ticket: its entries may be there in part. Nothing is published
+//! from there on, and who waits for it returns.
 
 use siltdb_base::{
     id::SequenceNumber,
     sync::{
         Condvar, Mutex, MutexGuard,
-        atomic::{AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
         thread,
     },
 };
@@ -27,6 +30,9 @@ pub const IN_FLIGHT_MAX: u64 = 2;
 /// Rounds of yielding before a waiter sleeps. A predecessor is usually done within one round.
 const YIELDS_MAX: usize = if cfg!(loom) { 0 } else { 8 };
 
+/// Marks the ticket in a slot as failed.
+const FAILED: u64 = 1 << 63;
+
 /// Does nothing in a normal build: sequentially consistent accesses have one total order. loom
 /// knows only the order of fences. For it, a fence stands between each two accesses that rely on
 /// the order.
@@ -38,7 +44,7 @@ fn total_order() {
 
 #[derive(Debug)]
 struct Slot {
-    /// The ticket that completed here last, plus one.
+    /// The ticket that completed here last, plus one; with [`FAILED`], if it failed.
     complete: AtomicU64,
     /// The last sequence number of that ticket.
     sequence: AtomicU64,
@@ -56,12 +62,15 @@ struct Slot {
 /// 3. Sequence numbers ascend with tickets.
 /// 4. `head` moves past a ticket only if its slot is marked complete, or by the thread that drew
 ///    the ticket and has not marked it.
+/// 5. `head` never moves past a ticket that failed, by (4): its slot is marked as failed.
 #[derive(Debug)]
 pub struct Publisher {
     /// The first ticket that is not published.
     head: AtomicU64,
     published: AtomicU64,
     slots: Box<[Slot]>,
+    /// Whether a ticket failed.
+    failed: AtomicBool,
     sleepers: AtomicUsize,
     sleeping: Mutex<()>,
     woken: Condvar,
@@ -78,6 +87,7 @@ impl Publisher {
             head: AtomicU64::new(0),
             published: AtomicU64::new(sequence.0),
             slots,
+            failed: AtomicBool::new(false),
             sleepers: AtomicUsize::new(0),
             sleeping: Mutex::new(()),
             woken: Condvar::new(),
@@ -102,7 +112,7 @@ impl Publisher {
     }
 
     /// Marks `ticket` complete and publishes all contiguously complete tickets. Returns once
-    /// `last`, the last sequence number of `ticket`, is published.
+    /// `last`, the last sequence number of `ticket`, is published, or never will be.
     #[inline]
     pub fn complete(&self, ticket: u64, last: SequenceNumber) {
         // Acquire pairs with the exchange that moved `head` here: what earlier commits wrote is
@@ -188,7 +198,42 @@ impl Publisher {
         self.sleeping.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Returns once `sequence` is published.
+    /// Ends `ticket` without publishing it, or any later one. The caller has noted before why the
+    /// order ends here: who waits for these tickets returns, and must look.
+    pub fn fail(&self, ticket: u64) {
+        let slot = &self.slots[(ticket % IN_FLIGHT_MAX) as usize];
+        slot.complete.store((ticket + 1) | FAILED, Ordering::SeqCst);
+        // Release pairs with the acquire in `has_failed`: what the caller has noted is there.
+        self.failed.store(true, Ordering::Release);
+        // Under the lock: a sleeper that has not seen the failure has not taken it yet, or waits.
+        drop(self.lock());
+        self.woken.notify_all();
+    }
+
+    /// Whether a ticket has failed, so that nothing more is published.
+    fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    /// Returns once every ticket before `end` is complete or has failed: no commit with a place is
+    /// at work any more.
+    pub fn wait_for_all(&self, end: u64) {
+        self.wait_until(|| self.head.load(Ordering::Acquire) >= end);
+        // After a failure the head stands still, and the slots of all later tickets are theirs, by
+        // (1). This is rare, and no commit takes long: it looks again and again.
+        let mut ticket = self.head.load(Ordering::Acquire);
+        while ticket < end {
+            let slot = &self.slots[(ticket % IN_FLIGHT_MAX) as usize];
+            let is_over = slot.complete.load(Ordering::Acquire) & !FAILED == ticket + 1;
+            if is_over || ticket < self.head.load(Ordering::Acquire) {
+                ticket += 1;
+            } else {
+                thread::yield_now();
+            }
+        }
+    }
+
+    /// Returns once `sequence` is published, or never will be, because a ticket has failed.
     pub fn wait(&self, sequence: SequenceNumber) {
         self.wait_until(|| self.published() >= sequence);
     }
@@ -218,15 +263,16 @@ impl Publisher {
         holds()
     }
 
-    /// Returns once `ticket` may be drawn. It does not wait for a published number: the head, which
+    /// Returns once `ticket` may be drawn, or none may, because one has failed. It does not wait for a published number: the head, which
     /// lets tickets be drawn, moves after that.
     pub fn wait_for_ticket(&self, ticket: u64) {
         self.wait_until(|| ticket < self.tickets_end());
     }
 
-    /// Returns once `holds` is true. The condition must become true at the latest when the head
-    /// moves.
+    /// Returns once `holds` is true or a ticket has failed. The condition must become true at the
+    /// latest when the head moves.
     fn wait_until(&self, holds: impl Fn() -> bool) {
+        let holds = || holds() || self.has_failed();
         for _ in 0..YIELDS_MAX {
             if holds() {
                 return;

@@ -261,6 +261,12 @@ impl Sequencer {
         (SequenceNumber(self.next_sequence.0 - 1), self.end)
     }
 
+    /// The end of the tickets that were drawn.
+    #[must_use]
+    pub fn tickets_drawn(&self) -> u64 {
+        self.next_ticket
+    }
+
     /// The oldest segment that the active generation needs; `None` if nothing was written to it.
     #[must_use]
     pub fn active_segment(&self) -> Option<SegmentId> {

@@ -11,7 +11,8 @@
 //! 8. Wait for a sync, if the durability asks for one.
 //!
 //! A commit that fails at 4 leaves a hole in the log, and recovery would find nothing behind it. So
-//! the commit poisons the log before it is published. Every later commit sees that and fails.
+//! the commit poisons the log before it is published. Every later commit sees that and fails. One
+//! that panics after 3 is not published, nor is any later one: it may be in memory in part.
 
 use crate::{
     catalog::Catalog,
@@ -279,12 +280,13 @@ pub(crate) fn commit_parts_if(
     database.backpressure.pay(size.payload_bytes, &database.log);
     let reservation = reserve(database, &size, || database.backpressure.generation_limits())?;
     let last = SequenceNumber(reservation.first.0 + u64::from(counts.all) - 1);
+    let place = Place { database, ticket: reservation.ticket };
     let admitted = admit(&reservation);
     let kind = if admitted.is_ok() { kind } else { void(kind) };
     if let Err(error) = fill(&reservation, kind, counts.all, parts) {
         // This comes before publication, so that every later commit sees it.
         let error = database.health.poison(error);
-        database.log.publisher.complete(reservation.ticket, last);
+        place.publish(last);
         return Err(error);
     }
     if admitted.is_ok() {
@@ -293,7 +295,7 @@ pub(crate) fn commit_parts_if(
             database.log.note_unlogged(last);
         }
     }
-    database.log.publisher.complete(reservation.ticket, last);
+    place.publish(last);
     admitted?;
     database.health.check_log()?;
     let at = reservation.at();
@@ -319,12 +321,13 @@ pub(crate) fn commit_ingest<T>(
         generation: GenerationPlace::First,
     };
     let reservation = reserve(database, &size, || database.backpressure.generation_limits())?;
+    let place = Place { database, ticket: reservation.ticket };
     let installed = admit(&reservation).and_then(|admitted| install(admitted, &reservation));
     // As in `commit_parts_if`. A void place is filled, too.
     let filled = fill(&reservation, kind, count, &[]);
     let filled = filled.map_err(|error| database.health.poison(error));
     let (at, last) = (reservation.at(), reservation.first);
-    database.log.publisher.complete(reservation.ticket, last);
+    place.publish(last);
     installed.and(filled)?;
     database.health.check_log()?;
     Ok(Committed { end: LogPosition { offset: at.offset + size.record_bytes, ..at }, last })
@@ -353,10 +356,41 @@ pub(crate) fn commit_note(writable: Writable<'_>, payload: &[u8]) -> Result<()> 
     };
     let limits = || database.backpressure.generation_limits().without_wait();
     let reservation = reserve(database, &size, limits)?;
+    let place = Place { database, ticket: reservation.ticket };
     let filled = fill(&reservation, kind, count, &[payload]);
     let filled = filled.map_err(|error| database.health.poison(error));
-    database.log.publisher.complete(reservation.ticket, reservation.first);
-    filled
+    place.publish(reservation.first);
+    filled?;
+    database.health.check_log()
+}
+
+/// The place of a commit that is at work. If it panics, the order of commits ends here: those behind
+/// it fail with `Poisoned`, and do not wait for ever.
+struct Place<'a> {
+    database: &'a Database,
+    ticket: u64,
+}
+
+impl Place<'_> {
+    /// Publishes what the commit has done, up to its number `last`.
+    #[inline]
+    fn publish(self, last: SequenceNumber) {
+        self.database.log.publisher.complete(self.ticket, last);
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Place<'_> {
+    #[cold]
+    fn drop(&mut self) {
+        if seeded_fault!("panicked_commit_keeps_its_place") {
+            return;
+        }
+        let cause = Error::new(ErrorKind::Poisoned, "a commit panicked; this is a bug");
+        // Before the ticket fails, so that who waits for it sees why.
+        self.database.installer().fail(cause);
+        self.database.log.publisher.fail(self.ticket);
+    }
 }
 
 /// The kind of record that fills the place of a refused commit.

@@ -438,7 +438,7 @@ fn install_targets(
     let _changing = lock(&rooms.catalog.changing_io);
     let places = places(rooms.catalog, rooms.snapshots, targets, existing)?;
     let replaced: Vec<_> = places.iter().filter_map(replaced).collect();
-    let _begun = begin_drop(&rooms.installer(), &replaced);
+    let _begun = begin_drop(&rooms.installer(), &replaced)?;
     let manifest = lock(&rooms.catalog.manifest_io);
     let changes = changes(rooms.catalog, targets, &places, output.changes.clone());
     install_with(&rooms.installer(), manifest, changes, None, &[])

@@ -71,6 +71,27 @@ fn loom_two_commits_publish_in_order_and_nobody_sleeps_for_ever() {
 
 #[cfg(loom)]
 #[test]
+fn loom_nothing_is_published_from_a_failed_ticket_on_and_nobody_sleeps_for_ever() {
+    loom::model(|| {
+        let publisher = Arc::new(Publisher::new(SequenceNumber(0)));
+        let failing = publisher.clone();
+        let failing = thread::spawn(move || failing.fail(0));
+        let behind = publisher.clone();
+        let behind = thread::spawn(move || behind.complete(1, SequenceNumber(2)));
+        publisher.wait_for_ticket(IN_FLIGHT_MAX);
+        assert!(publisher.has_failed());
+        publisher.wait(SequenceNumber(2));
+        assert_eq!(publisher.published(), SequenceNumber(0));
+        for thread in [failing, behind] {
+            thread.join().unwrap();
+        }
+        publisher.wait_for_all(2);
+        assert_eq!(publisher.published(), SequenceNumber(0));
+    });
+}
+
+#[cfg(loom)]
+#[test]
 fn loom_who_waits_for_a_ticket_draws_it_when_the_last_before_it_is_published() {
     loom::model(|| {
         let publisher = Arc::new(Publisher::new(SequenceNumber(0)));

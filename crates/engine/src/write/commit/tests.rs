@@ -11,6 +11,7 @@ use crate::{
         held_up, killed, not_stuck, on_segments, open, options, put_range, stop_call, sync_wal,
         tree_options, try_put, until,
     },
+    jobs::flush::flush_all,
     jobs::next::run_one,
     open::recovery,
     options::FROZEN_MAX,
@@ -276,6 +277,80 @@ fn a_failed_fill_poisons_before_it_is_published_and_fails_all_behind_it() {
         });
         assert_eq!(read::get(&database, &family, b"failing", None, |_| ()).unwrap(), None);
         assert_eq!(recovered(&fs), with_keys(&["early"]), "{durability:?}");
+    }
+}
+
+/// It has filled its record, and a part of it is in memory.
+#[test]
+fn a_commit_that_panics_is_never_shown_and_none_behind_it_waits_for_ever() {
+    for durability in ALL {
+        let fs = MemFs::new();
+        let waiting = Waiting::RunJob(run_one);
+        let (database, held) = recovery::open(Path::new(DIR), options(&fs), waiting).unwrap();
+        let database = std::sync::Arc::new(database);
+        let family = database.catalog.families.named("default").unwrap();
+        let put = {
+            let (database, family) = (database.clone(), family.clone());
+            move |key: &'static str, durability| {
+                let put = Payload::one(&family, EntryKind::Put, key.as_bytes(), b"value");
+                commit(Writable::inside(&database), &put, durability)
+            }
+        };
+        put("early", Durability::Buffered).unwrap();
+        let mut batch = BatchBytes::new();
+        for key in ["half", "other half"] {
+            batch.put(family.id, key.as_bytes(), b"value").unwrap();
+        }
+        let (behind, is_behind) = std::sync::mpsc::channel();
+        let panicking = {
+            let (database, family) = (database.clone(), family.clone());
+            let put = put.clone();
+            thread::spawn(move || {
+                let counts = Counts { all: 2, range_deletes: 0 };
+                let insert = |reservation: &Reservation| {
+                    let (key, value, sequence) = (&b"half"[..], &b"value"[..], reservation.first);
+                    let entry = Entry { key, sequence, kind: EntryKind::Put, value };
+                    let arenas = &database.memory.arenas;
+                    family.tree.with_memtable(reservation.generation(), arenas, |memtable| {
+                        memtable.insert(entry);
+                    });
+                    let drawn = || lock(&database.log.sequencer).tickets_drawn();
+                    let (before, put) = (drawn(), put.clone());
+                    let waiting = thread::spawn(move || put("behind", durability));
+                    until(|| drawn() > before);
+                    behind.send(waiting).unwrap();
+                    panic!("as a bug would");
+                };
+                let parts: &[&[u8]] = &[batch.as_bytes()];
+                let kind = RecordKind::Batch;
+                commit_parts_if(&database, kind, parts, counts, |_| Ok(()), insert).map(|_| ())
+            })
+        };
+        assert!(panicking.join().is_err(), "it panicked");
+        let waiting = is_behind.recv().unwrap();
+        assert_poisoned(not_stuck(move || waiting.join().unwrap()));
+        assert_poisoned(database.health.check_log());
+        assert_poisoned(not_stuck({
+            let put = put.clone();
+            move || put("later", durability)
+        }));
+        let rooms = database.clone();
+        assert_poisoned(not_stuck(move || flush_all(&rooms.job_rooms())));
+        let rooms = database.clone();
+        assert_poisoned(not_stuck(move || super::sync_wal(&rooms.installer())));
+        let rooms = database.clone();
+        not_stuck(move || {
+            let drawn = lock(&rooms.log.sequencer).tickets_drawn();
+            rooms.log.publisher.wait_for_all(drawn);
+        });
+        for key in ["half", "other half", "behind", "later"] {
+            let found = read::get(&database, &family, key.as_bytes(), None, |_| ()).unwrap();
+            assert_eq!(found, None, "{key}");
+        }
+        drop((database, family, put, held));
+        let found: Vec<_> = recovered(&fs).into_iter().map(|(key, _)| key).collect();
+        let has = |key: &str| found.iter().any(|found| found == key.as_bytes());
+        assert!(has("early") && has("half") == has("other half"), "{found:?}");
     }
 }
 
