@@ -62,15 +62,21 @@ impl Recovery<'_> {
     /// Damages a table of the files in `fs`, which `db` was recovered from, and salvages them: each
     /// key has the value that it has in `db`, or what a salvage without retired segments saves.
     pub(crate) fn rescue(&mut self, fs: &MemFs, db: &Db, times: &Times) -> Checked<()> {
-        let tables = files(fs, ".table")?;
+        let mut tables = Vec::new();
+        for path in files(fs, ".table")? {
+            let bytes = must(fs.read_all(&path), "reading a table")?.len() as u64;
+            // A kill may leave a file of a job that has written nothing to it.
+            if bytes > 0 {
+                tables.push((path, bytes));
+            }
+        }
         if tables.is_empty() {
             return Ok(());
         }
         let last = contents(db)?;
         let Some(without) = self.without_retired(fs, &last, times)? else { return Ok(()) };
         let with = fs.crash_clone(Crash::Kill);
-        let table = tables[self.draw.index(tables.len())].clone();
-        let bytes = must(fs.read_all(&table), "reading a table")?.len() as u64;
+        let (table, bytes) = tables.swap_remove(self.draw.index(tables.len()));
         let damage = match self.draw.chance(1, 2) {
             true => Damage::Lost(table),
             false => Damage::Flipped(table, self.draw.below(bytes)),
