@@ -263,8 +263,8 @@ impl Publisher {
         holds()
     }
 
-    /// Returns once `ticket` may be drawn, or none may, because one has failed. It does not wait for a published number: the head, which
-    /// lets tickets be drawn, moves after that.
+    /// Returns once `ticket` may be drawn, or none may, because one has failed. It does not wait
+    /// for a published number: the head, which lets tickets be drawn, moves after that.
     pub fn wait_for_ticket(&self, ticket: u64) {
         self.wait_until(|| ticket < self.tickets_end());
     }

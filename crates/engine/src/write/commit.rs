@@ -364,8 +364,8 @@ pub(crate) fn commit_note(writable: Writable<'_>, payload: &[u8]) -> Result<()> 
     database.health.check_log()
 }
 
-/// The place of a commit that is at work. If it panics, the order of commits ends here: those behind
-/// it fail with `Poisoned`, and do not wait for ever.
+/// The place of a commit that is at work. If it panics, the order of commits ends here: those
+/// behind it fail with `Poisoned`, and do not wait for ever.
 struct Place<'a> {
     database: &'a Database,
     ticket: u64,

@@ -287,8 +287,8 @@ fn a_commit_that_panics_is_never_shown_and_none_behind_it_waits_for_ever() {
         let fs = MemFs::new();
         let waiting = Waiting::RunJob(run_one);
         let (database, held) = recovery::open(Path::new(DIR), options(&fs), waiting).unwrap();
-        let database = std::sync::Arc::new(database);
         let family = database.catalog.families.named("default").unwrap();
+        let database = Arc::new(database);
         let put = {
             let (database, family) = (database.clone(), family.clone());
             move |key: &'static str, durability| {
@@ -298,9 +298,8 @@ fn a_commit_that_panics_is_never_shown_and_none_behind_it_waits_for_ever() {
         };
         put("early", Durability::Buffered).unwrap();
         let mut batch = BatchBytes::new();
-        for key in ["half", "other half"] {
-            batch.put(family.id, key.as_bytes(), b"value").unwrap();
-        }
+        batch.put(family.id, b"half", b"value").unwrap();
+        batch.put(family.id, b"other half", b"value").unwrap();
         let (behind, is_behind) = std::sync::mpsc::channel();
         let panicking = {
             let (database, family) = (database.clone(), family.clone());
