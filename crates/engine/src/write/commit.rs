@@ -382,6 +382,7 @@ impl Place<'_> {
 
 impl Drop for Place<'_> {
     #[cold]
+    #[inline(never)]
     fn drop(&mut self) {
         if seeded_fault!("panicked_commit_keeps_its_place") {
             return;
@@ -511,7 +512,8 @@ pub(crate) fn insert_batch(
 }
 
 /// Makes the record that ends at `end` as durable as `durability` says.
-#[inline]
+// Out of line, a put would take 16 instructions more.
+#[inline(always)]
 pub(crate) fn settle(database: &Database, end: LogPosition, durability: Durability) -> Result<()> {
     match durability {
         Durability::Volatile | Durability::Buffered => Ok(()),
