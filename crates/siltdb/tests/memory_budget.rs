@@ -477,3 +477,26 @@ fn the_cache_gives_way_to_a_large_commit() {
     assert!(memory.memtables > 8 * MIB * 9 / 10, "{memory:?}");
     assert!(memory.total() <= BUDGET + BUDGET / 10, "{memory:?}");
 }
+
+/// Without workers, nobody else gives it back. What the tests beside this one free makes it only
+/// less.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn a_transaction_that_grows_gives_back_what_others_have_freed() {
+    const FREED: u64 = 256 * MIB;
+    let dir = tempfile::tempdir().unwrap();
+    let options = Options::new().memory_budget(64 << 20).workers(0);
+    let db = options.open(dir.path()).unwrap();
+    let transaction = db.begin(siltdb::Isolation::Serializable);
+    let mut work: Vec<_> = (0..FREED / 1024).map(|n| vec![n as u8; 1000]).collect();
+    // The allocator keeps what lies below it.
+    let last = work.pop();
+    let peak = resident("VmRSS");
+    drop(work);
+    for n in 0..8 * MIB / 1000 {
+        transaction.put(key(n), value(n, 1000)).unwrap();
+    }
+    let kept = resident("VmRSS");
+    assert!(kept + FREED * 3 / 4 < peak, "{kept} bytes of {peak} are kept");
+    assert_eq!(last.map(|bytes| bytes.len()), Some(1000));
+}
