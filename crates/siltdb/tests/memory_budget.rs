@@ -478,8 +478,8 @@ fn the_cache_gives_way_to_a_large_commit() {
     assert!(memory.total() <= BUDGET + BUDGET / 10, "{memory:?}");
 }
 
-/// Without workers, nobody else gives it back. What the tests beside this one free makes it only
-/// less.
+/// There are no workers, which give memory back too. What the tests beside this one free lowers
+/// the figure only.
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 #[test]
 fn a_transaction_that_grows_gives_back_what_others_have_freed() {

@@ -68,11 +68,11 @@ fn create(engine: &Engine, name: &str) -> Result<Arc<BranchRecord>> {
     create_of(engine, name, MAIN)
 }
 
-fn put_on(engine: &Engine, branch: &str, pair: (&[u8], &[u8])) {
+fn put_on(engine: &Engine, branch: &str, key: &[u8], value: &[u8]) {
     use crate::write::commit::Payload;
     let family =
         head(&engine.database().catalog, id_of(engine, branch).unwrap(), "default").unwrap();
-    let payload = Payload::one(&family, siltdb_base::key::EntryKind::Put, pair.0, pair.1);
+    let payload = Payload::one(&family, siltdb_base::key::EntryKind::Put, key, value);
     commit_payload(engine, &payload).unwrap();
 }
 
@@ -94,7 +94,7 @@ fn a_branch_holds_what_its_parent_held_and_goes_its_own_way() {
     assert_eq!(record.families.len(), 2);
     assert!(held(&engine, "feature") == before);
     put_range(&engine, "a", 0..50, b"later");
-    put_on(&engine, "feature", (b"own", b"1"));
+    put_on(&engine, "feature", b"own", b"1");
     compact_all(&engine).unwrap();
     let mut own = before.clone();
     own[0].1.push((b"own".to_vec(), b"1".to_vec()));
@@ -200,7 +200,7 @@ fn a_branch_of_a_branch_outlives_its_parent_and_the_space_comes_back_with_the_la
     flush(&engine).unwrap();
     let (expected, shared) = (held(&engine, MAIN), files(&fs, ".table"));
     create(&engine, "parent").unwrap();
-    put_on(&engine, "parent", (b"own", b"1"));
+    put_on(&engine, "parent", b"own", b"1");
     let with_own = held(&engine, "parent");
     let child = create_of(&engine, "child", "parent").unwrap();
     drop_branch(&engine, "parent").unwrap();
@@ -269,7 +269,7 @@ fn a_manifest_that_is_begun_anew_has_the_branches() {
     let fs = MemFs::new();
     let engine = filled(&fs);
     create(&engine, "feature").unwrap();
-    put_on(&engine, "feature", (b"own", b"1"));
+    put_on(&engine, "feature", b"own", b"1");
     create_of(&engine, "child", "feature").unwrap();
     check_out(&engine, "child").unwrap();
     let look = |engine: &Engine| {

@@ -71,10 +71,10 @@ fn create(engine: &Engine, name: &str) -> Result<Arc<BranchRecord>> {
     create_of(engine, name, MAIN)
 }
 
-fn put_on(engine: &Engine, branch: &str, pair: (&[u8], &[u8])) {
+fn put_on(engine: &Engine, branch: &str, key: &[u8], value: &[u8]) {
     let family =
         head(&engine.database().catalog, id_of(engine, branch).unwrap(), "default").unwrap();
-    let payload = Payload::one(&family, EntryKind::Put, pair.0, pair.1);
+    let payload = Payload::one(&family, EntryKind::Put, key, value);
     commit_payload(engine, &payload).unwrap();
 }
 
@@ -127,7 +127,7 @@ fn crash_at(change: impl Fn(&Engine) -> Result<()>) {
     let engine = filled(&fs);
     create(&engine, "feature").unwrap();
     create_of(&engine, "child", "feature").unwrap();
-    put_on(&engine, "feature", (b"own", b"1"));
+    put_on(&engine, "feature", b"own", b"1");
     sync_wal(&engine).unwrap();
     let look = |engine: &Engine| {
         let (names, checked_out) = names(engine);
