@@ -6,6 +6,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that finds nothing has failed")]
 
+pub mod branches;
+
 use crate::{
     catalog::family::{FamilyChanges, FamilyData},
     copies::{

@@ -6,84 +6,21 @@ use crate::{
     database::writable::Writable,
     engine::{Engine, pause::BackgroundPause},
     fixture::{
-        FaultyCall, Pairs, commit_payload, commit_with_families, compact_all, contents,
-        create_family, drop_family, fail_each_call, files, filled, flush, killed, open, pairs, put,
-        put_range, settle, snapshot, tree_options,
+        FaultyCall,
+        branches::{
+            check_out, create, create_of, create_with, drop_branch, held, held_by, id_of, names,
+            put_on, rename_branch,
+        },
+        commit_payload, commit_with_families, compact_all, contents, create_family, drop_family,
+        fail_each_call, files, filled, flush, killed, open, put, put_range, settle, snapshot,
+        tree_options,
     },
-    read::{PinnedReader, ReadRange},
     transactions::conditional_commit::Conditions,
 };
 use siltdb_base::{
     fs::mem::{Crash, MemFs},
     limits::FAMILY_NAME_BYTES_MAX,
 };
-
-/// All families of a branch with what they hold.
-type Held = Vec<(String, Pairs)>;
-
-fn id_of(engine: &Engine, name: &str) -> Option<BranchId> {
-    let families = engine.database().catalog.families.load();
-    let record = families.branches().named(name).ok()?;
-    Some(record.map_or(BranchId::MAIN, |record| record.id))
-}
-
-fn held_by(engine: &Engine, family: &FamilyData) -> Pairs {
-    let reader = PinnedReader::new(&engine.database().read_rooms(), family, None).unwrap();
-    pairs(reader.cursor(ReadRange::default()).unwrap())
-}
-
-fn held(engine: &Engine, branch: &str) -> Held {
-    let heads = heads(&engine.database().catalog, id_of(engine, branch).unwrap()).unwrap();
-    heads.iter().map(|head| (head.name().to_string(), held_by(engine, head))).collect()
-}
-
-fn create_of(engine: &Engine, name: &str, parent: &str) -> Result<Arc<BranchRecord>> {
-    let parent = id_of(engine, parent).unwrap();
-    create_with(engine, name, parent, &heads(&engine.database().catalog, parent)?)
-}
-
-fn create_with(
-    engine: &Engine,
-    name: &str,
-    parent: BranchId,
-    sources: &[Arc<FamilyData>],
-) -> Result<Arc<BranchRecord>> {
-    let now = snapshot(engine);
-    engine.at_work(|database| create_branch(&database.job_rooms(), name, parent, sources, &now))
-}
-
-fn drop_branch(engine: &Engine, name: &str) -> Result<()> {
-    engine.at_work(|database| super::drop_branch(&database.installer(), name))
-}
-
-fn rename_branch(engine: &Engine, name: &str, to: &str) -> Result<()> {
-    engine.at_work(|database| super::rename_branch(&database.installer(), name, to))
-}
-
-fn check_out(engine: &Engine, name: &str) -> Result<()> {
-    engine.at_work(|database| super::check_out(&database.installer(), name))
-}
-
-fn create(engine: &Engine, name: &str) -> Result<Arc<BranchRecord>> {
-    create_of(engine, name, MAIN)
-}
-
-fn put_on(engine: &Engine, branch: &str, key: &[u8], value: &[u8]) {
-    use crate::write::commit::Payload;
-    let family =
-        head(&engine.database().catalog, id_of(engine, branch).unwrap(), "default").unwrap();
-    let payload = Payload::one(&family, siltdb_base::key::EntryKind::Put, key, value);
-    commit_payload(engine, &payload).unwrap();
-}
-
-/// The names of all branches but `main`, the parent's name of each, and what is checked out.
-fn names(engine: &Engine) -> (Vec<String>, String) {
-    let families = engine.database().catalog.families.load();
-    let branches = families.branches();
-    let mut names: Vec<String> = branches.iter().map(|record| record.name.clone()).collect();
-    names.sort();
-    (names, branches.name(branches.checked_out()).unwrap().to_owned())
-}
 
 #[test]
 fn a_branch_holds_what_its_parent_held_and_goes_its_own_way() {

@@ -5,87 +5,17 @@ use super::assert_clean;
 use siltdb_base::{
     error::Result,
     fs::mem::{Crash, MemFs},
-    id::BranchId,
-    key::EntryKind,
 };
-use siltdb_disk::branch_record::BranchRecord;
 use siltdb_engine::{
-    catalog::{branches::MAIN, family::FamilyData},
-    copies::branch::{self, create_branch, head, heads},
+    catalog::branches::MAIN,
     engine::Engine,
     fixture::{
-        Pairs, commit_payload, crash_states, files, filled, killed, open, pairs, snapshot, sync_wal,
+        branches::{
+            check_out, create, create_of, drop_branch, held, id_of, names, put_on, rename_branch,
+        },
+        crash_states, files, filled, killed, open, sync_wal,
     },
-    read::{PinnedReader, ReadRange},
-    write::commit::Payload,
 };
-use std::sync::Arc;
-
-/// All families of a branch with what they hold.
-type Held = Vec<(String, Pairs)>;
-
-fn id_of(engine: &Engine, name: &str) -> Option<BranchId> {
-    let families = engine.database().catalog.families.load();
-    let record = families.branches().named(name).ok()?;
-    Some(record.map_or(BranchId::MAIN, |record| record.id))
-}
-
-fn held_by(engine: &Engine, family: &FamilyData) -> Pairs {
-    let reader = PinnedReader::new(&engine.database().read_rooms(), family, None).unwrap();
-    pairs(reader.cursor(ReadRange::default()).unwrap())
-}
-
-fn held(engine: &Engine, branch: &str) -> Held {
-    let heads = heads(&engine.database().catalog, id_of(engine, branch).unwrap()).unwrap();
-    heads.iter().map(|head| (head.name().to_string(), held_by(engine, head))).collect()
-}
-
-fn create_of(engine: &Engine, name: &str, parent: &str) -> Result<Arc<BranchRecord>> {
-    let parent = id_of(engine, parent).unwrap();
-    create_with(engine, name, parent, &heads(&engine.database().catalog, parent)?)
-}
-
-fn create_with(
-    engine: &Engine,
-    name: &str,
-    parent: BranchId,
-    sources: &[Arc<FamilyData>],
-) -> Result<Arc<BranchRecord>> {
-    let now = snapshot(engine);
-    engine.at_work(|database| create_branch(&database.job_rooms(), name, parent, sources, &now))
-}
-
-fn drop_branch(engine: &Engine, name: &str) -> Result<()> {
-    engine.at_work(|database| branch::drop_branch(&database.installer(), name))
-}
-
-fn rename_branch(engine: &Engine, name: &str, to: &str) -> Result<()> {
-    engine.at_work(|database| branch::rename_branch(&database.installer(), name, to))
-}
-
-fn check_out(engine: &Engine, name: &str) -> Result<()> {
-    engine.at_work(|database| branch::check_out(&database.installer(), name))
-}
-
-fn create(engine: &Engine, name: &str) -> Result<Arc<BranchRecord>> {
-    create_of(engine, name, MAIN)
-}
-
-fn put_on(engine: &Engine, branch: &str, key: &[u8], value: &[u8]) {
-    let family =
-        head(&engine.database().catalog, id_of(engine, branch).unwrap(), "default").unwrap();
-    let payload = Payload::one(&family, EntryKind::Put, key, value);
-    commit_payload(engine, &payload).unwrap();
-}
-
-/// The names of all branches but `main`, the parent's name of each, and what is checked out.
-fn names(engine: &Engine) -> (Vec<String>, String) {
-    let families = engine.database().catalog.families.load();
-    let branches = families.branches();
-    let mut names: Vec<String> = branches.iter().map(|record| record.name.clone()).collect();
-    names.sort();
-    (names, branches.name(branches.checked_out()).unwrap().to_owned())
-}
 
 /// The states after a call has returned.
 fn states_after(fs: &MemFs) -> Vec<MemFs> {
