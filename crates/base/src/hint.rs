@@ -81,6 +81,19 @@ pub fn lower_priority(steps: u8) {
     let _ = steps;
 }
 
+/// The time that this thread has had a processor, in nanoseconds; `None` where that is not known.
+#[must_use]
+pub fn thread_processor_ns() -> Option<u64> {
+    #[cfg(all(any(target_os = "linux", target_os = "macos"), not(miri)))]
+    {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        let seconds = u64::try_from(time.tv_sec).ok()?;
+        Some(seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).ok()?)
+    }
+    #[cfg(not(all(any(target_os = "linux", target_os = "macos"), not(miri))))]
+    None
+}
+
 /// Asks the system to begin writing this range of a file to the disk, so that a later sync has less
 /// to wait for. Does nothing where that cannot be asked. Returns before anything is durable: what
 /// cannot be written is for that sync to report.

@@ -39,8 +39,8 @@ pub struct Background {
 /// The state of the jobs.
 #[derive(Debug, Default)]
 pub struct JobState {
-    /// Whether a flush is running.
-    pub is_flushing: bool,
+    /// The generations whose flush has begun, and not ended.
+    pub flushing: BTreeSet<Generation>,
     /// A replayed generation that stays in the log while it is the only frozen one.
     pub left: Option<Generation>,
     /// The number of pauses in force: no automatic compaction begins.
@@ -51,7 +51,7 @@ pub struct JobState {
     pub is_moving: bool,
     /// Tables that cannot be moved, because they are damaged, and the damage.
     pub unmovable: BTreeMap<TableId, Error>,
-    /// Running parallel jobs, whose parts idle threads may take.
+    /// Running parallel jobs, whose parts idle threads may take, flushes first.
     pub shared: Vec<Arc<ParallelJob>>,
     /// Flushed generations that are still in memory, until a worker frees them.
     pub flushed: Vec<Flushed>,

@@ -208,7 +208,7 @@ impl Database {
             JobOf::Family(_) if error.kind() == ErrorKind::NoSpace => true,
             JobOf::Family(id) => {
                 let family = families.get(id);
-                family.is_some_and(|family| self.backpressure.level_share_of(family) >= 1.0)
+                family.is_some_and(|family| self.backpressure.level_debt_of(family).is_full())
             }
         })
     }

@@ -200,7 +200,7 @@ impl Default for EngineOptions {
             cold_claim: ColdClaim::default(),
             tier_rate: 32 << 20,
             background_rate: 0,
-            workers: std::thread::available_parallelism().map_or(1, |cores| cores.get()).min(4),
+            workers: std::thread::available_parallelism().map_or(1, |cores| cores.get()),
             recovery: RecoveryMode::default(),
             tree: TreeOptions::default(),
             merge_operators: Vec::new(),

@@ -75,7 +75,7 @@ impl Family {
     /// mapped (see [`LogIo`](crate::LogIo)), most puts make no system call.
     ///
     /// # Write stalls
-    /// Writers that are faster than flushes and compactions are delayed by up to 30 ms at a time.
+    /// Writers that are faster than flushes and compactions are delayed by up to 250 ms at a time.
     /// If memory or the levels are full, a write blocks until there is room.
     /// [`Stats`](crate::Stats) counts the stalls and their time. Without
     /// [`Options::workers`](crate::Options::workers), a write that would block runs a job instead.

@@ -159,8 +159,8 @@ impl Options {
         self
     }
 
-    /// Threads for compaction; three more maintain the log, sync it and flush. Default: one for
-    /// each core, at most 4.
+    /// Threads for compaction; two more maintain the log and sync it, and one to three flush: one
+    /// for two that compact. Default: one for each core.
     ///
     /// 0 means no background threads: a call that would have to wait runs a job instead. Commits
     /// without a sync are then synced by a later commit with one, by a job, and by closing.

@@ -2,6 +2,7 @@
 
 pub mod below_output;
 pub mod progress;
+pub mod processor_share;
 pub mod write_rate;
 pub mod job;
 pub mod table_form;

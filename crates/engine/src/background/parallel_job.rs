@@ -55,10 +55,15 @@ impl ParallelJob {
 
     /// Takes and runs parts until no part is left.
     pub fn run_parts(&self, context: &JobContext<'_>) {
-        while let Some(index) = self.take() {
-            let mut running = Running { shared: self, index, result: None };
-            running.result = Some(self.parts[index].run(context));
-        }
+        while self.run_part(context) {}
+    }
+
+    /// Takes and runs a part, if one is left. Returns whether one was.
+    pub fn run_part(&self, context: &JobContext<'_>) -> bool {
+        let Some(index) = self.take() else { return false };
+        let mut running = Running { shared: self, index, result: None };
+        running.result = Some(self.parts[index].run(context));
+        true
     }
 
     fn take(&self) -> Option<usize> {

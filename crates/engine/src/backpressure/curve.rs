@@ -1,49 +1,51 @@
-//! The curve: a pure function from a debt in bytes to a delay per byte written.
+//! The curve: pure functions from a debt to its share, and from a share to a delay per byte.
 //!
-//! The delay grows exponentially with the debt above the soft limit. At first it is of the order of
-//! what the write itself costs, so that writers and background work find a common pace. Near the
-//! hard limit writers hardly move. The curve has no step, so no writer stops without need.
+//! The delay grows exponentially with the share. At first it is of the order of what the write
+//! itself costs, so that writers and background work find a common pace. Near the hard limit
+//! writers hardly move. The curve has no step, so no writer stops without need.
 
 /// The delay per byte at the hard limit, in nanoseconds. It corresponds to 1 MB/s.
 const DELAY_NS_PER_BYTE_MAX: f64 = 1000.0;
 
-/// The bytes that background work has yet to write, and their limits.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Debt {
-    /// The debt, in bytes.
-    pub bytes: u64,
-    /// The debt up to which writes are not delayed, in bytes.
+/// The share of the debt of levels from which on the curve delays writers: the pace has failed to
+/// hold the debt, and what it computes from here on comes too late.
+pub const SHARE_GUARDED: f64 = 0.9;
+
+/// The share of a debt of levels at its soft limit.
+pub const SHARE_SOFT: f64 = 0.5;
+
+/// The bounds of a debt, ascending, in the unit of the debt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DebtLimits {
+    /// The debt that causes nothing.
+    pub free: u64,
+    /// The debt at which its share is [`SHARE_SOFT`].
     pub soft: u64,
-    /// The debt from which on writes stop, in bytes.
+    /// The debt from which on writes stop.
     pub hard: u64,
 }
 
-impl Debt {
-    /// The place of the debt between the soft limit (0) and the hard limit (1), clamped to this
-    /// range.
+impl DebtLimits {
+    /// The place of `debt` between the bounds: 0 up to the first, [`SHARE_SOFT`] at the second, 1
+    /// from the third on.
     #[must_use]
-    pub fn share(&self) -> f64 {
-        let above = self.bytes.saturating_sub(self.soft) as f64;
-        (above / (self.hard - self.soft) as f64).min(1.0)
+    pub fn share_of(&self, debt: f64) -> f64 {
+        let part = |from: u64, to: u64| ((debt - from as f64) / (to - from) as f64).clamp(0.0, 1.0);
+        part(self.free, self.soft) * SHARE_SOFT + part(self.soft, self.hard) * (1.0 - SHARE_SOFT)
     }
 }
 
-/// What a writer has to do.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Pressure {
-    /// Wait this long per byte written by all writers together, in nanoseconds; often zero.
-    Delay(f64),
-    /// Wait until the debt is below the hard limit.
-    Stop,
-}
-
-/// The pressure at the largest share of all debts.
+/// The delay per byte written, in nanoseconds, at this place of the curve: 0 at 0. `None`, if
+/// writes stop.
 #[must_use]
-pub fn pressure(share: f64) -> Pressure {
-    if share >= 1.0 {
-        return Pressure::Stop;
-    }
-    Pressure::Delay((DELAY_NS_PER_BYTE_MAX + 1.0).powf(share) - 1.0)
+pub fn delay_ns_per_byte(share: f64) -> Option<f64> {
+    (share < 1.0).then(|| (DELAY_NS_PER_BYTE_MAX + 1.0).powf(share.max(0.0)) - 1.0)
+}
+
+/// The same for the debt of levels, which the curve delays beyond [`SHARE_GUARDED`] alone.
+#[must_use]
+pub fn guard_ns_per_byte(level_share: f64) -> Option<f64> {
+    delay_ns_per_byte((level_share - SHARE_GUARDED) / (1.0 - SHARE_GUARDED))
 }
 
 #[cfg(test)]

@@ -1,60 +1,185 @@
-//! The shares of the debts of levels by family, and the largest of them.
+//! The debts of levels by family, what running merges have done of them, and the largest share.
 //!
-//! This module computes no debt. Callers note the share of a family whenever its tables or options
+//! This module computes no debt. Callers note the debt of a family whenever its tables or options
 //! have changed.
 
+use crate::backpressure::curve::DebtLimits;
 use siltdb_base::{id::FamilyId, sync::lock};
+use siltdb_tree::rewrite::progress::Progress;
 use std::{
     collections::{BTreeSet, HashMap},
     sync::{
-        Mutex,
+        Arc, Mutex,
         atomic::{AtomicU64, Ordering},
     },
 };
 
-/// The shares of all families.
+/// The two debts of a family's levels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LevelDebt {
+    /// The runs of level 0.
+    pub runs: u64,
+    /// Their bounds.
+    pub runs_limits: DebtLimits,
+    /// The bytes that compactions have to write.
+    pub bytes: u64,
+    /// Their bounds.
+    pub bytes_limits: DebtLimits,
+}
+
+impl LevelDebt {
+    /// Whether writers stop for it, if no merge has done a part of it.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.share(Done::default()) >= 1.0
+    }
+
+    /// The larger share of the two, without `done`.
+    #[must_use]
+    fn share(&self, done: Done) -> f64 {
+        let runs = self.runs_limits.share_of(self.runs as f64 - done.runs);
+        runs.max(self.bytes_limits.share_of(self.bytes as f64 - done.bytes))
+    }
+}
+
+/// What running merges have done of the debts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Done {
+    runs: f64,
+    bytes: f64,
+}
+
+/// A running merge, which reduces the debt of its family as it goes on, and not only at its end.
+#[derive(Clone, Debug)]
+pub struct MergeCredit {
+    /// How far it is.
+    pub progress: Arc<Progress>,
+    /// How many runs of level 0 there will be less.
+    pub runs: u64,
+    /// The bytes of its inputs.
+    pub bytes: u64,
+}
+
+impl MergeCredit {
+    fn done(&self) -> Done {
+        let part = self.progress.done_part();
+        Done { runs: self.runs as f64 * part, bytes: self.bytes as f64 * part }
+    }
+}
+
+/// The debts of all families.
 ///
 /// # Thread safety
-/// Any thread may note and read shares.
+/// Any thread may note and read debts.
 ///
 /// # Invariants
 /// 1. `worst` is the last share of `ascending`, and changes only under the lock.
+/// 2. `ascending` has each family of `by_family` once, under the share that it had when it was last
+///    rated. Only shares of `merging` families change in between.
 #[derive(Debug, Default)]
 pub struct LevelDebts {
-    shares: Mutex<Shares>,
+    debts: Mutex<Debts>,
     /// The bits of an `f64`.
     worst: AtomicU64,
 }
 
-/// The shares that are not zero. The bits of numbers that are not negative sort as the numbers do.
+/// The families that have a debt or a running merge. The bits of numbers that are not negative sort
+/// as the numbers do.
 #[derive(Debug, Default)]
-struct Shares {
-    by_family: HashMap<FamilyId, u64>,
+struct Debts {
+    by_family: HashMap<FamilyId, FamilyDebt>,
     ascending: BTreeSet<(u64, FamilyId)>,
+    /// The families with running merges.
+    merging: Vec<FamilyId>,
+}
+
+#[derive(Debug, Default)]
+struct FamilyDebt {
+    levels: Option<LevelDebt>,
+    merges: Vec<MergeCredit>,
+    share_bits: u64,
+}
+
+impl FamilyDebt {
+    fn share(&self) -> f64 {
+        let Some(levels) = self.levels else { return 0.0 };
+        let add = |a: Done, b: Done| Done { runs: a.runs + b.runs, bytes: a.bytes + b.bytes };
+        levels.share(self.merges.iter().map(MergeCredit::done).fold(Done::default(), add))
+    }
+}
+
+impl Debts {
+    /// Rates a family anew. One without debt and merges is forgotten.
+    fn rate(&mut self, family: FamilyId) {
+        let Some(debt) = self.by_family.get_mut(&family) else { return };
+        self.ascending.remove(&(debt.share_bits, family));
+        let share = debt.share();
+        if share == 0.0 && debt.merges.is_empty() {
+            self.by_family.remove(&family);
+            return;
+        }
+        debt.share_bits = share.to_bits();
+        self.ascending.insert((debt.share_bits, family));
+    }
 }
 
 impl LevelDebts {
-    /// Sets the share of a family, which is not negative. 0 means that it has no debt or was
-    /// dropped.
+    /// Sets the debt of a family; `None` if it has none or was dropped.
     ///
     /// Cost: the logarithm of the number of families that have a debt.
-    pub fn note(&self, family: FamilyId, share: f64) {
-        debug_assert!(share >= 0.0, "a share is not negative");
-        let bits = share.to_bits();
-        let mut shares = lock(&self.shares);
-        if let Some(before) = shares.by_family.remove(&family) {
-            shares.ascending.remove(&(before, family));
-        }
-        if share > 0.0 {
-            shares.by_family.insert(family, bits);
-            shares.ascending.insert((bits, family));
-        }
-        let worst = shares.ascending.last().map_or(0, |(bits, _)| *bits);
+    pub fn note(&self, family: FamilyId, levels: Option<LevelDebt>) {
+        self.change(|debts| {
+            debts.by_family.entry(family).or_default().levels = levels;
+            debts.rate(family);
+        });
+    }
+
+    /// Counts what a merge of the family does as done, from now on.
+    pub fn begin_merge(&self, family: FamilyId, credit: MergeCredit) {
+        self.change(|debts| {
+            debts.by_family.entry(family).or_default().merges.push(credit);
+            debts.merging.push(family);
+            debts.rate(family);
+        });
+    }
+
+    /// Ends a merge. Its inputs are gone from the noted debt, or it has failed.
+    ///
+    /// # Panics
+    /// If it was not begun.
+    pub fn end_merge(&self, family: FamilyId, progress: &Arc<Progress>) {
+        self.change(|debts| {
+            let merging = debts.merging.iter().position(|merging| *merging == family);
+            debts.merging.swap_remove(merging.expect("a merge ends that has begun"));
+            let debt = debts.by_family.get_mut(&family).expect("a merging family is known");
+            debt.merges.retain(|merge| !Arc::ptr_eq(&merge.progress, progress));
+            debts.rate(family);
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Debts)) {
+        let mut debts = lock(&self.debts);
+        change(&mut debts);
+        let worst = debts.ascending.last().map_or(0, |(bits, _)| *bits);
         // Relaxed: it carries no other data with it.
         self.worst.store(worst, Ordering::Relaxed);
     }
 
-    /// The largest share; 0 if there is no debt.
+    /// Rates the families anew of which merges have gone on. Returns whether there are any.
+    ///
+    /// Cost: as [`LevelDebts::note`], for each running merge.
+    pub fn refresh(&self) -> bool {
+        let mut is_merging = false;
+        self.change(|debts| {
+            is_merging = !debts.merging.is_empty();
+            for index in 0..debts.merging.len() {
+                debts.rate(debts.merging[index]);
+            }
+        });
+        is_merging
+    }
+
+    /// The largest share, as of the last note or refresh; 0 if there is no debt.
     #[must_use]
     pub fn worst(&self) -> f64 {
         // Relaxed: a hint.

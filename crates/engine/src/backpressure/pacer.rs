@@ -1,43 +1,50 @@
-//! The pacer: shares the delay for the debt of background work among writers.
+//! The pacer: has all writers together keep to one price per byte.
 //!
-//! It does not sleep; its callers do. A writer that has written more than others pays more, so that
-//! a thread that was kept from writing catches up. Writers with the same load stay side by side.
-//! Then entries written in order fill one generation of memtables after the other, and two
-//! generations overlap little (tuning note 0016).
+//! It does not sleep; its callers do. Bytes are charged in *slots*: each slot begins where the one
+//! before ends, and lasts as long as its bytes cost. A writer sleeps until the end of its slot, so
+//! the sum of all writers keeps to the price however many they are, and a thread that overslept is
+//! late by that time once. A long write takes one short slot after the other, so that writers of
+//! little pass in between, and what is left is charged at the price of then (tuning note 0032).
 //!
-//! A long wait is slept in several delays, and the rest is computed anew after each. By then the
-//! debt may be smaller, or other writers may be ahead (tuning note 0032).
+//! Slots may begin in the past, as far back as the price allows a burst: writers that were idle
+//! write that much without a delay.
 //!
-//! Writers that sleep leave the processors to background work. While delays are short, background
-//! work yields to writers that wake up (tuning note 0033).
+//! A writer that has written more than others sleeps longer than its slot lasts, one that is behind
+//! shorter, so that a thread that was kept from writing catches up. Then entries written in order
+//! fill one generation of memtables after the other, and two generations overlap little (tuning
+//! note 0016).
 
-use crate::{backpressure::curve::Pressure, kit::open_id::OpenId};
+use crate::kit::open_id::OpenId;
 use std::{
     cell::Cell,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
-/// The shortest delay for one write, in nanoseconds. A lower price is owed until the sum is large
-/// enough.
-const DELAY_NS_MIN: u64 = 60_000;
+/// What bytes must cost before they are charged, in nanoseconds: until then no writer looks at the
+/// clock.
+const CHARGE_NS_MIN: u64 = 60_000;
 
-/// The shortest delay for the sum owed by many writes, in nanoseconds. Each delay costs two context
-/// switches and lasts some 50 µs longer than requested.
-const OWED_NS_MIN: u64 = 200_000;
+/// The shortest sleep, in nanoseconds. Each costs two context switches and lasts some 50 µs longer
+/// than requested.
+const SLEEP_NS_MIN: u64 = 200_000;
 
-/// The longest sleep for one write, in nanoseconds, so that no writer pays for all. A higher price
-/// is not charged.
-const SLEEP_NS_MAX: u64 = 15 * DELAY_NS_MAX;
+/// The longest sleep, in nanoseconds, and the longest slot. It is about the time of writing a batch
+/// of a megabyte, so that no writer sleeps while others write many batches.
+const SLEEP_NS_MAX: u64 = 2_000_000;
 
-/// The longest delay, in nanoseconds. It is about the time of writing a batch of a megabyte, so
-/// that no writer sleeps while others write many batches.
-const DELAY_NS_MAX: u64 = 2_000_000;
+/// The longest sum of sleeps for one write, in nanoseconds. What the write costs beyond it is not
+/// charged.
+const SLEEPS_NS_MAX: u64 = 250_000_000;
 
-/// The factor on the price of the leading writer, in eighths.
+/// How far back slots may begin at a price that allows no burst, in nanoseconds: threads that
+/// overslept make up for it.
+const OVERSLEPT_NS_MAX: u64 = 1_000_000;
+
+/// The factor on the sleep of the leading writer, in eighths.
 const SHARE_OF_FRONT: u64 = 12;
 
-/// The factor on the price of a writer that is far behind, in eighths. It is not zero: the leader
+/// The factor on the sleep of a writer that is far behind, in eighths. It is not zero: the leader
 /// may have stopped, and no writer writes for free.
 const SHARE_OF_LAST: u64 = 4;
 
@@ -45,32 +52,61 @@ const SHARE_OF_LAST: u64 = 4;
 const FAR_BEHIND_BYTES: u64 = 512 << 10;
 
 /// The largest distance that a writer is taken to be behind, in bytes. After a pause it may write
-/// this much at a low price.
+/// this much with short sleeps.
 const BEHIND_BYTES_MAX: u64 = 64 << 20;
 
 /// A thread's first write to a database starts this many bytes behind the leader, so that threads
 /// started together converge.
 const NEW_BEHIND_BYTES: u64 = 8 << 20;
 
-/// The price up to which background work yields to writers, in thousandths of a nanosecond per
-/// byte. At this price a hundred entries of a hundred bytes wait for 0.2 ms. Above it, background
-/// work does not yield, so that readers alone cannot keep it from the processors.
-const YIELD_PRICE_MAX: u64 = 20_000;
-
 /// How many bytes a writer writes between two comparisons with the leader.
 const STEP_BYTES: u64 = 64 << 10;
 
-/// The pace of the writers of a database.
+/// What a writer has to do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Pressure {
+    /// Pay for what it writes.
+    Pay(Price),
+    /// Wait until the debt is below the hard limit.
+    Stop,
+}
+
+/// What writing costs.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Price {
+    /// The time that all writers together take for a byte, in nanoseconds; 0 if they are free.
+    pub ns_per_byte: f64,
+    /// What idle writers may write at once, in bytes.
+    pub burst_bytes: u64,
+}
+
+impl Price {
+    /// The price at which all writers together write this many bytes a second.
+    #[must_use]
+    pub fn of_rate(bytes_per_second: f64, burst_bytes: u64) -> Self {
+        Self { ns_per_byte: 1e9 / bytes_per_second, burst_bytes }
+    }
+
+    /// The higher of two prices.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        if other.ns_per_byte > self.ns_per_byte { other } else { self }
+    }
+}
+
+/// The pacer of the writers of a database.
 #[derive(Debug)]
 pub struct Pacer {
     /// The opening that the writers belong to.
     open_id: OpenId,
-    /// Delay per byte written, in thousandths of a nanosecond; `u64::MAX`: stop.
+    /// The price of a byte, in thousandths of a nanosecond; `u64::MAX`: stop.
     pressure: AtomicU64,
-    /// Whether the background work yields.
-    should_yield: AtomicBool,
-    /// The sum of prices that were too small to sleep for, in nanoseconds.
-    owed_ns: AtomicU64,
+    /// How far back slots may begin, in nanoseconds.
+    burst_ns: AtomicU64,
+    /// Bytes that were written and not charged yet.
+    uncharged_bytes: AtomicU64,
+    /// The end of the last slot, by the monotonic clock.
+    slots_end_ns: AtomicU64,
     /// The position of the leading writer, in bytes, exact to a step.
     front: AtomicU64,
 }
@@ -97,9 +133,11 @@ pub struct Delay {
 /// What a write is charged for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct WriteCharge {
-    /// The number of bytes.
+    /// The number of bytes that have no slot yet.
     bytes: u64,
-    /// The position of the writer after them, in bytes.
+    /// Until when the writer sleeps for the bytes that have one, by the monotonic clock.
+    until_ns: u64,
+    /// The position of the writer after all of them, in bytes.
     at: u64,
     /// How long the writer has slept for the same write, in nanoseconds.
     slept_ns: u64,
@@ -114,26 +152,24 @@ impl Pacer {
     /// A pacer without pressure.
     #[must_use]
     pub fn new(open_id: OpenId) -> Self {
-        let [pressure, owed_ns, front] = std::array::from_fn(|_| AtomicU64::new(0));
-        Self { open_id, pressure, should_yield: AtomicBool::new(false), owed_ns, front }
+        let [pressure, burst_ns, uncharged_bytes, slots_end_ns, front] =
+            std::array::from_fn(|_| AtomicU64::new(0));
+        Self { open_id, pressure, burst_ns, uncharged_bytes, slots_end_ns, front }
     }
 
     /// Sets the price of later writes.
     pub fn set_pressure(&self, pressure: Pressure) {
         let pressure = match pressure {
             Pressure::Stop => u64::MAX,
-            Pressure::Delay(ns_per_byte) => (ns_per_byte * 1000.0) as u64,
+            Pressure::Pay(Price { ns_per_byte, burst_bytes }) => {
+                let burst_ns = (ns_per_byte * burst_bytes as f64) as u64;
+                // Relaxed, here and below: the numbers are estimates, and carry no other data with
+                // them.
+                self.burst_ns.store(burst_ns.max(OVERSLEPT_NS_MAX), Ordering::Relaxed);
+                (ns_per_byte * 1000.0) as u64
+            }
         };
-        // Relaxed, here and below: the numbers are estimates, and carry no other data with them.
         self.pressure.store(pressure, Ordering::Relaxed);
-        let should_yield = (1..=YIELD_PRICE_MAX).contains(&pressure);
-        self.should_yield.store(should_yield, Ordering::Relaxed);
-    }
-
-    /// Whether background work should yield to writers.
-    #[must_use]
-    pub fn should_yield(&self) -> &AtomicBool {
-        &self.should_yield
     }
 
     /// Whether writers must wait until there is room.
@@ -143,26 +179,35 @@ impl Pacer {
         self.pressure.load(Ordering::Relaxed) == u64::MAX
     }
 
-    /// The first delay of this thread for the `bytes` that it is about to write.
+    /// The first delay of this thread for the `bytes` that it is about to write. `now_ns` reads the
+    /// monotonic clock.
     ///
     /// Cost: a few instructions on memory of the thread, while there is no pressure.
     #[inline]
-    pub fn advance(&self, bytes: u64) -> Option<Delay> {
+    pub fn advance(&self, bytes: u64, now_ns: impl FnOnce() -> u64) -> Option<Delay> {
         let mut writer = WRITER.get();
         writer.at += bytes;
         if writer.at >= writer.compares_at || writer.open_id != Some(self.open_id) {
             self.compare(&mut writer, bytes);
         }
         WRITER.set(writer);
-        if self.pressure.load(Ordering::Relaxed) == 0 {
+        let pressure = self.pressure.load(Ordering::Relaxed);
+        if pressure == 0 {
             return None;
         }
-        self.pay(WriteCharge { bytes, at: writer.at, slept_ns: 0 })
+        let uncharged = self.uncharged_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if uncharged.saturating_mul(pressure) / 1000 < CHARGE_NS_MIN {
+            return None;
+        }
+        // The thread that takes the sum sleeps for it.
+        let bytes = self.uncharged_bytes.swap(0, Ordering::Relaxed);
+        let due = WriteCharge { bytes, until_ns: 0, at: writer.at, slept_ns: 0 };
+        self.charge(due, now_ns())
     }
 
-    /// The next delay after `delay`, by the present pressure and leader.
-    pub fn go_on(&self, delay: &Delay) -> Option<Delay> {
-        self.pay(delay.rest)
+    /// The next delay after `delay`, by the present price and leader.
+    pub fn go_on(&self, delay: &Delay, now_ns: u64) -> Option<Delay> {
+        self.charge(delay.rest, now_ns)
     }
 
     #[cold]
@@ -177,32 +222,50 @@ impl Pacer {
         self.front.fetch_max(writer.at, Ordering::Relaxed);
     }
 
+    /// Takes slots for `due` until one is worth a sleep.
     #[cold]
-    fn pay(&self, due: WriteCharge) -> Option<Delay> {
-        let WriteCharge { bytes, at, slept_ns } = due;
+    fn charge(&self, mut due: WriteCharge, now_ns: u64) -> Option<Delay> {
         let pressure = self.pressure.load(Ordering::Relaxed);
-        if pressure == u64::MAX || slept_ns >= SLEEP_NS_MAX {
+        if pressure == 0 || pressure == u64::MAX || due.slept_ns >= SLEEPS_NS_MAX {
             return None;
         }
-        let behind = self.front.load(Ordering::Relaxed).saturating_sub(at).min(FAR_BEHIND_BYTES);
+        let behind = self.front.load(Ordering::Relaxed).saturating_sub(due.at);
+        let behind = behind.min(FAR_BEHIND_BYTES);
         let discount = (SHARE_OF_FRONT - SHARE_OF_LAST) * behind / FAR_BEHIND_BYTES;
-        let price_ns = bytes.saturating_mul(pressure) / 1000;
-        let price_ns = price_ns.saturating_mul(SHARE_OF_FRONT - discount) / 8;
-        let delay = |ns: u64, bytes: u64| Delay {
-            time: Duration::from_nanos(ns),
-            rest: WriteCharge { bytes, at, slept_ns: slept_ns + ns },
-        };
-        if price_ns >= DELAY_NS_MIN {
-            let ns = price_ns.min(DELAY_NS_MAX);
-            let left = u128::from(bytes) * u128::from(price_ns - ns) / u128::from(price_ns);
-            return Some(delay(ns, left as u64));
+        while due.until_ns < now_ns + SLEEP_NS_MIN && due.bytes > 0 {
+            let bytes = due.bytes.min((SLEEP_NS_MAX * 1000 / pressure).max(1));
+            due.bytes -= bytes;
+            let end_ns = self.take_slot(bytes * pressure / 1000, now_ns);
+            let wait_ns = end_ns.saturating_sub(now_ns) * (SHARE_OF_FRONT - discount) / 8;
+            due.until_ns = now_ns + wait_ns;
         }
-        if self.owed_ns.fetch_add(price_ns, Ordering::Relaxed) + price_ns < OWED_NS_MIN {
+        let wait_ns = due.until_ns.saturating_sub(now_ns);
+        if wait_ns < SLEEP_NS_MIN {
+            // The slot is taken: a later one begins behind it.
             return None;
         }
-        // The thread that takes the sum sleeps for it.
-        let owed_ns = self.owed_ns.swap(0, Ordering::Relaxed);
-        Some(delay(owed_ns.min(DELAY_NS_MAX), 0))
+        let ns = wait_ns.min(SLEEP_NS_MAX);
+        let rest = WriteCharge { slept_ns: due.slept_ns + ns, ..due };
+        Some(Delay { time: Duration::from_nanos(ns), rest })
+    }
+
+    /// Takes the next slot, which lasts for `ns`. Returns its end.
+    fn take_slot(&self, ns: u64, now_ns: u64) -> u64 {
+        let earliest = now_ns.saturating_sub(self.burst_ns.load(Ordering::Relaxed));
+        let mut before = self.slots_end_ns.load(Ordering::Relaxed);
+        loop {
+            let end = before.max(earliest) + ns;
+            let taken = self.slots_end_ns.compare_exchange_weak(
+                before,
+                end,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+            match taken {
+                Ok(_) => return end,
+                Err(other) => before = other,
+            }
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::{
         dead_parts::begin_leaving,
         flush::has_flush_due,
         pause::holds_compactions,
-        shared::run_shared,
+        shared::{Helpers, run_shared},
         space::{freeze_what_covers, moment, stripes},
     },
     kit::counters::Counters,
@@ -50,10 +50,8 @@ pub fn compact_next(rooms: &JobRooms<'_>) -> Result<bool> {
     let shared =
         lock(&rooms.background.jobs).shared.iter().find(|shared| shared.has_part()).cloned();
     if let Some(shared) = shared {
-        with_context(rooms, |context| {
-            shared.run_parts(context);
-            Ok(())
-        })?;
+        // One part: the next may be that of a flush, which was begun meanwhile.
+        with_context(rooms, |context| Ok(shared.run_part(context)))?;
         return Ok(true);
     }
     if holds_compactions(rooms.background, rooms.backpressure) {
@@ -176,9 +174,7 @@ fn writers(rooms: &JobRooms<'_>, failing: &[JobOf]) -> WriteLoad {
         return WriteLoad::Light;
     }
     // A compaction that writers wait for already is not postponed.
-    if rooms.backpressure.unwritten_share(rooms.log) > 0.0
-        && rooms.backpressure.level_share() == 0.0
-    {
+    if rooms.backpressure.unwritten_share(rooms.log) > 0.0 && !rooms.backpressure.is_beyond_soft() {
         return WriteLoad::Throttled;
     }
     if lock(&rooms.log.sequencer).is_idle(rooms.options.clock.monotonic_ns())
@@ -269,9 +265,11 @@ fn merge(rooms: &JobRooms<'_>, family: &FamilyData, plan: &Plan) -> Result<Outco
         stripes(rooms)
     };
     let compaction = family.tree.compaction(plan.clone(), retained, sources, workers)?;
-    let mut output = run_shared(rooms, compaction.subjobs(), |outputs, context| {
-        compaction.finish(outputs, context)
-    })?;
+    let credit = rooms.backpressure.credit(family.id, &compaction);
+    let mut output =
+        run_shared(rooms, Helpers::AfterFlushes, compaction.subjobs(), |outputs, context| {
+            compaction.finish(outputs, context)
+        })?;
     if !plan.moved.is_empty() {
         sync_blobs(rooms.blobs, rooms.health)?;
     }
@@ -287,7 +285,7 @@ fn merge(rooms: &JobRooms<'_>, family: &FamilyData, plan: &Plan) -> Result<Outco
         return Ok(Outcome::Withdrawn);
     }
     install_output(&rooms.installer(), changes, None)?;
-    drop((filtering, removal));
+    drop((filtering, removal, credit));
     Counters::add(&rooms.counters.compacted_bytes, output.bytes_written);
     Ok(Outcome::Done)
 }

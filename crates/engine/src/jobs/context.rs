@@ -44,7 +44,7 @@ pub fn with_context<T>(
         clock: &*rooms.options.clock,
         cancelled: &rooms.background.ending,
         given_up: None,
-        should_yield: rooms.backpressure.should_yield(),
+        processor_share: rooms.backpressure.processor_share(),
         mover: Some(&Mover { installer: &rooms.installer() }),
         progress: None,
         rate: rooms.backpressure.rate.as_ref().map(|rate| (rate, RateUse::Counts)),

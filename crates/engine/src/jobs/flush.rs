@@ -1,12 +1,18 @@
 //! Flushes: memtables are written to tables, and their log segments are retired.
+//!
+//! Several generations are written side by side, and installed one by one, oldest first. A
+//! generation whose older one fails is not installed: what it wrote is removed, and it waits again.
+//!
+//! # Seeded fault
+//! `flush_out_of_turn`: a generation is installed before an older one.
 
 use crate::{
     background::{Background, JobOf, JobState},
     catalog::family::FamilyData,
     database::job_rooms::{JobRooms, Waiting},
     jobs::{
-        context::{ended, install_output, newest_in},
-        shared::run_shared,
+        context::{discard_output, ended, install_output, newest_in, purge},
+        shared::{Helpers, run_shared},
         space::stripes,
     },
     kit::counters::Counters,
@@ -19,10 +25,11 @@ use crate::{
 use siltdb_base::{
     error::Result,
     id::{SegmentId, SequenceNumber},
+    seeded_fault,
     sync::lock,
 };
 use siltdb_disk::{edit::Change, log::segment::segments_end};
-use siltdb_tree::rewrite::flush::Flush;
+use siltdb_tree::rewrite::{flush::Flush, job::JobOutput};
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 /// The largest amount of log that a close leaves for the next opening to replay, in bytes.
@@ -43,40 +50,112 @@ pub fn has_flush_due(log: &Log, background: &Background) -> bool {
     is_due(&lock(&log.frozen), &lock(&background.jobs))
 }
 
-/// Flushes the oldest frozen generation, unless another thread does. Returns whether it flushed
-/// one.
+/// Flushes the oldest frozen generation that no thread flushes. Its tables are written beside those
+/// of older generations, and installed after them. Returns whether it found one.
 ///
 /// # Errors
 /// `NoSpace`, and any other failure of writing tables. The generation stays in memory and in the
 /// log.
 pub fn flush_next(rooms: &JobRooms<'_>) -> Result<bool> {
     rooms.health.check_log()?;
-    let frozen = {
-        let frozen = lock(&rooms.log.frozen);
-        let mut jobs = lock(&rooms.background.jobs);
-        match frozen.front() {
-            Some(front) if !jobs.is_flushing && is_due(&frozen, &jobs) => {
-                jobs.is_flushing = true;
-                front.clone()
-            }
-            _ => return Ok(false),
-        }
-    };
-    let result = flush_generation(rooms, &frozen);
-    if result.is_err() {
-        // The partial output is removed.
-        frozen.progress.begin(0);
-    }
-    let flushed = ended(&rooms.installer(), JobOf::Memory, result, |jobs| {
-        let was_flushing = std::mem::replace(&mut jobs.is_flushing, false);
-        assert!(was_flushing, "two flushes ran at the same time");
-    })?;
-    match rooms.waiting {
-        Waiting::RunJob(_) => drop(flushed),
-        Waiting::ForWorkers => lock(&rooms.background.jobs).flushed.push(flushed),
-    }
+    let Some(frozen) = begin(rooms) else { return Ok(false) };
+    let written = write_generation(rooms, &frozen);
+    // Without threads of its own, one thread does what several would: it writes two generations,
+    // and then installs them.
+    let is_alone = matches!(rooms.waiting, Waiting::RunJob(_));
+    let second = if is_alone && written.is_ok() { begin(rooms) } else { None };
+    let second = second.map(|frozen| {
+        let written = write_generation(rooms, &frozen);
+        (frozen, written)
+    });
+    let first = end(rooms, &frozen, written);
+    let second = second.map(|(frozen, written)| end(rooms, &frozen, written));
+    first.and(second.unwrap_or(Ok(())))?;
     rooms.background.work.raise();
     Ok(true)
+}
+
+/// Takes the oldest frozen generation that is due and that no thread flushes.
+fn begin(rooms: &JobRooms<'_>) -> Option<Frozen> {
+    let frozen = lock(&rooms.log.frozen);
+    let mut jobs = lock(&rooms.background.jobs);
+    if !is_due(&frozen, &jobs) {
+        return None;
+    }
+    let next = frozen.iter().find(|frozen| !jobs.flushing.contains(&frozen.number))?;
+    jobs.flushing.insert(next.number);
+    Some(next.clone())
+}
+
+/// Ends a flush: installs what was written when all older generations are installed.
+fn end(rooms: &JobRooms<'_>, frozen: &Frozen, written: Result<Written>) -> Result<()> {
+    let result = written.and_then(|written| match wait_for_turn(rooms, frozen)? {
+        Turn::Now => install_generation(rooms, frozen, written).map(Some),
+        Turn::Lost => {
+            discard_output(rooms.catalog, &written.output.changes);
+            Ok(None)
+        }
+    });
+    if !matches!(result, Ok(Some(_))) {
+        // The output is removed.
+        frozen.progress.begin(0);
+    }
+    let ends = |jobs: &mut JobState| {
+        assert!(jobs.flushing.remove(&frozen.number), "a flush ends that was not begun");
+    };
+    match result {
+        Ok(Some(flushed)) => {
+            let flushed = ended(&rooms.installer(), JobOf::Memory, Ok(flushed), ends)?;
+            match rooms.waiting {
+                Waiting::RunJob(_) => drop(flushed),
+                Waiting::ForWorkers => lock(&rooms.background.jobs).flushed.push(flushed),
+            }
+            Ok(())
+        }
+        // The failure of the older generation stays noted.
+        Ok(None) => {
+            ends(&mut lock(&rooms.background.jobs));
+            purge(&rooms.installer());
+            rooms.backpressure.room.raise();
+            Ok(())
+        }
+        Err(error) => ended(&rooms.installer(), JobOf::Memory, Err(error), ends),
+    }
+}
+
+/// Whether a generation may be installed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Turn {
+    /// It is the oldest.
+    Now,
+    /// The flush of an older one has failed. That one may need the space, and may fail for long.
+    Lost,
+}
+
+/// Waits until no older generation is left, or until the flush of one has failed. What is older
+/// must be in tables first: recovery begins at one segment of the log, and readers take newer
+/// tables for newer entries.
+///
+/// # Errors
+/// `Poisoned`, if the flush of an older generation will not end.
+fn wait_for_turn(rooms: &JobRooms<'_>, frozen: &Frozen) -> Result<Turn> {
+    loop {
+        let seen = rooms.backpressure.room.seen();
+        rooms.health.check_log()?;
+        let older_ends = {
+            let all = lock(&rooms.log.frozen);
+            let jobs = lock(&rooms.background.jobs);
+            let mut older = all.iter().take_while(|older| older.number < frozen.number).peekable();
+            if older.peek().is_none() || seeded_fault!("flush_out_of_turn") {
+                return Ok(Turn::Now);
+            }
+            older.all(|older| jobs.flushing.contains(&older.number))
+        };
+        if !older_ends {
+            return Ok(Turn::Lost);
+        }
+        rooms.backpressure.room.wait(seen, PATIENCE);
+    }
 }
 
 /// Frees the memory of flushed generations. Unmapping takes long, so no thread that waits for a
@@ -87,7 +166,13 @@ pub(crate) fn free_flushed(background: &Background) {
     drop(flushed);
 }
 
-fn flush_generation(rooms: &JobRooms<'_>, frozen: &Frozen) -> Result<Flushed> {
+/// The tables of a generation, not installed.
+struct Written {
+    flush: Arc<Flush>,
+    output: JobOutput,
+}
+
+fn write_generation(rooms: &JobRooms<'_>, frozen: &Frozen) -> Result<Written> {
     // Writers of this generation hold earlier places: once `last` is published, all have finished.
     rooms.log.publisher.wait(frozen.last);
     // Else a part of a commit that panicked could become durable.
@@ -105,9 +190,17 @@ fn flush_generation(rooms: &JobRooms<'_>, frozen: &Frozen) -> Result<Flushed> {
     let inputs = holders.filter_map(|family| family.tree.flush_input(frozen.number)).collect();
     let workers = rooms.options.workers.max(1);
     let flush = Flush::new(inputs, stripes, Arc::clone(&frozen.progress), workers);
-    let mut output =
-        run_shared(rooms, flush.parts(), |outputs, context| flush.finish(outputs, context))?;
+    let output = run_shared(rooms, Helpers::First, flush.parts(), |outputs, context| {
+        flush.finish(outputs, context)
+    })?;
+    Ok(Written { flush, output })
+}
+
+fn install_generation(rooms: &JobRooms<'_>, frozen: &Frozen, written: Written) -> Result<Flushed> {
+    let Written { flush, mut output } = written;
     let mut changes = std::mem::take(&mut output.changes);
+    let oldest = lock(&rooms.log.frozen).front().map(|oldest| oldest.number);
+    assert!(oldest == Some(frozen.number), "{frozen:?} would be installed before {oldest:?}");
     changes.extend(carry_forward(&rooms.installer(), rooms.prepared, frozen.last)?);
     let (newest, last) = (newest_in(&changes), frozen.last);
     assert!(newest <= last, "a flush up to {last} would write tables up to {newest}");
@@ -126,14 +219,12 @@ fn flush_generation(rooms: &JobRooms<'_>, frozen: &Frozen) -> Result<Flushed> {
     Ok(Flushed { flush, segments })
 }
 
-/// Checks that no commit writes to a generation that is to be flushed, and that it is the oldest.
+/// Checks that no commit writes to a generation that is to be flushed.
 fn assert_frozen(log: &Log, frozen: &Frozen) {
     let active = lock(&log.sequencer).active_segment();
     let last = frozen.segments.last().map(|segment| segment.id);
     let is_frozen = active.is_none_or(|active| Some(active) > last);
     assert!(is_frozen, "{frozen:?} would be flushed while commits go to segment {active:?}");
-    let oldest = lock(&log.frozen).front().map(|oldest| oldest.number);
-    assert!(oldest == Some(frozen.number), "{frozen:?} would be flushed before {oldest:?}");
 }
 
 /// The first segment that recovery needs once the oldest frozen generation is flushed.
@@ -231,3 +322,6 @@ fn flush_up_to(rooms: &JobRooms<'_>, last: SequenceNumber) -> Result<()> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

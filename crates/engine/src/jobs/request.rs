@@ -341,7 +341,7 @@ fn idle_after(installer: &Installer<'_>) -> Option<u64> {
     let is_flushed = !has_flush_due(installer.log, installer.background);
     let is_idle = {
         let jobs = lock(&installer.background.jobs);
-        is_flushed && !jobs.is_flushing && !jobs.is_moving && jobs.compactions == 0
+        is_flushed && jobs.flushing.is_empty() && !jobs.is_moving && jobs.compactions == 0
     };
     if !is_idle {
         return None;

@@ -8,15 +8,25 @@ use siltdb_base::{error::Result, sync::lock};
 use siltdb_tree::rewrite::job::{JobContext, JobOutput, JobPart, NewTables};
 use std::sync::Arc;
 
+/// When idle threads help with a job that several of them could help with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Helpers {
+    /// Before they help with any other: writers wait for a flush first.
+    First,
+    /// After they have helped with flushes.
+    AfterFlushes,
+}
+
 /// Runs the parts of a job on this thread and on idle ones, and joins their outputs.
 pub(crate) fn run_shared(
     rooms: &JobRooms<'_>,
+    helpers: Helpers,
     parts: Vec<impl JobPart + 'static>,
     finish: impl FnOnce(Vec<NewTables>, &JobContext<'_>) -> Result<JobOutput>,
 ) -> Result<JobOutput> {
     let shared = Arc::new(ParallelJob::new(parts));
     if shared.parts() > 1 {
-        offer(rooms.background, &shared);
+        offer(rooms.background, helpers, &shared);
     }
     with_context(rooms, |context| finish(end_shared(rooms.background, &shared, context)?, context))
 }
@@ -27,12 +37,15 @@ pub(crate) fn begin_shared(
     part: impl JobPart + 'static,
 ) -> Arc<ParallelJob> {
     let shared = Arc::new(ParallelJob::new(vec![part]));
-    offer(background, &shared);
+    offer(background, Helpers::AfterFlushes, &shared);
     shared
 }
 
-fn offer(background: &Background, shared: &Arc<ParallelJob>) {
-    lock(&background.jobs).shared.push(Arc::clone(shared));
+fn offer(background: &Background, helpers: Helpers, shared: &Arc<ParallelJob>) {
+    let mut jobs = lock(&background.jobs);
+    let place = if helpers == Helpers::First { 0 } else { jobs.shared.len() };
+    jobs.shared.insert(place, Arc::clone(shared));
+    drop(jobs);
     background.work.raise();
 }
 

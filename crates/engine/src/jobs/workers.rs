@@ -7,6 +7,7 @@ use crate::{
     database::{Database, job_rooms::JobRooms},
     jobs,
     memory::{Memory, Trimmer},
+    options::FROZEN_MAX,
     write::log_sync,
 };
 use siltdb_base::{
@@ -38,13 +39,10 @@ const BACK_OFF: Duration = Duration::from_millis(200);
 /// The shortest pause between two timed syncs of the log.
 const SYNC_PAUSE_MIN: Duration = Duration::from_millis(1);
 
-/// The nice level of flush threads. On a busy machine, calls of users wait less for a processor.
-/// Writers are slowed down by the debt (see `backpressure`) before they would have to stop.
-const FLUSH_PRIORITY_STEPS: u8 = 5;
-
-/// The nice level of compaction threads. It is above that of flushes, because writers wait for
-/// these first (tuning note 0033).
-const COMPACT_PRIORITY_STEPS: u8 = 10;
+/// The nice level of the threads that scrub and that move tables: no writer and no reader waits for
+/// them. Flushes and compactions run as the program does, and yield by themselves while there is
+/// little debt (`tree::rewrite::processor_share`).
+const IDLE_PRIORITY_STEPS: u8 = 10;
 
 /// The running threads.
 #[derive(Debug, Default)]
@@ -53,9 +51,9 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Starts one thread that prepares the log, one that syncs it, one that flushes, and as many
-    /// compaction threads as the options say. With a cold directory another one moves tables. With
-    /// `workers = 0` it starts none.
+    /// Starts one thread that prepares the log, one that syncs it, up to three that flush, and as
+    /// many compaction threads as the options say. With a cold directory another one moves tables.
+    /// With `workers = 0` it starts none.
     ///
     /// # Errors
     /// The system's, if a thread cannot be started.
@@ -68,13 +66,10 @@ impl Workers {
         let started = workers.spawn(database, "silt-log", keep_log);
         let started = started.and_then(|()| workers.spawn(database, "silt-sync", sync_log));
         let started = started.and_then(|()| {
-            workers.spawn(database, "silt-flush", |database| {
-                work(
-                    &database.job_rooms(),
-                    &database.memory,
-                    FLUSH_PRIORITY_STEPS,
-                    jobs::flush::flush_next,
-                );
+            (0..flush_threads(compactors)).try_for_each(|number| {
+                workers.spawn(database, &format!("silt-flush-{number}"), |database| {
+                    work(&database.job_rooms(), &database.memory, jobs::flush::flush_next);
+                })
             })
         });
         let started = started.and_then(|()| {
@@ -82,12 +77,7 @@ impl Workers {
                 let seen = database.background.work.seen();
                 workers.spawn(database, &format!("silt-compact-{number}"), move |database| {
                     database.background.work.wait(seen, OPENING_PEACE);
-                    work(
-                        &database.job_rooms(),
-                        &database.memory,
-                        COMPACT_PRIORITY_STEPS,
-                        jobs::compact::compact_next,
-                    );
+                    work(&database.job_rooms(), &database.memory, jobs::compact::compact_next);
                 })
             })
         });
@@ -158,18 +148,19 @@ impl Workers {
     }
 }
 
+/// The number of threads that flush, beside so many that compact. One is there for flushes alone
+/// however busy compactions are. More are worth it where there are processors for several flushes
+/// of several parts each, and never more than generations that may wait.
+fn flush_threads(compactors: usize) -> usize {
+    (compactors / 2).clamp(1, FROZEN_MAX)
+}
+
 fn is_ending(background: &Background) -> bool {
     // Acquire pairs with the release in `end`.
     background.ending.load(Ordering::Acquire)
 }
 
-fn work(
-    rooms: &JobRooms<'_>,
-    memory: &Memory,
-    priority_steps: u8,
-    next: fn(&JobRooms<'_>) -> Result<bool>,
-) {
-    lower_priority(priority_steps);
+fn work(rooms: &JobRooms<'_>, memory: &Memory, next: fn(&JobRooms<'_>) -> Result<bool>) {
     let (background, clock) = (rooms.background, &*rooms.options.clock);
     let mut trimmer = Trimmer::default();
     while !is_ending(background) {
@@ -191,7 +182,7 @@ fn work(
 
 /// Moves tables between the tiers. What makes a move due is looked for once a second.
 fn move_tables(database: &Database) {
-    lower_priority(COMPACT_PRIORITY_STEPS);
+    lower_priority(IDLE_PRIORITY_STEPS);
     while !is_ending(&database.background) {
         let seen = database.background.tier_work.seen();
         match jobs::tiers::move_next(&database.job_rooms()) {

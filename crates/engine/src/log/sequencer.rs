@@ -126,8 +126,10 @@ pub struct Counts {
 }
 
 impl CommitSize {
+    /// About what the operations take in memtables, in bytes.
     #[inline]
-    fn memtable_bytes(&self) -> u64 {
+    #[must_use]
+    pub fn memtable_bytes(&self) -> u64 {
         memtable_bytes(self.payload_bytes, self.counts)
     }
 }

@@ -277,7 +277,7 @@ pub(crate) fn commit_parts_if(
     if payload_bytes >= LARGE_COMMIT_BYTES {
         database.memory.make_room_for_memtables(payload_bytes);
     }
-    database.backpressure.pay(size.payload_bytes, &database.log);
+    database.backpressure.pay(size.memtable_bytes(), &database.log);
     let reservation = reserve(database, &size, || database.backpressure.generation_limits())?;
     let last = SequenceNumber(reservation.first.0 + u64::from(counts.all) - 1);
     let place = Place { database, ticket: reservation.ticket };

@@ -5,6 +5,7 @@
 use crate::{
     files::level::Order,
     files::open_files::{OpenReference, TableId},
+    files::stack,
     files::version::Version,
 };
 use siltdb_base::{
@@ -150,6 +151,14 @@ impl Plan {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.tables().map(|table| table.bytes()).sum()
+    }
+
+    /// How many runs of level 0 there are less once the plan is carried out.
+    #[must_use]
+    pub fn level0_runs_freed(&self) -> usize {
+        let taken = self.inputs.iter().filter(|input| input.level == 0);
+        let taken = taken.map(|input| stack::runs(&input.tables)).sum::<usize>();
+        taken.saturating_sub(usize::from(self.output_level == 0))
     }
 
     /// Whether the plan is cancelled: its inputs stay, and what it has written is removed.

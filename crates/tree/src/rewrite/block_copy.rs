@@ -50,6 +50,12 @@ impl BlockRun {
         self.blocks.len() >= BLOCKS_MIN
     }
 
+    /// About how many entries its blocks hold.
+    pub fn entries(&self) -> u64 {
+        let blocks = self.table.block_count().max(1);
+        self.table.meta().entries * self.blocks.len() as u64 / blocks
+    }
+
     /// The blocks that lie wholly within borders, if they are worth it.
     ///
     /// Cost: for a run that crosses a border the index of its table is read up to its end.

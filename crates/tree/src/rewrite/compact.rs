@@ -26,6 +26,7 @@ use crate::{
     rewrite::output::{
         Destination, Merged, MovedValues, OutputIter, OutputPlace, SharedSequence, write_tables,
     },
+    rewrite::progress::{PartProgress, Progress},
     rewrite::write_rate::RateUse,
     strategy::CompactionStrategy,
 };
@@ -88,6 +89,7 @@ pub struct Compaction {
     untouched: Vec<BlockRun>,
     /// Where one part ends and the next begins, ascending.
     borders: Vec<Slice>,
+    progress: Arc<Progress>,
 }
 
 impl Compaction {
@@ -153,9 +155,11 @@ impl Compaction {
             Some(_) => Vec::new(),
             None => untouched_blocks(&inputs, &tombstones, &options.table_at(plan.output_level))?,
         };
+        let progress = begun(&plan, &untouched);
         Ok(Arc::new(Self {
             family,
             options,
+            progress,
             plan,
             stripes,
             runs,
@@ -175,6 +179,12 @@ impl Compaction {
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
+    }
+
+    /// How far it is, by the entries that are not copied in whole blocks.
+    #[must_use]
+    pub fn progress(&self) -> &Arc<Progress> {
+        &self.progress
     }
 
     /// Whether values are shown to a filter.
@@ -270,6 +280,23 @@ impl Compaction {
     }
 }
 
+/// The progress of a compaction that has done nothing. Blocks that are copied are no work.
+fn begun(plan: &Plan, untouched: &[BlockRun]) -> Arc<Progress> {
+    let progress = Arc::new(Progress::default());
+    let copied = untouched.iter().map(BlockRun::entries).sum();
+    progress.begin(entries_of(plan).saturating_sub(copied).max(1));
+    progress
+}
+
+/// About how many entries the plan takes: a reference to a part of a table has that part of them.
+fn entries_of(plan: &Plan) -> u64 {
+    let seen = |table: &Arc<OpenReference>| {
+        let (bytes, all) = (u128::from(table.bytes()), u128::from(table.meta().file_bytes.max(1)));
+        (u128::from(table.meta().entries) * bytes.min(all) / all) as u64
+    };
+    plan.tables().map(seen).sum()
+}
+
 /// Whether `version` has all tables that `plan` takes.
 fn are_there(plan: &Plan, version: &Version) -> bool {
     let mut inputs = plan.tables();
@@ -287,7 +314,9 @@ impl JobPart for Subjob {
     /// Merges the inputs between the borders.
     fn run(&self, context: &JobContext<'_>) -> Result<NewTables> {
         let compaction = &*self.compaction;
+        let progress = PartProgress::new(&compaction.progress);
         let context = &JobContext {
+            progress: Some(&progress),
             given_up: Some(&compaction.plan.given_up),
             rate: context.rate.map(|(rate, _)| (rate, RateUse::Waits)),
             ..*context
@@ -329,6 +358,7 @@ impl JobPart for Subjob {
         let mut tables = NewTables::default();
         write_tables(stream, &destination, &mut OutputPlace::OwnFile, &mut tables, context)?;
         tables.sync()?;
+        progress.finish();
         Ok(tables)
     }
 }

@@ -6,6 +6,7 @@
 use crate::{
     files::open_files::{OpenFiles, OpenReference, SharedFile},
     options::TreeOptions,
+    rewrite::processor_share::ProcessorShare,
     rewrite::progress::PartProgress,
     rewrite::write_rate::{RateUse, WriteRate},
 };
@@ -27,14 +28,12 @@ use siltdb_disk::{
     table::Table,
 };
 use std::{
-    cell::Cell,
     fmt,
     path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
     },
-    thread,
 };
 
 /// What a flush or compaction needs from the engine.
@@ -56,8 +55,8 @@ pub struct JobContext<'a> {
     pub cancelled: &'a AtomicBool,
     /// Ends this job soon, without a result.
     pub given_up: Option<&'a CancelToken>,
-    /// Set while jobs are to yield the processor.
-    pub should_yield: &'a AtomicBool,
+    /// What jobs keep of a processor that other threads want.
+    pub processor_share: &'a ProcessorShare,
     /// Moves separated values to other blob files.
     pub mover: Option<&'a (dyn BlobMover + Sync)>,
     /// Is told what this part of the job reads and verifies.
@@ -90,15 +89,6 @@ pub struct MovedEntry {
     pub kind: EntryKind,
     /// Its payload.
     pub payload: Vec<u8>,
-}
-
-/// How long a job that yields keeps its processor, in nanoseconds: some schedulers take it away
-/// only after milliseconds, which are many writes.
-const YIELD_INTERVAL_NS: u64 = 200_000;
-
-thread_local! {
-    /// When this thread last yielded.
-    static YIELDED_NS: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Smallest part that a job is cut into, in bytes, if tables may be as large. For less, a sync of
@@ -145,7 +135,7 @@ impl JobContext<'_> {
     /// # Errors
     /// `Closed`, if the job was cancelled.
     pub fn go_on(&self) -> Result<()> {
-        self.maybe_yield();
+        self.processor_share.maybe_yield(|| self.clock.monotonic_ns());
         // Relaxed: the flag carries no other data with it.
         if self.cancelled.load(Ordering::Relaxed)
             || self.given_up.is_some_and(CancelToken::is_cancelled)
@@ -153,24 +143,6 @@ impl JobContext<'_> {
             return Err(Error::new(ErrorKind::Closed, "the job was cancelled"));
         }
         Ok(())
-    }
-
-    /// Yields the processor if jobs are to, and this thread has had it for a while; returns whether
-    /// it did.
-    ///
-    /// Cost: a load while jobs need not yield, else a look at the clock.
-    fn maybe_yield(&self) -> bool {
-        // Relaxed: it carries no other data with it.
-        if !self.should_yield.load(Ordering::Relaxed) {
-            return false;
-        }
-        let now_ns = self.clock.monotonic_ns();
-        let is_due = now_ns.saturating_sub(YIELDED_NS.get()) >= YIELD_INTERVAL_NS;
-        if is_due {
-            thread::yield_now();
-            YIELDED_NS.set(self.clock.monotonic_ns());
-        }
-        is_due
     }
 }
 

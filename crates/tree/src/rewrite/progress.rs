@@ -40,6 +40,13 @@ impl Progress {
         let left = all.saturating_sub(self.done.load(Ordering::Relaxed));
         (bytes as f64 * left as f64 / all as f64) as u64
     }
+
+    /// The part that is done, from 0 to 1.
+    #[must_use]
+    pub fn done_part(&self) -> f64 {
+        let all = self.all.load(Ordering::Relaxed).max(1);
+        self.done.load(Ordering::Relaxed).min(all) as f64 / all as f64
+    }
 }
 
 /// What one part of a job does for its progress.

@@ -17,6 +17,7 @@ use siltdb_tree::{
     planning::pick_range::{Request, Step},
     retain::stripes::Stripes,
     rewrite::compact::{Compaction, FilterSources},
+    rewrite::processor_share::ProcessorShare,
 };
 use std::{
     path::Path,
@@ -74,7 +75,7 @@ impl Work {
             clock: &ManualClock::at(Duration::ZERO),
             cancelled: &AtomicBool::new(false),
             given_up: None,
-            should_yield: &AtomicBool::new(false),
+            processor_share: &ProcessorShare::default(),
             mover: None,
             progress: None,
             rate: None,

@@ -6,6 +6,7 @@ use crate::{
     files::open_files::{OpenFiles, OpenReference},
     fixture::{TestRandom, open_files, range},
     rewrite::job::{JobContext, NewFile},
+    rewrite::processor_share::ProcessorShare,
 };
 use siltdb_base::{
     clock::ManualClock,
@@ -47,7 +48,7 @@ fn write(files: &Arc<OpenFiles>, number: u64, places: &Places) -> TableReference
         clock: &ManualClock::at(Duration::ZERO),
         cancelled: &AtomicBool::new(false),
         given_up: None,
-        should_yield: &AtomicBool::new(false),
+        processor_share: &ProcessorShare::default(),
         mover: None,
         progress: None,
         rate: None,

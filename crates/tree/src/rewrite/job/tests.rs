@@ -49,27 +49,6 @@ fn a_number_that_is_taken_is_an_error_and_the_file_stays() {
     assert_eq!(world.fs.list(Path::new("/db")).unwrap().len(), 1);
 }
 
-#[test]
-fn a_job_keeps_its_processor_for_a_while_and_as_long_as_it_likes_if_nobody_is_to_go_first() {
-    let world = World::new(small_options());
-    world.with_context(|context| {
-        // Later than any other test on this thread.
-        world.clock.advance(Duration::from_secs(10));
-        assert!(!context.maybe_yield());
-        let context = JobContext { should_yield: &AtomicBool::new(true), ..*context };
-        assert!(context.maybe_yield());
-        let turns: Vec<_> = (0..10)
-            .map(|_| {
-                world.clock.advance(Duration::from_nanos(YIELD_INTERVAL_NS / 4));
-                context.maybe_yield()
-            })
-            .collect();
-        let (kept, offered) = (false, true);
-        let turn = [kept, kept, kept, offered];
-        assert_eq!(turns, [&turn[..], &turn[..], &turn[..2]].concat());
-    });
-}
-
 /// A clock that counts how often it is looked at.
 #[derive(Debug, Default)]
 struct Watched {
@@ -103,8 +82,9 @@ fn a_job_looks_whether_to_give_way_while_it_reads_and_while_it_verifies() {
             let flush = Flush::new(vec![input], world.stripes(), Arc::default(), 1);
             let clock = Watched::default();
             let output = world.with_context(|context| {
-                let should_yield = &AtomicBool::new(should_yield);
-                flush.run(&JobContext { clock: &clock, should_yield, ..*context })
+                let processor_share = &ProcessorShare::default();
+                processor_share.set(if should_yield { 0.25 } else { 1.0 });
+                flush.run(&JobContext { clock: &clock, processor_share, ..*context })
             });
             drop(output.unwrap());
             let looks = clock.looks.load(Ordering::Relaxed);

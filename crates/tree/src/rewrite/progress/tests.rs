@@ -13,6 +13,7 @@ fn what_is_left_falls_with_what_was_read_and_verified() {
     progress.read(40);
     assert_eq!(progress.rest_of(300), 100, "it is to be verified");
     progress.verified(25);
+    assert!((progress.done_part() - 5.0 / 6.0).abs() < 1e-9);
     assert_eq!(progress.rest_of(300), 50);
     progress.verified(25);
     assert_eq!(progress.rest_of(300), 0);
