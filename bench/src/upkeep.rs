@@ -13,6 +13,7 @@ mod families;
 mod space;
 mod reads;
 mod budget;
+mod small_cache;
 mod copies;
 mod backups;
 mod followers;

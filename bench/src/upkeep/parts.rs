@@ -10,6 +10,7 @@ use crate::{
         followers,
         part::{Line, Teller},
         reads,
+        small_cache::{self, Sizes},
         space::{self, Amount, Most},
         steps, syncs,
     },
@@ -95,7 +96,7 @@ const fn waiting(
 }
 
 /// All parts, in the order of the table.
-pub const PARTS: [Part; 24] = [
+pub const PARTS: [Part; 26] = [
     timed("flushes", 30, &FLUSHES, |dir, teller| steps::flushes(dir, 1_200, teller)),
     timed("openings", 80, &OPENINGS, |dir, teller| steps::openings(dir, 10_000, teller)),
     timed("syncs", 20, &SYNCS, syncs::syncs),
@@ -116,6 +117,14 @@ pub const PARTS: [Part; 24] = [
     }),
     timed("memory-1024", 600, &BUDGET_1024, |dir, teller| {
         budget::within(BUDGET_1024[0].id, dir, 1024, teller)
+    }),
+    timed("small-cache", 120, &SMALL_CACHE, |dir, teller| {
+        let sizes = Sizes { first: 1_000_000, then: 4_000_000 };
+        small_cache::gets(SMALL_CACHE[0].id, dir, sizes, teller)
+    }),
+    timed("small-cache-large", 400, &SMALL_CACHE_LARGE, |dir, teller| {
+        let sizes = Sizes { first: 1_000_000, then: 16_000_000 };
+        small_cache::gets(SMALL_CACHE_LARGE[0].id, dir, sizes, teller)
     }),
     timed("copies-clone", 60, &CLONES, |dir, teller| copies::clones(dir, CLONED, teller)),
     timed("copies", 90, &COPIES, |dir, teller| copies::large(dir, GIGABYTE, teller)),
@@ -211,6 +220,14 @@ const BUDGET_256: [Bar; 1] =
     [bar("memory/256-mib", Unit::Ratio, BUDGET_RATIO_MAX, "peak of nine workloads, to 256 MiB")];
 const BUDGET_1024: [Bar; 1] =
     [bar("memory/1-gib", Unit::Ratio, BUDGET_RATIO_MAX, "peak of nine workloads, to 1 GiB")];
+const SMALL_CACHE: [Bar; 1] = [bar(
+    "small-cache/gets-4m",
+    Unit::Ratio,
+    2.5,
+    "the median get of 4 M random keys under 64 MiB, to that of 1 M",
+)];
+const SMALL_CACHE_LARGE: [Bar; 1] =
+    [bar("small-cache/gets-16m", Unit::Ratio, 3.0, "the same of 16 M")];
 const CLONES: [Bar; 3] = [
     bar("copies/clone", Unit::Ns, AT_ONCE_NS, "a clone of a family of thousands of files, flushed"),
     bar("copies/first-write", Unit::Ns, 5e6, "the first put to such a clone"),

@@ -2,7 +2,7 @@
 
 use super::{
     Amount, Counts, LEFT_BYTES_MAX, Most, PARTS, Rounds, backups, budget, copies, data, families,
-    followers, reads, space, steps, syncs,
+    followers, reads, small_cache, small_cache::Sizes, space, steps, syncs,
 };
 use crate::{
     engine::{Failure, Result},
@@ -80,6 +80,14 @@ fn reads_pass_deletes_and_fold_operands() {
     are_measured(&large, &["writes/memory"]);
     let budget = told(120, |dir, teller| budget::within("memory/8-mib", dir, 8, teller));
     are_measured(&budget, &["memory/8-mib"]);
+}
+
+#[test]
+fn gets_of_a_growing_database_are_timed_and_read_back() {
+    let sizes = Sizes { first: 2_000, then: 9_000 };
+    let bar = "small-cache/gets-4m";
+    let gets = told(60, |dir, teller| small_cache::gets(bar, dir, sizes, teller));
+    are_measured(&gets, &["small-cache/gets-4m"]);
 }
 
 #[test]
