@@ -371,16 +371,39 @@ impl<T: Cacheable> Slots<T> {
     /// `count` empty slots.
     #[must_use]
     pub fn new(cache: &Arc<Cache>, count: usize) -> Self {
-        let array = Arc::new(Array::new(count));
+        Self::of(cache, Array::new(count))
+    }
+
+    /// As [`Slots::new`], of slots that take a quarter of the memory, and whose values are not
+    /// prefetched.
+    #[must_use]
+    pub fn bare(cache: &Arc<Cache>, count: usize) -> Self {
+        Self::of(cache, Array::bare(count))
+    }
+
+    fn of(cache: &Arc<Cache>, array: Array<T>) -> Self {
+        let array = Arc::new(array);
         let sweep = Arc::clone(&array) as Arc<dyn Sweep>;
         lock(&cache.hand).add(Arc::downgrade(&sweep));
         Self { cache: Arc::clone(cache), array }
+    }
+
+    /// The number of its slots.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.array.count()
     }
 
     /// Bytes of memory that `count` empty slots take.
     #[must_use]
     pub fn bytes(count: usize) -> usize {
         Array::<T>::bytes(count)
+    }
+
+    /// The same for [`Slots::bare`].
+    #[must_use]
+    pub fn bare_bytes(count: usize) -> usize {
+        Array::<T>::bare_bytes(count)
     }
 
     /// Whether at least half of the slots hold a value.
@@ -403,7 +426,7 @@ impl<T: Cacheable> Slots<T> {
         context: C,
         look: impl FnOnce(&T, C) -> R,
     ) -> Result<R, C> {
-        let guard = self.array.slots()[index].value().load();
+        let guard = self.array.value(index).load();
         match &*guard {
             Some(held) => {
                 held.mark();
@@ -453,9 +476,7 @@ impl<T: Cacheable> Slots<T> {
     /// prefetches a part of it, given its front and its [`Cacheable::layout`].
     #[inline]
     pub fn prefetch_part(&self, index: usize, ask: impl FnOnce(*const u8, u64)) {
-        if let Some(slot) = self.array.slots().get(index) {
-            slot.prefetch(ask);
-        }
+        self.array.prefetch(index, ask);
     }
 
     /// Takes hold of the value in slot `index`, if there is one.
@@ -474,7 +495,7 @@ impl<T: Cacheable> Slots<T> {
     /// If there is no such slot.
     #[inline]
     pub fn hold(&self, index: usize) -> Option<Arc<Cached<T>>> {
-        let held = self.array.slots()[index].value().load_full();
+        let held = self.array.value(index).load_full();
         match &held {
             Some(held) => {
                 held.mark();
@@ -519,7 +540,7 @@ impl<T: Cacheable> Slots<T> {
     }
 
     fn insert_into(&self, room: Room, index: usize, held: &Arc<Cached<T>>) {
-        let is_empty = self.array.slots()[index].value().load().is_none();
+        let is_empty = self.array.value(index).load().is_none();
         // By (1) the bytes are counted first.
         if !is_empty || !self.cache.reserve(held.bytes(), room) {
             return;
@@ -545,8 +566,7 @@ impl<T: Cacheable> Drop for Slots<T> {
 
 impl<T: Cacheable> fmt::Debug for Slots<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = self.array.slots().len();
-        f.debug_struct("Slots").field("count", &count).finish_non_exhaustive()
+        f.debug_struct("Slots").field("count", &self.count()).finish_non_exhaustive()
     }
 }
 

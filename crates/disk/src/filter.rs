@@ -123,12 +123,22 @@ fn line_of(hash: u64, lines: usize) -> usize {
     (((hash >> 32) * lines as u64) >> 32) as usize
 }
 
-impl Filter {
-    /// Reads an encoding.
+/// How many lines a filter has, and how many bits of a line stand for a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FilterShape {
+    lines: u32,
+    probes: u32,
+}
+
+impl FilterShape {
+    /// Bytes of a line.
+    pub const LINE_BYTES: usize = LINE_BYTES;
+
+    /// The shape of an encoded filter, and the bytes of its lines.
     ///
     /// # Errors
-    /// Corruption, if the bytes are none.
-    pub fn decode(bytes: &[u8]) -> Result<Self> {
+    /// Corruption, if `bytes` are no filter.
+    pub fn decode(bytes: &[u8]) -> Result<(Self, &[u8])> {
         let mut reader = ByteReader::new(bytes);
         let probes = u32::from(reader.u8()?);
         let zeros = reader.take(3)?;
@@ -136,11 +146,58 @@ impl Filter {
         if !(1..=PROBES_MAX).contains(&probes) || zeros != [0; 3] {
             return Err(Error::corruption("bad filter header"));
         }
-        let (chunks, rest) = reader.rest().as_chunks::<LINE_BYTES>();
-        if lines == 0 || chunks.len() as u64 != u64::from(lines) || !rest.is_empty() {
-            return Err(Error::corruption("bad filter length")
-                .with_mismatch(u64::from(lines) * LINE_BYTES as u64, reader.rest().len()));
+        let bytes = u64::from(lines) * LINE_BYTES as u64;
+        if lines == 0 || reader.rest().len() as u64 != bytes {
+            return Err(
+                Error::corruption("bad filter length").with_mismatch(bytes, reader.rest().len())
+            );
         }
+        Ok((Self { lines, probes }, reader.rest()))
+    }
+
+    /// The number of its lines.
+    #[must_use]
+    pub fn lines(self) -> usize {
+        self.lines as usize
+    }
+
+    /// The index of the line that tells of a key of this hash.
+    #[inline]
+    #[must_use]
+    pub fn line_of(self, hash: u64) -> usize {
+        line_of(hash, self.lines as usize)
+    }
+
+    /// Whether a key of this hash may be held, as its line tells; `false` is certain.
+    #[inline]
+    #[must_use]
+    pub fn is_in_line(self, line: &[u8; LINE_BYTES], hash: u64) -> bool {
+        let (words, _) = line.as_chunks::<8>();
+        is_in_line(self.probes, hash, |word| u64::from_le_bytes(words[word]))
+    }
+}
+
+/// Whether all bits of a hash are set in a line that has these words.
+#[inline]
+fn is_in_line(probes: u32, hash: u64, word: impl Fn(usize) -> u64) -> bool {
+    let mut bits = hash;
+    for _ in 0..probes {
+        bits = bits.wrapping_mul(MULTIPLIER);
+        if word((bits >> 61) as usize) & 1 << (bits >> 55 & 63) == 0 {
+            return false;
+        }
+    }
+    true
+}
+
+impl Filter {
+    /// Reads an encoding.
+    ///
+    /// # Errors
+    /// Corruption, if the bytes are none.
+    pub fn decode(bytes: &[u8]) -> Result<Self> {
+        let (FilterShape { probes, .. }, lines) = FilterShape::decode(bytes)?;
+        let (chunks, _) = lines.as_chunks::<LINE_BYTES>();
         let lines = chunks.iter().map(|chunk| {
             let (words, _) = chunk.as_chunks::<8>();
             let mut line = Line::default();
@@ -158,14 +215,7 @@ impl Filter {
     #[must_use]
     pub fn may_contain(&self, hash: u64) -> bool {
         let line = &self.lines[line_of(hash, self.lines.len())].0;
-        let mut bits = hash;
-        for _ in 0..self.probes {
-            bits = bits.wrapping_mul(MULTIPLIER);
-            if line[(bits >> 61) as usize] & 1 << (bits >> 55 & 63) == 0 {
-                return false;
-            }
-        }
-        true
+        is_in_line(self.probes, hash, |word| line[word])
     }
 
     /// Prefetches the memory that [`Filter::may_contain`] will look at.

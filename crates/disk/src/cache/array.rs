@@ -25,36 +25,61 @@ const SLOTS_PER_WORD: usize = 64;
 /// The addresses serve only to prefetch all that memory at once. A slot leads to its value in two
 /// steps, and each may miss the processor's caches.
 #[repr(align(32))]
-pub(super) struct Slot<T> {
-    /// Its drop is skipped. An `ArcSwap` looks at memory shared by all threads even when it is
-    /// empty. For all slots of a table that takes longer than reading them. The drop of the array
-    /// empties the slots that hold a value.
-    value: ManuallyDrop<ArcSwapOption<Cached<T>>>,
+struct Slot<T> {
+    place: Place<T>,
     held: AtomicUsize,
     front: AtomicUsize,
     layout: AtomicU64,
 }
 
+/// A place for a value. Its drop is skipped. An `ArcSwap` looks at memory shared by all threads
+/// even when it is empty. For all slots of a table that takes longer than reading them. The drop of
+/// the array empties the slots that hold a value.
+type Place<T> = ManuallyDrop<ArcSwapOption<Cached<T>>>;
+
+fn empty_place<T>() -> Place<T> {
+    ManuallyDrop::new(ArcSwapOption::empty())
+}
+
+/// The places of an array.
+enum Places<T> {
+    /// With the addresses of the values.
+    Hinted(LargeVec<Slot<T>>),
+    /// Without them, in a quarter of the memory.
+    Bare(LargeVec<Place<T>>),
+}
+
+impl<T> Places<T> {
+    fn count(&self) -> usize {
+        match self {
+            Self::Hinted(slots) => slots.len(),
+            Self::Bare(places) => places.len(),
+        }
+    }
+
+    #[inline]
+    fn at(&self, index: usize) -> &ArcSwapOption<Cached<T>> {
+        match self {
+            Self::Hinted(slots) => &slots[index].place,
+            Self::Bare(places) => &places[index],
+        }
+    }
+}
+
 impl<T: Cacheable> Slot<T> {
     fn empty() -> Self {
         Self {
-            value: ManuallyDrop::new(ArcSwapOption::empty()),
+            place: empty_place(),
             held: AtomicUsize::new(0),
             front: AtomicUsize::new(0),
             layout: AtomicU64::new(0),
         }
     }
 
-    /// Its value, if it has one.
-    #[inline]
-    pub(super) fn value(&self) -> &ArcSwapOption<Cached<T>> {
-        &self.value
-    }
-
     /// Prefetches the value. `ask` prefetches a part of it, given its front and its
     /// [`Cacheable::layout`].
     #[inline]
-    pub(super) fn prefetch(&self, ask: impl FnOnce(*const u8, u64)) {
+    fn prefetch(&self, ask: impl FnOnce(*const u8, u64)) {
         // Relaxed, here and in `note`: what lies there is not looked at.
         let front = self.front.load(Ordering::Relaxed);
         if front != 0 {
@@ -73,7 +98,7 @@ impl<T: Cacheable> Slot<T> {
 
 /// The slots of a table.
 pub(super) struct Array<T> {
-    slots: LargeVec<Slot<T>>,
+    places: Places<T>,
     occupied: Box<[AtomicU64]>,
     /// Which slots were offered a value, or asked for one in vain, since the hand last passed.
     offered: Box<[AtomicU64]>,
@@ -87,9 +112,20 @@ struct Filled(AtomicUsize);
 
 impl<T: Cacheable> Array<T> {
     pub(super) fn new(count: usize) -> Self {
+        let slots = (0..count).map(|_| Slot::empty()).collect();
+        Self::of(Places::Hinted(slots), count)
+    }
+
+    /// As [`Array::new`], of slots that do not tell where their value lies.
+    pub(super) fn bare(count: usize) -> Self {
+        let places = (0..count).map(|_| empty_place()).collect();
+        Self::of(Places::Bare(places), count)
+    }
+
+    fn of(places: Places<T>, count: usize) -> Self {
         let bits = || (0..count.div_ceil(SLOTS_PER_WORD)).map(|_| AtomicU64::new(0)).collect();
         Self {
-            slots: (0..count).map(|_| Slot::empty()).collect(),
+            places,
             occupied: bits(),
             offered: bits(),
             is_missed: AtomicBool::new(false),
@@ -99,18 +135,44 @@ impl<T: Cacheable> Array<T> {
 
     /// Bytes of memory that `count` empty slots take.
     pub(super) fn bytes(count: usize) -> usize {
-        count * size_of::<Slot<T>>() + 2 * count.div_ceil(SLOTS_PER_WORD) * size_of::<u64>()
+        count * size_of::<Slot<T>>() + Self::bits_bytes(count)
     }
 
+    /// The same for [`Array::bare`].
+    pub(super) fn bare_bytes(count: usize) -> usize {
+        count * size_of::<Place<T>>() + Self::bits_bytes(count)
+    }
+
+    fn bits_bytes(count: usize) -> usize {
+        2 * count.div_ceil(SLOTS_PER_WORD) * size_of::<u64>()
+    }
+
+    /// The number of its slots.
+    pub(super) fn count(&self) -> usize {
+        self.places.count()
+    }
+
+    /// The value in a slot, if it has one.
     #[inline]
-    pub(super) fn slots(&self) -> &[Slot<T>] {
-        &self.slots
+    pub(super) fn value(&self, index: usize) -> &ArcSwapOption<Cached<T>> {
+        self.places.at(index)
+    }
+
+    /// Prefetches the value in a slot, if there is such a slot, it has one, and it tells where that
+    /// lies. `ask` prefetches a part of it, given its front and its [`Cacheable::layout`].
+    #[inline]
+    pub(super) fn prefetch(&self, index: usize, ask: impl FnOnce(*const u8, u64)) {
+        if let Places::Hinted(slots) = &self.places
+            && let Some(slot) = slots.get(index)
+        {
+            slot.prefetch(ask);
+        }
     }
 
     #[inline]
     pub(super) fn is_half_full(&self) -> bool {
         // Relaxed: a hint.
-        2 * self.filled.0.load(Ordering::Relaxed) >= self.slots.len()
+        2 * self.filled.0.load(Ordering::Relaxed) >= self.count()
     }
 
     pub(super) fn is_offered(&self, index: usize) -> bool {
@@ -135,9 +197,9 @@ impl<T: Cacheable> Array<T> {
     ///
     /// Cost: a look at each value up to the first that has it.
     pub(super) fn has_marked(&self) -> bool {
-        self.slots.iter().any(|slot| {
+        (0..self.count()).any(|index| {
             // Relaxed: a hint.
-            let value = slot.value.load();
+            let value = self.value(index).load();
             value.as_ref().is_some_and(|held| held.referenced.load(Ordering::Relaxed))
         })
     }
@@ -148,13 +210,14 @@ impl<T: Cacheable> Array<T> {
 
     /// Puts a value into a slot, if it is empty.
     pub(super) fn fill(&self, index: usize, held: &Arc<Cached<T>>) -> bool {
-        let slot = &self.slots[index];
         // By (3) only an empty slot is filled.
         let nothing: Option<Arc<Cached<T>>> = None;
-        if slot.value.compare_and_swap(&nothing, Some(Arc::clone(held))).is_some() {
+        if self.value(index).compare_and_swap(&nothing, Some(Arc::clone(held))).is_some() {
             return false;
         }
-        slot.note(held);
+        if let Places::Hinted(slots) = &self.places {
+            slots[index].note(held);
+        }
         // Relaxed: a hint; but before the bit is set, so that the hand takes no value off that was
         // not counted.
         self.filled.0.fetch_add(1, Ordering::Relaxed);
@@ -165,7 +228,7 @@ impl<T: Cacheable> Array<T> {
     }
 }
 
-impl<T> Array<T> {
+impl<T: Cacheable> Array<T> {
     /// Takes out all values; returns the bytes freed.
     pub(super) fn empty(&self) -> usize {
         let mut freed = 0;
@@ -189,7 +252,7 @@ impl<T> Array<T> {
 
     /// Takes the mark of a value away, or the value; returns the bytes freed.
     fn pass(&self, index: usize, patience: &mut usize) -> usize {
-        match &*self.slots[index].value.load() {
+        match &*self.value(index).load() {
             None => return 0,
             // Relaxed: a use that the hand misses costs a read later.
             Some(held) if *patience > 0 && held.referenced.swap(false, Ordering::Relaxed) => {
@@ -210,13 +273,13 @@ impl<T> Array<T> {
 
     /// Empties a slot; returns the bytes freed.
     fn take(&self, index: usize) -> usize {
-        let Some(held) = self.slots[index].value.swap(None) else { return 0 };
+        let Some(held) = self.value(index).swap(None) else { return 0 };
         self.filled.0.fetch_sub(1, Ordering::Relaxed);
         held.bytes()
     }
 }
 
-impl<T: Send + Sync> Sweep for Array<T> {
+impl<T: Cacheable> Sweep for Array<T> {
     fn sweep(&self, from: usize, wanted: usize, patience: &mut usize) -> Swept {
         let mut swept = Swept { freed: 0, evicted: 0, next: None };
         let first_word = from / SLOTS_PER_WORD;
@@ -235,7 +298,7 @@ impl<T: Send + Sync> Sweep for Array<T> {
                     if bits == 0 {
                         self.forget_offers(word);
                     }
-                    swept.next = Some(index + 1).filter(|&next| next < self.slots.len());
+                    swept.next = Some(index + 1).filter(|&next| next < self.count());
                     return swept;
                 }
             }
@@ -254,9 +317,8 @@ impl<T: Send + Sync> Sweep for Array<T> {
             while bits != 0 {
                 let index = word * SLOTS_PER_WORD + bits.trailing_zeros() as usize;
                 bits &= bits - 1;
-                // Relaxed: what is missed here leaves when the hand comes by.
-                let front = self.slots[index].front.load(Ordering::Relaxed);
-                if places.iter().any(|place| place.contains(&front)) {
+                let front = self.value(index).load().as_ref().map(|held| held.front().addr());
+                if front.is_some_and(|front| places.iter().any(|place| place.contains(&front))) {
                     let freed = self.evict(index);
                     swept.freed += freed;
                     swept.evicted += u64::from(freed > 0);

@@ -189,7 +189,7 @@ fn tables_that_come_and_go_leave_the_hand_in_place() {
             _ => {
                 let Some(count) = tables.len().checked_sub(1) else { continue };
                 let slots = &tables[pick / 7 % (count + 1)];
-                let index = pick / 50 % slots.array.slots().len();
+                let index = pick / 50 % slots.count();
                 slots.insert(index, &held(round as u64));
                 // The insertion makes room, whatever was marked.
                 assert!(slots.get(index).is_some());

@@ -3,6 +3,7 @@
 //! It removes nothing: a purge asks it which files are in use.
 
 mod closed;
+mod shared;
 
 use crate::files::{
     key_slice::{seen_tombstones, visible_range},
@@ -27,7 +28,7 @@ use siltdb_disk::{
 use std::{
     collections::HashMap,
     fmt,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{Arc, Mutex, OnceLock, Weak},
 };
 
@@ -180,8 +181,8 @@ impl OpenFiles {
         if files.len() == files.capacity() {
             files.retain(|_, file| file.strong_count() > 0);
         }
-        let (file, tables) = (OnceLock::new(), Mutex::default());
-        let file = Arc::new(SharedFile { number, tier, file, tables });
+        let (file, tables, lean) = (OnceLock::new(), Mutex::default(), Mutex::default());
+        let file = Arc::new(SharedFile { number, tier, file, tables, lean });
         files.insert(number, Arc::downgrade(&file));
         file
     }
@@ -240,7 +241,16 @@ pub struct SharedFile {
     tier: Tier,
     file: OnceLock<Arc<dyn File>>,
     /// The open tables by offset.
-    tables: Mutex<HashMap<u64, Weak<Table>>>,
+    tables: OpenTables,
+    /// Those whose index stays in the file.
+    lean: OpenTables,
+}
+
+/// Open tables by offset.
+type OpenTables = Mutex<HashMap<u64, Weak<Table>>>;
+
+fn find_in(tables: &OpenTables, offset: u64) -> Option<Arc<Table>> {
+    lock(tables).get(&offset).and_then(Weak::upgrade)
 }
 
 impl SharedFile {
@@ -257,61 +267,8 @@ impl SharedFile {
     }
 
     fn find_open(&self, offset: u64) -> Option<Arc<Table>> {
-        lock(&self.tables).get(&offset).and_then(Weak::upgrade)
+        find_in(&self.tables, offset)
     }
-
-    /// Opens the table at a place of this file, or finds it open. So a clone of a family reads the
-    /// tables of its source without holding their indexes twice.
-    fn table(&self, files: &Arc<OpenFiles>, reference: &TableReference) -> Result<Arc<Table>> {
-        if let Some(table) = self.find_open(reference.offset) {
-            expect_meta(table.meta(), &reference.meta, &files.path(self.number))?;
-            return Ok(table);
-        }
-        let table = Table::open(
-            TableLocation::new(
-                self.open(files)?.clone(),
-                &files.path(self.number),
-                reference.offset,
-                reference.length,
-            ),
-            Some(&reference.meta),
-            files.read_io,
-            &files.cache,
-        )?;
-        let mut tables = lock(&self.tables);
-        // As in `OpenFiles::claim`.
-        if tables.len() == tables.capacity() {
-            tables.retain(|_, table| table.strong_count() > 0);
-        }
-        tables.insert(reference.offset, Arc::downgrade(&table));
-        Ok(table)
-    }
-
-    /// The filter of the table at a place of this file: that of the open table, or read without
-    /// opening it.
-    fn filter(&self, files: &Arc<OpenFiles>, reference: &TableReference) -> Result<TableFilter> {
-        let path = files.path(self.number);
-        let meta = &reference.meta;
-        if let Some(table) = self.find_open(reference.offset) {
-            expect_meta(table.meta(), meta, &path)?;
-            return table.filter().cloned();
-        }
-        let file = self.open(files)?.clone();
-        TableFilter::read(
-            TableLocation::new(file, &path, reference.offset, reference.length),
-            meta,
-            &files.cache,
-        )
-    }
-}
-
-fn expect_meta(found: &TableMeta, expected: &TableMeta, path: &Path) -> Result<()> {
-    if found == expected {
-        return Ok(());
-    }
-    Err(Error::corruption("a table is not the one the manifest names")
-        .with_file(path)
-        .with_mismatch(expected.uid, found.uid))
 }
 
 /// A table as one version of one tree sees it.
@@ -464,7 +421,11 @@ impl OpenReference {
     pub fn may_hold(&self, key: LookupKey<'_>) -> bool {
         match self.table.get() {
             Some(table) => table.may_hold(key),
-            None => self.filter.get().is_none_or(|filter| filter.may_contain(key)),
+            None => match (self.filter.get(), self.by_frames.get()) {
+                (Some(filter), _) => filter.may_contain(key),
+                (None, Some(lean)) => lean.may_hold(key),
+                (None, None) => true,
+            },
         }
     }
 

@@ -108,8 +108,9 @@ pub struct Index {
     /// Heads of the last keys after the prefix that all last keys share.
     heads: LargeVec<u64>,
     prefix_bytes: usize,
-    /// First and last key of each block, one after the other.
+    /// First and last key of each block, one after the other, behind `keys_begin` bytes of another.
     keys: LargeVec<u8>,
+    keys_begin: usize,
     /// Where the first block begins.
     begin: u64,
     blocks: LargeVec<BlockRow>,
@@ -143,7 +144,14 @@ impl Index {
 
     /// Forgets all blocks; those that are read next begin at `offset` of the table.
     pub fn begin_at(&mut self, offset: u64) {
+        self.begin_behind(offset, b"");
+    }
+
+    /// The same, within a frame: `key` is written before the first of them.
+    pub fn begin_behind(&mut self, offset: u64, key: &[u8]) {
         self.keys.clear();
+        self.keys.extend_from_slice(key);
+        self.keys_begin = key.len();
         self.blocks.clear();
         self.begin = offset;
         self.is_continued = false;
@@ -162,42 +170,57 @@ impl Index {
         // The key written before lies here: from `before` to the end of `keys`.
         let mut before = self.keys.len();
         while !reader.is_empty() {
-            let first = self.read_key(&mut reader, before)?;
-            let last = self.read_key(&mut reader, first)?;
-            before = last;
-            let frame_bytes = reader.varint()?;
-            // The same for each codec that compresses.
-            let raw_bytes_max = Codec::Lz4.raw_bytes_max(frame_bytes);
-            if (last - first).max(self.keys.len() - last) as u64 > raw_bytes_max {
-                return Err(Error::corruption("keys longer than their block"));
-            }
-            let entries = reader.varint_u32()?;
-            let sequence_max = reader.varint()?;
-            let last_sequence = sequence_max.checked_sub(reader.varint()?);
-            let contents = Contents::from_bits(reader.u8()?)?;
-            let expiry = reader.varint()?;
-            let Some(last_sequence) = last_sequence.filter(|_| {
-                entries > 0 && frame_bytes > 0 && sequence_max <= SequenceNumber::MAX.0
-            }) else {
-                return Err(Error::corruption("bad block in an index"));
-            };
-            let end = self.data_bytes().checked_add(frame_bytes);
-            let Some(end) = end.filter(|&end| end <= data_bytes) else {
-                return Err(Error::corruption("an index goes beyond the data of its table"));
-            };
-            self.blocks.push(BlockRow {
-                key_ends: [last as u64, self.keys.len() as u64],
-                end,
-                last_sequence: SequenceNumber(last_sequence),
-                sequence_max: SequenceNumber(sequence_max),
-                expiry,
-                entries,
-                contents,
-                continues: false,
-            });
-            self.check_order(self.blocks.len() - 1)?;
+            before = self.read_block(&mut reader, before, data_bytes)?;
         }
         Ok(())
+    }
+
+    /// Reads the next block of a frame, as [`Index::read_frame`] does, after a key that lies from
+    /// `before` to the end of `keys`; returns where its last key lies.
+    ///
+    /// # Errors
+    /// As [`Index::read_frame`].
+    #[inline]
+    pub fn read_block(
+        &mut self,
+        reader: &mut ByteReader<'_>,
+        before: usize,
+        data_bytes: u64,
+    ) -> Result<usize> {
+        let first = self.read_key(reader, before)?;
+        let last = self.read_key(reader, first)?;
+        let frame_bytes = reader.varint()?;
+        // The same for each codec that compresses.
+        let raw_bytes_max = Codec::Lz4.raw_bytes_max(frame_bytes);
+        if (last - first).max(self.keys.len() - last) as u64 > raw_bytes_max {
+            return Err(Error::corruption("keys longer than their block"));
+        }
+        let entries = reader.varint_u32()?;
+        let sequence_max = reader.varint()?;
+        let last_sequence = sequence_max.checked_sub(reader.varint()?);
+        let contents = Contents::from_bits(reader.u8()?)?;
+        let expiry = reader.varint()?;
+        let Some(last_sequence) = last_sequence
+            .filter(|_| entries > 0 && frame_bytes > 0 && sequence_max <= SequenceNumber::MAX.0)
+        else {
+            return Err(Error::corruption("bad block in an index"));
+        };
+        let end = self.data_bytes().checked_add(frame_bytes);
+        let Some(end) = end.filter(|&end| end <= data_bytes) else {
+            return Err(Error::corruption("an index goes beyond the data of its table"));
+        };
+        self.blocks.push(BlockRow {
+            key_ends: [last as u64, self.keys.len() as u64],
+            end,
+            last_sequence: SequenceNumber(last_sequence),
+            sequence_max: SequenceNumber(sequence_max),
+            expiry,
+            entries,
+            contents,
+            continues: false,
+        });
+        self.check_order(self.blocks.len() - 1)?;
+        Ok(last)
     }
 
     /// The same for a node of level 0 of a B+tree table, which was checked.
@@ -442,8 +465,9 @@ impl Index {
 
     #[inline]
     fn first_key(&self, index: usize) -> &[u8] {
-        let start = self.before(index).map_or(0, |before| before.key_ends[1]);
-        &self.keys[start as usize..self.blocks[index].key_ends[0] as usize]
+        let start =
+            self.before(index).map_or(self.keys_begin, |before| before.key_ends[1] as usize);
+        &self.keys[start..self.blocks[index].key_ends[0] as usize]
     }
 
     #[inline]

@@ -96,7 +96,9 @@ impl TableContents {
                 TableIndex::Tree(TreeIndex::open(source, &properties, mapping, cache)?)
             }
             (_, IndexHold::Whole) => TableIndex::Whole(read_index(source, &properties)?),
-            (_, IndexHold::Frames) => TableIndex::Frames(FrameIndex::read(source, &properties)?),
+            (_, IndexHold::Frames) => {
+                TableIndex::Frames(FrameIndex::read(source, &properties, cache)?)
+            }
         };
         let fragments = source.read_tombstones(&properties)?;
         check_contents(&properties, &index, &fragments)

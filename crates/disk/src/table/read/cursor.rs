@@ -4,6 +4,7 @@
 
 use crate::table::format::block_info::{BlockInfo, Blocks};
 use crate::table::read::contents::TableIndex;
+use crate::table::read::frame_part::fewer_blocks;
 use crate::table::read::frame_position::FramePosition;
 use crate::table::read::key_block::key_block;
 use crate::table::read::reach::Reach;
@@ -55,7 +56,7 @@ pub struct TableCursor {
     key: Vec<u8>,
     /// Where it stands in the tree of a B+tree table.
     position: TreePosition,
-    /// The frame of the index at hand, of a table whose index is in the file.
+    /// The part of the index at hand, of a table whose index is in the file.
     frame: Option<Box<FramePosition>>,
     /// How the block was entered; `None` for a jump.
     direction: Option<Direction>,
@@ -121,7 +122,8 @@ impl TableCursor {
             TableIndex::Whole(whole) => Ok(whole.info(index)),
             TableIndex::Frames(frames) => {
                 let frame = self.frame.get_or_insert_default();
-                let (part, at) = frame.with_block(&self.table, frames, index)?;
+                frame.go_to_block(&self.table, frames, index)?;
+                let (part, at) = frame.held(frames, index).ok_or_else(fewer_blocks)?;
                 Ok(part.info(at))
             }
             TableIndex::Tree(tree) => {
@@ -173,16 +175,22 @@ impl TableCursor {
             }
             TableIndex::Frames(frames) => {
                 let frame = self.frame.get_or_insert_default();
-                let (part, at) = frame.with_block(table, frames, index)?;
+                frame.go_to_block(table, frames, index)?;
+                let (part, at) = frame.held(frames, index).ok_or_else(fewer_blocks)?;
                 let info = part.info(at);
-                let known = match self.fetch {
+                let known = || match self.fetch {
                     Fetch::Values => None,
                     Fetch::KeysOnly => key_block(&info),
                 };
-                match known {
+                let site = frame.site(frames, index);
+                match site.and_then(|site| site.slots.get(site.slot)).or_else(known) {
                     Some(block) => block,
-                    None if is_long_walk => table.walk_past(index, &info, &mut self.ahead)?,
-                    None => table.read_beside(index, &info)?,
+                    None => match site {
+                        Some(site) if is_long_walk => table.pass_by(&site, &mut self.ahead)?,
+                        Some(site) => table.load_if_admitted(&site)?,
+                        None if is_long_walk => table.walk_past(index, &info, &mut self.ahead)?,
+                        None => table.read_beside(index, &info)?,
+                    },
                 }
             }
             TableIndex::Tree(tree) => {

@@ -5,7 +5,7 @@
 use crate::table::format::block_info::BlockInfo;
 use crate::table::format::index::Index;
 use crate::table::read::contents::TableIndex;
-use crate::table::read::frame_position::FramePosition;
+use crate::table::read::frame_part::FramePart;
 use crate::table::read::reader::Table;
 use crate::table::read::tree::Visit;
 use siltdb_base::{error::Result, id::SequenceNumber};
@@ -67,7 +67,7 @@ impl Table {
                 add_blocks(index, first.unwrap_or(index.count()), &mut extent);
             }
             TableIndex::Frames(index) => {
-                let mut position = FramePosition::default();
+                let mut part = FramePart::default();
                 let first = start.map_or(0, |start| index.reaching(start, SequenceNumber::MAX));
                 for (at, frame) in index.frames().iter().enumerate().skip(first) {
                     let begins_within = at > first || start.is_none();
@@ -76,8 +76,7 @@ impl Table {
                         extent.add(frame.entries, index.data_bytes_of(at));
                         continue;
                     }
-                    let part = position.go_to(self, index, at)?;
-                    add_blocks(part, 0, &mut extent);
+                    add_blocks(part.whole(self, index, at)?, 0, &mut extent);
                     if !ends_within {
                         break;
                     }

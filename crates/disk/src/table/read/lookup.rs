@@ -7,7 +7,7 @@ use crate::table::format::index::Index;
 use crate::table::format::node::NodeView;
 use crate::table::read::contents::TableIndex;
 use crate::table::read::frame_index::FrameIndex;
-use crate::table::read::frame_position::FramePosition;
+use crate::table::read::frame_part::{fewer_blocks, with_part};
 use crate::table::read::reader::{BlockSite, Table};
 use crate::table::read::tree::{CachedTree, MappedTree, TreeIndex};
 use crate::{
@@ -183,12 +183,14 @@ impl Table {
         visible: SequenceNumber,
         look: L,
     ) -> Result<Option<R>> {
+        if !self.may_contain(key)? {
+            return Ok(None);
+        }
         let whole = match &self.contents.index {
+            TableIndex::Whole(index) => index,
             TableIndex::Frames(index) => {
                 return self.search_frames(index, key.key(), visible, look);
             }
-            _ if !self.filter()?.may_contain(key) => return Ok(None),
-            TableIndex::Whole(index) => index,
             TableIndex::Tree(TreeIndex::Mapped(tree)) => {
                 return self.search_mapped(tree, key.key(), visible, look);
             }
@@ -212,19 +214,43 @@ impl Table {
         })
     }
 
-    /// The same for a table whose index is in the file. It asks no filter.
-    #[cold]
-    fn search_frames<R>(
+    /// The same for a table whose index is in the file.
+    #[inline(never)]
+    fn search_frames<R, L: FnOnce(FoundEntry<'_>) -> R>(
         &self,
         index: &FrameIndex,
         key: &[u8],
         visible: SequenceNumber,
-        look: impl FnOnce(FoundEntry<'_>) -> R,
+        look: L,
     ) -> Result<Option<R>> {
-        let mut position = FramePosition::default();
-        let Some(number) = position.find(self, index, key, visible)? else { return Ok(None) };
-        let (part, at) = position.with_block(self, index, number)?;
-        Ok(self.glance_past(number, &part.info(at), key, visible, look)?.shown())
+        with_part(|part| {
+            let Some(number) = part.find(self, index, key, visible)? else { return Ok(None) };
+            if let Some(site) = part.site(index, number) {
+                return self.search_block(&site, key, visible, look);
+            }
+            let (blocks, at) = part.held(index, number).ok_or_else(fewer_blocks)?;
+            Ok(self.glance_past(number, &blocks.info(at), key, visible, look)?.shown())
+        })
+    }
+
+    /// Looks for `key` in the block at `site`, where it is if it is anywhere.
+    #[inline]
+    fn search_block<R, L: FnOnce(FoundEntry<'_>) -> R>(
+        &self,
+        site: &BlockSite<'_>,
+        key: &[u8],
+        visible: SequenceNumber,
+        look: L,
+    ) -> Result<Option<R>> {
+        let BlockSite { slots, slot, .. } = *site;
+        let look_into = |block: &Block, look: L| {
+            let located = block.get(key, visible)?;
+            Some(look(FoundEntry::of(block, &located)))
+        };
+        slots.with(slot, look, look_into).or_else(|look| match slots.admit(slot) {
+            CacheFill::Keep => Ok(look_into(&*self.load(site)?, look)),
+            CacheFill::Pass => Ok(self.glance_at(site, key, visible, look)?.shown()),
+        })
     }
 
     /// The same for a B+tree table whose nodes and leaves are searched where they are mapped.
@@ -259,18 +285,11 @@ impl Table {
         let found = tree.descend(&self.source, &self.cache, choose)?;
         let Some((node, at)) = found else { return Ok(None) };
         let Some(slots) = node.blocks() else { return Ok(None) };
-        let look_into = |block: &Block, look: L| {
-            let located = block.get(key, visible)?;
-            Some(look(FoundEntry::of(block, &located)))
-        };
         slots.prefetch(at, Block::FRONT_BYTES);
-        slots.with(at, look, look_into).or_else(|look| {
-            let Some(site) = node.site(at) else { return Ok(None) };
-            match slots.admit(at) {
-                CacheFill::Keep => Ok(look_into(&*self.load(&site)?, look)),
-                CacheFill::Pass => Ok(self.glance_at(&site, key, visible, look)?.shown()),
-            }
-        })
+        match node.site(at) {
+            Some(site) => self.search_block(&site, key, visible, look),
+            None => Ok(None),
+        }
     }
 
     /// Whether the table may hold an entry of the key, as far as maplet and filter tell; `false` is
@@ -287,11 +306,7 @@ impl Table {
                 return false;
             }
         }
-        // The filter takes memory that there is none for.
-        if let TableIndex::Frames(_) = &self.contents.index {
-            return true;
-        }
-        self.filter().map_or(true, |filter| filter.may_contain(key))
+        self.may_contain(key).unwrap_or(true)
     }
 
     /// Has the maplet lead to the keys of the block at `index`, if there is one, or if it is time

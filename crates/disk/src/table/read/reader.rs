@@ -8,10 +8,11 @@ use crate::table::format::index::Index;
 use crate::table::format::node::NodeView;
 use crate::table::read::contents::{IndexHold, TableContents, TableIndex};
 use crate::table::read::dictionary::TableDictionary;
+use crate::table::read::filter_parts::FilterParts;
 use crate::table::read::mapped::Mapped;
 use crate::table::read::readahead::Readahead;
 use crate::table::read::source::{TableLocation, TableSource, check_block, with_scratch};
-use crate::table::read::table_filter::TableFilter;
+use crate::table::read::table_filter::{TableFilter, hash_of_range};
 use crate::table::read::tree::{NodeHold, TreeIndex, TreeNode};
 use crate::{
     block::Block,
@@ -25,6 +26,7 @@ use siltdb_base::{
     error::Result,
     fs::ReadIo,
     id::SequenceNumber,
+    key::LookupKey,
     memory::region::{Buffer, Margins},
     sync::lock,
     tombstone::Fragments,
@@ -52,6 +54,8 @@ pub struct Table {
     pub(in crate::table) slots: Slots<Block>,
     /// Read when it is first asked for, unless it was before the table was opened.
     pub(in crate::table) filter: OnceLock<TableFilter>,
+    /// The filter, if there was no memory for it when it was first asked; `None`, if it has none.
+    filter_parts: OnceLock<Option<FilterParts>>,
     /// Held while the filter is being read.
     reading: Mutex<()>,
     /// `None`, if its blocks are read.
@@ -96,9 +100,9 @@ impl Table {
         Self::open_holding(location, expected, read_io, IndexHold::Whole, cache)
     }
 
-    /// As [`Table::open`], for a block table whose index there is no memory for. The index stays in
-    /// the file: a lookup reads a frame of it, of about 16 KiB, and a block; a cursor has one frame
-    /// in memory. Neither asks a filter, and blocks are not cached.
+    /// As [`Table::open`], for a block table whose index there is no memory for. Index and filter
+    /// stay in the file: frames of the one, of about 16 KiB, and parts of the other, of 4 KiB, go
+    /// through the cache as blocks do.
     ///
     /// # Errors
     /// As [`Table::open`].
@@ -148,11 +152,13 @@ impl Table {
         cache.fit();
         let (slots, cache) = (Slots::new(cache, slots), Arc::clone(cache));
         let (filter, reading, maplet) = (OnceLock::new(), Mutex::default(), OnceLock::new());
+        let filter_parts = OnceLock::new();
         Ok(Arc::new(Self {
             source,
             contents,
             slots,
             filter,
+            filter_parts,
             reading,
             mapped,
             maplet,
@@ -185,6 +191,66 @@ impl Table {
         Ok(self.filter.get_or_init(|| TableFilter::new(filter, keys, &self.cache)))
     }
 
+    /// Whether the table may hold a point entry of the key, as its filter tells; `false` is
+    /// certain.
+    ///
+    /// # Errors
+    /// As [`Table::filter`].
+    #[inline]
+    pub(in crate::table) fn may_contain(&self, key: LookupKey<'_>) -> Result<bool> {
+        match self.filter.get() {
+            Some(filter) => Ok(filter.may_contain(key)),
+            None => self.ask_filter(key),
+        }
+    }
+
+    #[inline(never)]
+    fn ask_filter(&self, key: LookupKey<'_>) -> Result<bool> {
+        match self.filter_parts()? {
+            None => Ok(self.read_filter()?.may_contain(key)),
+            Some(None) => Ok(true),
+            Some(Some(parts)) => parts.may_contain(&self.source, &self.cache, key),
+        }
+    }
+
+    /// Whether the table may hold a point entry from `lower` up to and without `upper`, as
+    /// [`TableFilter::may_contain_range`] tells; `false` is certain.
+    ///
+    /// # Errors
+    /// As [`Table::filter`].
+    pub fn may_contain_range(&self, lower: &[u8], upper: Option<&[u8]>) -> Result<bool> {
+        let parts = match self.filter.get() {
+            Some(_) => None,
+            None => self.filter_parts()?,
+        };
+        let Some(parts) = parts else {
+            return Ok(self.filter()?.may_contain_range(lower, upper));
+        };
+        let asked = parts.as_ref().and_then(|parts| {
+            let hash = hash_of_range(parts.keys(), lower, upper)?;
+            Some(parts.may_hold(&self.source, &self.cache, hash))
+        });
+        asked.unwrap_or(Ok(true))
+    }
+
+    /// The filter in the file; `None` as long as there is memory to hold all of it.
+    fn filter_parts(&self) -> Result<Option<&Option<FilterParts>>> {
+        if let Some(parts) = self.filter_parts.get() {
+            return Ok(Some(parts));
+        }
+        let is_lean = matches!(self.contents.index, TableIndex::Frames(_));
+        if !is_lean && self.cache.has_room_for_tables() {
+            return Ok(None);
+        }
+        let _reading = lock(&self.reading);
+        if let Some(parts) = self.filter_parts.get() {
+            return Ok(Some(parts));
+        }
+        let (frame, keys) = (self.contents.filter_frame, self.contents.meta.filter_keys);
+        let parts = FilterParts::open(&self.source, frame, keys, &self.cache)?;
+        Ok(Some(self.filter_parts.get_or_init(|| parts)))
+    }
+
     /// Has the table share a filter that was read before the table was opened, unless it has read
     /// its own since.
     pub fn share_filter(&self, filter: &TableFilter) {
@@ -214,7 +280,10 @@ impl Table {
     /// Bytes of memory it takes beside its cached blocks.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.charged + self.filter_if_read().map_or(0, TableFilter::bytes)
+        let parts = self.filter_parts.get().and_then(Option::as_ref);
+        self.charged
+            + self.filter_if_read().map_or(0, TableFilter::bytes)
+            + parts.map_or(0, FilterParts::memory_bytes)
     }
 
     /// The number of data blocks.

@@ -67,9 +67,9 @@ pub struct TableSource {
 /// Where the filter of a table lies in it.
 #[derive(Clone, Copy, Debug)]
 pub struct FilterFrame {
-    offset: u64,
+    pub offset: u64,
     /// 0: there is none.
-    bytes: u64,
+    pub bytes: u64,
 }
 
 impl FilterFrame {

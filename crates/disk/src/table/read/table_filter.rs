@@ -52,7 +52,7 @@ impl TableFilter {
     #[inline]
     #[must_use]
     pub fn may_contain(&self, key: LookupKey<'_>) -> bool {
-        self.filter.as_ref().is_none_or(|filter| filter.may_contain(self.hash_of(key)))
+        self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash_in_filter(self.keys, key)))
     }
 
     /// Whether the table may hold a point entry from `lower` up to and without `upper`; `false` is
@@ -60,36 +60,17 @@ impl TableFilter {
     /// know.
     #[must_use]
     pub fn may_contain_range(&self, lower: &[u8], upper: Option<&[u8]>) -> bool {
-        let keys = match seeded_fault!("prefix_of_another_extractor") {
-            true => FilterKeys::Prefixes(PrefixExtractor::Fixed(2)),
-            false => self.keys,
-        };
-        match (&self.filter, keys.prefix_of_range(lower, upper)) {
-            (Some(filter), Some(prefix)) => filter.may_contain(forgetful(xxh3(prefix))),
+        match (&self.filter, hash_of_range(self.keys, lower, upper)) {
+            (Some(filter), Some(hash)) => filter.may_contain(hash),
             _ => true,
         }
-    }
-
-    /// The hash that the filter holds if the table holds `key`.
-    #[inline]
-    fn hash_of(&self, key: LookupKey<'_>) -> u64 {
-        match self.keys {
-            FilterKeys::Whole | FilterKeys::WholeAndPrefixes(_) => forgetful(key.hash()),
-            FilterKeys::Prefixes(_) => self.hash_instead_of(key),
-        }
-    }
-
-    #[cold]
-    fn hash_instead_of(&self, key: LookupKey<'_>) -> u64 {
-        let instead = self.keys.instead_of(key.key());
-        forgetful(instead.map_or(key.hash(), xxh3))
     }
 
     /// Prefetches the memory that [`TableFilter::may_contain`] will look at.
     #[inline]
     pub fn prefetch(&self, key: LookupKey<'_>) {
         if let Some(filter) = &self.filter {
-            filter.prefetch(self.hash_of(key));
+            filter.prefetch(hash_in_filter(self.keys, key));
         }
     }
 
@@ -103,6 +84,35 @@ impl TableFilter {
     pub(in crate::table) fn get(&self) -> Option<&Filter> {
         self.filter.as_ref()
     }
+}
+
+/// The hash that a filter of `keys` holds if the table holds `key`.
+#[inline]
+pub(in crate::table) fn hash_in_filter(keys: FilterKeys, key: LookupKey<'_>) -> u64 {
+    match keys {
+        FilterKeys::Whole | FilterKeys::WholeAndPrefixes(_) => forgetful(key.hash()),
+        FilterKeys::Prefixes(_) => hash_instead_of(keys, key),
+    }
+}
+
+#[cold]
+fn hash_instead_of(keys: FilterKeys, key: LookupKey<'_>) -> u64 {
+    let instead = keys.instead_of(key.key());
+    forgetful(instead.map_or(key.hash(), xxh3))
+}
+
+/// The hash that a filter of `keys` holds if the table holds a key from `lower` up to and without
+/// `upper`; `None`, if it does not know.
+pub(in crate::table) fn hash_of_range(
+    keys: FilterKeys,
+    lower: &[u8],
+    upper: Option<&[u8]>,
+) -> Option<u64> {
+    let keys = match seeded_fault!("prefix_of_another_extractor") {
+        true => FilterKeys::Prefixes(PrefixExtractor::Fixed(2)),
+        false => keys,
+    };
+    keys.prefix_of_range(lower, upper).map(|prefix| forgetful(xxh3(prefix)))
 }
 
 /// With a seeded fault, another hash for one key in some hundred.

@@ -49,10 +49,10 @@ fn written(entries: &[Owned]) -> (Bytes, TableMeta) {
 }
 
 #[test]
-fn its_memory_is_small_and_lookups_ask_no_filter_and_cache_nothing() {
+fn its_memory_is_small_and_without_a_cache_nothing_stays() {
     let entries = many_frames();
     let (file, meta) = written(&entries);
-    let cache = new_cache(1 << 20);
+    let cache = new_cache(0);
     let used = || cache.budget().used(Part::Tables);
     let whole = open(&file.0, Some(&meta), &cache).unwrap();
     let frames = passing(&whole).unwrap().properties.index_bytes.len();
@@ -60,17 +60,16 @@ fn its_memory_is_small_and_lookups_ask_no_filter_and_cache_nothing() {
     let whole_bytes = used();
     drop(whole);
     let table = by_frames(|| open(&file.0, Some(&meta), &cache)).unwrap();
-    assert_eq!(table.memory_bytes(), used());
-    assert!(used() < 4_000 && whole_bytes > 20 * used(), "{} of {whole_bytes} bytes", used());
-    let held = used();
     for owned in entries.iter().step_by(41).chain(entries.last()) {
         for visible in [owned.1 - 1, owned.1, SequenceNumber::MAX.0] {
             check_get(&table, &entries, &owned.0, visible).unwrap();
         }
         let absent = [&owned.0, &b"-"[..]].concat();
         check_get(&table, &entries, &absent, SequenceNumber::MAX.0).unwrap();
-        assert!(table.may_hold(LookupKey::new(&absent)), "without a filter nothing is certain");
     }
+    assert_eq!(table.memory_bytes(), used());
+    assert!(used() < 6_000 && whole_bytes > 20 * used(), "{} of {whole_bytes} bytes", used());
+    let held = used();
     let mut cursor = table.cursor();
     for owned in entries.iter().step_by(1_000) {
         cursor.seek(&owned.0, SequenceNumber::MAX).unwrap();
@@ -84,6 +83,172 @@ fn its_memory_is_small_and_lookups_ask_no_filter_and_cache_nothing() {
     assert!(!table.is_read());
     drop(table);
     assert_eq!(used(), 0);
+}
+
+/// A file that counts the bytes that are read of it.
+#[derive(Debug)]
+struct Counting {
+    bytes: Bytes,
+    read: std::sync::atomic::AtomicUsize,
+}
+
+impl Counting {
+    fn new(bytes: Bytes) -> Arc<Self> {
+        Arc::new(Self { bytes, read: 0.into() })
+    }
+
+    fn open(self: &Arc<Self>, meta: &TableMeta, cache: &Arc<Cache>) -> Arc<Table> {
+        let file = Arc::clone(self);
+        let location = TableLocation::new(file, Path::new("t.table"), 0, File::len(&self.bytes));
+        Table::open_by_frames(location, Some(meta), ReadIo::Read, cache).unwrap()
+    }
+
+    /// Bytes that were read since the last call.
+    fn read(&self) -> usize {
+        self.read.swap(0, std::sync::atomic::Ordering::Relaxed)
+    }
+}
+
+impl File for Counting {
+    fn len(&self) -> u64 {
+        File::len(&self.bytes)
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
+        self.read.fetch_add(buffer.len(), std::sync::atomic::Ordering::Relaxed);
+        self.bytes.read_exact_at(buffer, offset)
+    }
+}
+
+#[test]
+fn frames_blocks_and_parts_of_the_filter_that_are_read_stay_in_the_cache() {
+    let entries = many_frames();
+    let (bytes, meta) = written(&entries);
+    let file = Counting::new(bytes);
+    let cache = new_cache(16 << 20);
+    let table = file.open(&meta, &cache);
+    let lookups = || {
+        for owned in entries.iter().step_by(7) {
+            check_get(&table, &entries, &owned.0, SequenceNumber::MAX.0).unwrap();
+        }
+    };
+    lookups();
+    assert!(file.read() > 0 && cache.stats().bytes > 0);
+    lookups();
+    assert_eq!(file.read(), 0, "all of it is in the cache");
+    let mut cursor = table.cursor();
+    for owned in entries.iter().step_by(7) {
+        cursor.seek(&owned.0, SequenceNumber::MAX).unwrap();
+        assert_eq!(cursor.entry(), Some(entry(owned)));
+    }
+    assert_eq!(file.read(), 0, "cursors find the same");
+    let cursors = cache.budget().used(Part::Cursors);
+    assert!(cursors < 10_000, "a group at a time, not a frame: {cursors} bytes");
+    drop(cursor);
+    // What is in the cache goes with its table.
+    drop(table);
+    assert_eq!((cache.stats().bytes, cache.budget().used(Part::Tables)), (0, 0));
+}
+
+#[test]
+fn frames_that_are_used_stay_in_a_cache_that_cannot_hold_the_blocks() {
+    let entries = many_frames();
+    let (bytes, meta) = written(&entries);
+    let file = Counting::new(bytes);
+    let cache = new_cache(600_000);
+    let table = file.open(&meta, &cache);
+    let frame_bytes = passing(&table).unwrap().properties.index_bytes.iter().sum::<u64>();
+    let key_at = |round: usize| &entries[(round * 7_919) % entries.len()];
+    for round in 0..3_000 {
+        let (key, sequence, ..) = key_at(round);
+        let found = table.get(LookupKey::new(key), SequenceNumber::MAX, |found| found.sequence.0);
+        assert_eq!(found.unwrap(), Some(*sequence));
+    }
+    file.read();
+    let rounds = 3_000..6_000;
+    let block_bytes = (meta.file_bytes - frame_bytes) as usize / table.block_count();
+    for round in rounds.clone() {
+        let (key, sequence, ..) = key_at(round);
+        let found = table.get(LookupKey::new(key), SequenceNumber::MAX, |found| found.sequence.0);
+        assert_eq!(found.unwrap(), Some(*sequence));
+    }
+    // A block for most lookups, and a frame for few.
+    let each = file.read() / rounds.len();
+    assert!(each < 2 * block_bytes, "{each} bytes a lookup, of blocks of {block_bytes}");
+}
+
+#[test]
+fn parts_of_a_filter_tell_what_the_filter_tells() {
+    let entries = many_frames();
+    let (bytes, meta) = written(&entries);
+    let cache = new_cache(16 << 20);
+    let whole = open(&bytes.0, Some(&meta), &cache).unwrap();
+    let filter = whole.filter().unwrap();
+    let file = Counting::new(bytes);
+    for capacity in [0, 16 << 20] {
+        let table = file.open(&meta, &new_cache(capacity));
+        let mut denied = 0;
+        for number in 0..20_000_u64 {
+            let absent = format!("{number:06}-").repeat(7);
+            let key = LookupKey::new(absent.as_bytes());
+            assert_eq!(table.may_hold(key), filter.may_contain(key), "{absent}");
+            denied += u32::from(!filter.may_contain(key));
+        }
+        assert!(denied > 19_000, "{denied}");
+        assert!(table.filter_if_read().is_none(), "it does not hold the whole filter");
+        for owned in &entries {
+            assert!(table.may_hold(LookupKey::new(&owned.0)), "a key of the table is denied");
+        }
+    }
+}
+
+#[test]
+fn a_filter_that_denies_nothing_is_hardly_asked_until_it_denies_again() {
+    let entries = many_frames();
+    let (bytes, meta) = written(&entries);
+    let file = Counting::new(bytes);
+    let table = file.open(&meta, &new_cache(0));
+    let reads = |ask: &dyn Fn(u64) -> String| {
+        file.read();
+        let ask = |number| table.may_hold(LookupKey::new(ask(number).as_bytes()));
+        let held = (0..1_000).filter(|&number| ask(number)).count();
+        // The last part is shorter.
+        (held, file.read().div_ceil(4_096))
+    };
+    let absent = |number: u64| format!("{number:06}-").repeat(7);
+    assert!(!table.may_hold(LookupKey::new(b"first")));
+    assert!(reads(&absent).1 > 950, "each lookup reads a part without a cache");
+    for round in 0..3 {
+        let (held, parts) = reads(&|number| key(number));
+        assert_eq!(held, 1_000);
+        assert!(parts < if round == 0 { 700 } else { 100 }, "{parts} parts, round {round}");
+    }
+    let (held, _) = reads(&absent);
+    assert!(held > 50, "it has to learn first: {held}");
+    let (held, parts) = reads(&absent);
+    assert!(held < 30 && parts > 950, "{held} held, {parts} parts");
+}
+
+#[test]
+fn a_part_of_a_filter_that_goes_bad_after_the_opening_is_noticed() {
+    let entries = many_frames();
+    let (bytes, meta) = written(&entries);
+    let whole = open(&bytes.0, Some(&meta), &new_cache(0)).unwrap();
+    let from = whole.contents.filter_frame.offset;
+    let length = bytes.0.len() as u64;
+    let file = Arc::new(Turning { bytes, from, is_bad: false.into() });
+    let location = TableLocation::new(file.clone(), Path::new("t.table"), 0, length);
+    let table = Table::open_by_frames(location, Some(&meta), ReadIo::Read, &new_cache(0)).unwrap();
+    let sought = LookupKey::new(&entries[5].0);
+    assert!(table.get(sought, SequenceNumber::MAX, |_| ()).unwrap().is_some());
+    file.is_bad.store(true, std::sync::atomic::Ordering::Relaxed);
+    let error = table.get(sought, SequenceNumber::MAX, |_| ()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    let message = error.to_string();
+    assert!(message.contains("a part of a filter") && message.contains("t.table"), "{message}");
+    assert!(table.may_hold(sought), "a filter that cannot be read tells nothing");
+    file.is_bad.store(false, std::sync::atomic::Ordering::Relaxed);
+    assert!(table.get(sought, SequenceNumber::MAX, |_| ()).unwrap().is_some());
 }
 
 #[test]
@@ -190,5 +355,34 @@ fn a_frame_that_goes_bad_after_the_opening_fails_what_needs_it_and_is_read_again
     for number in [29_000, 5, 15_000] {
         cursor.seek(&entries[number].0, SequenceNumber::MAX).unwrap();
         assert_eq!(cursor.entry(), Some(entry(&entries[number])));
+    }
+}
+
+#[test]
+fn filters_beyond_the_share_of_tables_are_asked_in_parts_whatever_the_kind() {
+    for kind in [TableKind::Block, TableKind::BTree] {
+        let entries = many_frames();
+        let mut file = Bytes::default();
+        let options = TableOptions { kind, ..options(Compression::Lz4) };
+        let meta = write(&mut file, &options, 7, &entries, &[]);
+        let budget = Arc::new(Budget::new(64 << 20));
+        let cache = Cache::new(Arc::clone(&budget), 16 << 20, TableMemory::Within);
+        let table = open(&file.0, Some(&meta), &cache).unwrap();
+        let share = budget.limit() - (8 << 20);
+        budget.charge(Part::Tables, share);
+        assert!(!cache.has_room_for_tables());
+        let before = budget.used(Part::Tables);
+        let mut denied = 0;
+        for owned in entries.iter().step_by(29) {
+            check_get(&table, &entries, &owned.0, SequenceNumber::MAX.0).unwrap();
+            let absent = [&owned.0, &b"-"[..]].concat();
+            denied += u32::from(!table.may_hold(LookupKey::new(&absent)));
+        }
+        assert!(denied > 1_000, "{denied} of 1,035, {kind:?}");
+        assert!(table.filter_if_read().is_none());
+        let filter_bytes = table.contents.filter_frame.bytes as usize;
+        let parts = budget.used(Part::Tables) - before;
+        assert!(parts > 0 && parts < filter_bytes / 50, "{parts} of {filter_bytes} bytes");
+        budget.release(Part::Tables, share);
     }
 }

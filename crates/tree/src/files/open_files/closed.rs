@@ -3,9 +3,8 @@
 use super::OpenReference;
 use siltdb_base::{error::Result, id::SequenceNumber, key::LookupKey};
 use siltdb_disk::{
-    edit::TableReference,
     options::TableKind,
-    table::{FoundEntry, Table, TableLocation},
+    table::{FoundEntry, Table},
 };
 use std::sync::Arc;
 
@@ -32,9 +31,15 @@ impl OpenReference {
         if self.meta().filter_keys.prefix_of_range(lower, upper).is_none() {
             return true;
         }
-        let filter = self.table.get().map_or_else(|| self.filter(), |table| table.filter());
+        let asked = match self.table.get() {
+            Some(table) => table.may_contain_range(lower, upper),
+            None if self.files.cache.has_room_for_tables() => {
+                self.filter().map(|filter| filter.may_contain_range(lower, upper))
+            }
+            None => self.lean().and_then(|table| table.may_contain_range(lower, upper)),
+        };
         // A filter that cannot be read tells nothing.
-        let may_hold = filter.map_or(true, |filter| filter.may_contain_range(lower, upper));
+        let may_hold = asked.unwrap_or(true);
         self.files.prefixes.note(u64::from(!may_hold));
         may_hold
     }
@@ -52,8 +57,8 @@ impl OpenReference {
         visible: SequenceNumber,
         look: impl FnOnce(FoundEntry<'_>) -> R,
     ) -> Result<Option<R>> {
-        if !self.may_stay_open() {
-            return self.by_frames()?.get(key, visible, look);
+        if !self.files.cache.has_room_for_tables() {
+            return self.lean()?.get(key, visible, look);
         }
         match self.filter()?.may_contain(key) {
             true => self.open()?.get(key, visible, look),
@@ -61,23 +66,23 @@ impl OpenReference {
         }
     }
 
+    /// The table with as little of it in memory as its kind permits.
+    fn lean(&self) -> Result<&Arc<Table>> {
+        match self.meta().kind {
+            TableKind::BTree => self.table(),
+            _ => self.by_frames(),
+        }
+    }
+
     /// The table without its index in memory.
     pub(super) fn by_frames(&self) -> Result<&Arc<Table>> {
-        match self.by_frames.get() {
-            Some(table) => Ok(table),
-            None => {
-                let TableReference { file, offset, length, ref meta, .. } = self.reference;
-                let opened = self.file.open(&self.files)?.clone();
-                let (path, read_io) = (self.files.path(file), self.files.read_io);
-                let (expected, cache) = (Some(meta), &self.files.cache);
-                let table = Table::open_by_frames(
-                    TableLocation::new(opened, &path, offset, length),
-                    expected,
-                    read_io,
-                    cache,
-                )?;
-                Ok(self.by_frames.get_or_init(|| table))
-            }
+        if let Some(table) = self.by_frames.get() {
+            return Ok(table);
         }
+        let table = self.file.lean_table(&self.files, &self.reference)?;
+        if let Some(filter) = self.filter.get() {
+            table.share_filter(filter);
+        }
+        Ok(self.by_frames.get_or_init(|| table))
     }
 }

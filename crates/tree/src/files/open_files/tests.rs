@@ -138,6 +138,24 @@ fn a_lookup_opens_a_table_only_if_its_filter_lets_the_key_pass() {
 }
 
 #[test]
+fn references_to_a_table_share_it_while_its_index_stays_in_the_file() {
+    let mut world = World::new(small_options());
+    fill(&mut world);
+    let view = world.tree.view();
+    let (_, table) = view.version.tables().next().unwrap();
+    let clone = world.files.reference(table.reference().clone()).unwrap();
+    let others = 1 << 30;
+    world.cache.budget().charge(Part::Tables, others);
+    for reference in [table, &clone] {
+        drop(reference.reading().unwrap());
+        assert!(reference.table.get().is_none());
+    }
+    let [lean, other] = [table, &clone].map(|reference| reference.by_frames.get().unwrap());
+    assert!(Arc::ptr_eq(lean, other), "its frames in the cache would be there twice");
+    world.cache.budget().release(Part::Tables, others);
+}
+
+#[test]
 fn tables_are_read_without_being_held_when_they_have_their_share_of_memory() {
     let mut world = World::new(small_options());
     fill(&mut world);
