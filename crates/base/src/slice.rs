@@ -2,7 +2,7 @@
 //!
 //! It does not say where the bytes lie; holding one keeps their block in memory.
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use std::{borrow::Borrow, fmt, ops::Deref};
 
 /// Bytes that stay where they are for as long as a slice of them is held.
@@ -34,6 +34,39 @@ impl Slice {
     #[must_use]
     pub fn slice(&self, range: std::ops::Range<usize>) -> Self {
         Self(self.0.slice(range))
+    }
+}
+
+/// Copies of short bytes in common memory: one allocation serves many of them, and goes with the
+/// last. So a slice that is kept may keep 4 KiB.
+#[derive(Debug, Default)]
+pub struct Copies {
+    chunk: BytesMut,
+    /// Bytes of the last chunk: chunks grow, so that few copies take little memory.
+    chunk_bytes: usize,
+}
+
+impl Copies {
+    /// The sizes of the first chunk and of those that follow many others, in bytes.
+    const CHUNK_BYTES_MIN: usize = 256;
+    const CHUNK_BYTES_MAX: usize = 4 << 10;
+    /// What is longer has memory of its own.
+    const COPY_BYTES_MAX: usize = Self::CHUNK_BYTES_MAX / 4;
+
+    /// A copy of `bytes`.
+    #[inline]
+    #[must_use]
+    pub fn copy(&mut self, bytes: &[u8]) -> Slice {
+        if bytes.is_empty() || bytes.len() > Self::COPY_BYTES_MAX {
+            return Slice::copy_from(bytes);
+        }
+        if bytes.len() > self.chunk.capacity() {
+            let chunk_bytes = (2 * self.chunk_bytes).max(bytes.len());
+            self.chunk_bytes = chunk_bytes.clamp(Self::CHUNK_BYTES_MIN, Self::CHUNK_BYTES_MAX);
+            self.chunk = BytesMut::with_capacity(self.chunk_bytes);
+        }
+        self.chunk.extend_from_slice(bytes);
+        Slice(self.chunk.split().freeze())
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
 use siltdb_base::{
     cursor::{Direction, Fetch},
     error::{Error, Result},
-    slice::Slice,
+    slice::{Copies, Slice},
 };
 use siltdb_engine::{
     blobs::PinnedBlobs,
@@ -349,32 +349,28 @@ impl fmt::Debug for Cursor {
     }
 }
 
-/// Iterates over the keys and values of a range from both ends, as owned copies.
+/// Iterates over the keys and values of a range from both ends, as owned copies. Neighbours share
+/// memory: a pair that is kept may keep 4 KiB; copy what is to be kept for long (`to_vec`).
 ///
 /// It sees the state at its creation. It ends with the first error, also if a merge operator fails
 /// for one key only. A [`Cursor`] can continue behind that key.
 pub struct Iter {
     pinned: Pinned,
     options: ReadOptions,
-    front: Side,
-    back: Side,
+    /// At each end of the range a cursor on the last pair that was yielded there; `None` if none
+    /// was yet.
+    front: Option<Box<Cursor>>,
+    back: Option<Box<Cursor>>,
+    copies: Copies,
     finished: bool,
-}
-
-/// One end of an [`Iter`].
-enum Side {
-    /// Not used yet.
-    Unused,
-    /// On the last pair that it yielded, with an owned copy of the key.
-    On { cursor: Box<Cursor>, key: Slice },
 }
 
 impl Iter {
     pub(crate) fn new(pinned: Pinned, options: ReadOptions) -> Self {
         // It owns its values, so it reads all of them.
         let options = ReadOptions { streamed_from: None, ..options };
-        let (front, back) = (Side::Unused, Side::Unused);
-        Self { pinned, options, front, back, finished: false }
+        let copies = Copies::default();
+        Self { pinned, options, front: None, back: None, copies, finished: false }
     }
 
     /// Converts to an iterator over the keys that are left. Values are neither copied nor merged,
@@ -417,37 +413,32 @@ impl Iter {
             Direction::Forward => &mut self.front,
             Direction::Backward => &mut self.back,
         };
-        let cursor = match std::mem::replace(side, Side::Unused) {
-            Side::Unused => self.open(direction)?,
-            Side::On { mut cursor, .. } => {
-                match direction {
-                    Direction::Forward => cursor.next()?,
-                    Direction::Backward => cursor.prev()?,
-                }
-                cursor
-            }
-        };
-        let Some((key, value)) = cursor.entry() else { return Ok(None) };
+        match (side, direction) {
+            (Some(cursor), Direction::Forward) => cursor.next()?,
+            (Some(cursor), Direction::Backward) => cursor.prev()?,
+            (None, Direction::Forward) => self.front = Some(self.open(direction)?),
+            (None, Direction::Backward) => self.back = Some(self.open(direction)?),
+        }
         let (side, other) = match direction {
-            Direction::Forward => (&mut self.front, &self.back),
-            Direction::Backward => (&mut self.back, &self.front),
+            Direction::Forward => (&self.front, &self.back),
+            Direction::Backward => (&self.back, &self.front),
         };
-        if let Side::On { key: met, .. } = other {
+        let pair = side.as_ref().and_then(|cursor| cursor.entry());
+        let Some((key, value)) = pair else { return Ok(None) };
+        if let Some(met) = other.as_ref().and_then(|other| other.key()) {
             let crossed = match direction {
-                Direction::Forward => key >= met.as_bytes(),
-                Direction::Backward => key <= met.as_bytes(),
+                Direction::Forward => key >= met,
+                Direction::Backward => key <= met,
             };
             if crossed {
                 return Ok(None);
             }
         }
         let value = match self.options.fetch {
-            Fetch::Values => Slice::copy_from(value),
+            Fetch::Values => self.copies.copy(value),
             Fetch::KeysOnly => Slice::default(),
         };
-        let pair = (Slice::copy_from(key), value);
-        *side = Side::On { cursor, key: pair.0.clone() };
-        Ok(Some(pair))
+        Ok(Some((self.copies.copy(key), value)))
     }
 
     fn step_once(&mut self, direction: Direction) -> Option<Result<(Slice, Slice)>> {
@@ -457,7 +448,7 @@ impl Iter {
         let step = self.step(direction).transpose();
         if !matches!(step, Some(Ok(_))) {
             self.finished = true;
-            (self.front, self.back) = (Side::Unused, Side::Unused);
+            (self.front, self.back) = (None, None);
         }
         step
     }
