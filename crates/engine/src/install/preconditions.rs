@@ -28,6 +28,10 @@ pub(super) fn assert_fits(
                 assert!(!is_named, "blob file {file} would be named twice");
                 assert_handed_out(installer, *file);
             }
+            Change::BlobFileRemoved { file } => {
+                let is_named = manifest.state.blob_files.contains_key(file);
+                assert!(is_named, "blob file {file} would be removed twice");
+            }
             _ => {}
         }
     }

@@ -11,11 +11,7 @@ use crate::{
     background::Background,
     background::JobOf,
     blobs::{BlobSet, Blobs, blob_file::BlobFile},
-    catalog::{
-        Catalog,
-        branches::FamilyRole,
-        family::{FamilyData, FamilyMap},
-    },
+    catalog::{Catalog, branches::FamilyRole, family::FamilyData, family_map::FamilyMap},
     database::installer::Installer,
     database::job_rooms::JobRooms,
     install::install_with,
@@ -95,8 +91,10 @@ pub fn remove_unreferenced(rooms: &JobRooms<'_>) -> Result<bool> {
         return Ok(false);
     }
     let referenced = referenced_bytes(&rooms.catalog.families.load());
+    // Another worker may have removed a candidate while this one waited for the manifest.
+    let named = &manifest.state.blob_files;
     let is_gone = |file: &BlobFile| match referenced.get(&file.number()) {
-        None => true,
+        None => named.contains_key(&file.number()),
         Some(bytes) => {
             seeded_fault!("blob_collected_under_a_snapshot")
                 && garbage_percent(file, *bytes) > 0
@@ -322,3 +320,6 @@ pub fn begin_moving(installer: &Installer<'_>, load: WriteLoad) -> Option<(Arc<F
         Some((Arc::clone(family), plan))
     })
 }
+
+#[cfg(test)]
+mod tests;
