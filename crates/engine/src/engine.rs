@@ -134,7 +134,7 @@ impl Engine {
     /// # Errors
     /// `Io`, if the system cannot start a thread.
     pub fn start_thread(&self, name: &str, run: fn(Writable<'_>)) -> Result<()> {
-        let run = move |database: &Database| run(Writable::inside(database));
+        let run = move |database: &Arc<Database>| run(Writable::inside(database));
         self.open.workers.spawn(&self.open.database, name, run)
     }
 

@@ -4,8 +4,11 @@
 
 use crate::{
     background::Background,
+    backpressure::Backpressure,
     database::{Database, job_rooms::JobRooms},
     jobs,
+    kit::signal::Signal,
+    log::Log,
     memory::{Memory, Trimmer},
     options::FROZEN_MAX,
     write::log_sync,
@@ -13,6 +16,7 @@ use crate::{
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     hint::lower_priority,
+    seeded_fault,
     sync::lock,
 };
 use siltdb_disk::edit::tier::Tier;
@@ -26,8 +30,10 @@ use std::{
 /// How long a worker waits for a signal before it looks for work by itself.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long compactions that were due at open wait, unless something is flushed. So an opening for
-/// a few reads shares no processor with a compaction, and its close waits for none to be cancelled.
+/// How long an opening waits for the first call that needs a thread before it starts all, and
+/// compactions that were due at open, unless something is flushed. So an opening for a few calls
+/// starts few threads, shares no processor with a compaction, and its close waits for none to be
+/// cancelled.
 const OPENING_PEACE: Duration = Duration::from_millis(100);
 
 /// How long the thread that moves tables waits after a move that failed, as on a full disk.
@@ -44,54 +50,73 @@ const SYNC_PAUSE_MIN: Duration = Duration::from_millis(1);
 /// little debt (`tree::rewrite::processor_share`).
 const IDLE_PRIORITY_STEPS: u8 = 10;
 
-/// The running threads.
-#[derive(Debug, Default)]
+/// The running threads. A clone has the same.
+#[derive(Clone, Debug, Default)]
 pub struct Workers {
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    threads: Arc<Mutex<Vec<JoinHandle<()>>>>,
 }
 
 impl Workers {
-    /// Starts one thread that prepares the log, one that syncs it, up to three that flush, and as
-    /// many compaction threads as the options say. With a cold directory another one moves tables.
-    /// With `workers = 0` it starts none.
+    /// Starts the thread that syncs the log. It starts the others when one of them may have work,
+    /// and after [`OPENING_PEACE`] in any case. So an opening for a few calls starts one thread,
+    /// not as many as a process that stays.
+    ///
+    /// The others are one that prepares the log, up to three that flush, and as many compaction
+    /// threads as the options say. With a cold directory another one moves tables. With
+    /// `workers = 0` there is no thread at all.
     ///
     /// # Errors
-    /// The system's, if a thread cannot be started.
+    /// The system's, if the thread cannot be started.
     pub fn start(database: &Arc<Database>) -> Result<Self> {
         let workers = Self::default();
-        let compactors = database.options.workers;
-        if compactors == 0 {
+        if database.options.workers == 0 {
             return Ok(workers);
         }
-        let started = workers.spawn(database, "silt-log", keep_log);
-        let started = started.and_then(|()| workers.spawn(database, "silt-sync", sync_log));
-        let started = started.and_then(|()| {
-            (0..flush_threads(compactors)).try_for_each(|number| {
-                workers.spawn(database, &format!("silt-flush-{number}"), |database| {
-                    work(&database.job_rooms(), &database.memory, jobs::flush::flush_next);
-                })
-            })
-        });
-        let started = started.and_then(|()| {
-            (0..compactors).try_for_each(|number| {
-                let seen = database.background.work.seen();
-                workers.spawn(database, &format!("silt-compact-{number}"), move |database| {
-                    database.background.work.wait(seen, OPENING_PEACE);
-                    work(&database.job_rooms(), &database.memory, jobs::compact::compact_next);
-                })
-            })
-        });
-        let started = started.and_then(|()| match database.catalog.files.store(Tier::Cold) {
-            None => Ok(()),
-            Some(_) => workers.spawn(database, "silt-tier", move_tables),
-        });
-        match started {
-            Ok(()) => Ok(workers),
-            Err(error) => {
-                workers.end(database);
-                Err(error)
-            }
+        let need = Arc::new(Signal::default());
+        let (seen, seen_work) = (need.seen(), database.background.work.seen());
+        let Database { log, background, .. } = &**database;
+        for signal in [&background.work, &log.work, &log.sync_work] {
+            signal.forward_to(&need);
         }
+        let all = workers.clone();
+        workers.spawn(database, "silt-sync", move |database| {
+            let begin_ns = database.options.clock.monotonic_ns();
+            need.wait(seen, OPENING_PEACE);
+            drop(need);
+            let waited_ns = database.options.clock.monotonic_ns().saturating_sub(begin_ns);
+            let peace = OPENING_PEACE.saturating_sub(Duration::from_nanos(waited_ns));
+            let start_others = || -> Result<()> {
+                if is_ending(&database.background) || seeded_fault!("threads_are_never_started") {
+                    return Ok(());
+                }
+                all.spawn(database, "silt-log", |database| {
+                    keep_log(&database.log, &database.background, &database.backpressure);
+                })?;
+                let compactors = database.options.workers;
+                for number in 0..flush_threads(compactors) {
+                    all.spawn(database, &format!("silt-flush-{number}"), |database| {
+                        work(&database.job_rooms(), &database.memory, jobs::flush::flush_next);
+                    })?;
+                }
+                for number in 0..compactors {
+                    all.spawn(database, &format!("silt-compact-{number}"), move |database| {
+                        // There was work meanwhile, or else time for it.
+                        database.background.work.wait(seen_work, peace);
+                        work(&database.job_rooms(), &database.memory, jobs::compact::compact_next);
+                    })?;
+                }
+                match database.catalog.files.store(Tier::Cold) {
+                    None => Ok(()),
+                    Some(_) => all.spawn(database, "silt-tier", |database| move_tables(database)),
+                }
+            };
+            match start_others() {
+                Ok(()) => sync_log(database),
+                // Without them writers would wait for ever.
+                Err(error) => database.installer().fail(error),
+            }
+        })?;
+        Ok(workers)
     }
 
     /// Starts one more thread, which runs `run`. It returns once the threads are to end.
@@ -102,7 +127,7 @@ impl Workers {
         &self,
         database: &Arc<Database>,
         name: &str,
-        run: impl FnOnce(&Database) + Send + 'static,
+        run: impl FnOnce(&Arc<Database>) + Send + 'static,
     ) -> Result<()> {
         let database = Arc::clone(database);
         let thread = Builder::new().name(name.to_owned()).spawn(move || {
@@ -128,6 +153,10 @@ impl Workers {
         }
     }
 
+    fn take_thread(&self) -> Option<JoinHandle<()>> {
+        lock(&self.threads).pop()
+    }
+
     /// Ends the threads after their present jobs, and waits for them.
     pub fn end(&self, database: &Database) {
         // Release pairs with the acquire in `is_ending`.
@@ -140,7 +169,9 @@ impl Workers {
         database.log.sync_work.raise();
         database.scrubs.work.raise();
         database.background.tier_work.raise();
-        for thread in lock(&self.threads).drain(..) {
+        // Not under the lock: the thread that starts others may be at it. It is one of them, so
+        // none is left when all that are there have ended.
+        while let Some(thread) = self.take_thread() {
             // The thread itself has handled its panic.
             let _ = thread.join();
         }
@@ -194,12 +225,12 @@ fn move_tables(database: &Database) {
     }
 }
 
-fn keep_log(database: &Database) {
-    while !is_ending(&database.background) {
-        let seen = database.log.work.seen();
+fn keep_log(log: &Log, background: &Background, backpressure: &Backpressure) {
+    while !is_ending(background) {
+        let seen = log.work.seen();
         // The next writer that needs the missing space meets the same failure and returns it.
-        let _ = jobs::log_keeper::keep_log(&database.log, &database.backpressure);
-        database.log.work.wait(seen, PATIENCE);
+        let _ = jobs::log_keeper::keep_log(log, backpressure);
+        log.work.wait(seen, PATIENCE);
     }
 }
 

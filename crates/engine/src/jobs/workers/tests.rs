@@ -1,28 +1,21 @@
 //! A panic in a worker poisons the database, and no caller waits for ever (law H7).
 
+use super::*;
 use crate::{
+    database::job_rooms::Waiting,
     engine::Engine,
     fixture::{
         DIR, compact_all, contents, flush, get, killed, not_stuck, open, options, put_range,
         settle, sync_wal, tree_options, try_put, until,
     },
+    open::recovery,
     options::{Durability, EngineOptions, MEMTABLE_BYTES_MIN},
 };
 use siltdb_base::{
     clock::SystemClock,
-    error::ErrorKind,
     fs::mem::{CallKind, MemFs},
-    sync::lock,
 };
-use std::{
-    path::Path,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
-    },
-    thread,
-    time::{Duration, Instant},
-};
+use std::{path::Path, sync::atomic::AtomicU64, thread, time::Instant};
 
 /// The log is synced in each turn.
 const SYNCED_SOON: Durability = Durability::Interval(Duration::ZERO);
@@ -128,6 +121,61 @@ fn commits_are_synced_when_their_interval_is_over() {
     });
     // The shortest interval: on a busy machine others may be longer.
     assert!(gaps().into_iter().min().unwrap() < INTERVAL * 5 / 4, "{:?}", gaps());
+}
+
+/// The number of threads that are there after an opening, and what ends them.
+fn threads_after(open: impl FnOnce(&Database)) -> (usize, Arc<Database>, Workers) {
+    let fs = MemFs::new();
+    let options = EngineOptions { workers: 2, ..options(&fs) };
+    let opened = recovery::open(Path::new(DIR), options, Waiting::ForWorkers);
+    let database = Arc::new(opened.unwrap().0);
+    let workers = Workers::start(&database).unwrap();
+    open(&database);
+    let count = lock(&workers.threads).len();
+    (count, database, workers)
+}
+
+#[test]
+fn an_opening_starts_one_thread_and_the_others_when_there_is_need_or_time() {
+    // Those of the log, of syncs, of flushes, and two for compactions.
+    let all = 5;
+    // On a busy machine the time may be over before the first look.
+    let is_one = (0..50).any(|_| {
+        let (count, database, workers) = threads_after(|_| {});
+        until(|| lock(&workers.threads).len() == all);
+        workers.end(&database);
+        assert!(lock(&workers.threads).is_empty());
+        count == 1
+    });
+    assert!(is_one, "an opening starts threads that nothing needs yet");
+    let raises: [fn(&Database); 3] = [
+        |database| database.background.work.raise(),
+        |database| database.log.work.raise(),
+        |database| database.log.sync_work.raise(),
+    ];
+    for raise in raises {
+        let is_prompt = (0..50).any(|_| {
+            let start = Instant::now();
+            let (_, database, workers) = threads_after(raise);
+            until(|| lock(&workers.threads).len() == all);
+            let time = start.elapsed();
+            workers.end(&database);
+            time < super::OPENING_PEACE / 2
+        });
+        assert!(is_prompt, "a thread that is needed waits for the end of the peace");
+    }
+}
+
+#[test]
+fn a_close_while_threads_are_being_started_leaves_none() {
+    for pause_us in 0..300 {
+        let (_, database, workers) = threads_after(|database| database.background.work.raise());
+        thread::sleep(Duration::from_micros(pause_us));
+        workers.end(&database);
+        assert!(lock(&workers.threads).is_empty());
+        // None of them holds it.
+        assert_eq!(Arc::strong_count(&database), 1);
+    }
 }
 
 /// Compaction threads look for work when a flush ends, which is when users call settle.

@@ -1,7 +1,7 @@
 //! No event is lost, and no wait exceeds its timeout.
 
 use super::*;
-use std::{sync::Arc, thread};
+use std::thread;
 
 /// Longer than any test may take.
 const FOR_EVER: Duration = Duration::from_secs(3600);
@@ -36,4 +36,20 @@ fn without_an_event_a_wait_ends_in_time() {
     let signal = Signal::default();
     signal.wait(signal.seen(), Duration::from_millis(1));
     assert_eq!(signal.seen(), 0);
+}
+
+#[test]
+fn an_event_is_one_of_the_other_signal_too_while_that_is_there() {
+    let (signal, other) = (Signal::default(), Arc::new(Signal::default()));
+    signal.raise();
+    signal.forward_to(&other);
+    assert_eq!((signal.seen(), other.seen()), (1, 0));
+    let seen = other.seen();
+    signal.raise();
+    other.wait(seen, FOR_EVER);
+    other.raise();
+    assert_eq!((signal.seen(), other.seen()), (2, 2));
+    drop(other);
+    signal.raise();
+    assert_eq!(signal.seen(), 3);
 }
