@@ -10,6 +10,7 @@ pub mod data;
 mod steps;
 mod syncs;
 mod families;
+mod branches;
 mod space;
 mod reads;
 mod budget;

@@ -5,7 +5,7 @@ use crate::{
     upkeep::{
         backups::{self, Rounds},
         bar::{Bar, Unit},
-        budget, copies, data,
+        branches, budget, copies, data,
         families::{self, Counts},
         followers,
         part::{Line, Teller},
@@ -74,6 +74,9 @@ const LARGE_VALUE_BYTES: usize = 300_000_000;
 const FAMILIES: Counts =
     Counts { flush_few: 10, open_few: 1_000, open_many: 8_000, flush_many: 10_000 };
 
+/// Numbers of branches beside which one more is created, flushed and dropped.
+const MANY_BRANCHES: branches::Counts = branches::Counts { few: 10, many: 10_000 };
+
 const fn bar(id: &'static str, unit: Unit, most: f64, about: &'static str) -> Bar {
     Bar { id, about, unit, most }
 }
@@ -96,12 +99,15 @@ const fn waiting(
 }
 
 /// All parts, in the order of the table.
-pub const PARTS: [Part; 26] = [
+pub const PARTS: [Part; 27] = [
     timed("flushes", 30, &FLUSHES, |dir, teller| steps::flushes(dir, 1_200, teller)),
     timed("openings", 80, &OPENINGS, |dir, teller| steps::openings(dir, 10_000, teller)),
     timed("syncs", 20, &SYNCS, syncs::syncs),
     timed("families-compact", 25, &COMPACT, |dir, teller| families::compaction(dir, 2_000, teller)),
     timed("families", 55, &BESIDE, |dir, teller| families::beside(dir, FAMILIES, teller)),
+    timed("scale-branches", 150, &BRANCHES, |dir, teller| {
+        branches::beside(BRANCHES.map(|bar| bar.id), dir, MANY_BRANCHES, teller)
+    }),
     timed("deleted", 20, &DELETED, |dir, teller| reads::deleted(dir, 1_000_000, teller)),
     timed("range-deleted", 40, &RANGE_DELETED, |dir, teller| {
         let bars = [RANGE_DELETED[0].id, RANGE_DELETED[1].id];
@@ -183,6 +189,13 @@ const COMPACT: [Bar; 1] =
 const BESIDE: [Bar; 2] = [
     bar("families/opening", Unit::Ratio, 12.0, "opening 8,000 families, to opening 1,000"),
     bar("families/flush", Unit::Ratio, 1.5, "one family's flush beside 10,000 families, to 10"),
+];
+const BRANCHES: [Bar; 5] = [
+    bar("scale/branch", Unit::Ratio, 2.0, "creating the 10,000th branch, to the 10th"),
+    bar("scale/branches-opening", Unit::Ns, 200e6, "opening 10,000 branches"),
+    bar("scale/branches-memory", Unit::Bytes, 4096.0, "memory of each of them after the opening"),
+    bar("scale/branches-flush", Unit::Ratio, 1.5, "a flush of one put beside 10,000, to 10"),
+    bar("scale/branches-drop", Unit::Ratio, 2.0, "dropping one of 10,000 branches, to one of 10"),
 ];
 const DELETED: [Bar; 1] = [bar(
     "reads/deleted",

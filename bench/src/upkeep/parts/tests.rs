@@ -1,8 +1,8 @@
 //! Tests of all parts at a small size: each reports its figures after reading back its data.
 
 use super::{
-    Amount, Counts, LEFT_BYTES_MAX, Most, PARTS, Rounds, backups, budget, copies, data, families,
-    followers, reads, small_cache, small_cache::Sizes, space, steps, syncs,
+    Amount, BRANCHES, Counts, LEFT_BYTES_MAX, Most, PARTS, Rounds, backups, branches, budget,
+    copies, data, families, followers, reads, small_cache, small_cache::Sizes, space, steps, syncs,
 };
 use crate::{
     engine::{Failure, Result},
@@ -67,6 +67,13 @@ fn families_are_compacted_flushed_and_opened() {
     let counts = Counts { flush_few: 3, open_few: 50, open_many: 120, flush_many: 150 };
     let beside = told(60, |dir, teller| families::beside(dir, counts, teller));
     are_measured(&beside, &["families/opening", "families/flush"]);
+}
+
+#[test]
+fn branches_are_created_opened_and_dropped() {
+    let bars = BRANCHES.map(|bar| bar.id);
+    let counts = branches::Counts { few: 2, many: 230 };
+    are_measured(&told(60, |dir, teller| branches::beside(bars, dir, counts, teller)), &bars);
 }
 
 #[test]
