@@ -30,10 +30,12 @@ pub enum Part {
     Jobs,
     /// What subscriptions and followers read ahead.
     Feeds,
+    /// What each family takes beside its memtables and tables.
+    Families,
 }
 
 /// The number of parts.
-const PARTS: usize = Part::Feeds as usize + 1;
+const PARTS: usize = Part::Families as usize + 1;
 
 /// Bytes held, by part, and the limit for their sum.
 ///
@@ -99,8 +101,8 @@ impl Budget {
     /// Bytes held by all parts but memtables and blocks.
     #[must_use]
     pub fn others(&self) -> usize {
-        use Part::{Cursors, Feeds, Folds, Jobs, Tables, Transactions};
-        let parts = [Tables, Folds, Transactions, Cursors, Jobs, Feeds];
+        use Part::{Cursors, Families, Feeds, Folds, Jobs, Tables, Transactions};
+        let parts = [Tables, Folds, Transactions, Cursors, Jobs, Feeds, Families];
         parts.map(|part| self.used(part)).iter().sum()
     }
 

@@ -32,6 +32,10 @@ pub const PREPARED_BYTES_MAX: usize = 256 << 20;
 /// Most families in one database.
 pub const FAMILIES_MAX: usize = 1 << 16;
 
+/// Number of ids that a database has for families and branches, which share them and get each id
+/// once. It is above any number that a process reaches, and below what would wrap.
+pub const FAMILY_IDS_MAX: u32 = u32::MAX / 2;
+
 /// Most bytes of keys and values that the merge of a branch writes: it is one commit, which is in
 /// memory as a whole.
 pub const BRANCH_MERGE_BYTES_MAX: usize = 256 << 20;

@@ -15,7 +15,7 @@ use siltdb_base::{
     codec::{ByteReader, put_bytes, put_varint},
     error::{Error, Result},
     id::{BranchId, FamilyId, SequenceNumber},
-    limits::{FAMILIES_MAX, FAMILY_NAME_BYTES_MAX},
+    limits::{FAMILIES_MAX, FAMILY_IDS_MAX, FAMILY_NAME_BYTES_MAX},
 };
 
 const BRANCH: u8 = 1;
@@ -115,6 +115,10 @@ impl BranchChange {
 
 fn record(reader: &mut ByteReader<'_>) -> Result<BranchRecord> {
     let (id, name) = (own_id(reader)?, name(reader)?);
+    if id.0 >= FAMILY_IDS_MAX {
+        return Err(Error::corruption("no branch has got this id")
+            .with_mismatch(format_args!("below {FAMILY_IDS_MAX}"), id));
+    }
     let parent = BranchId(reader.varint_u32()?);
     if parent >= id {
         return Err(Error::corruption("a branch is not younger than its parent")

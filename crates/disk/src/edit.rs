@@ -62,7 +62,9 @@ use siltdb_base::{
     codec::{ByteReader, put_bytes, put_varint},
     error::{Error, ErrorKind, Result},
     id::{BlobUid, DatabaseId, FamilyId, FileNumber, SegmentId, SequenceNumber},
-    limits::{FAMILY_NAME_BYTES_MAX, FILE_NUMBER_MAX, FILES_BETWEEN_EDITS_MAX, LEVELS},
+    limits::{
+        FAMILY_IDS_MAX, FAMILY_NAME_BYTES_MAX, FILE_NUMBER_MAX, FILES_BETWEEN_EDITS_MAX, LEVELS,
+    },
 };
 use std::sync::Arc;
 
@@ -75,9 +77,6 @@ pub const FEATURES_KNOWN: u64 = 0;
 /// Largest [`Change::NextFile`] of an edit. The numbers that a process gives out before the next
 /// edit are still valid file numbers.
 pub const NEXT_FILE_MAX: FileNumber = FileNumber(FILE_NUMBER_MAX - FILES_BETWEEN_EDITS_MAX);
-
-/// Largest id from which on an edit may say that families get theirs.
-pub const NEXT_FAMILY_MAX: FamilyId = FamilyId(u32::MAX / 2);
 
 /// The state of a prepared transaction in a change: it waits for its decision.
 const UNDECIDED: u8 = 1;
@@ -334,7 +333,7 @@ impl Change {
         let change = match tag {
             1 => format(reader)?,
             2 => Self::CreateFamily {
-                id: family(reader)?,
+                id: new_family(reader)?,
                 name: name(reader)?,
                 options: reader.bytes()?.to_vec(),
             },
@@ -457,12 +456,21 @@ fn family(reader: &mut ByteReader<'_>) -> Result<FamilyId> {
     reader.varint_u32().map(FamilyId)
 }
 
-/// Half of all ids: what a process gives out until the next edit are still ids.
+/// The id of a family that is created: one that a process can have given out.
+fn new_family(reader: &mut ByteReader<'_>) -> Result<FamilyId> {
+    let id = family(reader)?;
+    if id.0 >= FAMILY_IDS_MAX {
+        return Err(Error::corruption("no family has got this id")
+            .with_mismatch(format_args!("below {FAMILY_IDS_MAX}"), id));
+    }
+    Ok(id)
+}
+
 fn next_family(reader: &mut ByteReader<'_>) -> Result<FamilyId> {
     let next = family(reader)?;
-    if next > NEXT_FAMILY_MAX {
+    if next.0 > FAMILY_IDS_MAX {
         return Err(Error::corruption("ids of families are used up")
-            .with_mismatch(format_args!("at most {NEXT_FAMILY_MAX}"), next));
+            .with_mismatch(format_args!("at most {FAMILY_IDS_MAX}"), next));
     }
     Ok(next)
 }

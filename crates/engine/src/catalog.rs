@@ -2,15 +2,15 @@
 
 pub mod chunked;
 pub mod branches;
+pub mod shared_options;
 pub mod family;
+pub mod family_map;
 pub mod id_allocator;
 pub mod log_state;
 pub mod manifest;
 
 use crate::catalog::{
-    family::{Families, check_name},
-    id_allocator::IdAllocator,
-    manifest::Manifest,
+    family::check_name, family_map::Families, id_allocator::IdAllocator, manifest::Manifest,
 };
 use siltdb_base::{error::Result, id::FileNumber, seeded_fault, sync::lock};
 use siltdb_tree::{

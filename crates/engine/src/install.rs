@@ -10,14 +10,17 @@
 //! 3. Versions and families are put in force; files without references are noted for purging.
 
 mod preconditions;
+mod tables;
 
 use crate::{
     catalog::Catalog,
     catalog::branches::{Branches, roles},
-    catalog::family::{DEFAULT_FAMILY, Families, FamilyData, FamilyMap, check_name},
+    catalog::family::{DEFAULT_FAMILY, FamilyData, check_name},
+    catalog::family_map::{Families, FamilyMap, FamilyMapBuilder},
     catalog::manifest::{Failure, Manifest},
     database::installer::Installer,
     install::preconditions::assert_fits,
+    install::tables::{no_such_family, prepare_trees, table_family},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -283,7 +286,8 @@ impl<'a> ManifestReplay<'a> {
 
     fn note_change(&mut self, change: Change) -> Result<()> {
         if let Change::Branch(change) = &change {
-            return self.branches.apply(change).map_err(|error| {
+            let changed = self.branches.apply(change).map(drop);
+            return changed.map_err(|error| {
                 Error::corruption("an edit does not match the branches").with_source(error)
             });
         }
@@ -321,10 +325,6 @@ impl<'a> ManifestReplay<'a> {
     }
 }
 
-fn no_such_family(id: FamilyId) -> Error {
-    Error::corruption("an edit changes a family that does not exist").with_mismatch("a family", id)
-}
-
 /// The order in which the changes of an edit take effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -352,13 +352,6 @@ fn family_of(change: &Change) -> Option<FamilyId> {
         | Change::RenameFamily { id, .. }
         | Change::FamilyOptions { id, .. } => Some(*id),
         _ => table_family(change),
-    }
-}
-
-fn table_family(change: &Change) -> Option<FamilyId> {
-    match change {
-        Change::AddTable { family, .. } | Change::RemoveTable { family, .. } => Some(*family),
-        _ => None,
     }
 }
 
@@ -402,70 +395,50 @@ struct PreparedEdit {
 
 fn prepare(target: &Target<'_>, edit: &Edit) -> Result<PreparedEdit> {
     let before = target.families.load();
-    // A copy shares all unchanged chunks; an edit of tables alone needs no copy.
-    let mut map = None;
-    let copied = |map: &mut Option<FamilyMap>| map.take().unwrap_or_else(|| (*before).clone());
+    // An edit of tables alone needs no copy.
+    let mut changed: Option<FamilyMapBuilder> = None;
     let roles = roles(&edit.changes);
     for change in edit.changes.iter().filter(|change| phase(change) == Phase::Create) {
         let Change::CreateFamily { id, name, options } = change else { continue };
         let family = FamilyData::new(*id, name, new_tree(target, *id, options)?)
             .with_role(roles.get(id).copied().unwrap_or_default());
-        let mut families = copied(&mut map);
-        families.add(Arc::new(family))?;
-        map = Some(families);
+        changed.get_or_insert_with(|| before.to_builder()).add(Arc::new(family))?;
     }
-    let trees = prepare_trees(map.as_ref().unwrap_or(&before), edit)?;
+    let families = changed.as_ref().map_or(&*before, FamilyMapBuilder::map);
+    let (map, trees) = (None, prepare_trees(families, edit)?);
     let mut prepared =
         PreparedEdit { map, trees, options: Vec::new(), renamed: Vec::new(), dropped: Vec::new() };
     for change in edit.changes.iter().filter(|change| phase(change) == Phase::Change) {
         match change {
             Change::DropFamily { id } => {
-                let mut families = copied(&mut prepared.map);
+                let families = changed.get_or_insert_with(|| before.to_builder());
                 prepared.dropped.push(families.remove(*id)?);
-                prepared.map = Some(families);
             }
             Change::RenameFamily { id, name } => {
-                let mut families = copied(&mut prepared.map);
+                let families = changed.get_or_insert_with(|| before.to_builder());
                 prepared.renamed.push((families.rename(*id, name)?, name.as_str().into()));
-                prepared.map = Some(families);
             }
             Change::FamilyOptions { id, options } => {
-                let families = prepared.map.as_ref().unwrap_or(&before);
+                let families = changed.as_ref().map_or(&*before, FamilyMapBuilder::map);
                 let family = families.get(*id).cloned().ok_or_else(|| no_such_family(*id))?;
                 prepared.options.push((family, decode_options(target, options)?));
             }
             Change::Branch(change) => {
-                let mut families = copied(&mut prepared.map);
-                families.change_branches(change)?;
-                prepared.map = Some(families);
+                changed.get_or_insert_with(|| before.to_builder()).change_branches(change)?;
             }
             other => check_known(other)?,
         }
     }
-    prepared.map.as_ref().map_or(Ok(()), FamilyMap::check_branches)?;
+    prepared.map = changed.map(FamilyMapBuilder::finish).transpose()?;
     Ok(prepared)
 }
 
 /// The empty tree of a family with these options.
 pub(crate) fn new_tree(target: &Target<'_>, id: FamilyId, options: &[u8]) -> Result<Tree> {
-    let options = decode_options(target, options)?;
+    let shared = target.families.options();
+    let options = shared.share(options, || decode_options(target, options))?;
     let holders = Arc::clone(target.families.holders());
     Ok(Tree::new(id, options, Arc::clone(target.files)).with_holders(holders))
-}
-
-fn prepare_trees(families: &FamilyMap, edit: &Edit) -> Result<Vec<(Arc<FamilyData>, Prepared)>> {
-    let mut by_family: BTreeMap<FamilyId, Vec<&Change>> = BTreeMap::new();
-    for change in &edit.changes {
-        if let Some(id) = table_family(change) {
-            by_family.entry(id).or_default().push(change);
-        }
-    }
-    let prepare = |(id, changes): (FamilyId, Vec<&Change>)| {
-        let family = families.get(id).ok_or_else(|| no_such_family(id))?;
-        let prepared = family.tree.prepare(changes)?;
-        Ok((Arc::clone(family), prepared))
-    };
-    by_family.into_iter().map(prepare).collect()
 }
 
 /// Puts an edit in force. Returns the files that it makes unneeded.
@@ -537,7 +510,7 @@ pub fn create_family(
     if installer.catalog.families.named(name).is_ok() {
         return Err(Error::new(ErrorKind::AlreadyExists, format!("family {name:?} exists")));
     }
-    let creation = create_change(installer.catalog.ids.family(), name, &options);
+    let creation = create_change(installer.catalog.ids.family()?, name, &options);
     let manifest = lock(&installer.catalog.manifest_io);
     install_with(installer, manifest, vec![creation], None, options.merge_operator.as_slice())?;
     installer.catalog.families.named(name)

@@ -150,6 +150,7 @@ impl Memory {
             cursors: used(Part::Cursors),
             jobs: used(Part::Jobs),
             feeds: used(Part::Feeds),
+            families: used(Part::Families),
         }
     }
 }
@@ -182,6 +183,8 @@ pub struct MemoryStats {
     pub jobs: u64,
     /// What subscriptions have read ahead.
     pub feeds: u64,
+    /// What each family takes beside its memtables and tables, about.
+    pub families: u64,
 }
 
 impl MemoryStats {
@@ -193,7 +196,7 @@ impl MemoryStats {
 
     /// Every part with its name.
     #[must_use]
-    pub fn parts(&self) -> [(&'static str, u64); 11] {
+    pub fn parts(&self) -> [(&'static str, u64); 12] {
         [
             ("memtables", self.memtables),
             ("idle_memtables", self.idle_memtables),
@@ -206,6 +209,7 @@ impl MemoryStats {
             ("cursors", self.cursors),
             ("jobs", self.jobs),
             ("feeds", self.feeds),
+            ("families", self.families),
         ]
     }
 }

@@ -19,7 +19,8 @@ use siltdb_disk::{
 };
 use siltdb_engine::{
     blobs::{Blobs, KnownBlobs},
-    catalog::family::{Families, FamilyData},
+    catalog::family::FamilyData,
+    catalog::family_map::Families,
     catalog::log_state::LogState,
     catalog::manifest::{read_current, read_manifest},
     database::{Database, job_rooms::Waiting},
@@ -170,6 +171,7 @@ fn check_tables(
     assert_eq!(shared, references, "a check leaves a table out, or takes one twice");
     let bytes = tables.iter().filter_map(|shared| shared.first()).map(|(_, table)| table.bytes());
     let mut progress = CheckProgress::of(bytes.sum());
+    report.errors.extend(families.load().check_branches().err());
     for (name, view) in &views {
         report.errors.extend(view.version.check().err());
         let values = source.map(|blobs| values_in_memory(&view.memory, blobs)).transpose();

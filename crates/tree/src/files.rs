@@ -4,6 +4,7 @@ pub mod table_file;
 pub mod table_store;
 mod key_slice;
 pub mod prefix_counters;
+mod weak_map;
 pub mod open_files;
 pub mod stack;
 pub mod level;

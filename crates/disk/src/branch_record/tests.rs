@@ -56,6 +56,7 @@ fn records_out_of_range_are_refused() {
         assert!(error.to_string().contains(why), "{error}");
     };
     refused(&|record| record.id = BranchId::MAIN, "main");
+    refused(&|record| record.id = BranchId(FAMILY_IDS_MAX), "no branch has got this id");
     refused(&|record| record.parent = record.id, "younger");
     refused(&|record| record.name = String::new(), "length");
     refused(&|record| record.name = "n".repeat(FAMILY_NAME_BYTES_MAX + 1), "length");

@@ -96,7 +96,11 @@ fn every_change() -> Edit {
     Edit {
         changes: vec![
             Change::Format { version: FORMAT_VERSION, features: FEATURES_KNOWN },
-            Change::CreateFamily { id, name: "ünïcode".to_owned(), options: vec![0; 300] },
+            Change::CreateFamily {
+                id: FamilyId(u32::MAX / 2 - 1),
+                name: "ünïcode".to_owned(),
+                options: vec![0; 300],
+            },
             Change::DropFamily { id: FamilyId(0) },
             Change::RenameFamily { id, name },
             Change::FamilyOptions { id, options: Vec::new() },
@@ -285,6 +289,8 @@ fn fields_out_of_range_are_refused() {
         Change::LogSynced(SyncedLog { position: offset_too_large, ..SyncedLog::default() }),
         Change::NextFile(FileNumber(NEXT_FILE_MAX.0 + 1)),
         Change::NextFile(FileNumber(u64::MAX)),
+        Change::CreateFamily { id: FamilyId(u32::MAX / 2), name: "a".into(), options: Vec::new() },
+        Change::CreateFamily { id: FamilyId(u32::MAX), name: "a".into(), options: Vec::new() },
         Change::NextFamily(FamilyId(u32::MAX / 2 + 1)),
         Change::NextFamily(FamilyId(u32::MAX)),
     ] {

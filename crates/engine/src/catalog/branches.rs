@@ -2,6 +2,7 @@
 //!
 //! It knows families by id alone. Creating and dropping branches are edits (see `branch`).
 
+use crate::catalog::chunked::ChunkedMap;
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     id::{BranchId, FamilyId},
@@ -11,7 +12,10 @@ use siltdb_disk::{
     branch_record::{BranchChange, BranchFamily, BranchRecord},
     edit::Change,
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 /// The name of the database's own families among the branches.
 pub const MAIN: &str = "main";
@@ -29,10 +33,26 @@ pub enum FamilyRole {
     Base,
 }
 
-/// The branches of a database.
+/// The branch of a family, and what the family is to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Membership {
+    /// The branch.
+    pub branch: BranchId,
+    /// The part of the family, which is not [`FamilyRole::Own`].
+    pub role: FamilyRole,
+}
+
+/// The branches of a database. A copy with one change shares nearly all with the original.
+///
+/// # Invariants
+/// 1. `by_name` has each record by its name.
+/// 2. `members` has each family that a record names, with the record's id. So no family is of two
+///    branches.
 #[derive(Clone, Debug, Default)]
 pub struct Branches {
-    records: BTreeMap<BranchId, Arc<BranchRecord>>,
+    records: ChunkedMap<BranchId, Arc<BranchRecord>>,
+    by_name: ChunkedMap<Arc<str>, BranchId>,
+    members: ChunkedMap<FamilyId, Membership>,
     checked_out: BranchId,
 }
 
@@ -55,7 +75,7 @@ impl Branches {
         if name == MAIN {
             return Ok(None);
         }
-        let found = self.records.values().find(|record| record.name == name);
+        let found = self.by_name.get(name).and_then(|id| self.records.get(id));
         found.map(Some).ok_or_else(|| {
             Error::new(ErrorKind::NotFound, format!("no branch {name:?}"))
                 .with_hint("`Db::branches` lists them")
@@ -85,25 +105,40 @@ impl Branches {
     /// The branch that a family is of, and the family's part there.
     #[must_use]
     pub fn of_family(&self, family: FamilyId) -> Option<(&Arc<BranchRecord>, &BranchFamily)> {
-        self.records.values().find_map(|record| {
-            let is_it = |part: &&BranchFamily| part.ids().any(|id| id == family);
-            record.families.iter().find(is_it).map(|part| (record, part))
-        })
+        let record = self.records.get(&self.membership(family)?.branch)?;
+        let is_it = |part: &&BranchFamily| part.ids().any(|id| id == family);
+        record.families.iter().find(is_it).map(|part| (record, part))
     }
 
-    /// Makes a change.
+    /// The branch that a family is of, and its part there; `None` for the database's own.
+    #[must_use]
+    pub fn membership(&self, family: FamilyId) -> Option<Membership> {
+        self.members.get(&family).copied()
+    }
+
+    /// The families of all branches, ascending.
+    pub fn members(&self) -> impl Iterator<Item = FamilyId> {
+        self.members.iter().map(|(id, _)| *id)
+    }
+
+    /// Makes a change. Returns the families that the branch had before it or has after it.
     ///
     /// # Errors
-    /// `AlreadyExists`, if another branch has the name; `NotFound`.
-    pub fn apply(&mut self, change: &BranchChange) -> Result<()> {
+    /// `AlreadyExists`, if another branch has the name; `Corruption`, if a family would be of two
+    /// branches, or twice of one; `NotFound`. Nothing has changed then.
+    pub fn apply(&mut self, change: &BranchChange) -> Result<Vec<FamilyId>> {
+        let mut touched = Vec::new();
         match change {
             BranchChange::Recorded(record) => {
                 check_name_free(self, &record.name, Some(record.id))?;
-                self.records.insert(record.id, Arc::new(record.clone()));
+                self.check_members(record)?;
+                touched.extend(self.take(record.id));
+                self.put(Arc::new(record.clone()));
+                touched.extend(members_of(record).map(|(id, _)| id));
             }
             BranchChange::Dropped(id) => {
                 self.get(*id)?;
-                self.records.remove(id);
+                touched.extend(self.take(*id));
                 if self.checked_out == *id {
                     self.checked_out = BranchId::MAIN;
                 }
@@ -115,7 +150,39 @@ impl Branches {
                 self.checked_out = *id;
             }
         }
-        Ok(())
+        Ok(touched)
+    }
+
+    /// Takes a record out, if there is one. Returns its families.
+    fn take(&mut self, id: BranchId) -> Vec<FamilyId> {
+        let Some(record) = self.records.remove(&id) else { return Vec::new() };
+        self.by_name.remove(&*record.name);
+        let families: Vec<_> = members_of(&record).map(|(family, _)| family).collect();
+        for family in &families {
+            let _ = self.members.remove(family);
+        }
+        families
+    }
+
+    /// Adds a record whose id, name and families no other has.
+    fn put(&mut self, record: Arc<BranchRecord>) {
+        let branch = record.id;
+        for (family, role) in members_of(&record) {
+            self.members.insert(family, Membership { branch, role });
+        }
+        self.by_name.insert(record.name.as_str().into(), branch);
+        self.records.insert(branch, record);
+    }
+
+    /// Checks that a record names each family once, and none of another branch.
+    fn check_members(&self, record: &BranchRecord) -> Result<()> {
+        let mut named = BTreeSet::new();
+        let is_of_other = |family| self.membership(family).is_some_and(|it| it.branch != record.id);
+        match members_of(record).find(|(id, _)| is_of_other(*id) || !named.insert(*id)) {
+            None => Ok(()),
+            Some((family, _)) => Err(Error::corruption("a family is twice in the branches")
+                .with_mismatch("one place", family)),
+        }
     }
 
     /// The changes that lead to these branches from none.
@@ -132,14 +199,19 @@ impl Branches {
 pub fn roles(changes: &[Change]) -> BTreeMap<FamilyId, FamilyRole> {
     let mut roles = BTreeMap::new();
     for change in changes {
-        let Change::Branch(BranchChange::Recorded(record)) = change else { continue };
-        for family in &record.families {
-            roles.insert(family.head, FamilyRole::Head);
-            let bases = [Some(family.base), family.next_base].into_iter().flatten();
-            roles.extend(bases.map(|base| (base, FamilyRole::Base)));
+        if let Change::Branch(BranchChange::Recorded(record)) = change {
+            roles.extend(members_of(record));
         }
     }
     roles
+}
+
+/// The families of a branch and their parts there.
+fn members_of(record: &BranchRecord) -> impl Iterator<Item = (FamilyId, FamilyRole)> {
+    record.families.iter().flat_map(|part| {
+        let role = |id| if id == part.head { FamilyRole::Head } else { FamilyRole::Base };
+        part.ids().map(move |id| (id, role(id)))
+    })
 }
 
 /// Checks that a branch may have the name `name`.
@@ -162,9 +234,12 @@ pub fn check_branch_name(name: &str) -> Result<()> {
 /// # Errors
 /// `AlreadyExists`.
 pub fn check_name_free(branches: &Branches, name: &str, except: Option<BranchId>) -> Result<()> {
-    let has_it = |record: &Arc<BranchRecord>| record.name == name && Some(record.id) != except;
-    if name == MAIN || branches.iter().any(has_it) {
+    let has_it = branches.by_name.get(name).is_some_and(|id| Some(*id) != except);
+    if name == MAIN || has_it {
         return Err(Error::new(ErrorKind::AlreadyExists, format!("branch {name:?} exists")));
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

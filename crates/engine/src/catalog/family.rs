@@ -1,24 +1,17 @@
-//! The families of a database: named trees that share one log.
+//! One family of a database: a named tree that shares the log with the others.
 //!
-//! This module finds families. Creating, renaming and dropping them are edits (see `install`).
+//! It does not find families (see `family_map`). Creating, renaming and dropping them are edits
+//! (see `install`).
 
-use crate::{
-    blobs::BlobSet,
-    catalog::{
-        branches::{Branches, FamilyRole},
-        chunked::ChunkedMap,
-    },
-    lock_state::lock_table::LockFlag,
-};
-use arc_swap::ArcSwap;
+use crate::{blobs::BlobSet, catalog::branches::FamilyRole, lock_state::lock_table::LockFlag};
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
-    id::{FamilyId, SequenceNumber},
+    id::FamilyId,
     limits::FAMILY_NAME_BYTES_MAX,
     sync::lock,
 };
-use siltdb_disk::branch_record::{BranchChange, BranchRecord};
-use siltdb_tree::{memory::Holders, tree::Tree};
+use siltdb_disk::branch_record::BranchRecord;
+use siltdb_tree::tree::Tree;
 use std::{
     collections::BTreeSet,
     sync::{
@@ -119,6 +112,26 @@ impl FamilyData {
         self.absent.load(Ordering::Relaxed)
     }
 
+    /// Gives the family another name. To be called while the map that has the name comes in force.
+    pub(super) fn set_name(&self, name: &Arc<str>) {
+        *lock(&self.name) = Arc::clone(name);
+    }
+
+    /// Notes that the family is in the map in force, where a commit has put it.
+    pub(super) fn set_created(&self) {
+        assert!(!self.was_created(), "family {} would be created twice", self.id);
+        // Relaxed: as in `was_created` and `is_absent`.
+        self.created.store(true, Ordering::Relaxed);
+        self.absent.store(false, Ordering::Relaxed);
+    }
+
+    /// Notes that the family is about to leave the map in force.
+    pub(super) fn set_dropped(&self) {
+        assert!(!self.is_absent(), "family {} would be dropped twice", self.id);
+        // Relaxed: this is a hint; every call that matters refuses a dropped family itself.
+        self.absent.store(true, Ordering::Relaxed);
+    }
+
     /// Keeps those of the blob files in `set` that the family refers to. To be called with
     /// `manifest_io` held, before the family leaves the map: from then on its references do not
     /// count.
@@ -200,277 +213,6 @@ impl FamilyChanges {
     }
 }
 
-/// The families by id and by name, replaced as a whole.
-#[derive(Debug, Default)]
-pub struct Families {
-    map: ArcSwap<FamilyMap>,
-    holders: Arc<Holders>,
-}
-
-/// An immutable map of all families.
-#[derive(Clone, Debug, Default)]
-pub struct FamilyMap {
-    by_id: ChunkedMap<FamilyId, Arc<FamilyData>>,
-    /// The database's own.
-    by_name: ChunkedMap<Arc<str>, Arc<FamilyData>>,
-    /// Those of branches, whose names repeat.
-    of_branches: ChunkedMap<FamilyId, Arc<FamilyData>>,
-    branches: Arc<Branches>,
-}
-
-impl FamilyMap {
-    /// The family with this id.
-    #[must_use]
-    pub fn get(&self, id: FamilyId) -> Option<&Arc<FamilyData>> {
-        self.by_id.get(&id)
-    }
-
-    /// All families: the database's own in the order of their names, then those of branches.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<FamilyData>> {
-        self.by_name.values().chain(self.of_branches.values())
-    }
-
-    /// The database's own families in the order of their names.
-    pub fn own(&self) -> impl Iterator<Item = &Arc<FamilyData>> {
-        self.by_name.values()
-    }
-
-    /// No entry in a table is newer. Tables of an ingest may have a number that the log lacks.
-    #[must_use]
-    pub fn sequence_max(&self) -> SequenceNumber {
-        let newest = |family: &Arc<FamilyData>| {
-            let view = family.tree.view();
-            view.version.tables().map(|(_, table)| table.sequence_max()).max()
-        };
-        self.iter().filter_map(newest).max().unwrap_or(SequenceNumber::ZERO)
-    }
-
-    /// The branches.
-    #[must_use]
-    pub fn branches(&self) -> &Branches {
-        &self.branches
-    }
-
-    /// The same branches without families, for a copy of the families.
-    #[must_use]
-    pub fn branches_alone(&self) -> Self {
-        Self { branches: Arc::clone(&self.branches), ..Self::default() }
-    }
-
-    /// The name of a family for reports. That of a branch has the branch's name before it.
-    #[must_use]
-    pub fn label(&self, family: &FamilyData) -> Arc<str> {
-        let name = family.name();
-        match self.branches.of_family(family.id) {
-            Some((record, part)) if part.head == family.id => {
-                format!("{}/{name}", record.name).into()
-            }
-            Some((record, _)) => format!("{}/{name} (base)", record.name).into(),
-            None => name,
-        }
-    }
-
-    /// Adds a family.
-    ///
-    /// # Errors
-    /// `AlreadyExists`, if a family has the id or the name.
-    pub fn add(&mut self, family: Arc<FamilyData>) -> Result<()> {
-        let (name, is_own) = (family.name(), family.role == FamilyRole::Own);
-        let is_taken = is_own && self.by_name.contains_key(&name);
-        if is_taken || self.by_id.contains_key(&family.id) {
-            return Err(already_exists(&name));
-        }
-        self.by_id.insert(family.id, Arc::clone(&family));
-        match is_own {
-            true => self.by_name.insert(name, family),
-            false => self.of_branches.insert(family.id, family),
-        };
-        Ok(())
-    }
-
-    /// Removes a family.
-    ///
-    /// # Errors
-    /// `NotFound`, if no family has the id.
-    pub fn remove(&mut self, id: FamilyId) -> Result<Arc<FamilyData>> {
-        let family = self.by_id.remove(&id).ok_or_else(|| not_found(&id.to_string()))?;
-        if self.of_branches.remove(&id).is_none() {
-            let name = self.name_of(&family);
-            self.by_name.remove(&name);
-        }
-        Ok(family)
-    }
-
-    /// Renames a family in this map. [`FamilyData::name`] changes when the map is put in force.
-    ///
-    /// # Errors
-    /// `NotFound`; `AlreadyExists` if another family has the name.
-    pub fn rename(&mut self, id: FamilyId, name: &str) -> Result<Arc<FamilyData>> {
-        let is_own = |family: &&Arc<FamilyData>| family.role == FamilyRole::Own;
-        let family = self.get(id).filter(is_own).cloned();
-        let family = family.ok_or_else(|| not_found(&id.to_string()))?;
-        if self.by_name.contains_key(name) {
-            return Err(already_exists(name));
-        }
-        let before = self.name_of(&family);
-        self.by_name.remove(&before);
-        self.by_name.insert(name.into(), Arc::clone(&family));
-        Ok(family)
-    }
-
-    /// Changes the branches. [`FamilyMap::check_branches`] is due after the last change.
-    ///
-    /// # Errors
-    /// As [`Branches::apply`].
-    pub fn change_branches(&mut self, change: &BranchChange) -> Result<()> {
-        Arc::make_mut(&mut self.branches).apply(change)
-    }
-
-    /// Checks that each family of a branch is there and is of no other, and that no family is of a
-    /// branch that is not there.
-    ///
-    /// # Errors
-    /// `Corruption`.
-    pub fn check_branches(&self) -> Result<()> {
-        let mut families = 0;
-        for part in self.branches.iter().flat_map(|record| &record.families) {
-            for id in part.ids() {
-                let role = if id == part.head { FamilyRole::Head } else { FamilyRole::Base };
-                if self.of_branches.get(&id).is_none_or(|family| family.role != role) {
-                    return Err(Error::corruption("a family of a branch is not there")
-                        .with_mismatch("a family", id));
-                }
-                families += 1;
-            }
-        }
-        if families != self.of_branches.len() {
-            return Err(Error::corruption("the families of branches do not match the branches")
-                .with_mismatch(self.of_branches.len(), families));
-        }
-        Ok(())
-    }
-
-    /// Drops families, then creates families, then changes branches. Returns the dropped families.
-    ///
-    /// # Errors
-    /// `NotFound`; `AlreadyExists`, by id or by name; `Corruption`, if families and branches do not
-    /// match. After an error the map must not be used.
-    pub fn change(&mut self, changes: &FamilyChanges) -> Result<Vec<Arc<FamilyData>>> {
-        let dropped = changes.dropped.iter().map(|id| self.remove(*id)).collect::<Result<_>>()?;
-        changes.created.iter().try_for_each(|family| self.add(Arc::clone(family)))?;
-        for record in &changes.branches {
-            self.change_branches(&BranchChange::Recorded(record.clone()))?;
-        }
-        if !changes.branches.is_empty() {
-            self.check_branches()?;
-        }
-        Ok(dropped)
-    }
-
-    /// The name of a family in this map.
-    fn name_of(&self, family: &Arc<FamilyData>) -> Arc<str> {
-        let name = family.name();
-        let is_it = |found: &Arc<FamilyData>| found.id == family.id;
-        if self.by_name.get(&name).is_some_and(is_it) {
-            return name;
-        }
-        // This map renames the family and is not in force.
-        self.by_name.iter().find(|(_, found)| is_it(found)).map_or(name, |(name, _)| name.clone())
-    }
-
-    /// The number of families.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.by_id.len()
-    }
-
-    /// Whether there is no family, as before recovery.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.by_id.is_empty()
-    }
-}
-
-impl Families {
-    /// The map in force.
-    #[must_use]
-    pub fn load(&self) -> Arc<FamilyMap> {
-        self.map.load_full()
-    }
-
-    /// Which families have a memtable.
-    #[must_use]
-    pub fn holders(&self) -> &Arc<Holders> {
-        &self.holders
-    }
-
-    /// The family with this id.
-    #[must_use]
-    pub fn get(&self, id: FamilyId) -> Option<Arc<FamilyData>> {
-        self.map.load().get(id).cloned()
-    }
-
-    /// The family called `name`.
-    ///
-    /// # Errors
-    /// `NotFound`.
-    pub fn named(&self, name: &str) -> Result<Arc<FamilyData>> {
-        self.map.load().by_name.get(name).cloned().ok_or_else(|| not_found(name))
-    }
-
-    /// The family with this id, unless it is the base of a branch, which callers do not see.
-    ///
-    /// # Errors
-    /// `NotFound`.
-    pub fn of_id(&self, id: FamilyId) -> Result<Arc<FamilyData>> {
-        self.get(id).filter(|family| family.role != FamilyRole::Base).ok_or_else(|| {
-            Error::new(ErrorKind::NotFound, "no family with this id").with_mismatch("a family", id)
-        })
-    }
-
-    /// The names of the database's own families, sorted.
-    #[must_use]
-    pub fn names(&self) -> Vec<String> {
-        self.map.load().own().map(|family| family.name().to_string()).collect()
-    }
-
-    /// Puts a map in force in which families are renamed or removed. To be called by one thread at
-    /// a time.
-    pub fn store(
-        &self,
-        map: FamilyMap,
-        renamed: &[(Arc<FamilyData>, Arc<str>)],
-        dropped: &[Arc<FamilyData>],
-    ) {
-        for (family, name) in renamed {
-            *lock(&family.name) = Arc::clone(name);
-        }
-        for family in dropped {
-            assert!(!family.is_absent(), "family {} would be dropped twice", family.id);
-            // Relaxed: this is a hint; every call that matters refuses a dropped family itself.
-            family.absent.store(true, Ordering::Relaxed);
-        }
-        self.map.store(Arc::new(map));
-    }
-
-    /// Puts a map in force that [`FamilyMap::change`] has changed. To be called by one thread at a
-    /// time.
-    pub fn store_changed(
-        &self,
-        map: FamilyMap,
-        changes: &FamilyChanges,
-        dropped: &[Arc<FamilyData>],
-    ) {
-        self.store(map, &[], dropped);
-        // The map comes first: a family must be found by its flush before it can be written.
-        for family in &changes.created {
-            assert!(!family.was_created(), "family {} would be created twice", family.id);
-            family.created.store(true, Ordering::Relaxed);
-            family.absent.store(false, Ordering::Relaxed);
-        }
-    }
-}
-
 /// Checks that a family may have the name `name`.
 ///
 /// # Errors
@@ -486,10 +228,10 @@ pub fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-fn not_found(name: &str) -> Error {
+pub(super) fn not_found(name: &str) -> Error {
     Error::new(ErrorKind::NotFound, format!("no family {name:?}"))
 }
 
-fn already_exists(name: &str) -> Error {
+pub(super) fn already_exists(name: &str) -> Error {
     Error::new(ErrorKind::AlreadyExists, format!("family {name:?} exists"))
 }

@@ -6,21 +6,21 @@ use crate::kit::random::Random;
 use siltdb_base::{
     error::{Error, Result},
     id::{DatabaseId, FamilyId, FileNumber, TableUid},
-    limits::FILES_BETWEEN_EDITS_MAX,
+    limits::{FAMILY_IDS_MAX, FILES_BETWEEN_EDITS_MAX},
     seeded_fault,
     sync::lock,
 };
 use siltdb_disk::edit::NEXT_FILE_MAX;
 use std::sync::{
     Mutex,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicU32, AtomicU64, Ordering},
 };
 
 /// Hands out ids, each once.
 #[derive(Debug)]
 pub struct IdAllocator {
     next_file: AtomicU64,
-    next_family: AtomicU64,
+    next_family: AtomicU32,
     random: Mutex<Random>,
 }
 
@@ -30,7 +30,7 @@ impl IdAllocator {
     pub fn new(next_file: FileNumber, next_family: FamilyId, random: Random) -> Self {
         Self {
             next_file: AtomicU64::new(next_file.0),
-            next_family: AtomicU64::new(u64::from(next_family.0)),
+            next_family: AtomicU32::new(next_family.0),
             // File numbers go on, so that a seed used twice gives no uid twice.
             random: Mutex::new(random.salted(next_file.0)),
         }
@@ -65,16 +65,24 @@ impl IdAllocator {
         FileNumber(self.next_file.load(Ordering::Relaxed))
     }
 
-    /// A family id that was never used.
-    #[must_use]
-    pub fn family(&self) -> FamilyId {
-        FamilyId(self.next_family.fetch_add(1, Ordering::Relaxed) as u32)
+    /// An id of a family or a branch that was never used.
+    ///
+    /// # Errors
+    /// `InvalidArgument`, if ids are used up. The manifest that names a greater one as the next
+    /// would be refused by the next opening.
+    pub fn family(&self) -> Result<FamilyId> {
+        let next = |id: u32| (id < FAMILY_IDS_MAX).then_some(id + 1);
+        let given = self.next_family.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        given.map(FamilyId).map_err(|_| {
+            Error::invalid("ids of families are used up")
+                .with_hint("export the database, and import it into a new one")
+        })
     }
 
     /// The next family id: neither it nor a later one was handed out.
     #[must_use]
     pub fn next_family(&self) -> FamilyId {
-        FamilyId(self.next_family.load(Ordering::Relaxed) as u32)
+        FamilyId(self.next_family.load(Ordering::Relaxed))
     }
 
     /// A random uid for a table.

@@ -66,11 +66,11 @@ pub fn create_branch(
     let manifest = lock(&rooms.catalog.manifest_io);
     let ids = &rooms.catalog.ids;
     // Families and branches share their numbers, and 0 is taken.
-    let id = BranchId(ids.family().0);
+    let id = BranchId(ids.family()?.0);
     let (mut changes, mut families) = (Vec::new(), Vec::new());
     for source in sources {
         assert!(!is_in_memory(source, moment), "what was flushed is in memory again");
-        let family = BranchFamily { head: ids.family(), base: ids.family(), next_base: None };
+        let family = BranchFamily { head: ids.family()?, base: ids.family()?, next_base: None };
         for id in family.ids() {
             changes.extend(clone_changes(source, id, &source.name(), moment));
         }
@@ -154,7 +154,7 @@ pub fn begin_bases(
             continue;
         };
         assert!(!is_in_memory(source, moment), "what was flushed is in memory again");
-        let next = rooms.catalog.ids.family();
+        let next = rooms.catalog.ids.family()?;
         created.extend(clone_changes(source, next, &source.name(), moment));
         family.next_base = Some(next);
     }
@@ -303,11 +303,11 @@ pub fn create_empty_branch(
     check_room(installer.catalog.families.load().len() + 2 * families.len())?;
     let ids = &installer.catalog.ids;
     // One that no branch has or gets.
-    let parent = parent.unwrap_or_else(|| BranchId(ids.family().0));
-    let id = BranchId(ids.family().0);
+    let parent = parent.map_or_else(|| ids.family().map(|id| BranchId(id.0)), Ok)?;
+    let id = BranchId(ids.family()?.0);
     let (mut changes, mut parts) = (Vec::new(), Vec::new());
     for (name, options) in families {
-        let part = BranchFamily { head: ids.family(), base: ids.family(), next_base: None };
+        let part = BranchFamily { head: ids.family()?, base: ids.family()?, next_base: None };
         changes.extend(part.ids().map(|id| create_change(id, name, options)));
         parts.push(part);
     }

@@ -57,7 +57,7 @@ pub fn clone_family(
     check_possible(rooms.catalog, source, name)?;
     let manifest = lock(&rooms.catalog.manifest_io);
     assert!(!is_in_memory(source, moment), "what was flushed is in memory again");
-    let (id, options) = (rooms.catalog.ids.family(), source.tree.options());
+    let (id, options) = (rooms.catalog.ids.family()?, source.tree.options());
     let changes = clone_changes(source, id, name, moment);
     install_with(&rooms.installer(), manifest, changes, None, options.merge_operator.as_slice())?;
     // It may have compactions due, as its source has.

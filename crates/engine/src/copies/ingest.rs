@@ -456,7 +456,7 @@ fn install(
     assert!(placed == tables, "an ingest would install {placed} of {tables} tables");
     let rotation = reservation.rotation.as_ref().expect("an ingest begins a segment");
     sync_unnoted(installer, rotation.header.previous)?;
-    parts.iter().for_each(|part| part.family.tree.commit_hook().run_ingest(sequence));
+    parts.iter().for_each(|part| part.family.tree.hook_of_ingests().run_ingest(sequence));
     let tables = parts.iter().flat_map(|part| part.tables().map(|table| (part.family.id, table)));
     let changes = tables.zip(levels).map(|((family, table), &level)| {
         let table = TableReference { global_sequence: Some(sequence), ..table.clone() };

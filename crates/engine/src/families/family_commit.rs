@@ -26,7 +26,8 @@ use crate::{
     catalog::{
         Catalog,
         branches::FamilyRole,
-        family::{DEFAULT_FAMILY, DropState, FamilyChanges, FamilyData, FamilyMap},
+        family::{DEFAULT_FAMILY, DropState, FamilyChanges, FamilyData},
+        family_map::FamilyMap,
         manifest::Manifest,
     },
     database::Database,
@@ -53,7 +54,7 @@ use siltdb_base::{
 use siltdb_disk::{
     batch::BatchBytes,
     branch_record::BranchChange,
-    edit::{Change, Edit, NEXT_FAMILY_MAX},
+    edit::{Change, Edit},
     family_batch::encode_changes,
     log::record::{LogPosition, RecordKind},
 };
@@ -75,10 +76,7 @@ pub fn prepare_family(
     options: TreeOptions,
 ) -> Result<Arc<FamilyData>> {
     catalog.check_new(name, &options)?;
-    if catalog.ids.next_family() >= NEXT_FAMILY_MAX {
-        return Err(Error::invalid("ids of families are used up"));
-    }
-    let id = catalog.ids.family();
+    let id = catalog.ids.family()?;
     let holders = Arc::clone(catalog.families.holders());
     let tree = Tree::new(id, options, Arc::clone(&catalog.files)).with_holders(holders);
     Ok(Arc::new(FamilyData::prepared(id, name, tree)))
@@ -258,8 +256,9 @@ fn changed(
     if changes.dropped.contains(&families.named(DEFAULT_FAMILY)?.id) {
         return Err(Error::invalid("the default family cannot be dropped"));
     }
-    let mut map = (*families.load()).clone();
+    let mut map = families.load().to_builder();
     let dropped = map.change(changes)?;
+    let map = map.finish()?;
     if map.len() > FAMILIES_MAX {
         let count = map.len();
         return Err(Error::invalid("too many families").with_mismatch(FAMILIES_MAX, count));
@@ -344,8 +343,9 @@ pub fn replay_changes(
             _ => return Err(Error::corruption("a batch changes more than families")),
         }
     }
-    let mut map = (*target.families.load()).clone();
-    let dropped = map.change(&changes).map_err(|error| {
+    let mut map = target.families.load().to_builder();
+    let changed = map.change(&changes).and_then(|dropped| Ok((map.finish()?, dropped)));
+    let (map, dropped) = changed.map_err(|error| {
         Error::corruption("the families do not match the changes of a commit").with_source(error)
     })?;
     target.families.store_changed(map, &changes, &dropped);

@@ -224,7 +224,7 @@ fn with_tables(fs: &MemFs) -> (Database, Box<dyn FileLock>) {
 
 /// The creation of the family `name`, and its id.
 fn creation(database: &Database, name: &str) -> (FamilyId, Change) {
-    let id = database.catalog.ids.family();
+    let id = database.catalog.ids.family().unwrap();
     (id, create_change(id, name, &tree_options()))
 }
 

@@ -6,7 +6,8 @@ use crate::{
     background::Background,
     background::JobOf,
     catalog::branches::FamilyRole,
-    catalog::family::{FamilyData, FamilyMap},
+    catalog::family::FamilyData,
+    catalog::family_map::FamilyMap,
     database::job_rooms::JobRooms,
     install::install,
     jobs::{

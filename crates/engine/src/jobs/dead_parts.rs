@@ -5,9 +5,8 @@
 //! nothing.
 
 use crate::{
-    catalog::Catalog,
-    catalog::branches::FamilyRole,
-    catalog::family::{FamilyData, FamilyMap},
+    catalog::Catalog, catalog::branches::FamilyRole, catalog::family::FamilyData,
+    catalog::family_map::FamilyMap,
 };
 use siltdb_base::{fs::Metadata, id::FileNumber};
 use siltdb_disk::{edit::tier::Tier, file_name::FileName};

@@ -15,7 +15,7 @@
 //! file of an earlier version names no owner: the first opening for writing becomes it.
 
 use crate::{
-    catalog::{Catalog, family::FamilyMap, manifest::RECOVER_HINT},
+    catalog::{Catalog, family_map::FamilyMap, manifest::RECOVER_HINT},
     database::installer::Installer,
     install::install,
     open::directory::{lock_directory, sync_ancestors},

@@ -21,7 +21,8 @@
 use crate::{
     blobs::Blobs,
     catalog::Catalog,
-    catalog::family::{DEFAULT_FAMILY, Families},
+    catalog::family::DEFAULT_FAMILY,
+    catalog::family_map::Families,
     catalog::id_allocator::IdAllocator,
     catalog::log_state::LogState,
     catalog::manifest::{Manifest, ManifestEnd, read_current, read_manifest},
@@ -469,7 +470,7 @@ fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
     let blobs = loaded.unsynced_blobs.iter();
     let directory = &**database.catalog.files.directory();
     if *is_new {
-        let id = database.catalog.ids.family();
+        let id = database.catalog.ids.family()?;
         let mut options = Vec::new();
         database.options.tree.check()?;
         database.options.tree.check_writable()?;

@@ -140,7 +140,9 @@ pub(crate) fn commit_stored(
         family.tree.with_memtable(reservation.generation(), &database.memory.arenas, |memtable| {
             memtable.insert(entry);
         });
-        family.tree.commit_hook().run(slice::from_ref(&entry));
+        if let Some(hook) = family.tree.commit_hook() {
+            hook.run(slice::from_ref(&entry));
+        }
     };
     let commit = |owner| {
         let admit = |_: &Reservation| admit_one(&database.locks, owner, family, operation);
@@ -494,7 +496,9 @@ pub(crate) fn insert_batch(
         family.tree.with_memtable(reservation.generation(), &memory.arenas, |memtable| {
             memtable.insert_batch(entries);
         });
-        family.tree.commit_hook().run(entries);
+        if let Some(hook) = family.tree.commit_hook() {
+            hook.run(entries);
+        }
         entries.clear();
     };
     for operation in batch.operations() {

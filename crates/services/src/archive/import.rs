@@ -238,7 +238,7 @@ fn targets(
             _ => {
                 let options = options(catalog, family, request.operators);
                 let options = options.map_err(|error| error.or_file(archive.path()))?;
-                (catalog.ids.family(), options)
+                (catalog.ids.family()?, options)
             }
         };
         let (from, name, bytes) = (family.name.clone(), name.to_owned(), family.logical_bytes());

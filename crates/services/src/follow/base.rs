@@ -5,7 +5,7 @@
 use siltdb_base::{error::Result, fs::File, id::SequenceNumber};
 use siltdb_engine::{
     blobs::Blobs,
-    catalog::family::{Families, FamilyMap},
+    catalog::family_map::{Families, FamilyMap},
     catalog::log_state::LogState,
     catalog::manifest::{ManifestEnd, read_edits},
     install::{ManifestReplay, Target},

@@ -53,7 +53,7 @@ use siltdb_disk::log::{
 };
 use siltdb_engine::{
     blobs::{Blobs, KnownBlobs},
-    catalog::{family::FamilyMap, log_state::LogState},
+    catalog::{family_map::FamilyMap, log_state::LogState},
     database::Database,
     engine::Engine,
     memory::Memory,
@@ -418,9 +418,10 @@ impl Core {
             return Ok(());
         }
         let written = self.log.take_written();
-        let attached = attach(&mut self.families, &written, &self.log, given);
+        let attached = attach(self.families.to_builder(), &written, &self.log, given);
         self.is_rebuilt = attached.is_err();
-        attached
+        self.families = attached?;
+        Ok(())
     }
 
     /// Whether the log names a family that may be in a later manifest.

@@ -17,7 +17,8 @@ use siltdb_disk::{log::record::LogPosition, prepared::PreparedBatch};
 use siltdb_engine::{
     catalog::{
         Catalog,
-        family::{DEFAULT_FAMILY, Families, FamilyData, FamilyMap},
+        family::{DEFAULT_FAMILY, FamilyData},
+        family_map::{Families, FamilyMap, FamilyMapBuilder},
         id_allocator::IdAllocator,
         manifest::Manifest,
     },
@@ -34,9 +35,7 @@ use siltdb_engine::{
     options::EngineOptions,
     transactions::prepared,
 };
-use siltdb_tree::{
-    compaction_filter::CompactionFilters, memory::Memtables, options::TreeOptions, tree::Tree,
-};
+use siltdb_tree::{compaction_filter::CompactionFilters, memory::Memtables, tree::Tree};
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     path::Path,
@@ -54,7 +53,7 @@ pub(super) fn families_of(base: &Base, memory: &LogMemory, given: Given<'_>) -> 
         map.add(Arc::new(remade(family, Memtables::default(), given)))?;
     }
     let families = Families::default();
-    families.store(map, &[], &[]);
+    families.store(map.finish()?, &[], &[]);
     let target = given.target(&families);
     for (at, edit) in memory.changes_from(base.log.families) {
         replay_changes(&target, edit.clone(), *at, &mut Vec::new())?;
@@ -62,33 +61,30 @@ pub(super) fn families_of(base: &Base, memory: &LogMemory, given: Given<'_>) -> 
     families
         .named(DEFAULT_FAMILY)
         .map_err(|_| Error::corruption("the default family is missing"))?;
-    let mut map = (*families.load()).clone();
-    attach(&mut map, &memory.families(), memory, given)?;
-    Ok(map)
+    attach(families.load().to_builder(), &memory.families(), memory, given)
 }
 
-/// Gives the families in `changed` that exist the memtables that `memory` has now.
+/// The map in which the families in `changed` that exist have the memtables that `memory` has now.
 ///
 /// # Errors
 /// None for a sound map.
 pub(super) fn attach(
-    map: &mut FamilyMap,
+    mut map: FamilyMapBuilder,
     changed: &BTreeSet<FamilyId>,
     memory: &LogMemory,
     given: Given<'_>,
-) -> Result<()> {
+) -> Result<FamilyMap> {
     for id in changed {
-        let Some(family) = map.get(*id).cloned() else { continue };
+        let Some(family) = map.map().get(*id).cloned() else { continue };
         map.remove(*id)?;
         map.add(Arc::new(remade(&family, memory.memtables(*id), given)))?;
     }
-    Ok(())
+    map.finish()
 }
 
 /// The same family with these memtables, and nothing cached.
 fn remade(family: &FamilyData, memory: Memtables, given: Given<'_>) -> FamilyData {
-    let options = TreeOptions::clone(&family.tree.options());
-    let tree = Tree::new(family.id, options, Arc::clone(given.files));
+    let tree = Tree::new(family.id, family.tree.options(), Arc::clone(given.files));
     let version = Arc::clone(&family.tree.view().version);
     FamilyData::new(family.id, &family.name(), tree.with_view(memory, version))
         .with_role(family.role)

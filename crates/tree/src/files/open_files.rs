@@ -10,6 +10,7 @@ use crate::files::{
     prefix_counters::PrefixCounters,
     table_file::{MissingFile, Remover, TableFile},
     table_store::{TableStore, not_open},
+    weak_map::WeakMap,
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -26,10 +27,9 @@ use siltdb_disk::{
     table_meta::{KeySpan, TableMeta},
 };
 use std::{
-    collections::HashMap,
     fmt,
     path::PathBuf,
-    sync::{Arc, Mutex, OnceLock, Weak},
+    sync::{Arc, Mutex, OnceLock},
 };
 
 /// Where a table lies: unique in a database, because file numbers are never reused.
@@ -61,7 +61,7 @@ pub struct OpenFiles {
     cold: Mutex<Option<TableStore>>,
     read_io: ReadIo,
     cache: Arc<Cache>,
-    files: Mutex<HashMap<FileNumber, Weak<SharedFile>>>,
+    files: WeakMap<FileNumber, SharedFile>,
     /// What filters told.
     pub prefixes: PrefixCounters,
     missing: Arc<MissingFile>,
@@ -87,7 +87,7 @@ impl OpenFiles {
         cache: Arc<Cache>,
         remover: Remover,
     ) -> Arc<Self> {
-        let (files, prefixes) = (Mutex::default(), PrefixCounters::default());
+        let (files, prefixes) = (WeakMap::default(), PrefixCounters::default());
         let missing = Arc::new(MissingFile::new(remover));
         let (hot, cold) = (TableStore::new(Arc::clone(&directory)), Mutex::default());
         Arc::new(Self { directory, hot, cold, read_io, cache, files, prefixes, missing })
@@ -127,8 +127,7 @@ impl OpenFiles {
     /// The tier of a file that is in use; hot for any other.
     #[must_use]
     pub fn tier_of(&self, number: FileNumber) -> Tier {
-        let claimed = lock(&self.files).get(&number).and_then(Weak::upgrade);
-        claimed.map_or(Tier::Hot, |file| file.tier)
+        self.files.get(&number).map_or(Tier::Hot, |file| file.tier)
     }
 
     /// The path of a table file, for messages. The path of one that is not in use is a hot one.
@@ -143,7 +142,7 @@ impl OpenFiles {
     /// As a read of its tables: a missing file is damage, unless other processes remove files.
     pub fn open_file(&self, number: FileNumber) -> Result<Arc<dyn File>> {
         if self.missing.is_removed_by_writer() {
-            let claimed = lock(&self.files).get(&number).and_then(Weak::upgrade);
+            let claimed = self.files.get(&number);
             if let Some(file) = claimed.and_then(|claimed| claimed.file.get().cloned()) {
                 return Ok(file);
             }
@@ -173,18 +172,11 @@ impl OpenFiles {
     /// Claims a table file: it counts as in use for as long as the result lives.
     #[must_use]
     pub fn claim_in(&self, tier: Tier, number: FileNumber) -> Arc<SharedFile> {
-        let mut files = lock(&self.files);
-        if let Some(file) = files.get(&number).and_then(Weak::upgrade) {
-            return file;
-        }
-        // Dead entries are dropped when the directory has doubled, so that this costs O(1) a file.
-        if files.len() == files.capacity() {
-            files.retain(|_, file| file.strong_count() > 0);
-        }
-        let (file, tables, lean) = (OnceLock::new(), Mutex::default(), Mutex::default());
-        let file = Arc::new(SharedFile { number, tier, file, tables, lean });
-        files.insert(number, Arc::downgrade(&file));
-        file
+        self.files.get_or_insert_with(number, || {
+            let (tables, lean) = (WeakMap::default(), WeakMap::default());
+            let (file, references) = (OnceLock::new(), WeakMap::default());
+            SharedFile { number, tier, file, tables, lean, references }
+        })
     }
 
     /// Whether a version, a view or a job uses the file.
@@ -193,10 +185,11 @@ impl OpenFiles {
     /// it.
     #[must_use]
     pub fn is_in_use(&self, number: FileNumber) -> bool {
-        lock(&self.files).get(&number).is_some_and(|file| file.strong_count() > 0)
+        self.files.contains(&number)
     }
 
-    /// A reference that opens its table when it is first read.
+    /// A reference that opens its table when it is first read. Equal references are one, so that
+    /// many clones of a family take little more memory than the family.
     ///
     /// # Errors
     /// Corruption, if the key slice of the reference leaves nothing of its table, or if another
@@ -208,13 +201,16 @@ impl OpenFiles {
             let message = format!("a table file lies in two tiers. file={}", reference.file);
             return Err(Error::corruption(message));
         }
+        if let Some(found) = file.find_reference(&reference) {
+            return Ok(found);
+        }
         let files = self.clone();
         // A table that was just written and verified, or that moves, is open already.
         let open = file.find_open(reference.offset);
         let open = open.filter(|table| *table.meta() == reference.meta);
         let (table, narrow) = (open.map_or_else(OnceLock::new, OnceLock::from), OnceLock::new());
         let (filter, by_frames, opening) = (OnceLock::new(), OnceLock::new(), Mutex::default());
-        Ok(Arc::new(OpenReference {
+        let opened = Arc::new(OpenReference {
             reference,
             range,
             file,
@@ -224,7 +220,9 @@ impl OpenFiles {
             by_frames,
             opening,
             narrow,
-        }))
+        });
+        opened.file.references.insert(opened.reference.offset, &opened);
+        Ok(opened)
     }
 }
 
@@ -241,16 +239,11 @@ pub struct SharedFile {
     tier: Tier,
     file: OnceLock<Arc<dyn File>>,
     /// The open tables by offset.
-    tables: OpenTables,
+    tables: WeakMap<u64, Table>,
     /// Those whose index stays in the file.
-    lean: OpenTables,
-}
-
-/// Open tables by offset.
-type OpenTables = Mutex<HashMap<u64, Weak<Table>>>;
-
-fn find_in(tables: &OpenTables, offset: u64) -> Option<Arc<Table>> {
-    lock(tables).get(&offset).and_then(Weak::upgrade)
+    lean: WeakMap<u64, Table>,
+    /// The last reference to each table, by offset.
+    references: WeakMap<u64, OpenReference>,
 }
 
 impl SharedFile {
@@ -266,8 +259,12 @@ impl SharedFile {
         Ok(self.file.get_or_init(|| file))
     }
 
+    fn find_reference(&self, wanted: &TableReference) -> Option<Arc<OpenReference>> {
+        self.references.get(&wanted.offset).filter(|found| found.reference == *wanted)
+    }
+
     fn find_open(&self, offset: u64) -> Option<Arc<Table>> {
-        find_in(&self.tables, offset)
+        self.tables.get(&offset)
     }
 }
 

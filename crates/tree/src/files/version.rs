@@ -20,7 +20,7 @@ use siltdb_disk::{
 use std::{
     array,
     collections::{BTreeMap, BTreeSet, HashSet},
-    sync::Arc,
+    sync::{Arc, LazyLock},
 };
 
 /// The tables of a tree by level: level 0 is a stack, all others are runs.
@@ -40,6 +40,13 @@ impl Version {
     #[must_use]
     pub fn empty() -> Self {
         Self::of(array::from_fn(|number| Arc::new(Level::empty(order_of(number)))))
+    }
+
+    /// The version without tables, which all empty trees share.
+    #[must_use]
+    pub fn none() -> Arc<Self> {
+        static NONE: LazyLock<Arc<Version>> = LazyLock::new(|| Arc::new(Version::empty()));
+        Arc::clone(&NONE)
     }
 
     fn of(levels: [Arc<Level>; LEVELS]) -> Self {

@@ -25,6 +25,7 @@ use crate::{
 };
 use arc_swap::{ArcSwap, Guard};
 use siltdb_base::{
+    budget::{Charge, Part},
     error::Result,
     id::{FamilyId, SequenceNumber},
     invariant,
@@ -33,7 +34,7 @@ use siltdb_base::{
 use siltdb_disk::edit::Change;
 use siltdb_memtable::{arena::ArenaPool, memtable::Memtable};
 use std::sync::{
-    Arc, Mutex,
+    Arc, Mutex, OnceLock,
     atomic::{AtomicU64, Ordering},
 };
 
@@ -65,10 +66,31 @@ pub struct Tree {
     change: Mutex<Flushed>,
     busy: Mutex<Busy>,
     garbage: GarbageWatch,
+    holders: Arc<Holders>,
+    readers: OnceLock<Box<OfReaders>>,
+    _charge: Charge,
+}
+
+/// What a family takes beside its memtables, its tables and what its readers keep, in bytes: the
+/// tree, its view, and about as much again for its name, its places in maps, and its share of a
+/// branch.
+const FAMILY_BYTES: usize = 2 * (size_of::<Tree>() + size_of::<View>() + size_of::<Version>());
+
+/// What readers keep of a tree. It is made for the first of them, because most trees of a database
+/// with many branches are never read.
+#[derive(Debug)]
+struct OfReaders {
     hook: CommitHook,
     empty_ranges: Arc<EmptyRanges>,
-    holders: Arc<Holders>,
     folds: Arc<Folds>,
+}
+
+impl OfReaders {
+    fn new(files: &OpenFiles) -> Self {
+        let mut hook = CommitHook::default();
+        let empty_ranges = hook.add(EmptyRanges::new);
+        Self { hook, empty_ranges, folds: Arc::new(Folds::new(Arc::clone(files.cache()))) }
+    }
 }
 
 /// The newest generation that has left the memory.
@@ -88,31 +110,34 @@ impl Prepared {
     pub fn version(&self) -> &Arc<Version> {
         &self.version
     }
+
+    /// Whether it leads from no tables.
+    #[must_use]
+    pub fn is_first(&self) -> bool {
+        self.base.is_empty()
+    }
 }
 
 impl Tree {
-    /// An empty tree.
+    /// An empty tree. Trees may share their options.
     #[must_use]
-    pub fn new(id: FamilyId, options: TreeOptions, files: Arc<OpenFiles>) -> Self {
-        let view = View { memory: Memtables::default(), version: Arc::new(Version::empty()) };
-        let folds = Arc::new(Folds::new(Arc::clone(files.cache())));
-        let mut hook = CommitHook::default();
-        let empty_ranges = hook.add(EmptyRanges::new);
+    pub fn new(id: FamilyId, options: impl Into<Arc<TreeOptions>>, files: Arc<OpenFiles>) -> Self {
+        let (options, budget) = (options.into(), Arc::clone(files.cache().budget()));
+        let view = View { memory: Memtables::default(), version: Version::none() };
         Self {
             id,
             files,
             separated_from: AtomicU64::new(options.separated_from()),
             ttl_ms: AtomicU64::new(options.ttl_ms),
-            options: ArcSwap::from_pointee(options),
+            options: ArcSwap::new(options),
             view: ArcSwap::from_pointee(view),
             changes: AtomicU64::new(0),
             change: Mutex::new(Flushed(None)),
             busy: Mutex::default(),
             garbage: GarbageWatch::default(),
-            hook,
-            empty_ranges,
             holders: Arc::default(),
-            folds,
+            readers: OnceLock::new(),
+            _charge: Charge::new(&budget, Part::Families, FAMILY_BYTES),
         }
     }
 
@@ -178,26 +203,41 @@ impl Tree {
         self.separated_from.load(Ordering::Relaxed)
     }
 
-    /// The hook that is told of commits. Every writer runs it once its entries are in the
-    /// memtables, and before they are published.
+    /// The hook that is told of commits; `None` while there was no reader. Every writer runs it
+    /// once its entries are in the memtables, and before they are published.
+    ///
+    /// A reader that has the hook tell it makes it first, and sets its wish under the lock of the
+    /// sequence numbers. So a writer that got its number later finds it.
     #[inline]
     #[must_use]
-    pub fn commit_hook(&self) -> &CommitHook {
-        &self.hook
+    pub fn commit_hook(&self) -> Option<&CommitHook> {
+        self.readers.get().map(|readers| &readers.hook)
+    }
+
+    /// The same for an ingest, which tells it in any case: a reader that comes before the ingest is
+    /// published must know of it, and has no number that is later.
+    #[must_use]
+    pub fn hook_of_ingests(&self) -> &CommitHook {
+        &self.readers().hook
+    }
+
+    #[inline]
+    fn readers(&self) -> &OfReaders {
+        self.readers.get_or_init(|| Box::new(OfReaders::new(&self.files)))
     }
 
     /// The empty ranges of the family, which its commit hook keeps up to date.
     #[inline]
     #[must_use]
     pub fn empty_ranges(&self) -> &Arc<EmptyRanges> {
-        &self.empty_ranges
+        &self.readers().empty_ranges
     }
 
     /// What readers have folded.
     #[inline]
     #[must_use]
     pub fn folds(&self) -> &Arc<Folds> {
-        &self.folds
+        &self.readers().folds
     }
 
     /// What the tree is now.
@@ -302,6 +342,13 @@ impl Tree {
         Ok(Prepared { base, version })
     }
 
+    /// A version of another tree of the database as the first of this one; `None` if it has tables.
+    #[must_use]
+    pub fn prepare_first(&self, version: &Arc<Version>) -> Option<Prepared> {
+        let base = self.view.load().version.clone();
+        base.is_empty().then(|| Prepared { base, version: Arc::clone(version) })
+    }
+
     /// Puts a prepared version in force, and in the same step takes the memtable of `flushed` out,
     /// if the tree has one of that generation.
     ///
@@ -333,8 +380,10 @@ impl Tree {
         assert!(of_flushed.is_none(), "a memtable stays although its tables are installed");
         self.replace(View { memory, version: prepared.version });
         drop(last);
-        if flushed.is_some() {
-            self.folds.clear();
+        if flushed.is_some()
+            && let Some(readers) = self.readers.get()
+        {
+            readers.folds.clear();
         }
     }
 

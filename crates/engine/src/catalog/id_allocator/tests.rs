@@ -1,8 +1,21 @@
-//! Uids are given once, whatever the seed.
+//! Uids and ids are given once, whatever the seed.
 
+use super::*;
 use crate::fixture::{flush, open, put};
-use siltdb_base::{fs::mem::MemFs, id::TableUid};
+use siltdb_base::{error::ErrorKind, fs::mem::MemFs};
 use std::collections::BTreeSet;
+
+#[test]
+fn ids_of_families_end_before_they_repeat() {
+    let last = FamilyId(FAMILY_IDS_MAX - 1);
+    let ids = IdAllocator::new(FileNumber(1), last, Random::new(Some(1)));
+    assert_eq!(ids.family().unwrap(), last);
+    for _ in 0..3 {
+        assert_eq!(ids.family().unwrap_err().kind(), ErrorKind::InvalidArgument);
+        // What the next edit says, which an opening accepts.
+        assert_eq!(ids.next_family(), FamilyId(FAMILY_IDS_MAX));
+    }
+}
 
 /// The fixture opens each time with the same seed.
 #[test]

@@ -3,6 +3,7 @@
 use super::*;
 use crate::{
     engine::Engine,
+    families::family_commit::prepare_family,
     fixture::{
         DIR, Pairs, contents, create_family, fault, files, flush, killed,
         leave_manifest_unfinished, open, options, put, put_range, reform_record, sync_wal,
@@ -14,8 +15,8 @@ use crate::{
 use siltdb_base::{
     error::ErrorKind,
     fs::mem::{CallKind, Crash, FaultError, MemFs},
-    id::SegmentId,
-    limits::FILE_NUMBER_MAX,
+    id::{FamilyId, SegmentId},
+    limits::{FAMILY_IDS_MAX, FILE_NUMBER_MAX},
 };
 use siltdb_disk::{edit::NEXT_FILE_MAX, log::record::SEGMENT_ID_MAX};
 use std::sync::Mutex;
@@ -342,6 +343,34 @@ fn numbers_that_are_used_up_are_errors() {
             let error = put.and_then(|()| flush(&engine)).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::Corruption, "{change:?}");
             assert_eq!(contents(&engine, "default", None), with_keys(&["key"]));
+            fs = killed(&fs);
+        }
+    }
+}
+
+/// The last id is given once, and the database with it opens.
+#[test]
+fn a_database_whose_ids_of_families_are_used_up_opens_and_makes_no_more() {
+    let fs = MemFs::new();
+    drop(open(&fs));
+    let waiting = Waiting::RunJob(run_one);
+    let (database, lock) = super::open(Path::new(DIR), options(&fs), waiting).unwrap();
+    let last = Change::NextFamily(FamilyId(FAMILY_IDS_MAX - 1));
+    install::install(&database.installer(), vec![last], None).unwrap();
+    drop((database, lock));
+    let engine = open(&fs);
+    create_family(&engine, "last", tree_options()).unwrap();
+    for mut fs in [killed(&fs), power_lost(&fs, 1)] {
+        for _ in 0..2 {
+            let engine = open(&fs);
+            let families = &engine.database().catalog.families;
+            assert_eq!(families.named("last").unwrap().id, FamilyId(FAMILY_IDS_MAX - 1));
+            let refused = create_family(&engine, "one more", tree_options()).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+            let prepared = prepare_family(&engine.database().catalog, "one more", tree_options());
+            assert_eq!(prepared.unwrap_err().kind(), ErrorKind::InvalidArgument);
+            put_keys(&engine, &["key"]);
+            flush(&engine).unwrap();
             fs = killed(&fs);
         }
     }

@@ -1,10 +1,7 @@
 //! Opening of the tables of a file, which all references to a table share.
 
-use super::{OpenFiles, OpenTables, SharedFile, find_in};
-use siltdb_base::{
-    error::{Error, Result},
-    sync::lock,
-};
+use super::{OpenFiles, SharedFile};
+use siltdb_base::error::{Error, Result};
 use siltdb_disk::{
     edit::TableReference,
     table::{Table, TableFilter, TableLocation},
@@ -35,7 +32,7 @@ impl SharedFile {
             files.read_io,
             &files.cache,
         )?;
-        add_to(&self.tables, reference.offset, &table);
+        self.tables.insert(reference.offset, &table);
         Ok(table)
     }
 
@@ -46,7 +43,7 @@ impl SharedFile {
         reference: &TableReference,
     ) -> Result<Arc<Table>> {
         let path = files.path(self.number);
-        if let Some(table) = find_in(&self.lean, reference.offset) {
+        if let Some(table) = self.lean.get(&reference.offset) {
             expect_meta(table.meta(), &reference.meta, &path)?;
             return Ok(table);
         }
@@ -57,7 +54,7 @@ impl SharedFile {
             files.read_io,
             &files.cache,
         )?;
-        add_to(&self.lean, reference.offset, &table);
+        self.lean.insert(reference.offset, &table);
         Ok(table)
     }
 
@@ -81,15 +78,6 @@ impl SharedFile {
             &files.cache,
         )
     }
-}
-
-fn add_to(tables: &OpenTables, offset: u64, table: &Arc<Table>) {
-    let mut tables = lock(tables);
-    // As in `OpenFiles::claim`.
-    if tables.len() == tables.capacity() {
-        tables.retain(|_, table| table.strong_count() > 0);
-    }
-    tables.insert(offset, Arc::downgrade(table));
 }
 
 fn expect_meta(found: &TableMeta, expected: &TableMeta, path: &Path) -> Result<()> {

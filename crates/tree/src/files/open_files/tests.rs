@@ -16,11 +16,25 @@ fn a_claimed_file_is_one_thing_and_is_forgotten_when_dropped() {
     assert!(files.is_in_use(FileNumber(1)) && !files.is_in_use(FileNumber(2)));
     drop(first);
     assert!(!files.is_in_use(FileNumber(1)));
-    // The directory does not grow with files that are gone.
-    for number in 0..10_000 {
-        drop(files.claim(FileNumber(number)));
-    }
-    assert!(lock(&files.files).len() < 100);
+}
+
+#[test]
+fn equal_references_are_one_and_others_are_not() {
+    let files = open_files(&Arc::new(MemFs::new()));
+    let table = |visible_to| {
+        let table = crate::fixture::reference(1, (b"a", b"b"), (1, 9), 10);
+        TableReference { visible_to, ..table }
+    };
+    let whole = files.reference(table(None)).unwrap();
+    assert!(Arc::ptr_eq(&whole, &files.reference(table(None)).unwrap()));
+    let older = files.reference(table(Some(SequenceNumber(4)))).unwrap();
+    assert_eq!((older.sequence_max().0, whole.sequence_max().0), (4, 9));
+    let mut elsewhere = table(None);
+    elsewhere.offset = 4096;
+    assert_eq!(files.reference(elsewhere).unwrap().id().offset, 4096);
+    let gone = Arc::downgrade(&older);
+    drop(older);
+    assert!(gone.upgrade().is_none(), "a reference outlives its versions");
 }
 
 #[test]
@@ -127,8 +141,12 @@ fn a_lookup_opens_a_table_only_if_its_filter_lets_the_key_pass() {
     assert_eq!(held(), 2 * filter_bytes + table.memory_bytes(), "the filter is there once");
     assert_eq!(table.filter().unwrap().bytes(), filter_bytes);
     // A reference to a table that is open asks its filter; a clone shares the one it finds.
-    let [open, clone] =
-        [present, absent].map(|table| world.files.reference(table.reference().clone()).unwrap());
+    // An equal reference would be the same.
+    let [open, clone] = [present, absent].map(|table| {
+        let visible_to = Some(table.sequence_max().next());
+        let other = TableReference { visible_to, ..table.reference().clone() };
+        world.files.reference(other).unwrap()
+    });
     assert!(open.table.get().is_some() && clone.table.get().is_none());
     let table = absent.table().unwrap();
     let before = held();
