@@ -77,11 +77,11 @@ fn prepared_batch() -> Arc<PreparedBatch> {
 }
 
 fn branch() -> BranchRecord {
-    let (head, base) = (FamilyId(u32::MAX), FamilyId(3));
+    let (head, base) = (FamilyId(u32::MAX / 2 - 1), FamilyId(3));
     BranchRecord {
-        id: BranchId(u32::MAX),
+        id: BranchId(u32::MAX / 2 - 1),
         name: "n".repeat(FAMILY_NAME_BYTES_MAX),
-        parent: BranchId(u32::MAX - 1),
+        parent: BranchId(u32::MAX / 2 - 2),
         begun: SequenceNumber::MAX,
         begun_ms: u64::MAX,
         families: vec![BranchFamily { head, base, next_base: Some(FamilyId(4)) }],

@@ -60,17 +60,7 @@ pub fn flush_next(rooms: &JobRooms<'_>) -> Result<bool> {
     rooms.health.check_log()?;
     let Some(frozen) = begin(rooms) else { return Ok(false) };
     let written = write_generation(rooms, &frozen);
-    // Without threads of its own, one thread does what several would: it writes two generations,
-    // and then installs them.
-    let is_alone = matches!(rooms.waiting, Waiting::RunJob(_));
-    let second = if is_alone && written.is_ok() { begin(rooms) } else { None };
-    let second = second.map(|frozen| {
-        let written = write_generation(rooms, &frozen);
-        (frozen, written)
-    });
-    let first = end(rooms, &frozen, written);
-    let second = second.map(|(frozen, written)| end(rooms, &frozen, written));
-    first.and(second.unwrap_or(Ok(())))?;
+    end(rooms, &frozen, written)?;
     rooms.background.work.raise();
     Ok(true)
 }

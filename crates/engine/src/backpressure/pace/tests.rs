@@ -104,7 +104,9 @@ fn a_debt_that_is_not_what_the_pace_takes_it_for_does_not_make_it_swing() {
 #[test]
 fn a_consumer_in_fits_makes_an_even_producer() {
     let mut world = World::new();
-    let fits = |seconds: f64| if (seconds / 8.0) as u64 % 2 == 0 { 90.0 * MIB } else { 30.0 * MIB };
+    let fits = |seconds: f64| {
+        if ((seconds / 8.0) as u64).is_multiple_of(2) { 90.0 * MIB } else { 30.0 * MIB }
+    };
     world.run(120, |_| 300.0 * MIB, fits);
     let settled = world.run(300, |_| 300.0 * MIB, fits);
     let (least, most) = spread(&settled);

@@ -4,7 +4,6 @@ use super::*;
 use crate::{
     database::{Database, writable::Writable},
     fixture::{DIR, contents, fault, killed, open, options, until},
-    jobs::next::run_one,
     open::recovery,
     options::Durability,
     write::commit::{Payload, commit},
@@ -19,7 +18,7 @@ use siltdb_base::{
 };
 use std::{
     path::Path,
-    sync::atomic::{AtomicBool, AtomicU64, Ordering},
+    sync::atomic::{AtomicBool, Ordering},
     thread,
 };
 
@@ -59,51 +58,6 @@ fn left(database: &Database) -> usize {
 fn tables(database: &Database) -> usize {
     let family = database.catalog.families.named("default").unwrap();
     family.tree.view().version.tables().count()
-}
-
-#[test]
-fn one_thread_writes_two_generations_and_installs_them_in_order() {
-    let fs = MemFs::new();
-    let (database, held) = with_frozen(&fs, 3, Waiting::RunJob(run_one));
-    let creates = Arc::new(AtomicU64::new(0));
-    let made = Arc::clone(&creates);
-    fs.on_call(Some(Arc::new(move |call| {
-        if call.kind == CallKind::Create {
-            made.fetch_add(1, Ordering::Relaxed);
-        }
-    })));
-    assert!(flush_next(&database.job_rooms()).unwrap());
-    assert_eq!((left(&database), tables(&database)), (1, 2));
-    assert!(creates.load(Ordering::Relaxed) >= 2);
-    assert!(flush_next(&database.job_rooms()).unwrap());
-    assert_eq!((left(&database), tables(&database)), (0, 3));
-    assert!(!flush_next(&database.job_rooms()).unwrap());
-    drop((database, held));
-    assert_eq!(contents(&open(&killed(&fs)), "default", None), expected(3));
-}
-
-#[test]
-fn a_crash_between_two_that_are_written_loses_nothing() {
-    // Each call on files in turn is the last one before the crash.
-    let mut crashes = 0;
-    loop {
-        let fs = MemFs::new();
-        let (database, held) = with_frozen(&fs, 2, Waiting::RunJob(run_one));
-        let (calls, clone) = (Arc::new(AtomicU64::new(0)), Arc::new(std::sync::Mutex::new(None)));
-        let (count, taken, disk) = (Arc::clone(&calls), Arc::clone(&clone), fs.clone());
-        fs.on_call(Some(Arc::new(move |_| {
-            if count.fetch_add(1, Ordering::Relaxed) == crashes {
-                *lock(&taken) = Some(killed(&disk));
-            }
-        })));
-        assert!(flush_next(&database.job_rooms()).unwrap());
-        fs.on_call(None);
-        drop((database, held));
-        let Some(crashed) = lock(&clone).take() else { break };
-        assert_eq!(contents(&open(&crashed), "default", None), expected(2), "call {crashes}");
-        crashes += 1;
-    }
-    assert!(crashes > 10, "{crashes}");
 }
 
 #[test]
