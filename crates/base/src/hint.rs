@@ -84,11 +84,16 @@ pub fn lower_priority(steps: u8) {
 /// The time that this thread has had a processor, in nanoseconds; `None` where that is not known.
 #[must_use]
 pub fn thread_processor_ns() -> Option<u64> {
-    #[cfg(all(any(target_os = "linux", target_os = "macos"), not(miri)))]
+    #[cfg(all(target_os = "macos", not(miri)))]
     {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         let seconds = u64::try_from(time.tv_sec).ok()?;
         Some(seconds * 1_000_000_000 + u64::try_from(time.tv_nsec).ok()?)
+    }
+    #[cfg(all(target_os = "linux", not(miri)))]
+    {
+        let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+        text.split(' ').next()?.parse().ok()
     }
     #[cfg(not(all(any(target_os = "linux", target_os = "macos"), not(miri))))]
     None
