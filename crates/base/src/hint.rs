@@ -92,7 +92,12 @@ pub fn thread_processor_ns() -> Option<u64> {
     }
     #[cfg(all(target_os = "linux", not(miri)))]
     {
-        let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+        use rustix::fs::{Mode, OFlags};
+        let path = "/proc/thread-self/schedstat";
+        let file = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        let mut line = [0; 64];
+        let length = rustix::io::read(&file, &mut line).ok()?;
+        let text = std::str::from_utf8(&line[..length]).ok()?;
         text.split(' ').next()?.parse().ok()
     }
     #[cfg(not(all(any(target_os = "linux", target_os = "macos"), not(miri))))]
