@@ -4,6 +4,7 @@ use crate::course::{self, Course, Groundwork, Place};
 use crate::terminal::width;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use siltdb_bench::{
+    checkout::Checkout,
     commands,
     engine::Arm,
     field::{Absent, Field},
@@ -219,10 +220,11 @@ pub fn run() -> ExitCode {
     })
 }
 
-/// The available workers: this program, and the programs found in `peers`.
+/// The available workers: this program, and those built in `peers` of its checkout.
 fn workers() -> Result<Vec<WorkerBinary>, String> {
     let mut workers = vec![WorkerBinary::this().map_err(|failure| failure.message)?];
-    for program in peer_programs(Path::new("peers")) {
+    let peers = Checkout::of_this_program().map(|checkout| checkout.peers());
+    for program in peers.iter().flat_map(|peers| peer_programs(peers)) {
         match WorkerBinary::ask(program.clone(), vec!["worker".to_owned()]) {
             Ok(worker) => workers.push(worker),
             Err(failure) => {

@@ -92,8 +92,8 @@ pub struct Outputs {
     /// The engines of the chart
     #[arg(long, value_name = "ENGINES", value_delimiter = ',', default_values = chart::ENGINES)]
     svg_engines: Vec<String>,
-    /// Write results of the suite `claims` or `transactions` into the pages of the repository at
-    /// DIR: README, docs/benchmarks.md, docs/charts, docs/results
+    /// Write results of the suites `claims`, `transactions` or of published comparisons into the
+    /// pages of the repository at DIR: README, docs/benchmarks*.md, docs/charts, docs/results
     #[arg(long, value_name = "DIR")]
     into: Option<PathBuf>,
 }

@@ -5,13 +5,14 @@
 use crate::terminal::{Terminal, width};
 use clap::{Args, ValueEnum};
 use siltdb_bench::{
+    checkout::Checkout,
     commands::{self, Outputs},
     engine::{Arm, Class, Durability, Failure, FailureKind},
     field::{Field, YARDSTICK},
     files::Output,
     job::Report,
     limits::effort::Effort,
-    machine::{commit, machine},
+    machine::machine,
     report::{numbers::words, ranking::is_ours, table},
     result::{Engine, Options as RunOptions, Results, Row, SCHEMA, Status},
     runner::{
@@ -281,6 +282,7 @@ impl Course {
             schema: SCHEMA,
             created: now(),
             commit: commit(),
+            commits_since: None,
             machine: machine(&options.dir),
             options: self.asked(),
             engines: Vec::new(),
@@ -289,6 +291,11 @@ impl Course {
             rows: Vec::new(),
         }
     }
+}
+
+/// The commit of this program's checkout; empty if it has none.
+fn commit() -> String {
+    Checkout::of_this_program().map_or_else(String::new, |checkout| checkout.commit())
 }
 
 fn counted(count: usize, what: &str) -> String {

@@ -20,6 +20,7 @@ pub mod result;
 pub mod files;
 pub mod suite;
 pub mod machine;
+pub mod checkout;
 pub mod runner;
 pub mod report;
 pub mod field;

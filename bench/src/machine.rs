@@ -1,7 +1,7 @@
 //! The machine of a run, and whether it has room for the run.
 
 use crate::{engine::Result, result::Machine};
-use std::{fs, os::unix::fs::MetadataExt, path::Path, process::Command, thread};
+use std::{fs, os::unix::fs::MetadataExt, path::Path, thread};
 
 /// The description of this machine; `dir` is the directory of the databases.
 #[must_use]
@@ -19,15 +19,6 @@ pub fn machine(dir: &Path) -> Machine {
         page_cache: "as the seed left it, except in cold rows".to_owned(),
         build: format!("{profile}, {}", std::env::consts::ARCH),
     }
-}
-
-/// The commit of this process's checkout, with `-dirty` if it has changes; empty if git does not
-/// know it.
-#[must_use]
-pub fn commit() -> String {
-    let git = Command::new("git").args(["describe", "--always", "--dirty", "--exclude=*"]).output();
-    let told = git.ok().filter(|told| told.status.success());
-    told.map_or_else(String::new, |told| String::from_utf8_lossy(&told.stdout).trim().to_owned())
 }
 
 /// Free bytes below a directory.

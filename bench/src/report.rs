@@ -2,6 +2,7 @@
 //! pages of the project.
 
 pub mod numbers;
+pub mod age;
 pub mod ranking;
 pub mod markup;
 pub mod chart;
@@ -11,4 +12,5 @@ pub mod table;
 pub mod html;
 pub mod claims;
 pub mod transactions;
+pub mod published;
 pub mod pages;

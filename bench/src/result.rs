@@ -22,6 +22,9 @@ pub struct Results {
     /// The commit of its checkout; `-dirty` if that had changes; empty if unknown.
     #[serde(default)]
     pub commit: String,
+    /// The number of commits of the library after that one, if known. A file does not have it.
+    #[serde(skip)]
+    pub commits_since: Option<u64>,
     /// The machine of the run.
     pub machine: Machine,
     /// The options of the run.

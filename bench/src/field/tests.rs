@@ -59,6 +59,7 @@ fn a_large_run_keeps_siltdb_rocksdb_and_the_two_best_others() {
     let figures = [10.0, 1.0, 2.0, 9.0, 4.0, 3.0];
     let earlier = Results {
         commit: String::new(),
+        commits_since: None,
         schema: crate::result::SCHEMA,
         created: 0,
         machine: crate::result::Machine::default(),

@@ -3,6 +3,7 @@
 //! A picture stands alone in a page of Markdown. So each has a light and a dark theme, and a foot
 //! that names the commit, machine and date. It needs no font and no style of the page.
 
+use crate::report::age;
 use crate::report::markup::escape;
 use crate::report::numbers::{NONE, date, rate};
 use crate::report::ranking::{Group, OURS};
@@ -242,7 +243,7 @@ fn foot(results: &Results, height: f64, says: &str, theme: Theme) -> String {
     line(height - 30.0, says) + &line(height - 13.0, &provenance(results)) + "</svg>\n"
 }
 
-/// Commit, machine, date and scale of a run, in one line.
+/// Commit with its age if it is old, machine, date and scale of a run, in one line.
 #[must_use]
 pub fn provenance(results: &Results) -> String {
     let machine = &results.machine;
@@ -250,8 +251,11 @@ pub fn provenance(results: &Results) -> String {
     let day = date(results.created);
     let day = day.split(' ').next().unwrap_or(&day);
     format!(
-        "Commit {commit}, {} ({} cores), {day}, scale {}",
-        machine.cpu, machine.cores, results.options.scale
+        "Commit {commit}{}, {} ({} cores), {day}, scale {}",
+        age::mark(results.commits_since),
+        machine.cpu,
+        machine.cores,
+        results.options.scale
     )
 }
 
@@ -265,6 +269,9 @@ pub fn display(engine: &str) -> &str {
         "rocksdb-pessimistic" => "RocksDB, with locks",
         "lmdb" => "LMDB",
         "sqlite" => "SQLite",
+        "thunder" => "ThunderDB",
+        "tidesdb" => "TidesDB",
+        "layerdb" => "LayerDB",
         other => other,
     }
 }

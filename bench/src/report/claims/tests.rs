@@ -56,10 +56,10 @@ fn a_lost_row_is_lost_in_every_table_and_has_its_cause() {
         line.unwrap_or_else(|| panic!("{text}")).to_owned()
     };
     assert!(
-        row("claims").contains("| tidesdb 1.15M (") && row("claims").contains("| 0.89×, lost |")
+        row("claims").contains("| TidesDB 1.15M (") && row("claims").contains("| 0.89×, lost |")
     );
     let loss = row("losses");
-    assert!(loss.contains("| tidesdb 1.15M | 0.89×, lost | why put/batch is behind |"), "{loss}");
+    assert!(loss.contains("| TidesDB 1.15M | 0.89×, lost | why put/batch is behind |"), "{loss}");
     let headline = table_of(&results, "headline");
     let said = "\nAnother engine is faster in 2 of 4: What put/batch does; What delete does. ";
     assert!(headline.contains(said), "{headline}");

@@ -1,7 +1,9 @@
 //! Tests of pages: markers are filled, and the repository's pages agree with its results.
 
 use super::*;
+use crate::report::age;
 use crate::report::claims::tests::claimed;
+use crate::report::published::tests::repeated;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().to_owned()
@@ -56,7 +58,6 @@ fn results_of_transactions_are_written_beside_those_of_claims() {
     fs::write(dir.path().join(PAGES[1]), both).unwrap();
     write(dir.path(), &results).unwrap();
     assert_eq!(files::read(&dir.path().join(OF_TRANSACTIONS)).unwrap(), results);
-    assert_eq!(stored_transactions(dir.path()).unwrap(), Some(results));
     let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
     let page = read(PAGES[1]);
     assert!(page.contains("| What get does |") && page.contains("| `counters` |"), "{page}");
@@ -66,15 +67,47 @@ fn results_of_transactions_are_written_beside_those_of_claims() {
 }
 
 #[test]
-fn pages_of_the_repository_say_what_its_results_say() {
+fn results_of_published_comparisons_have_a_page_and_charts_of_their_own() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir_all(dir.path().join(FOLDER)).unwrap();
+    PAGES.iter().for_each(|name| fs::write(dir.path().join(name), "x\n").unwrap());
+    write(dir.path(), &claimed()).unwrap();
+    let results = repeated();
+    let page = "<!-- generated: thunder -->\n<!-- /generated -->\n";
+    fs::write(dir.path().join(PUBLISHED_PAGE), page).unwrap();
+    write(dir.path(), &results).unwrap();
+    assert_eq!(files::read(&dir.path().join(OF_PUBLISHED)).unwrap(), results);
+    let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
+    assert!(read(PUBLISHED_PAGE).contains("| `load` |"), "{}", read(PUBLISHED_PAGE));
+    assert!(read("docs/charts/thunder-light.svg").contains("ThunderDB"));
+    assert_eq!(files::read(&dir.path().join(RESULTS)).unwrap(), claimed(), "claims stay");
+}
+
+#[test]
+fn pages_of_the_repository_say_what_its_results_say_and_how_old_they_are() {
     let root = root();
-    let results = files::read(&root.join(RESULTS)).unwrap();
-    let of_transactions = stored_transactions(&root).unwrap();
-    let mut pages = pages(&root, &results, of_transactions.as_ref()).unwrap();
+    let claims = files::read(&root.join(RESULTS)).unwrap();
+    let (mut stored, _) = Stored::with(&root, &claims).unwrap();
+    let said: String = PAGES
+        .iter()
+        .chain([&PUBLISHED_PAGE])
+        .filter_map(|page| fs::read_to_string(root.join(page)).ok())
+        .collect();
+    let checkout = Checkout::at(&root);
+    let again = format!("silt-bench report {RESULTS} --into .");
+    for results in stored.each_mut() {
+        results.commits_since = age::marked(&said, &results.commit);
+        // A copy without the history of git does not know.
+        if let Some(age) = checkout.commits_since(&results.commit) {
+            let checked = age::check(results.commits_since, age, checkout.is_release());
+            assert_eq!(checked, Ok(()), "commit {}: {again}", results.commit);
+        }
+    }
+    let mut pages = pages(&root, &stored).unwrap();
     pages.push((root.join(INDEX), index(&root).unwrap()));
     for (path, wanted) in pages {
         let found = fs::read_to_string(&path).unwrap_or_default();
         let name = path.strip_prefix(&root).unwrap().display();
-        assert!(found == wanted, "{name} is old: silt-bench report {RESULTS} --into .");
+        assert!(found == wanted, "{name} is old: {again}");
     }
 }
