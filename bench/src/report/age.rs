@@ -10,6 +10,15 @@ pub const AGE_MAX: u64 = 100;
 const BEGIN: &str = ", measured ";
 const END: &str = " commits ago";
 
+/// What the pages are part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Commit {
+    /// A version that is released.
+    Release,
+    /// Any other commit.
+    Between,
+}
+
 /// The mark of figures behind their commit; empty if they are young or their age is not known.
 pub fn mark(commits_since: Option<u64>) -> String {
     let old = commits_since.filter(|&age| age > AGE_MAX);
@@ -28,10 +37,10 @@ pub fn marked(page: &str, commit: &str) -> Option<u64> {
 ///
 /// # Errors
 /// A message that says what is wrong.
-pub fn check(marked: Option<u64>, age: u64, is_release: bool) -> Result<(), String> {
+pub fn check(marked: Option<u64>, age: u64, commit: Commit) -> Result<(), String> {
     let unmarked = age.saturating_sub(marked.unwrap_or(0));
-    match (is_release, age) {
-        (true, 1..) => Err(format!("a release has figures of {age} commits ago")),
+    match (commit, age) {
+        (Commit::Release, 1..) => Err(format!("a release has figures of {age} commits ago")),
         _ if unmarked > AGE_MAX => Err(format!("figures of {age} commits ago do not say so")),
         _ => Ok(()),
     }

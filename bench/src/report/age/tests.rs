@@ -19,10 +19,10 @@ fn a_mark_is_found_in_wrapped_lines_and_by_its_commit() {
 
 #[test]
 fn a_mark_may_be_as_old_as_unmarked_figures_and_a_release_measures_itself() {
-    assert_eq!(check(None, AGE_MAX, false), Ok(()));
-    assert!(check(None, AGE_MAX + 1, false).unwrap_err().contains("101 commits ago"));
-    assert_eq!(check(Some(101), 201, false), Ok(()));
-    assert!(check(Some(101), 202, false).is_err());
-    assert_eq!(check(None, 0, true), Ok(()));
-    assert!(check(Some(1), 1, true).unwrap_err().contains("a release"));
+    assert_eq!(check(None, AGE_MAX, Commit::Between), Ok(()));
+    assert!(check(None, AGE_MAX + 1, Commit::Between).unwrap_err().contains("101 commits ago"));
+    assert_eq!(check(Some(101), 201, Commit::Between), Ok(()));
+    assert!(check(Some(101), 202, Commit::Between).is_err());
+    assert_eq!(check(None, 0, Commit::Release), Ok(()));
+    assert!(check(Some(1), 1, Commit::Release).unwrap_err().contains("a release"));
 }

@@ -1,7 +1,7 @@
 //! Tests of pages: markers are filled, and the repository's pages agree with its results.
 
 use super::*;
-use crate::report::age;
+use crate::report::age::{self, Commit};
 use crate::report::claims::tests::claimed;
 use crate::report::published::tests::repeated;
 
@@ -99,7 +99,8 @@ fn pages_of_the_repository_say_what_its_results_say_and_how_old_they_are() {
         results.commits_since = age::marked(&said, &results.commit);
         // A copy without the history of git does not know.
         if let Some(age) = checkout.commits_since(&results.commit) {
-            let checked = age::check(results.commits_since, age, checkout.is_release());
+            let commit = if checkout.is_release() { Commit::Release } else { Commit::Between };
+            let checked = age::check(results.commits_since, age, commit);
             assert_eq!(checked, Ok(()), "commit {}: {again}", results.commit);
         }
     }
