@@ -318,18 +318,34 @@ pub struct Run {
     #[serde(default = "range")]
     pub range: u32,
     /// The latency pass runs at this share of the throughput, at a fixed rate; 0 for a closed loop.
+    /// Of a row that runs for a time, the throughput is that of the median second.
     #[serde(default)]
     pub open_loop_percent: u32,
     /// The latency pass runs at this rate of operations a second, the same for all engines; 0 for
     /// none.
     #[serde(default, skip_serializing_if = "is_default")]
     pub open_loop_per_s: u64,
+    /// How threads of an open loop wait until an operation is due.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub waits: Waits,
     /// The isolation level that transactions ask for.
     #[serde(default, skip_serializing_if = "is_default")]
     pub isolation: Isolation,
     /// Number of transactions that are held open meanwhile.
     #[serde(default, skip_serializing_if = "is_default")]
     pub held: u32,
+}
+
+/// How a thread waits until an operation is due.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Waits {
+    /// It looks at the clock again and again, as a program that computes: background threads find
+    /// no idle processor.
+    #[default]
+    Spinning,
+    /// It sleeps.
+    Sleeping,
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {

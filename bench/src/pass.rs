@@ -43,7 +43,7 @@ use std::{
     path::{Path, PathBuf},
     time::{Duration, Instant},
 };
-use steps::{Clocked, Outcome, Probe, Ran, Unclocked, drive, on_threads};
+use steps::{Clocked, Outcome, Probe, Ran, Schedule, Unclocked, drive, on_threads};
 use transactions::{compete, hold, slowest_share};
 
 /// Number of warm-up runs of a warm row. Two, because a cache may keep only what is read twice.
@@ -430,7 +430,7 @@ impl Course<'_> {
         throughput: &Throughput,
     ) -> Result<(Place<E>, Latency, Model)> {
         let run = &self.job.work.run;
-        let peak = throughput.ops as f64 / throughput.settled_seconds.max(1e-9);
+        let peak = peak(throughput);
         let rate = match (run.open_loop_per_s, run.open_loop_percent) {
             (0, 0) => None,
             (0, percent) => Some(peak * f64::from(percent) / 100.0),
@@ -438,7 +438,8 @@ impl Course<'_> {
         };
         let each = rate.map(|rate| rate / f64::from(self.job.work.threads));
         let period = each.map(|rate| Duration::from_secs_f64(1.0 / rate.max(0.01)));
-        let (place, ran, probes) = self.measured(place, "latency", || Clocked::new(period))?;
+        let probe = || Clocked::new(Schedule::new(period, run.waits));
+        let (place, ran, probes) = self.measured(place, "latency", probe)?;
         self.shorten(&ran);
         let (after, _) = self.sums_hold(&ran)?;
         let mut all: Histogram<u64> = measure::histogram();
@@ -555,6 +556,18 @@ impl Course<'_> {
             }
             _ => read.found * key + read.value_bytes,
         }
+    }
+}
+
+/// The operations a second of which an open loop does a share: those that an engine keeps up with
+/// its background work. If the pass was cut off it has shown no end of that work, and then they are
+/// those of the median second.
+fn peak(throughput: &Throughput) -> f64 {
+    let mut seconds = throughput.samples.clone();
+    seconds.sort_unstable();
+    match seconds.get(seconds.len() / 2) {
+        Some(&median) if throughput.capped => median as f64,
+        _ => throughput.ops as f64 / throughput.settled_seconds.max(1e-9),
     }
 }
 

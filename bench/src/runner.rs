@@ -156,8 +156,9 @@ fn run_row(
                 continue;
             }
             listener.begins(row, entry.engine, round);
-            let is_timed = round == 0 && row.seconds.is_none();
-            let extent = if is_timed { Extent::Full } else { Extent::Throughput };
+            let has_latencies = row.seconds.is_none() || row.work.run.open_loop_percent > 0;
+            let is_full = round == 0 && has_latencies;
+            let extent = if is_full { Extent::Full } else { Extent::Throughput };
             let outcome = entry.run(row, extent, stores, options, listener);
             if options.interrupted.load(Ordering::Relaxed) {
                 return None;

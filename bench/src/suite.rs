@@ -13,7 +13,7 @@ use crate::{
 use serde::Deserialize;
 
 /// The files, in the order of reports.
-const FILES: [(&str, &str); 24] = [
+const FILES: [(&str, &str); 25] = [
     ("claims", include_str!("../suites/claims.toml")),
     ("core", include_str!("../suites/core.toml")),
     ("layerdb", include_str!("../suites/layerdb.toml")),
@@ -35,6 +35,7 @@ const FILES: [(&str, &str); 24] = [
     ("map", include_str!("../suites/map.toml")),
     ("transactions", include_str!("../suites/transactions.toml")),
     ("soak", include_str!("../suites/soak.toml")),
+    (SUSTAIN, include_str!("../suites/sustain.toml")),
     ("large-values", include_str!("../suites/large-values.toml")),
     ("btree", include_str!("../suites/btree.toml")),
     (LARGE_DATA, include_str!("../suites/large-data.toml")),
@@ -47,6 +48,9 @@ pub const CLAIMS: &str = "claims";
 /// The suite of data far beyond the memory. A run of all suites leaves it out, because it takes
 /// hours and tens of gigabytes.
 const LARGE_DATA: &str = "large-data";
+
+/// The suite of even throughput. A run of all suites leaves it out, because it takes hours.
+const SUSTAIN: &str = "sustain";
 
 /// The suite of `silt-bench demo`. A run of all suites leaves it out, because it has the same rows
 /// at full size.
@@ -497,8 +501,8 @@ fn parse(name: &str, text: &str) -> Suite {
     toml::from_str(text).unwrap_or_else(|error| panic!("suite {name}: {error}"))
 }
 
-/// The requested rows: of some suites, or of all but [`CLAIMS`] and `LARGE_DATA`; those with
-/// these ids or prefixes before a slash, or all.
+/// The requested rows: of some suites, or of all but [`CLAIMS`], `LARGE_DATA` and `SUSTAIN`; those
+/// with these ids or prefixes before a slash, or all.
 ///
 /// # Errors
 /// A message with the unknown name, the nearest one, and all known ones.
@@ -508,7 +512,7 @@ pub fn select(suites: &[Suite], names: &[String], rows: &[String]) -> Result<Vec
         known_or_nearest("suite", name, &known)?;
     }
     let is_named = |suite: &&Suite| match names {
-        [] => suite.suite != CLAIMS && suite.suite != LARGE_DATA,
+        [] => ![CLAIMS, LARGE_DATA, SUSTAIN].contains(&suite.suite.as_str()),
         names => names.contains(&suite.suite),
     };
     let mut chosen: Vec<Suite> = suites.iter().filter(is_named).cloned().collect();

@@ -4,7 +4,7 @@
 
 use crate::{
     engine::{Codec, Config, Engine, Failure, FailureKind, Isolation, Result},
-    job::{Extent, Job, Op, Report, Run, Seed, SeedOp, State, Work},
+    job::{Extent, Job, Op, Report, Run, Seed, SeedOp, State, Waits, Work},
     keys::KeyStyle,
     measure::Watch,
     order::Order,
@@ -67,6 +67,7 @@ pub fn job(op: Op, dir: &Path) -> Job {
         range: 7,
         open_loop_percent: 0,
         open_loop_per_s: 0,
+        waits: Waits::default(),
         isolation: Isolation::Serializable,
         held: 0,
     };

@@ -3,7 +3,7 @@
 use super::{Live, Model, Tally};
 use crate::{
     engine::Isolation,
-    job::{Op, Run, State, Work},
+    job::{Op, Run, State, Waits, Work},
     keys::{self, KeyMaker, KeyStyle},
     order::Order,
     plan::{Commit, Length, Plan, Step, Steps},
@@ -21,6 +21,7 @@ fn work(keys: u32, threads: u32) -> Work {
         range: 1,
         open_loop_percent: 0,
         open_loop_per_s: 0,
+        waits: Waits::default(),
         isolation: Isolation::Serializable,
         held: 0,
     };

@@ -6,7 +6,7 @@ use super::{data::Data, history::History};
 use crate::{
     engine::{Batch, Body, Engine, Failure, Pending, Result, Session, Transaction, Write},
     expect::Tally,
-    job::Held,
+    job::{Held, Waits},
     measure::{self, Pace, Seconds},
     plan::{Commit, Plan, Step, Thread},
 };
@@ -41,39 +41,77 @@ impl Probe for Unclocked {
     }
 }
 
-/// A clock around each call. In an open loop each operation has a due time, and its latency counts
-/// from there.
+/// When the operations of an open loop are due.
+///
+/// An operation that comes late makes no later one late: each is due a period after the one before
+/// was *due*. So a call that takes long is charged to all operations that it kept waiting.
+#[derive(Clone, Copy, Debug)]
+pub struct Schedule {
+    period: Duration,
+    waits: Waits,
+    due: Instant,
+}
+
+impl Schedule {
+    /// One operation each `period`; `None` without one.
+    #[must_use]
+    pub fn new(period: Option<Duration>, waits: Waits) -> Option<Self> {
+        period.map(|period| Self { period, waits, due: Instant::now() })
+    }
+
+    /// Waits until the next operation is due; not at all if that time is past. `now` reads the
+    /// clock, and `wait` lets some of the given time pass.
+    fn next(&mut self, now: impl Fn() -> Instant, wait: impl Fn(Waits, Duration)) {
+        self.due += self.period;
+        loop {
+            let rest = self.due.saturating_duration_since(now());
+            if rest.is_zero() {
+                return;
+            }
+            wait(self.waits, rest);
+        }
+    }
+}
+
+fn wait(waits: Waits, rest: Duration) {
+    match waits {
+        Waits::Spinning => std::hint::spin_loop(),
+        Waits::Sleeping => thread::sleep(rest),
+    }
+}
+
+/// A clock around each call. In an open loop the latency of an operation counts from the time at
+/// which it was due.
 #[derive(Debug)]
 pub struct Clocked {
     /// The durations of calls, in nanoseconds.
     pub histogram: Histogram<u64>,
-    period: Option<Duration>,
-    due: Instant,
+    schedule: Option<Schedule>,
 }
 
 impl Clocked {
-    /// One operation each `period`, or as fast as possible.
+    /// By a schedule, or as fast as possible.
     #[must_use]
-    pub fn new(period: Option<Duration>) -> Self {
-        Self { histogram: measure::histogram(), period, due: Instant::now() }
+    pub fn new(schedule: Option<Schedule>) -> Self {
+        Self { histogram: measure::histogram(), schedule }
     }
 }
 
 impl Probe for Clocked {
     fn begin(&mut self) {
-        self.due = Instant::now();
+        if let Some(schedule) = &mut self.schedule {
+            schedule.due = Instant::now();
+        }
     }
 
     fn next(&mut self) {
-        let Some(period) = self.period else { return };
-        self.due += period;
-        while Instant::now() < self.due {
-            std::hint::spin_loop();
+        if let Some(schedule) = &mut self.schedule {
+            schedule.next(Instant::now, wait);
         }
     }
 
     fn call<T>(&mut self, call: impl FnOnce() -> T) -> T {
-        let start = if self.period.is_some() { self.due } else { Instant::now() };
+        let start = self.schedule.map_or_else(Instant::now, |schedule| schedule.due);
         let outcome = call();
         let nanos = start.elapsed().as_nanos() as u64;
         self.histogram.saturating_record(nanos.max(1));
@@ -364,3 +402,6 @@ impl Body for Puts<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,12 +7,13 @@ use crate::{
         siltdb::Siltdb,
     },
     engine::{Config, Engine, Failure, FailureKind, Result},
-    job::{Extent, Job, Op, Report, Seed, SeedOp},
+    job::{Extent, Job, Op, Report, Seed, SeedOp, Throughput, Waits},
     keys::KeyStyle,
     measure::{Watch, Watched, watched},
     order::Order,
     pass::{
         data::Data,
+        peak,
         special::{self, Door, Finds},
         steps::Unclocked,
     },
@@ -247,6 +248,37 @@ fn an_open_loop_charges_waiting_to_the_calls() {
     });
     let latency = report.unwrap().latency.unwrap();
     assert_eq!(latency.rate, Some(20_000.0));
+}
+
+#[test]
+fn the_rate_of_a_pass_that_was_cut_off_is_a_share_of_its_median_second() {
+    let throughput = |capped| Throughput {
+        ops: 1_000,
+        seconds: 5.0,
+        settled_seconds: 10.0,
+        samples: vec![400, 10, 300, 20, 270],
+        capped,
+    };
+    assert_eq!(peak(&throughput(true)), 270.0);
+    assert_eq!(peak(&throughput(false)), 100.0);
+    assert_eq!(peak(&Throughput { samples: Vec::new(), ..throughput(true) }), 100.0);
+}
+
+#[test]
+fn a_paced_row_that_runs_for_a_time_has_latencies_and_compares_what_it_read() {
+    let report = run_with::<Liar<{ lie::HONEST }>>(Op::Mixed, |job| {
+        job.work.threads = 2;
+        job.work.run.ops = 20_000_000;
+        job.work.run.open_loop_percent = 60;
+        job.work.run.waits = Waits::Sleeping;
+        job.cap_seconds = 2.5;
+    });
+    let report = report.unwrap();
+    let latency = report.latency.unwrap();
+    assert!(report.throughput.capped && report.throughput.samples.len() >= 2);
+    assert!((latency.rate.unwrap() / peak(&report.throughput) - 0.6).abs() < 1e-9);
+    assert!(latency.calls > 0 && latency.calls <= report.throughput.ops);
+    assert!(report.verified.checked > 0);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::{Step, Thread, run, seed};
 use crate::{
     engine::Isolation,
-    job::{Op, Run, Seed, SeedOp, State, Work},
+    job::{Op, Run, Seed, SeedOp, State, Waits, Work},
     keys::KeyStyle,
     order::Order,
     values::ValueStyle,
@@ -19,6 +19,7 @@ fn work(op: Op, order: Order, ops: u64) -> Work {
         range: 10,
         open_loop_percent: 0,
         open_loop_per_s: 0,
+        waits: Waits::default(),
         isolation: Isolation::Serializable,
         held: 0,
     };

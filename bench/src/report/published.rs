@@ -7,7 +7,7 @@ use crate::report::chart::{ENGINES, display, provenance};
 use crate::report::claims::{about, figure, judged, wrapped};
 use crate::report::markdown::table;
 use crate::report::numbers::{NONE, factor, or_none, rate};
-use crate::report::ranking::{Group, OURS, groups, suites};
+use crate::report::ranking::{Group, OURS, groups};
 use crate::result::Results;
 
 /// The suites that repeat a published comparison.

@@ -41,7 +41,8 @@ pub fn seconds(rows: &[Chosen], options: &Options<'_>) -> f64 {
             let is_first = seeded.insert(format!("{engine} {:?}", seeds(row)));
             let seeding = if is_first { seeding(row) * factor } else { 0.0 };
             if let Some(time) = row.seconds {
-                seconds += seeding + f64::from(time);
+                let passes = if row.work.run.open_loop_percent > 0 { 2.0 } else { 1.0 };
+                seconds += seeding + f64::from(time) * passes;
                 continue;
             }
             seconds += seeding + f64::from(options.repeat) * round(row, factor, options);

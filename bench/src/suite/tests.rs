@@ -1,8 +1,8 @@
 //! Tests of suites: the files are valid, and the choice follows the request.
 
-use super::{CLAIMS, LARGE_DATA, Overrides, Setting, Suite, demo, select, suites};
+use super::{CLAIMS, LARGE_DATA, Overrides, SUSTAIN, Setting, Suite, demo, select, suites};
 use crate::{
-    job::{Op, State, Work},
+    job::{Op, State, Waits, Work},
     keys::KeyStyle,
     order::Order,
     pass::prepare,
@@ -109,6 +109,19 @@ fn rows_that_run_for_a_time_run_as_long_as_asked_for() {
         (Some(120), Some(0))
     );
     assert_eq!(seconds("get", Some(120)), None);
+    // All rows of a suite about time do, and those that are paced say at which share of what.
+    let sustain = suites.iter().find(|suite| suite.suite == "sustain").unwrap();
+    for each in &sustain.rows {
+        let overrides = Overrides { sustain: Some(7), ..Overrides::default() };
+        let chosen = row(&suites, "sustain", &each.id, &overrides);
+        assert_eq!(chosen.seconds, Some(7));
+        let percent = if each.id.starts_with("paced/") { 60 } else { 0 };
+        assert_eq!(chosen.work.run.open_loop_percent, percent);
+        let is_asleep = each.id == "paced/sleeping";
+        assert_eq!(chosen.work.run.waits == Waits::Sleeping, is_asleep);
+    }
+    let all = select(&suites, &[], &[]).unwrap();
+    assert!(all.iter().all(|suite| suite.suite != "sustain"), "it takes hours");
 }
 
 #[test]
@@ -144,8 +157,9 @@ fn rows_are_chosen_by_id_or_by_what_stands_before_a_slash() {
     let ids: Vec<&str> = chosen[0].rows.iter().map(|row| row.id.as_str()).collect();
     assert_eq!((chosen.len(), ids), (1, vec!["fill/5k", "readseq/5k", "fill/500k"]));
     let all = select(&suites, &[], &[]).unwrap();
-    let is_asked_for = |suite: &Suite| [CLAIMS, LARGE_DATA].contains(&suite.suite.as_str());
-    assert!(all.len() + 2 == suites.len() && !all.iter().any(is_asked_for));
+    let is_asked_for =
+        |suite: &Suite| [CLAIMS, LARGE_DATA, SUSTAIN].contains(&suite.suite.as_str());
+    assert!(all.len() + 3 == suites.len() && !all.iter().any(is_asked_for));
 }
 
 #[test]

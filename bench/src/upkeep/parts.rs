@@ -5,11 +5,12 @@ use crate::{
     upkeep::{
         backups::{self, Rounds},
         bar::{Bar, Unit},
-        budget, copies, data,
+        branches, budget, copies, data,
         families::{self, Counts},
         followers,
         part::{Line, Teller},
         reads,
+        small_cache::{self, Sizes},
         space::{self, Amount, Most},
         steps, syncs,
     },
@@ -73,6 +74,9 @@ const LARGE_VALUE_BYTES: usize = 300_000_000;
 const FAMILIES: Counts =
     Counts { flush_few: 10, open_few: 1_000, open_many: 8_000, flush_many: 10_000 };
 
+/// Numbers of branches beside which one more is created, flushed and dropped.
+const MANY_BRANCHES: branches::Counts = branches::Counts { few: 10, many: 10_000 };
+
 const fn bar(id: &'static str, unit: Unit, most: f64, about: &'static str) -> Bar {
     Bar { id, about, unit, most }
 }
@@ -95,12 +99,15 @@ const fn waiting(
 }
 
 /// All parts, in the order of the table.
-pub const PARTS: [Part; 24] = [
+pub const PARTS: [Part; 27] = [
     timed("flushes", 30, &FLUSHES, |dir, teller| steps::flushes(dir, 1_200, teller)),
     timed("openings", 80, &OPENINGS, |dir, teller| steps::openings(dir, 10_000, teller)),
     timed("syncs", 20, &SYNCS, syncs::syncs),
     timed("families-compact", 25, &COMPACT, |dir, teller| families::compaction(dir, 2_000, teller)),
     timed("families", 55, &BESIDE, |dir, teller| families::beside(dir, FAMILIES, teller)),
+    timed("scale-branches", 150, &BRANCHES, |dir, teller| {
+        branches::beside(BRANCHES.map(|bar| bar.id), dir, MANY_BRANCHES, teller)
+    }),
     timed("deleted", 20, &DELETED, |dir, teller| reads::deleted(dir, 1_000_000, teller)),
     timed("range-deleted", 40, &RANGE_DELETED, |dir, teller| {
         let bars = [RANGE_DELETED[0].id, RANGE_DELETED[1].id];
@@ -116,6 +123,14 @@ pub const PARTS: [Part; 24] = [
     }),
     timed("memory-1024", 600, &BUDGET_1024, |dir, teller| {
         budget::within(BUDGET_1024[0].id, dir, 1024, teller)
+    }),
+    timed("small-cache", 120, &SMALL_CACHE, |dir, teller| {
+        let sizes = Sizes { first: 1_000_000, then: 4_000_000 };
+        small_cache::gets(SMALL_CACHE[0].id, dir, sizes, teller)
+    }),
+    timed("small-cache-large", 400, &SMALL_CACHE_LARGE, |dir, teller| {
+        let sizes = Sizes { first: 1_000_000, then: 16_000_000 };
+        small_cache::gets(SMALL_CACHE_LARGE[0].id, dir, sizes, teller)
     }),
     timed("copies-clone", 60, &CLONES, |dir, teller| copies::clones(dir, CLONED, teller)),
     timed("copies", 90, &COPIES, |dir, teller| copies::large(dir, GIGABYTE, teller)),
@@ -175,6 +190,13 @@ const BESIDE: [Bar; 2] = [
     bar("families/opening", Unit::Ratio, 12.0, "opening 8,000 families, to opening 1,000"),
     bar("families/flush", Unit::Ratio, 1.5, "one family's flush beside 10,000 families, to 10"),
 ];
+const BRANCHES: [Bar; 5] = [
+    bar("scale/branch", Unit::Ratio, 2.0, "creating the 10,000th branch, to the 10th"),
+    bar("scale/branches-opening", Unit::Ns, 200e6, "opening 10,000 branches"),
+    bar("scale/branches-memory", Unit::Bytes, 4096.0, "memory of each of them after the opening"),
+    bar("scale/branches-flush", Unit::Ratio, 1.5, "a flush of one put beside 10,000, to 10"),
+    bar("scale/branches-drop", Unit::Ratio, 2.0, "dropping one of 10,000 branches, to one of 10"),
+];
 const DELETED: [Bar; 1] = [bar(
     "reads/deleted",
     Unit::Ns,
@@ -211,6 +233,14 @@ const BUDGET_256: [Bar; 1] =
     [bar("memory/256-mib", Unit::Ratio, BUDGET_RATIO_MAX, "peak of nine workloads, to 256 MiB")];
 const BUDGET_1024: [Bar; 1] =
     [bar("memory/1-gib", Unit::Ratio, BUDGET_RATIO_MAX, "peak of nine workloads, to 1 GiB")];
+const SMALL_CACHE: [Bar; 1] = [bar(
+    "small-cache/gets-4m",
+    Unit::Ratio,
+    2.5,
+    "the median get of 4 M random keys under 64 MiB, to that of 1 M",
+)];
+const SMALL_CACHE_LARGE: [Bar; 1] =
+    [bar("small-cache/gets-16m", Unit::Ratio, 3.0, "the same of 16 M")];
 const CLONES: [Bar; 3] = [
     bar("copies/clone", Unit::Ns, AT_ONCE_NS, "a clone of a family of thousands of files, flushed"),
     bar("copies/first-write", Unit::Ns, 5e6, "the first put to such a clone"),

@@ -1,8 +1,8 @@
 //! Tests of all parts at a small size: each reports its figures after reading back its data.
 
 use super::{
-    Amount, Counts, LEFT_BYTES_MAX, Most, PARTS, Rounds, backups, budget, copies, data, families,
-    followers, reads, space, steps, syncs,
+    Amount, BRANCHES, Counts, LEFT_BYTES_MAX, Most, PARTS, Rounds, backups, branches, budget,
+    copies, data, families, followers, reads, small_cache, small_cache::Sizes, space, steps, syncs,
 };
 use crate::{
     engine::{Failure, Result},
@@ -70,6 +70,13 @@ fn families_are_compacted_flushed_and_opened() {
 }
 
 #[test]
+fn branches_are_created_opened_and_dropped() {
+    let bars = BRANCHES.map(|bar| bar.id);
+    let counts = branches::Counts { few: 2, many: 230 };
+    are_measured(&told(60, |dir, teller| branches::beside(bars, dir, counts, teller)), &bars);
+}
+
+#[test]
 fn reads_pass_deletes_and_fold_operands() {
     are_measured(&told(60, |dir, teller| reads::deleted(dir, 3_000, teller)), &["reads/deleted"]);
     let merges = told(60, |dir, teller| reads::merges(dir, 300, teller));
@@ -80,6 +87,14 @@ fn reads_pass_deletes_and_fold_operands() {
     are_measured(&large, &["writes/memory"]);
     let budget = told(120, |dir, teller| budget::within("memory/8-mib", dir, 8, teller));
     are_measured(&budget, &["memory/8-mib"]);
+}
+
+#[test]
+fn gets_of_a_growing_database_are_timed_and_read_back() {
+    let sizes = Sizes { first: 2_000, then: 9_000 };
+    let bar = "small-cache/gets-4m";
+    let gets = told(60, |dir, teller| small_cache::gets(bar, dir, sizes, teller));
+    are_measured(&gets, &["small-cache/gets-4m"]);
 }
 
 #[test]
