@@ -362,7 +362,7 @@ impl BackupList {
 /// The tables that an edit adds.
 pub fn references(edit: &Edit) -> impl Iterator<Item = &TableReference> {
     edit.changes.iter().filter_map(|change| match change {
-        Change::AddTable { table, .. } => Some(table),
+        Change::AddTable { table, .. } => Some(&**table),
         _ => None,
     })
 }

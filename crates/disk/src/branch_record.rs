@@ -17,6 +17,7 @@ use siltdb_base::{
     id::{BranchId, FamilyId, SequenceNumber},
     limits::{FAMILIES_MAX, FAMILY_IDS_MAX, FAMILY_NAME_BYTES_MAX},
 };
+use std::sync::Arc;
 
 const BRANCH: u8 = 1;
 const DROPPED: u8 = 2;
@@ -26,7 +27,7 @@ const CHECKED_OUT: u8 = 3;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BranchChange {
     /// A branch is there, or is now as the record says.
-    Recorded(BranchRecord),
+    Recorded(Arc<BranchRecord>),
     /// A branch is gone. Its families are dropped by changes of their own.
     Dropped(BranchId),
     /// A branch is the one that is checked out.
@@ -104,7 +105,7 @@ impl BranchChange {
     /// `Corruption`, if it is none.
     pub fn decode(reader: &mut ByteReader<'_>) -> Result<Self> {
         match reader.u8()? {
-            BRANCH => record(reader).map(Self::Recorded),
+            BRANCH => record(reader).map(Arc::new).map(Self::Recorded),
             DROPPED => own_id(reader).map(Self::Dropped),
             CHECKED_OUT => Ok(Self::CheckedOut(BranchId(reader.varint_u32()?))),
             kind => Err(Error::corruption("a change of branches has an unknown kind")

@@ -99,7 +99,6 @@ const CHANGE_FIELDS: FieldList = FieldList { of: "change in the manifest", reser
 /// One change of the set of files and families.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "nearly all changes of an edit add tables")]
 pub enum Change {
     /// The first change of a manifest: what is needed to read the database.
     Format {
@@ -142,8 +141,8 @@ pub enum Change {
         family: FamilyId,
         /// The level, below [`LEVELS`].
         level: u8,
-        /// The table, and where it lies.
-        table: TableReference,
+        /// The table, and where it lies. Families that share a table share this.
+        table: Arc<TableReference>,
     },
     /// A table leaves a level.
     RemoveTable {
@@ -343,7 +342,7 @@ impl Change {
             6 => Self::AddTable {
                 family: family(reader)?,
                 level: level(reader)?,
-                table: TableReference::decode(reader)?,
+                table: Arc::new(TableReference::decode(reader)?),
             },
             7 => Self::RemoveTable {
                 family: family(reader)?,

@@ -256,7 +256,7 @@ pub struct FamilyPicture {
     name: String,
     id: FamilyId,
     options: Vec<u8>,
-    tables: Vec<(u8, TableReference)>,
+    tables: Vec<(u8, Arc<TableReference>)>,
 }
 
 /// Everything that edits change, and that the manifest must restore.

@@ -9,6 +9,7 @@
 //! 2. The edit is appended to the manifest and synced, or a new manifest is begun.
 //! 3. Versions and families are put in force; files without references are noted for purging.
 
+mod kinds;
 mod preconditions;
 mod tables;
 
@@ -19,8 +20,9 @@ use crate::{
     catalog::family_map::{Families, FamilyMap, FamilyMapBuilder},
     catalog::manifest::{Failure, Manifest},
     database::installer::Installer,
+    install::kinds::{Phase, check_known, family_of, phase, table_family},
     install::preconditions::assert_fits,
-    install::tables::{no_such_family, prepare_trees, table_family},
+    install::tables::{no_such_family, prepare_trees},
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -30,18 +32,18 @@ use siltdb_base::{
     sync::lock,
 };
 use siltdb_disk::{
-    edit::{Change, Edit, FORMAT_VERSION},
+    edit::{Change, Edit, FORMAT_VERSION, TableReference},
     log::record::LogPosition,
 };
 use siltdb_tree::{
-    files::open_files::OpenFiles,
+    files::open_files::{OpenFiles, TableId},
     memory::Generation,
     merge_operator::MergeOperator,
     options::TreeOptions,
     tree::{Prepared, Tree},
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, MutexGuard},
 };
 
@@ -255,6 +257,9 @@ pub struct ManifestReplay<'a> {
     /// Per family that is left: its creation with the present name and options, then the changes of
     /// its tables in the order of the edits.
     families: BTreeMap<FamilyId, Vec<Change>>,
+    /// The last reference to each table. Families that share a table share its reference, so that
+    /// many clones and branches take little more memory than one.
+    references: HashMap<TableId, Arc<TableReference>>,
     branches: Branches,
 }
 
@@ -262,7 +267,8 @@ impl<'a> ManifestReplay<'a> {
     /// A replay without edits.
     #[must_use]
     pub fn new(target: Target<'a>) -> Self {
-        Self { target, families: BTreeMap::new(), branches: Branches::default() }
+        let (families, references) = (BTreeMap::new(), HashMap::new());
+        Self { target, families, references, branches: Branches::default() }
     }
 
     /// Adds an edit that is durable already.
@@ -284,7 +290,7 @@ impl<'a> ManifestReplay<'a> {
         tables.into_iter().chain(others).try_for_each(|change| self.note_change(change))
     }
 
-    fn note_change(&mut self, change: Change) -> Result<()> {
+    fn note_change(&mut self, mut change: Change) -> Result<()> {
         if let Change::Branch(change) = &change {
             let changed = self.branches.apply(change).map(drop);
             return changed.map_err(|error| {
@@ -292,6 +298,7 @@ impl<'a> ManifestReplay<'a> {
             });
         }
         let Some(id) = family_of(&change) else { return check_known(&change) };
+        self.share_reference(&mut change);
         let changes = self.families.get_mut(&id).ok_or_else(|| no_such_family(id))?;
         match (change, &mut changes[0]) {
             (Change::RenameFamily { name: new, .. }, Change::CreateFamily { name, .. }) => {
@@ -308,77 +315,42 @@ impl<'a> ManifestReplay<'a> {
         Ok(())
     }
 
+    fn share_reference(&mut self, change: &mut Change) {
+        match change {
+            Change::AddTable { table, .. } => {
+                let id = TableId { file: table.file, offset: table.offset };
+                let known = self.references.entry(id).or_insert_with(|| Arc::clone(table));
+                if known == table {
+                    *table = Arc::clone(known);
+                } else {
+                    *known = Arc::clone(table);
+                }
+            }
+            Change::RemoveTable { file, offset, .. } => {
+                self.references.remove(&TableId { file: *file, offset: *offset });
+            }
+            _ => {}
+        }
+    }
+
     /// Puts families and tables in force.
     ///
     /// # Errors
     /// `Corruption`, if the result does not fit; `InvalidArgument`, if a family needs a merge
     /// operator that was not given.
     pub fn finish(self) -> Result<()> {
-        let families = self.families.into_values().flatten();
-        let edit = Edit { changes: families.chain(self.branches.changes()).collect() };
+        drop(self.references);
+        let count: usize = self.families.values().map(Vec::len).sum();
+        let mut changes = Vec::with_capacity(count + self.branches.iter().count() + 1);
+        changes.extend(self.families.into_values().flatten());
+        changes.extend(self.branches.changes());
+        let edit = Edit { changes };
         let prepared = prepare(&self.target, &edit).map_err(|error| match error.kind() {
             ErrorKind::AlreadyExists => Error::corruption("two families have the same name"),
             _ => error,
         })?;
         put_in_force(&self.target, &edit, prepared, None)?;
         Ok(())
-    }
-}
-
-/// The order in which the changes of an edit take effect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
-    /// Families are created first, because the same edit may add their tables.
-    Create,
-    /// Tables are added and removed.
-    Tables,
-    /// Families are renamed, dropped or get options.
-    Change,
-}
-
-fn phase(change: &Change) -> Phase {
-    match change {
-        Change::CreateFamily { .. } => Phase::Create,
-        Change::AddTable { .. } | Change::RemoveTable { .. } => Phase::Tables,
-        _ => Phase::Change,
-    }
-}
-
-/// The family that a change concerns, if any.
-fn family_of(change: &Change) -> Option<FamilyId> {
-    match change {
-        Change::CreateFamily { id, .. }
-        | Change::DropFamily { id }
-        | Change::RenameFamily { id, .. }
-        | Change::FamilyOptions { id, .. } => Some(*id),
-        _ => table_family(change),
-    }
-}
-
-/// Refuses a change that this version does not know. Changes of no family have other owners.
-fn check_known(change: &Change) -> Result<()> {
-    match change {
-        Change::Format { .. }
-        | Change::LogStart { .. }
-        | Change::LogCut { .. }
-        | Change::NextFile(_)
-        | Change::NextFamily(_)
-        | Change::LastSequence(_)
-        | Change::LogSynced(_)
-        | Change::LatestTime(_)
-        | Change::FamiliesLogged { .. }
-        | Change::RetentionFloor(_)
-        | Change::Branch(_)
-        | Change::ColdDirectory(_)
-        | Change::ColdDirectoryLeft
-        | Change::Identity(_)
-        | Change::BackedUp(_)
-        | Change::Prepared { .. }
-        | Change::PreparedDecided { .. }
-        | Change::BlobFile { .. }
-        | Change::BlobFileRemoved { .. }
-        | Change::Unknown { .. } => Ok(()),
-        _ => Err(Error::new(ErrorKind::Unsupported, "an edit has an unknown change")),
     }
 }
 

@@ -250,7 +250,7 @@ fn moved_bases(catalog: &Catalog, begun: &BranchRecord) -> Result<FamilyChanges>
         let is_dropped = dropped.contains(&family.head) || dropped.contains(&family.base);
         assert!(!is_dropped, "a merge drops what a branch needs: {family:?}");
     }
-    Ok(FamilyChanges { dropped, branches: vec![record], ..FamilyChanges::default() })
+    Ok(FamilyChanges { dropped, branches: vec![Arc::new(record)], ..FamilyChanges::default() })
 }
 
 /// Finds the branch whose bases both sides have in common.

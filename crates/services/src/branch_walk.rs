@@ -20,7 +20,7 @@ use siltdb_engine::{
     snapshots::read_point::ReadPoint,
 };
 use siltdb_tree::read::{view::View, visible::bounds::Bounds};
-use std::{collections::BTreeMap, vec};
+use std::{collections::BTreeMap, sync::Arc, vec};
 
 /// Most ranges of a walk. More are walked as one, because each costs new cursors.
 const RANGES_MAX: usize = 1024;
@@ -165,7 +165,7 @@ fn ranges_that_differ(first: &View, second: &View) -> Result<Vec<KeySpan>> {
         let place = |table: &TableReference| (table.file, table.offset);
         let others = other.version.references().map(|(_, table)| (place(table), table));
         let others: BTreeMap<_, _> = others.collect();
-        let is_shared = |table: &TableReference| others.get(&place(table)) == Some(&table);
+        let is_shared = |table: &Arc<TableReference>| others.get(&place(table)) == Some(&table);
         let alone = view.version.references().filter(|(_, table)| !is_shared(table));
         ranges.extend(alone.map(|(_, table)| table.meta.range.clone()));
     }

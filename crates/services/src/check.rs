@@ -376,7 +376,7 @@ fn damage(
     };
     let lost = LostList::default();
     let blocks = table.table().and_then(|_| {
-        let TableReference { offset, length, .. } = *table.reference();
+        let TableReference { offset, length, .. } = **table.reference();
         let file = files.open_file(table.id().file)?;
         let place = TablePlace { offset, length };
         let salvage = TableSalvage::open(file, path, place, Some(meta), &lost)?;

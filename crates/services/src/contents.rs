@@ -346,7 +346,7 @@ fn bring_together(state: &mut Edit) {
     state.changes.retain(|change| !matches!(change, Change::ColdDirectory(_)));
     for change in &mut state.changes {
         if let Change::AddTable { table, .. } = change {
-            table.tier = Tier::Hot;
+            Arc::make_mut(table).tier = Tier::Hot;
         }
     }
 }

@@ -95,8 +95,8 @@ pub fn sample(keys: impl IntoIterator<Item = impl AsRef<[u8]>>) -> KeySketch {
 }
 
 /// The addition of a table.
-pub fn add(level: u8, table: TableReference) -> Change {
-    Change::AddTable { family: FAMILY, level, table }
+pub fn add(level: u8, table: impl Into<Arc<TableReference>>) -> Change {
+    Change::AddTable { family: FAMILY, level, table: table.into() }
 }
 
 /// A version of these tables.

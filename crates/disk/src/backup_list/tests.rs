@@ -35,7 +35,7 @@ fn table(file: u64, bytes: u64) -> Change {
         unknown: UnknownFields::default(),
     };
     let table = TableReference::whole(FileNumber(file), 0, meta);
-    Change::AddTable { family: FamilyId(0), level: 0, table }
+    Change::AddTable { family: FamilyId(0), level: 0, table: table.into() }
 }
 
 fn object(file: u64, bytes: u64) -> BackupObject {

@@ -19,6 +19,10 @@ fn branch() -> BranchRecord {
     }
 }
 
+fn recorded(record: BranchRecord) -> BranchChange {
+    BranchChange::Recorded(Arc::new(record))
+}
+
 fn encoded(change: &BranchChange) -> Vec<u8> {
     let mut bytes = Vec::new();
     change.encode(&mut bytes);
@@ -32,7 +36,7 @@ fn decode(bytes: &[u8]) -> Result<BranchChange> {
 #[test]
 fn every_change_of_branches_round_trips_and_its_truncations_are_refused() {
     let changes = [
-        BranchChange::Recorded(branch()),
+        recorded(branch()),
         BranchChange::Dropped(BranchId(u32::MAX)),
         BranchChange::CheckedOut(BranchId(u32::MAX)),
         BranchChange::CheckedOut(BranchId::MAIN),
@@ -51,7 +55,7 @@ fn records_out_of_range_are_refused() {
     let refused = |change: &dyn Fn(&mut BranchRecord), why: &str| {
         let mut record = branch();
         change(&mut record);
-        let error = decode(&encoded(&BranchChange::Recorded(record))).unwrap_err();
+        let error = decode(&encoded(&recorded(record))).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corruption, "{why}");
         assert!(error.to_string().contains(why), "{error}");
     };
@@ -64,14 +68,13 @@ fn records_out_of_range_are_refused() {
     refused(&|record| record.families.clear(), "number of families");
     let mut record = branch();
     record.name = "n".repeat(FAMILY_NAME_BYTES_MAX);
-    assert!(decode(&encoded(&BranchChange::Recorded(record))).is_ok());
+    assert!(decode(&encoded(&recorded(record))).is_ok());
     assert!(decode(&[2, 0]).unwrap_err().to_string().contains("main"));
     for kind in [0, 4, 255] {
         assert!(decode(&[kind, 1]).unwrap_err().to_string().contains("unknown kind"));
     }
     // A count of families that the bytes do not have allocates nothing.
-    let mut bytes =
-        encoded(&BranchChange::Recorded(BranchRecord { families: Vec::new(), ..branch() }));
+    let mut bytes = encoded(&recorded(BranchRecord { families: Vec::new(), ..branch() }));
     bytes.pop();
     put_varint(&mut bytes, FAMILIES_MAX as u64);
     assert_eq!(decode(&bytes).unwrap_err().kind(), ErrorKind::Corruption);

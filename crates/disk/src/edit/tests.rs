@@ -104,8 +104,12 @@ fn every_change() -> Edit {
             Change::DropFamily { id: FamilyId(0) },
             Change::RenameFamily { id, name },
             Change::FamilyOptions { id, options: Vec::new() },
-            Change::AddTable { family: id, level: 0, table: plain },
-            Change::AddTable { family: id, level: LEVELS as u8 - 1, table: table(u64::MAX) },
+            Change::AddTable { family: id, level: 0, table: Arc::new(plain) },
+            Change::AddTable {
+                family: id,
+                level: LEVELS as u8 - 1,
+                table: Arc::new(table(u64::MAX)),
+            },
             Change::RemoveTable { family: id, level: 6, file: FileNumber(9), offset: u64::MAX },
             Change::LogStart { segment: SegmentId(SEGMENT_ID_MAX.0 + 1) },
             Change::LogCut {
@@ -127,7 +131,7 @@ fn every_change() -> Edit {
             Change::FamiliesLogged { position: LogPosition { segment: SegmentId(15), offset: 65 } },
             Change::RetentionFloor(Some(SequenceNumber::MAX)),
             Change::RetentionFloor(None),
-            Change::Branch(BranchChange::Recorded(branch())),
+            Change::Branch(BranchChange::Recorded(Arc::new(branch()))),
             Change::Branch(BranchChange::CheckedOut(BranchId(u32::MAX))),
             Change::Branch(BranchChange::Dropped(BranchId(3))),
             Change::ColdDirectory(ColdPlace {
@@ -266,7 +270,7 @@ fn fields_out_of_range_are_refused() {
     let segment_too_large = LogPosition { segment: SegmentId(SEGMENT_ID_MAX.0 + 1), offset: 64 };
     let offset_too_large = LogPosition { segment: SegmentId(1), offset: SEGMENT_BYTES_MAX + 8 };
     let last = TableReference { offset: TABLE_END_MAX - 4096, ..table(1) };
-    let change = Change::AddTable { family, level: 0, table: last };
+    let change = Change::AddTable { family, level: 0, table: Arc::new(last) };
     assert!(Edit::decode(&encoded(&Edit { changes: vec![change] })).is_ok());
     let beyond = TableReference { offset: TABLE_END_MAX - 4095, ..table(1) };
     let wrapped = TableReference { offset: u64::MAX - 4095, ..table(1) };
@@ -274,10 +278,10 @@ fn fields_out_of_range_are_refused() {
     for change in [
         Change::RenameFamily { id: family, name },
         Change::RemoveTable { family, level, file, offset: 0 },
-        Change::AddTable { family, level, table: table(1) },
-        Change::AddTable { family, level: 0, table: beyond },
-        Change::AddTable { family, level: 0, table: wrapped },
-        Change::AddTable { family, level: 0, table: huge },
+        Change::AddTable { family, level, table: Arc::new(table(1)) },
+        Change::AddTable { family, level: 0, table: beyond.into() },
+        Change::AddTable { family, level: 0, table: wrapped.into() },
+        Change::AddTable { family, level: 0, table: huge.into() },
         Change::LastSequence(SequenceNumber::MAX.next()),
         Change::PreparedDecided { number: SequenceNumber::MAX.next() },
         Change::LogStart { segment: SegmentId(SEGMENT_ID_MAX.0 + 2) },

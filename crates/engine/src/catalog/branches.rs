@@ -133,7 +133,7 @@ impl Branches {
                 check_name_free(self, &record.name, Some(record.id))?;
                 self.check_members(record)?;
                 touched.extend(self.take(record.id));
-                self.put(Arc::new(record.clone()));
+                self.put(Arc::clone(record));
                 touched.extend(members_of(record).map(|(id, _)| id));
             }
             BranchChange::Dropped(id) => {
@@ -187,7 +187,7 @@ impl Branches {
 
     /// The changes that lead to these branches from none.
     pub fn changes(&self) -> impl Iterator<Item = Change> + '_ {
-        let recorded = |record: &Arc<BranchRecord>| BranchChange::Recorded((**record).clone());
+        let recorded = |record: &Arc<BranchRecord>| BranchChange::Recorded(Arc::clone(record));
         let checked_out = (self.checked_out != BranchId::MAIN)
             .then_some(BranchChange::CheckedOut(self.checked_out));
         self.records.values().map(recorded).chain(checked_out).map(Change::Branch)

@@ -202,7 +202,7 @@ pub struct FamilyChanges {
     /// one.
     pub dropped: Vec<FamilyId>,
     /// Branches as they are from then on.
-    pub branches: Vec<BranchRecord>,
+    pub branches: Vec<Arc<BranchRecord>>,
 }
 
 impl FamilyChanges {

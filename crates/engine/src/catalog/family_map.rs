@@ -239,7 +239,7 @@ impl FamilyMapBuilder {
         let dropped = changes.dropped.iter().map(|id| self.remove(*id)).collect::<Result<_>>()?;
         changes.created.iter().try_for_each(|family| self.add(Arc::clone(family)))?;
         for record in &changes.branches {
-            self.change_branches(&BranchChange::Recorded(record.clone()))?;
+            self.change_branches(&BranchChange::Recorded(Arc::clone(record)))?;
         }
         Ok(dropped)
     }

@@ -79,7 +79,7 @@ pub fn create_branch(
     let begun_ms = rooms.options.clock.wall_ms();
     let name = name.to_owned();
     let record = BranchRecord { id, name, parent, begun: moment, begun_ms, families };
-    changes.push(Change::Branch(BranchChange::Recorded(record)));
+    changes.push(recorded(record));
     install_with(&rooms.installer(), manifest, changes, None, &operators(sources))?;
     // Heads may have compactions due, as their sources have.
     rooms.background.work.raise();
@@ -158,7 +158,7 @@ pub fn begin_bases(
         created.extend(clone_changes(source, next, &source.name(), moment));
         family.next_base = Some(next);
     }
-    let recorded = Change::Branch(BranchChange::Recorded(record));
+    let recorded = recorded(record);
     let changes = created.into_iter().chain(dropped).chain([recorded]).collect();
     install_with(&rooms.installer(), manifest, changes, None, &operators(&all))?;
     rooms.catalog.families.load().branches().get(known.id).cloned()
@@ -213,7 +213,7 @@ pub fn rename_branch(installer: &Installer<'_>, name: &str, to: &str) -> Result<
     };
     check_name_free(branches, to, None)?;
     let record = BranchRecord { name: to.to_owned(), ..(**record).clone() };
-    install(installer, vec![Change::Branch(BranchChange::Recorded(record))], None)
+    install(installer, vec![recorded(record)], None)
 }
 
 /// Makes a branch, or `main`, the one that is checked out.
@@ -312,12 +312,17 @@ pub fn create_empty_branch(
         parts.push(part);
     }
     let record = BranchRecord { id, parent, families: parts, ..record.clone() };
-    changes.push(Change::Branch(BranchChange::Recorded(record)));
+    changes.push(recorded(record));
     let given = families.iter().filter_map(|(_, options)| options.merge_operator.clone());
     let given: Vec<Arc<dyn MergeOperator>> = given.collect();
     let manifest = lock(&installer.catalog.manifest_io);
     install_with(installer, manifest, changes, None, &given)?;
     installer.catalog.families.load().branches().get(id).cloned()
+}
+
+/// The change that records a branch.
+fn recorded(record: BranchRecord) -> Change {
+    Change::Branch(BranchChange::Recorded(Arc::new(record)))
 }
 
 #[cfg(test)]

@@ -103,7 +103,7 @@ struct Part {
 impl Part {
     fn tables(&self) -> impl Iterator<Item = &TableReference> {
         self.output.changes.iter().filter_map(|change| match change {
-            Change::AddTable { table, .. } => Some(table),
+            Change::AddTable { table, .. } => Some(&**table),
             _ => None,
         })
     }
@@ -460,7 +460,7 @@ fn install(
     let tables = parts.iter().flat_map(|part| part.tables().map(|table| (part.family.id, table)));
     let changes = tables.zip(levels).map(|((family, table), &level)| {
         let table = TableReference { global_sequence: Some(sequence), ..table.clone() };
-        Change::AddTable { family, level, table }
+        Change::AddTable { family, level, table: Arc::new(table) }
     });
     install_output(installer, changes.collect(), None)
 }

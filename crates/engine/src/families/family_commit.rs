@@ -339,7 +339,9 @@ pub fn replay_changes(
                 changes.created.push(Arc::new(family));
             }
             Change::DropFamily { id } => changes.dropped.push(*id),
-            Change::Branch(BranchChange::Recorded(record)) => changes.branches.push(record.clone()),
+            Change::Branch(BranchChange::Recorded(record)) => {
+                changes.branches.push(Arc::clone(record))
+            }
             _ => return Err(Error::corruption("a batch changes more than families")),
         }
     }

@@ -2,7 +2,10 @@
 //!
 //! It puts nothing in force.
 
-use crate::catalog::{family::FamilyData, family_map::FamilyMap};
+use crate::{
+    catalog::{family::FamilyData, family_map::FamilyMap},
+    install::kinds::table_family,
+};
 use siltdb_base::{
     error::{Error, Result},
     id::FamilyId,
@@ -55,14 +58,6 @@ fn add_same_tables(of_one: &[&Change], of_other: &[&Change]) -> bool {
         _ => false,
     };
     of_one.len() == of_other.len() && of_one.iter().zip(of_other).all(is_same)
-}
-
-/// The family whose tables a change concerns, if any.
-pub(super) fn table_family(change: &Change) -> Option<FamilyId> {
-    match change {
-        Change::AddTable { family, .. } | Change::RemoveTable { family, .. } => Some(*family),
-        _ => None,
-    }
 }
 
 /// A change names a family that is not there.

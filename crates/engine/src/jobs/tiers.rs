@@ -211,7 +211,7 @@ fn switch(installer: &Installer<'_>, table: TableId, file: FileNumber, tier: Tie
             // A level's number is below `LEVELS`.
             let (level, table) =
                 (plan.output_level as u8, reference_to(table.reference(), file, tier));
-            changes.push(Change::AddTable { family: family.id, level, table });
+            changes.push(Change::AddTable { family: family.id, level, table: Arc::new(table) });
         }
         plans.push((family, plan));
     }

@@ -48,7 +48,7 @@ pub struct FoundTable {
     /// The file.
     pub path: PathBuf,
     /// The table's place in the file, and what is visible of it.
-    pub reference: TableReference,
+    pub reference: Arc<TableReference>,
     /// Key ranges in which other tables hold the entries of this one.
     pub hidden: Vec<KeySpan>,
     /// What is added to its sequence numbers, so that it ranks above or below others.
@@ -373,7 +373,7 @@ struct Picture {
     families: BTreeMap<FamilyId, (String, Vec<u8>)>,
     dropped: BTreeSet<FamilyId>,
     /// By family, level, file and offset: clones share tables.
-    tables: BTreeMap<(FamilyId, u8, FileNumber, u64), TableReference>,
+    tables: BTreeMap<(FamilyId, u8, FileNumber, u64), Arc<TableReference>>,
     branches: Branches,
     log: LogState,
 }
@@ -399,7 +399,7 @@ impl Picture {
                 }
                 Change::AddTable { family, level, table } => {
                     let place = (*family, *level, table.file, table.offset);
-                    self.tables.insert(place, table.clone());
+                    self.tables.insert(place, Arc::clone(table));
                 }
                 // Without some edits a name may be taken; then no branch counts.
                 Change::Branch(change) => drop(self.branches.apply(change)),
@@ -559,7 +559,7 @@ impl Salvageable {
             let options = options.unwrap_or_default();
             FoundFamily { name: origin.name.clone(), options, is_known, tables: Vec::new() }
         });
-        let reference = TableReference::whole(number, place.offset, meta.clone());
+        let reference = Arc::new(TableReference::whole(number, place.offset, meta.clone()));
         let (fs, path, hidden) = (Arc::clone(fs), path.to_owned(), Vec::new());
         let is_copy = |found: &&mut FoundTable| found.reference.meta.uid == meta.uid;
         if let Some(copy) = family.tables.iter_mut().find(is_copy) {

@@ -60,7 +60,7 @@ pub fn open_table(
     table: &FoundTable,
     lost: &LostList,
 ) -> std::result::Result<TableSalvage, LostEntries> {
-    let TableReference { offset, length, meta, .. } = &table.reference;
+    let TableReference { offset, length, meta, .. } = &*table.reference;
     let place = TablePlace { offset: *offset, length: *length };
     let opened = table
         .fs

@@ -125,7 +125,7 @@ impl ScratchTables {
         tombstones.for_each(|tombstone| table.add_tombstone(tombstone));
         let meta = table.finish()?;
         file.flush()?;
-        let reference = TableReference::whole(number, 0, meta);
+        let reference = Arc::new(TableReference::whole(number, 0, meta));
         let (fs, hidden) = (Arc::clone(&self.fs), Vec::new());
         let raised_by = self.raised_by;
         let table = FoundTable { fs, path, reference, hidden, raised_by };

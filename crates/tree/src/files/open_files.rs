@@ -194,7 +194,11 @@ impl OpenFiles {
     /// # Errors
     /// Corruption, if the key slice of the reference leaves nothing of its table, or if another
     /// reference says that the file lies in another tier.
-    pub fn reference(self: &Arc<Self>, reference: TableReference) -> Result<Arc<OpenReference>> {
+    pub fn reference(
+        self: &Arc<Self>,
+        reference: impl Into<Arc<TableReference>>,
+    ) -> Result<Arc<OpenReference>> {
+        let reference = reference.into();
         let range = visible_range(&reference)?;
         let file = self.claim_in(reference.tier, reference.file);
         if file.tier != reference.tier {
@@ -260,7 +264,7 @@ impl SharedFile {
     }
 
     fn find_reference(&self, wanted: &TableReference) -> Option<Arc<OpenReference>> {
-        self.references.get(&wanted.offset).filter(|found| found.reference == *wanted)
+        self.references.get(&wanted.offset).filter(|found| *found.reference == *wanted)
     }
 
     fn find_open(&self, offset: u64) -> Option<Arc<Table>> {
@@ -273,7 +277,7 @@ impl SharedFile {
 /// # Thread safety
 /// Immutable, but for the table being opened once.
 pub struct OpenReference {
-    reference: TableReference,
+    reference: Arc<TableReference>,
     range: KeySpan,
     file: Arc<SharedFile>,
     files: Arc<OpenFiles>,
@@ -291,7 +295,7 @@ pub struct OpenReference {
 impl OpenReference {
     /// What the manifest says of it.
     #[must_use]
-    pub fn reference(&self) -> &TableReference {
+    pub fn reference(&self) -> &Arc<TableReference> {
         &self.reference
     }
 
@@ -378,7 +382,7 @@ impl OpenReference {
     /// # Errors
     /// What opening a table fails with.
     pub fn pass(&self) -> Result<Arc<TableScan>> {
-        let TableReference { offset, length, meta, .. } = &self.reference;
+        let TableReference { offset, length, meta, .. } = &*self.reference;
         let file = self.file.open(&self.files)?.clone();
         let path = self.files.path(self.reference.file);
         TableScan::open(TableLocation::new(file, &path, *offset, *length), meta)
@@ -497,7 +501,7 @@ impl OpenReference {
         visible: SequenceNumber,
         look: impl FnOnce(FoundEntry<'_>) -> R,
     ) -> Result<Option<R>> {
-        let reference = &self.reference;
+        let reference = &*self.reference;
         let visible = reference.visible_to.map_or(visible, |limit| limit.min(visible));
         if reference.key_slice.as_ref().is_some_and(|slice| !slice.contains(key.key())) {
             return Ok(None);

@@ -99,7 +99,7 @@ impl Version {
             if changed[number] {
                 let new = added.range((number as u8, TableId::MIN)..=(number as u8, TableId::MAX));
                 for (_, table) in new {
-                    tables.push(files.reference(TableReference::clone(table))?);
+                    tables.push(files.reference(Arc::clone(table))?);
                 }
                 all[number] = Arc::new(Level::new(order_of(number), tables)?);
             }
@@ -161,7 +161,7 @@ impl Version {
     }
 
     /// What a manifest written now says of this version.
-    pub fn references(&self) -> impl Iterator<Item = (u8, &TableReference)> {
+    pub fn references(&self) -> impl Iterator<Item = (u8, &Arc<TableReference>)> {
         // A level's number is below `LEVELS`.
         self.tables().map(|(level, table)| (level as u8, table.reference()))
     }
@@ -172,7 +172,7 @@ impl Version {
     pub fn references_at(
         &self,
         moment: SequenceNumber,
-    ) -> impl Iterator<Item = (u8, TableReference)> {
+    ) -> impl Iterator<Item = (u8, Arc<TableReference>)> {
         let seen = self.tables().filter(move |(_, table)| table.sequence_min() <= moment);
         // A level's number is below `LEVELS`.
         seen.map(move |(level, table)| (level as u8, seen_up_to(table, moment)))
@@ -199,10 +199,10 @@ impl Version {
 
 /// The reference of a clone that sees nothing newer than `moment`. Most tables have nothing newer,
 /// and are then seen whole, which costs readers nothing.
-fn seen_up_to(table: &OpenReference, moment: SequenceNumber) -> TableReference {
-    let mut reference = table.reference().clone();
+fn seen_up_to(table: &OpenReference, moment: SequenceNumber) -> Arc<TableReference> {
+    let mut reference = Arc::clone(table.reference());
     if table.sequence_max() > moment && !seeded_fault!("clone_sees_later_writes_of_source") {
-        reference.visible_to = Some(moment);
+        Arc::make_mut(&mut reference).visible_to = Some(moment);
     }
     let is_hidden = reference.visible_to.is_some_and(|visible_to| visible_to <= moment);
     assert!(is_hidden || table.sequence_max() <= moment, "a clone sees what is newer: {table:?}");
@@ -213,7 +213,7 @@ fn seen_up_to(table: &OpenReference, moment: SequenceNumber) -> TableReference {
 #[derive(Default)]
 struct Difference<'c> {
     /// By level and place.
-    added: BTreeMap<(u8, TableId), &'c TableReference>,
+    added: BTreeMap<(u8, TableId), &'c Arc<TableReference>>,
     /// Tables that were there before.
     removed: BTreeSet<(u8, TableId)>,
 }

@@ -33,7 +33,7 @@ pub struct GarbageWatch {
 #[derive(Debug, Default)]
 struct Known {
     covered: Covered,
-    quiet: Option<Quiet>,
+    quiet: Option<Box<Quiet>>,
 }
 
 /// What was looked at when nothing was found. Nothing will be found while it is the same.
@@ -127,14 +127,14 @@ impl GarbageWatch {
                 });
             // What a running plan takes, or an index not read yet tells, is looked at again.
             if plan.is_none() && busy.is_empty() && !known.covered.has_unread() {
-                known.quiet = Some(Quiet {
+                known.quiet = Some(Box::new(Quiet {
                     version: Arc::downgrade(version),
                     snapshots: moment.stripes.snapshots().to_vec(),
                     floor: moment.stripes.floor(),
                     rules: rules(options),
                     until_ms: next_expiry_ms(version, options, moment.now_ms).unwrap_or(u64::MAX),
                     looked_at,
-                });
+                }));
             }
             plan
         };

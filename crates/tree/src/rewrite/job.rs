@@ -395,7 +395,8 @@ impl NewTables {
         for NewTable { family, level, reference, .. } in self.tables {
             bytes_written += reference.length;
             // A level's number is below `LEVELS`.
-            changes.push(Change::AddTable { family, level: level as u8, table: reference });
+            let (level, table) = (level as u8, Arc::new(reference));
+            changes.push(Change::AddTable { family, level, table });
         }
         for file in &mut self.files {
             file.fate = Fate::Keep;

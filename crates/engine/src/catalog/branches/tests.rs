@@ -5,24 +5,24 @@ use crate::kit::random::Random;
 use siltdb_base::id::SequenceNumber;
 
 /// A record with two bases if `next` is given.
-pub fn record(id: u32, name: &str, families: &[(u32, u32, Option<u32>)]) -> BranchRecord {
+pub fn record(id: u32, name: &str, families: &[(u32, u32, Option<u32>)]) -> Arc<BranchRecord> {
     let families = families.iter().map(|&(head, base, next)| BranchFamily {
         head: FamilyId(head),
         base: FamilyId(base),
         next_base: next.map(FamilyId),
     });
-    BranchRecord {
+    Arc::new(BranchRecord {
         id: BranchId(id),
         name: name.to_owned(),
         parent: BranchId::MAIN,
         begun: SequenceNumber(1),
         begun_ms: 0,
         families: families.collect(),
-    }
+    })
 }
 
-fn check(branches: &Branches, model: &BTreeMap<BranchId, BranchRecord>) {
-    assert!(branches.iter().map(|record| &**record).eq(model.values()));
+fn check(branches: &Branches, model: &BTreeMap<BranchId, Arc<BranchRecord>>) {
+    assert!(branches.iter().eq(model.values()));
     assert_eq!(branches.by_name.len(), model.len());
     let mut members = BTreeMap::new();
     for record in model.values() {
@@ -58,7 +58,7 @@ fn records_names_and_families_agree_after_any_change_and_none_after_a_refused_on
             match (branches.apply(&change), &change) {
                 (Ok(touched), BranchChange::Recorded(new)) => {
                     let old = model.insert(id, new.clone());
-                    let all = old.iter().chain([new]).flat_map(members_of);
+                    let all = old.iter().chain([new]).flat_map(|record| members_of(record));
                     assert!(touched.into_iter().eq(all.map(|(family, _)| family)));
                 }
                 (Ok(touched), _) => {
@@ -72,7 +72,7 @@ fn records_names_and_families_agree_after_any_change_and_none_after_a_refused_on
                     named.sort_unstable();
                     named.dedup();
                     let is_named = others().any(|other| other.name == new.name);
-                    let mut of_others = others().flat_map(members_of);
+                    let mut of_others = others().flat_map(|record| members_of(record));
                     let is_taken = of_others.any(|(family, _)| named.contains(&family));
                     assert!(is_named || is_taken || named.len() < own, "round {round}: {new:?}");
                 }

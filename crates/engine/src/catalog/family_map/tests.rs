@@ -29,14 +29,14 @@ fn family(files: &Arc<OpenFiles>, id: FamilyId, role: FamilyRole) -> Arc<FamilyD
 
 fn record(id: BranchId, head: FamilyId, bases: &[FamilyId]) -> BranchChange {
     let family = BranchFamily { head, base: bases[0], next_base: bases.get(1).copied() };
-    BranchChange::Recorded(BranchRecord {
+    BranchChange::Recorded(Arc::new(BranchRecord {
         id,
         name: format!("branch {id}"),
         parent: BranchId::MAIN,
         begun: SequenceNumber(1),
         begun_ms: 0,
         families: vec![family],
-    })
+    }))
 }
 
 /// A few changes that are likely to fit: families that are free are created in the role that a

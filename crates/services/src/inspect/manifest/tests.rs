@@ -73,7 +73,7 @@ fn changes() -> Vec<Change> {
         Change::DropFamily { id },
         Change::RenameFamily { id, name: "people".into() },
         Change::FamilyOptions { id, options: vec![] },
-        Change::AddTable { family: id, level: 2, table: reference() },
+        Change::AddTable { family: id, level: 2, table: reference().into() },
         Change::RemoveTable { family: id, level: 0, file: FileNumber(11), offset: 64 },
         Change::LogStart { segment },
         Change::LogCut { position: LogPosition { segment, offset: 64 }, next: segment, bytes: 9 },

@@ -144,7 +144,7 @@ fn a_lookup_opens_a_table_only_if_its_filter_lets_the_key_pass() {
     // An equal reference would be the same.
     let [open, clone] = [present, absent].map(|table| {
         let visible_to = Some(table.sequence_max().next());
-        let other = TableReference { visible_to, ..table.reference().clone() };
+        let other = TableReference { visible_to, ..(**table.reference()).clone() };
         world.files.reference(other).unwrap()
     });
     assert!(open.table.get().is_some() && clone.table.get().is_none());

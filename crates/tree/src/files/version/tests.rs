@@ -17,7 +17,7 @@ fn changes_make_a_new_version_and_leave_the_old_one() {
     let files = open_files(&Arc::new(MemFs::new()));
     let table = |file| reference(file, (b"a", b"c"), (file, file), 10);
     let old = version(&files, &[(0, table(1)), (0, table(2)), (6, table(3))]);
-    let other = Change::AddTable { family: FamilyId(9), level: 0, table: table(8) };
+    let other = Change::AddTable { family: FamilyId(9), level: 0, table: table(8).into() };
     let changes = [remove(0, 1), other, add(1, table(4))];
     let new = old.apply(&files, FAMILY, &changes).unwrap();
     assert_eq!(numbers(old.tables().map(|(_, table)| table)), [2, 1, 3]);

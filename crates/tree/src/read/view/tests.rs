@@ -101,7 +101,7 @@ fn nothing_older_is_opened_once_a_range_tombstone_covers_the_key() {
                 offset: table.offset,
             };
             // Another number, so that no open table is found.
-            let mut moved = table.clone();
+            let mut moved = (**table).clone();
             moved.file.0 += 1000;
             [removal, crate::fixture::add(level, moved)]
         })

@@ -154,7 +154,7 @@ fn nothing_of_a_narrowed_table_is_copied() {
     assert!(!untouched_blocks(&inputs(&plan), &Fragments::default(), &WANTED).unwrap().is_empty());
     let mut narrow = plan.clone();
     for table in narrow.inputs.iter_mut().flat_map(|input| &mut input.tables) {
-        let mut reference = table.reference().clone();
+        let mut reference = (**table.reference()).clone();
         reference.visible_to = Some(world.sequence);
         *table = world.files.reference(reference).unwrap();
     }

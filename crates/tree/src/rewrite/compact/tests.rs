@@ -242,8 +242,8 @@ fn a_clone_merges_what_it_sees_and_drops_the_rest() {
     });
     let seen = version.references().filter(|(_, table)| table.meta.sequence_min <= snapshot);
     let additions = seen.map(|(level, table)| {
-        let table = TableReference { visible_to: Some(snapshot), ..table.clone() };
-        Change::AddTable { family: FAMILY, level, table }
+        let table = TableReference { visible_to: Some(snapshot), ..TableReference::clone(table) };
+        Change::AddTable { family: FAMILY, level, table: table.into() }
     });
     let limited: Vec<_> = removals.chain(additions).collect();
     drop(version);
