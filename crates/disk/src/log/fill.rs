@@ -22,6 +22,10 @@ pub const PARTS_MAX: usize = 6;
 /// Longest body that is put together before it is copied to its place, in bytes.
 const SMALL_BYTES_MAX: usize = 488;
 
+/// The same for a buffer on which the compiler writes zeros without a call: 45 instructions less
+/// for a put of 100 bytes.
+const SHORT_BYTES_MAX: usize = 168;
+
 /// Fills the record whose payload is `parts`, one after the other, into the
 /// [`record_bytes`](super::record::record_bytes) reserved at `at`.
 ///
@@ -46,10 +50,29 @@ pub fn fill_record(
     let count =
         if RecordForm::new(header.kind, header.count).has_count() { &count[..] } else { &[] };
     let body_bytes = count.len() + parts.iter().map(|part| part.len()).sum::<usize>();
-    if body_bytes > SMALL_BYTES_MAX {
-        return fill_in_parts(file, at, header, count, parts, body_bytes);
+    match body_bytes {
+        0..=SHORT_BYTES_MAX => {
+            let record = &mut [0; RECORD_HEADER_BYTES + SHORT_BYTES_MAX];
+            fill_whole(file, at, header, count, parts, record)
+        }
+        ..=SMALL_BYTES_MAX => {
+            let record = &mut [0; RECORD_HEADER_BYTES + SMALL_BYTES_MAX];
+            fill_whole(file, at, header, count, parts, record)
+        }
+        _ => fill_in_parts(file, at, header, count, parts, body_bytes),
     }
-    let mut record = [0; RECORD_HEADER_BYTES + SMALL_BYTES_MAX];
+}
+
+/// Puts a record together in `record`, which is long enough and zero.
+#[inline(always)]
+fn fill_whole(
+    file: &dyn LogFile,
+    at: LogPosition,
+    header: &RecordHeader,
+    count: &[u8],
+    parts: &[&[u8]],
+    record: &mut [u8],
+) -> Result<()> {
     let (head, body) = record.split_first_chunk_mut().expect("a record begins with a header");
     body[..count.len()].copy_from_slice(count);
     let mut used = count.len();

@@ -377,7 +377,7 @@ fn commit_for(database: &Database, parts: &[Part], owner: Option<LockOwner>) -> 
         |reservation| {
             parts.iter().try_for_each(|part| part.family.check())?;
             admit(&database.locks, parts, owner)?;
-            database.log.publisher.wait(SequenceNumber(reservation.first.0 - 1));
+            database.log.publisher.wait_before(reservation.ticket);
             database.health.check_log()?;
             places.place(reservation.generation())
         },

@@ -162,11 +162,10 @@ fn commit_changing(
     let kind = RecordKind::FamilyBatch;
     let admit = |reservation: &Reservation| {
         admit_batch(&database.locks, owner, batch, &families)?;
-        let before = SequenceNumber(reservation.first.0 - 1);
         if seeded_fault!("change_of_families_validated_once") {
             return Ok(());
         }
-        conditions.check_between(database, batch, &families, published, before)
+        conditions.check_between(database, batch, &families, published, reservation)
     };
     let Committed { end, last } =
         commit_parts_if(database, kind, parts, counts, admit, |reservation| {

@@ -83,6 +83,8 @@ struct Mark {
 #[derive(Debug)]
 struct Active {
     segment: Arc<Segment>,
+    /// The size of its file, in bytes.
+    capacity: u64,
     prepared: u64,
     /// The approximate size of its memtables, in bytes.
     bytes: u64,
@@ -105,6 +107,15 @@ pub struct CommitSize {
     pub counts: Counts,
     /// The generation that it needs.
     pub generation: GenerationPlace,
+}
+
+/// How much of a generation a commit fills.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fill {
+    /// At most half of the memtables.
+    Part,
+    /// More: it gets a segment and a generation of its own.
+    Huge,
 }
 
 /// The generation that a commit needs.
@@ -190,6 +201,13 @@ impl Reservation {
         generation_of(&self.segment)
     }
 
+    /// The last sequence number of the commit before.
+    #[inline]
+    #[must_use]
+    pub fn before(&self) -> SequenceNumber {
+        SequenceNumber(self.first.0 - 1)
+    }
+
     /// The position of the record in the log.
     #[inline]
     #[must_use]
@@ -227,7 +245,7 @@ impl Active {
     /// `BEYOND_BYTES_MAX` behind the expected end of the segment.
     #[cold]
     fn window_end(&self, end: u64, limits: &GenerationLimits) -> u64 {
-        let capacity = self.segment.file.capacity();
+        let capacity = self.capacity;
         assert!(end <= capacity, "a record would end at {end}, in a segment of {capacity} bytes");
         let (bytes, full) = (self.bytes.max(1), limits.memtable_bytes);
         let expected = u128::from(end) * u128::from(full.max(bytes)) / u128::from(bytes);
@@ -374,8 +392,13 @@ impl Sequencer {
         if next > SequenceNumber::MAX {
             return Err(NotReady::Failed(used_up()));
         }
+        let memtable_bytes = size.memtable_bytes();
+        let fill = match memtable_bytes > limits.memtable_bytes / 2 {
+            true => Fill::Huge,
+            false => Fill::Part,
+        };
         let mut rotation = None;
-        if !self.fits(size, limits) {
+        if !self.fits(size, fill, limits) {
             rotation = Some(Box::new(self.rotate(size, limits, wal)?));
         }
         let active = self.active.as_mut().expect("a generation fits or was begun just now");
@@ -385,8 +408,8 @@ impl Sequencer {
             let window = active.window_end(end, limits);
             return Err(NotReady::Prepare(Arc::clone(&active.segment), window));
         }
-        active.bytes += size.memtable_bytes();
-        active.is_full |= is_huge(size, limits);
+        active.bytes += memtable_bytes;
+        active.is_full |= fill == Fill::Huge;
         let is_near = active.prepared < end + window_bytes(end);
         // A commit longer than a window prepares its own space, and so will later ones like it.
         let is_short = size.record_bytes <= LOG_WINDOW_BYTES_MAX as u64;
@@ -409,14 +432,14 @@ impl Sequencer {
     }
 
     /// Whether the commit fits into the active generation. A huge commit gets its own.
-    fn fits(&self, size: &CommitSize, limits: &GenerationLimits) -> bool {
+    fn fits(&self, size: &CommitSize, fill: Fill, limits: &GenerationLimits) -> bool {
         self.active.as_ref().is_some_and(|active| {
             let is_new = active.bytes == 0;
             size.generation == GenerationPlace::Any
                 && !active.is_full
                 && active.bytes < limits.memtable_bytes
-                && (is_new || !is_huge(size, limits))
-                && self.end.offset + size.record_bytes <= active.segment.file.capacity()
+                && (is_new || fill == Fill::Part)
+                && self.end.offset + size.record_bytes <= active.capacity
         })
     }
 
@@ -451,6 +474,7 @@ impl Sequencer {
         });
         self.end = header.first_record();
         self.active = Some(Active {
+            capacity: segment.file.capacity(),
             segment,
             prepared,
             bytes: 0,
@@ -469,7 +493,7 @@ impl Sequencer {
         let id = active.segment.id;
         assert!(id == end.segment, "segment {id} would be frozen, and the log ends at {end}");
         let segment = Arc::downgrade(&active.segment);
-        self.mark = Some(Mark { last, segment, offset: active.segment.file.capacity() });
+        self.mark = Some(Mark { last, segment, offset: active.capacity });
         Some(Frozen {
             number: generation_of(&active.segment),
             segments: vec![SegmentSlot { id: active.segment.id, slot: active.segment.slot }],
@@ -504,11 +528,6 @@ pub fn memtable_bytes(payload_bytes: u64, counts: Counts) -> u64 {
     payload_bytes
         + u64::from(counts.all) * ENTRY_OVERHEAD_BYTES
         + u64::from(counts.range_deletes) * RANGE_DELETE_BYTES
-}
-
-/// Whether a commit is so large that it gets a segment and a generation of its own.
-fn is_huge(size: &CommitSize, limits: &GenerationLimits) -> bool {
-    size.memtable_bytes() > limits.memtable_bytes / 2
 }
 
 /// The sequencer under the lock that orders all sequence numbers.

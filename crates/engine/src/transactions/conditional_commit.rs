@@ -138,7 +138,7 @@ impl Conditions<'_> {
         Ok(published)
     }
 
-    /// Waits until everything up to `before` is published, and checks what is newer than
+    /// Waits until everything before `reservation` is published, and checks what is newer than
     /// `published`.
     pub(crate) fn check_between(
         &self,
@@ -146,20 +146,21 @@ impl Conditions<'_> {
         batch: &BatchBytes,
         families: &BatchFamilies,
         published: SequenceNumber,
-        before: SequenceNumber,
+        reservation: &Reservation,
     ) -> Result<()> {
         self.check_expiry(&database.options)?;
         // A drop without a number either sees this commit's place and waits for it, or is seen.
         if !seeded_fault!("drop_without_a_number_passes") {
             self.reads.map_or(Ok(()), Footprint::check_families)?;
         }
+        let before = reservation.before();
         let Some(snapshot) = self.snapshot.filter(|_| before > published) else {
             return Ok(());
         };
         if seeded_fault!("validate_only_before_reservation") {
             return Ok(());
         }
-        database.log.publisher.wait(before);
+        database.log.publisher.wait_before(reservation.ticket);
         database.health.check_log()?;
         let since = Since { snapshot, after: published, upto: before };
         self.check(batch, families, since)
@@ -233,8 +234,7 @@ pub fn commit_if(
             conditions.check_published(&database.log, &database.options, batch, &families)?;
         let admit = |reservation: &Reservation| {
             admit_batch(&database.locks, owner, batch, &families)?;
-            let before = SequenceNumber(reservation.first.0 - 1);
-            conditions.check_between(database, batch, &families, published, before)
+            conditions.check_between(database, batch, &families, published, reservation)
         };
         commit_parts_if(database, kind, parts, counts, admit, |reservation| {
             separated.note(reservation.at().segment);

@@ -3,9 +3,9 @@
 //! A locked key keeps the value that its locker can read until the lock is released:
 //!
 //! 1. The locker puts its lock into the table.
-//! 2. Under the lock that orders sequence numbers, it sets the flag of the family and reads the
-//!    last number handed out.
-//! 3. It waits until everything up to that number is published. Then it reads.
+//! 2. Under the lock that orders sequence numbers, it sets the flag of the family and reads how
+//!    many places were given out.
+//! 3. It waits until all of these are published. Then it reads.
 //! 4. A writer checks the flag once it has its own number. If the flag is set, it checks the table.
 //!    If another owner holds a lock on a key that it writes, its place becomes void.
 //! 5. That writer waits until it holds the locks itself, and commits again.
@@ -161,9 +161,9 @@ fn set_flags<'a>(
 ) -> Result<()> {
     let sequencer = lock(&log.sequencer);
     flags.into_iter().for_each(|flag| flag.set());
-    let (last, _) = sequencer.last();
+    let drawn = sequencer.tickets_drawn();
     drop(sequencer);
-    log.publisher.wait(last);
+    log.publisher.wait_before(drawn);
     health.check_log()
 }
 
@@ -201,20 +201,21 @@ impl Writer<'_> {
         commit: impl Fn(Option<LockOwner>) -> Result<T>,
         writes: impl FnOnce() -> Vec<LockRequest>,
     ) -> Result<T> {
-        match commit(self.owner()) {
-            Err(error) if error.kind() == ErrorKind::Busy => {
-                let new;
-                let holder = match self.holder {
-                    Some(holder) => holder,
-                    None => {
-                        new = LockHolder::new(locks);
-                        &new
-                    }
-                };
-                holder.acquire(options, writes(), self.timeout)?;
-                commit(Some(holder.owner))
-            }
-            result => result,
+        let (mut owner, mut writes) = (self.owner(), Some(writes));
+        let mut own = None;
+        // A loop, because two calls of `commit` are not inlined: 40 instructions of a put.
+        loop {
+            let error = match commit(owner) {
+                Err(error) if error.kind() == ErrorKind::Busy => error,
+                result => return result,
+            };
+            let Some(writes) = writes.take() else { return Err(error) };
+            let holder = match self.holder {
+                Some(holder) => holder,
+                None => own.insert(LockHolder::new(locks)),
+            };
+            holder.acquire(options, writes(), self.timeout)?;
+            owner = Some(holder.owner);
         }
     }
 }
