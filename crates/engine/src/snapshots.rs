@@ -9,9 +9,11 @@
 //! drop what the snapshot sees, because it does not know of it. So the list keeps the view that the
 //! snapshot had of the family when it was taken.
 
+mod live;
 pub mod read_point;
 
 use crate::blobs::PinnedBlobs;
+use live::{LiveParts, Part, PartIndex, SnapshotMoment};
 use read_point::ReadPoint;
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
@@ -25,22 +27,25 @@ use std::{
     fmt,
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
 /// The registry of live snapshots.
 ///
+/// # Thread safety
+/// Any thread may call anything. Lock order: the parts of `live`, ascending, then `known`.
+///
 /// # Invariants
 /// 1. A number is in the list from before its snapshot is handed out until it is dropped.
-/// 2. `retained` and `take` are ordered by the lock. A snapshot is either in the list that a
-///    compaction captured, or it was taken later. Then it reads at or above the present number
-///    captured with that list.
+/// 2. `retained` holds the locks of all parts, `take` that of one, and each reads the present number
+///    under its locks. So a snapshot is either in the list that a compaction captured, or it was
+///    taken later. Then it reads at or above the present number captured with that list.
 /// 3. `take_at` reads at or above the floor, or at the present. Each job that captured its list
 ///    while the floor was in force keeps all from there on. Each that captured it before captured
 ///    a present number that is not above the floor.
 /// 4. While there is a `Removal`, no snapshot and no floor begins. None that exists sees what is
-///    being removed.
+///    being removed. A removal begins with all parts locked, and `take` looks for one with its own.
 /// 5. A compaction with a filter is noted by `begin_filtering` before it captures the list. A
 ///    snapshot looks at `filtering` after it is in the list. So the compaction knows the snapshot,
 ///    or the snapshot keeps a view.
@@ -48,7 +53,10 @@ use std::{
 ///    captured a time that is not later, and what it drops has expired for the snapshot.
 #[derive(Debug, Default)]
 pub struct Snapshots {
+    live: LiveParts,
     known: Mutex<Known>,
+    /// Whether there is a removal; changed under `known`.
+    is_removing: AtomicBool,
     /// A removal has ended.
     removed: Condvar,
     /// How many views are kept.
@@ -70,19 +78,8 @@ impl fmt::Debug for KeptView {
     }
 }
 
-/// What a live snapshot sees, in the order of the numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct SnapshotMoment {
-    /// The last sequence number.
-    sequence: SequenceNumber,
-    /// The time that decides expiry, in ms since 1970.
-    now_ms: u64,
-}
-
 #[derive(Debug, Default)]
 struct Known {
-    /// How many snapshots read at each number, and as of which time in ms since 1970.
-    live: BTreeMap<SnapshotMoment, usize>,
     /// How many compactions of a family show values to a filter.
     filtering: BTreeMap<FamilyId, usize>,
     /// What snapshots read of families that were being filtered when they were taken.
@@ -94,10 +91,6 @@ struct Known {
 }
 
 impl Known {
-    fn newest(&self) -> Option<SequenceNumber> {
-        self.live.last_key_value().map(|(newest, _)| newest.sequence)
-    }
-
     /// Checks that the state after `sequence` is kept.
     fn check_kept(&self, sequence: SequenceNumber, present: SequenceNumber) -> Result<()> {
         if sequence > present {
@@ -115,27 +108,8 @@ impl Known {
         Ok(())
     }
 
-    fn register(&mut self, moment: SnapshotMoment, registry: &Arc<Snapshots>) -> LiveSnapshot {
-        *self.live.entry(moment).or_insert(0) += 1;
-        let SnapshotMoment { sequence, now_ms } = moment;
-        LiveSnapshot { sequence, now_ms, registry: Arc::clone(registry) }
-    }
-
-    /// Ends a snapshot of `moment`. Returns the views that no snapshot needs any
-    /// more.
-    fn release(&mut self, moment: SnapshotMoment) -> Vec<KeptView> {
-        let Some(count) = self.live.get_mut(&moment) else { return Vec::new() };
-        *count -= 1;
-        if *count > 0 {
-            return Vec::new();
-        }
-        self.live.remove(&moment);
-        let sequence = moment.sequence;
-        let at = |now_ms| SnapshotMoment { sequence, now_ms };
-        let same = at(0)..=at(u64::MAX);
-        if self.views.is_empty() || self.live.range(same).next().is_some() {
-            return Vec::new();
-        }
+    /// Removes the views that were kept for the snapshots at `sequence`.
+    fn take_views(&mut self, sequence: SequenceNumber) -> Vec<KeptView> {
         let all = (sequence, FamilyId(0))..=(sequence, FamilyId(u32::MAX));
         let kept: Vec<_> = self.views.range(all).map(|(key, _)| *key).collect();
         kept.iter().filter_map(|key| self.views.remove(key)).collect()
@@ -165,10 +139,24 @@ impl Snapshots {
         known
     }
 
+    /// The part of this thread, once no removal is being installed.
+    #[inline]
+    fn part_without_removals(&self, index: PartIndex) -> MutexGuard<'_, Part> {
+        loop {
+            let part = self.live.lock(index);
+            // Relaxed: the lock of the part orders it, by (4).
+            if !self.is_removing.load(Ordering::Relaxed) {
+                return part;
+            }
+            drop(part);
+            drop(self.without_removals());
+        }
+    }
+
     /// The newest number that a live snapshot reads at.
     #[must_use]
     pub(crate) fn newest(&self) -> Option<SequenceNumber> {
-        lock(&self.known).newest()
+        self.live.lock_all().newest()
     }
 
     /// Begins to remove data of which `oldest` is the oldest sequence number, and which readers at
@@ -177,13 +165,14 @@ impl Snapshots {
     /// The removal must be installed soon. Its thread must not begin a snapshot meanwhile, and no
     /// thread may that holds `manifest_io`.
     pub(crate) fn begin_removal(&self, oldest: SequenceNumber) -> Option<Removal<'_>> {
+        let live = self.live.lock_all();
         let mut known = lock(&self.known);
-        let is_seen =
-            known.floor.is_some() || known.newest().is_some_and(|newest| newest >= oldest);
+        let is_seen = known.floor.is_some() || live.newest().is_some_and(|newest| newest >= oldest);
         if is_seen && !seeded_fault!("fifo_drops_under_a_snapshot") {
             return None;
         }
         known.removals += 1;
+        self.is_removing.store(true, Ordering::Relaxed);
         Some(Removal { registry: self })
     }
 
@@ -195,9 +184,12 @@ impl Snapshots {
         present: impl FnOnce() -> SequenceNumber,
         now_ms: impl FnOnce() -> u64,
     ) -> LiveSnapshot {
-        let mut known = self.without_removals();
+        let index = PartIndex::of_this_thread();
+        let mut part = self.part_without_removals(index);
         let sequence = present();
-        known.register(SnapshotMoment { sequence, now_ms: now_ms() }, self)
+        let moment = SnapshotMoment { sequence, now_ms: now_ms() };
+        part.add(moment);
+        LiveSnapshot { moment, part: index, registry: Arc::clone(self) }
     }
 
     /// Registers a snapshot at `sequence`, of which the state is still kept.
@@ -211,9 +203,12 @@ impl Snapshots {
         present: impl FnOnce() -> SequenceNumber,
         now_ms: impl FnOnce() -> u64,
     ) -> Result<LiveSnapshot> {
-        let mut known = self.without_removals();
-        known.check_kept(sequence, present())?;
-        Ok(known.register(SnapshotMoment { sequence, now_ms: now_ms() }, self))
+        let index = PartIndex::of_this_thread();
+        let mut part = self.part_without_removals(index);
+        lock(&self.known).check_kept(sequence, present())?;
+        let moment = SnapshotMoment { sequence, now_ms: now_ms() };
+        part.add(moment);
+        Ok(LiveSnapshot { moment, part: index, registry: Arc::clone(self) })
     }
 
     /// Every number that must stay readable, and the time as of which, when the clock shows what
@@ -224,12 +219,11 @@ impl Snapshots {
         present: impl FnOnce() -> SequenceNumber,
         settled_ms: impl FnOnce() -> u64,
     ) -> Retained {
+        let live = self.live.lock_all();
         let known = lock(&self.known);
-        let earliest = known.live.keys().map(|moment| moment.now_ms).min().unwrap_or(u64::MAX);
-        let earliest_ms = settled_ms().min(earliest);
+        let earliest_ms = settled_ms().min(live.earliest_ms().unwrap_or(u64::MAX));
         let present = present();
-        let mut sequences: Vec<_> = known.live.keys().map(|moment| moment.sequence).collect();
-        sequences.dedup();
+        let mut sequences = live.sequences();
         let newest_snapshot = sequences.last().copied();
         if sequences.last() != Some(&present) {
             sequences.push(present);
@@ -253,7 +247,7 @@ impl Snapshots {
     /// another one is kept.
     pub(crate) fn keep_view(&self, snapshot: &LiveSnapshot, family: FamilyId, view: KeptView) {
         let mut known = lock(&self.known);
-        known.views.entry((snapshot.sequence, family)).or_insert(view);
+        known.views.entry((snapshot.moment.sequence, family)).or_insert(view);
         // Release: pairs with `kept_view`.
         self.kept.store(known.views.len(), Ordering::Release);
     }
@@ -268,10 +262,25 @@ impl Snapshots {
         lock(&self.known).views.get(&(sequence, family)).cloned()
     }
 
+    /// Drops the views that were kept for the snapshots at `sequence`, if there are none any more.
+    #[cold]
+    fn drop_views(&self, sequence: SequenceNumber) {
+        let live = self.live.lock_all();
+        if live.has(sequence) {
+            return;
+        }
+        let mut known = lock(&self.known);
+        let views = known.take_views(sequence);
+        self.kept.store(known.views.len(), Ordering::Release);
+        drop((known, live));
+        // The memory of a view may be much, so it is freed without the locks.
+        drop(views);
+    }
+
     /// The number of live snapshots.
     #[must_use]
     pub fn count(&self) -> usize {
-        lock(&self.known).live.values().sum()
+        self.live.lock_all().count()
     }
 
     /// The retention floor in force.
@@ -324,7 +333,10 @@ pub(crate) struct Removal<'a> {
 
 impl Drop for Removal<'_> {
     fn drop(&mut self) {
-        lock(&self.registry.known).removals -= 1;
+        let mut known = lock(&self.registry.known);
+        known.removals -= 1;
+        self.registry.is_removing.store(known.removals > 0, Ordering::Relaxed);
+        drop(known);
         self.registry.removed.notify_all();
     }
 }
@@ -352,9 +364,9 @@ impl Drop for Filtering<'_> {
 /// A registered snapshot. Dropping it ends its retention.
 #[derive(Debug)]
 pub struct LiveSnapshot {
-    sequence: SequenceNumber,
-    /// The time as of which it reads, in ms since 1970.
-    now_ms: u64,
+    moment: SnapshotMoment,
+    /// The part of the list that it is in. Another thread may drop it.
+    part: PartIndex,
     registry: Arc<Snapshots>,
 }
 
@@ -362,24 +374,24 @@ impl LiveSnapshot {
     /// The sequence number that it reads at.
     #[must_use]
     pub fn sequence(&self) -> SequenceNumber {
-        self.sequence
+        self.moment.sequence
     }
 
     /// Where it reads.
     #[must_use]
     pub fn point(&self) -> ReadPoint {
-        ReadPoint { sequence: self.sequence, now_ms: self.now_ms, first_expiry: None }
+        let SnapshotMoment { sequence, now_ms } = self.moment;
+        ReadPoint { sequence, now_ms, first_expiry: None }
     }
 }
 
 impl Drop for LiveSnapshot {
     fn drop(&mut self) {
-        let mut known = lock(&self.registry.known);
-        let views = known.release(SnapshotMoment { sequence: self.sequence, now_ms: self.now_ms });
-        self.registry.kept.store(known.views.len(), Ordering::Release);
-        drop(known);
-        // The memory of a view may be much, so it is freed without the lock.
-        drop(views);
+        self.registry.live.lock(self.part).remove(self.moment);
+        // Acquire: this thread, or one that it was handed from, has kept the views of this snapshot.
+        if self.registry.kept.load(Ordering::Acquire) > 0 {
+            self.registry.drop_views(self.moment.sequence);
+        }
     }
 }
 

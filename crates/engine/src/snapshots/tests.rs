@@ -36,6 +36,25 @@ fn live_snapshots_and_the_present_are_retained_each_once_and_in_order() {
 }
 
 #[test]
+fn snapshots_of_many_threads_are_in_one_list() {
+    let registry = Arc::new(Snapshots::default());
+    let begin = |sequence| {
+        let registry = Arc::clone(&registry);
+        thread::spawn(move || registry.take(at(sequence), || sequence + 100))
+    };
+    let threads: Vec<_> = (1..=40).map(begin).collect();
+    let mut taken: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+    assert_eq!(retained(&registry, 41), (1..=41).collect::<Vec<_>>());
+    assert_eq!((registry.count(), registry.newest()), (40, Some(SequenceNumber(40))));
+    assert_eq!(registry.retained(at(41), || u64::MAX).earliest_ms, 101);
+    assert!(registry.begin_removal(SequenceNumber(40)).is_none());
+    // They end on another thread than they began on.
+    taken.truncate(2);
+    assert_eq!(retained(&registry, 41), [1, 2, 41]);
+    assert!(registry.begin_removal(SequenceNumber(3)).is_some());
+}
+
+#[test]
 fn the_list_and_the_present_are_captured_as_one_and_so_is_a_snapshot() {
     let registry = Arc::new(Snapshots::default());
     let other = Arc::clone(&registry);
