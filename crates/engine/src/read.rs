@@ -29,7 +29,7 @@ use siltdb_tree::{
     read::visible::{
         bounds::Bounds,
         reader::{OwnWrites, Reader as TreeReader},
-        resolve::Resolver,
+        resolve::{BlobSource, Resolver},
     },
 };
 use std::{
@@ -249,39 +249,74 @@ pub fn get<R>(
     if sequence.is_some_and(|sequence| is_kept(&database.snapshots, family, sequence)) {
         return look_in_snapshot(&database.read_rooms(), family, key, point, look);
     }
+    let mut look = Some(look);
+    match try_get(database, family, key, point, &*database.blobs, &mut look)? {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            get_again(database, family, key, point, &mut look, error)
+        }
+        found => found,
+    }
+}
+
+/// As [`get`], with the views of now, after the value was not where the view said.
+#[cold]
+fn get_again<R, L: FnOnce(Pinnable<'_>) -> R>(
+    database: &Database,
+    family: &FamilyData,
+    key: &[u8],
+    point: Option<&ReadPoint>,
+    look: &mut Option<L>,
+    mut error: Error,
+) -> Result<Option<R>> {
+    for _ in 0..PINS_MAX {
+        // Since the view was pinned, the value was moved, and its blob file was removed. Before the
+        // view is pinned: a dropped family does not change, so it keeps all of its view.
+        let kept = family.kept_blobs();
+        let blobs: &dyn BlobSource = match kept {
+            None => &*database.blobs,
+            Some(kept) => kept,
+        };
+        match try_get(database, family, key, point, blobs, look)? {
+            Err(again) if again.kind() == ErrorKind::NotFound => error = again,
+            result => return result,
+        }
+    }
+    Err(absent_as_damage(error))
+}
+
+/// As [`get`], once. `look` stays where no value is found. The inner error is that of the lookup in
+/// the view: `NotFound`, if the blob file of the value is gone.
+#[inline(always)]
+fn try_get<R, L: FnOnce(Pinnable<'_>) -> R>(
+    database: &Database,
+    family: &FamilyData,
+    key: &[u8],
+    point: Option<&ReadPoint>,
+    blobs: &dyn BlobSource,
+    look: &mut Option<L>,
+) -> Result<Result<Option<R>>> {
     let still = OnceCell::new();
     let clock = || match point {
         Some(point) => still.get_or_init(|| point.clock(&database.options.clock)) as &dyn Clock,
         None => &*database.options.clock,
     };
-    let (mut look, mut tries) = (Some(look), 0);
-    loop {
-        // Before the view is pinned: a dropped family does not change, so it keeps all of its view.
-        let kept = if tries == 0 { None } else { family.kept_blobs() };
-        let (view, snapshot) = pin(&database.health, &database.log, family, sequence)?;
-        let options = OnceCell::new();
-        let resolver = || {
-            let options = options.get_or_init(|| family.tree.peek_options());
-            Resolver {
-                now_ms: clock().wall_ms(),
-                operator: options.merge_operator.as_deref(),
-                blobs: Some(match kept {
-                    None => &*database.blobs,
-                    Some(kept) => kept,
-                }),
-                // As in `PinnedReader::new`.
-                folds: options.compaction_filter.is_none().then(|| &**family.tree.folds()),
-                clock: Some(clock()),
-                expiry_ms: None,
-            }
-        };
-        let look = |value: Pinnable<'_>| look.take().expect("a value is found once")(value);
-        match view.get(key, snapshot, resolver, look) {
-            // Since the view was pinned, the value was moved, and its blob file was removed.
-            Err(error) if error.kind() == ErrorKind::NotFound && tries < PINS_MAX => tries += 1,
-            result => return result.map_err(absent_as_damage),
+    let sequence = point.map(|point| point.sequence);
+    let (view, snapshot) = pin(&database.health, &database.log, family, sequence)?;
+    let options = OnceCell::new();
+    let resolver = || {
+        let options = options.get_or_init(|| family.tree.peek_options());
+        Resolver {
+            now_ms: clock().wall_ms(),
+            operator: options.merge_operator.as_deref(),
+            blobs: Some(blobs),
+            // As in `PinnedReader::new`.
+            folds: options.compaction_filter.is_none().then(|| &**family.tree.folds()),
+            clock: Some(clock()),
+            expiry_ms: None,
         }
-    }
+    };
+    let look = |value: Pinnable<'_>| look.take().expect("a value is found once")(value);
+    Ok(view.get(key, snapshot, resolver, look))
 }
 
 /// What a reader has pinned.

@@ -121,7 +121,7 @@ impl MemtableTree {
     }
 
     /// The newest entry of `key` that is not newer than `visible`.
-    #[inline]
+    #[inline(always)]
     pub fn get(&self, key: &[u8], visible: SequenceNumber) -> Option<EntryRef<'_>> {
         let probe = Probe { key, sequence: visible };
         let found = self.first_from(probe)?;

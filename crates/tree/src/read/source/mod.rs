@@ -90,7 +90,7 @@ impl<C: OfTable> EntryCursor for SourceCursor<C> {
         each!(self, cursor => cursor.seek_before(key, sequence))
     }
 
-    #[inline]
+    #[inline(always)]
     fn next(&mut self) -> Result<()> {
         each!(self, cursor => cursor.next())
     }

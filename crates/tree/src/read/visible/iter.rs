@@ -176,7 +176,7 @@ impl<C: EntryCursor> VisibleIter<C> {
     }
 
     /// The key and the value; `None` if the iterator stands nowhere.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn entry(&self) -> Option<(&[u8], &[u8])> {
         match (self.key_place, self.value_place) {
@@ -271,6 +271,7 @@ impl<C: EntryCursor> VisibleIter<C> {
         self.prev_checked()
     }
 
+    #[inline(always)]
     fn next_checked(&mut self) -> Result<()> {
         let place = std::mem::replace(&mut self.key_place, KeyPlace::Nowhere);
         if place == KeyPlace::Nowhere {

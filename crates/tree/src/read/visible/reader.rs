@@ -101,7 +101,7 @@ impl Reader {
 
     /// The same for an entry that no newer one hides. The clock takes note also of a value that
     /// will expire.
-    #[inline]
+    #[inline(always)]
     pub(super) fn decide<'a>(
         &self,
         entry: &Entry<'a>,
