@@ -22,9 +22,9 @@ impl Db {
     ///
     /// An error of `run` rolls the transaction back and is returned, unless the transaction met a
     /// conflict: then `run` runs again, whatever it made of the conflict. `run` may run many times,
-    /// so effects other than those on the transaction must bear repetition. Between attempts the
-    /// update pauses for up to 2 ms. After three conflicts it waits up to 50 ms for its turn, so
-    /// that updates which conflict often run one after the other.
+    /// so effects other than those on the transaction must bear repetition. After a conflict the
+    /// update waits up to 50 ms for its turn among the updates that conflicted over the same keys,
+    /// so that these run one after the other.
     ///
     /// An update of which an attempt takes 10 ms or more does not lose to shorter writes for ever:
     /// from its second conflict on, it locks what that attempt made the commit depend on while

@@ -21,14 +21,17 @@ use crate::{
 use siltdb_base::{
     budget::{Charge, Part},
     error::{Error, ErrorKind, Result},
+    key::EntryKind,
     memory::allocator::give_back_freed,
     seeded_fault,
     slice::Pinnable,
     sync::lock,
 };
+use siltdb_disk::batch::BatchOperation;
 use siltdb_engine::{
     engine::Engine,
     families::family_commit::commit_with_families,
+    kit::turns::Lines,
     read::begin_snapshot,
     snapshots::{LiveSnapshot, read_point::FirstExpiry},
     transactions::{
@@ -109,8 +112,8 @@ struct Shared {
 #[derive(Debug)]
 struct State {
     phase: Phase,
-    /// Whether a commit or a lock of it failed with `Conflict`.
-    conflicted: bool,
+    /// What it had written when a commit or a lock of it failed with `Conflict`.
+    conflict: Option<Lines>,
     /// The state that all reads see, from [`Isolation::RepeatableRead`] on.
     snapshot: Option<LiveSnapshot>,
     writes: WriteBatch,
@@ -151,11 +154,28 @@ struct Savepoint {
     mark: BatchMark,
 }
 
+/// The lines of the keys that `writes` change; all, if there are ranges among them.
+#[cold]
+fn written_lines(writes: &WriteBatch) -> Lines {
+    let keys: Result<Vec<_>> = writes
+        .bytes
+        .operations()
+        .map(|operation| match operation? {
+            BatchOperation { kind: EntryKind::RangeDelete, .. } => {
+                Err(Error::invalid("a range has many keys"))
+            }
+            BatchOperation { family, key, .. } => Ok((family, key)),
+        })
+        .take(Lines::KEYS_MAX + 1)
+        .collect();
+    keys.map_or(Lines::ALL, |keys| Lines::of(keys))
+}
+
 impl State {
     fn new(engine: &Engine, isolation: Isolation) -> Self {
         Self {
             phase: Phase::Active,
-            conflicted: false,
+            conflict: None,
             snapshot: isolation
                 .has_snapshot()
                 .then(|| begin_snapshot(&engine.database().read_rooms())),
@@ -205,7 +225,9 @@ impl State {
     fn note_conflict<T>(&mut self, result: Result<T>) -> Result<T> {
         let is_conflict = |error: &Error| error.kind() == ErrorKind::Conflict;
         let is_remembered = !seeded_fault!("conflict_not_remembered");
-        self.conflicted |= is_remembered && result.as_ref().is_err_and(is_conflict);
+        if is_remembered && result.as_ref().is_err_and(is_conflict) {
+            self.conflict.get_or_insert_with(|| written_lines(&self.writes));
+        }
         result
     }
 
@@ -272,8 +294,9 @@ impl Shared {
         });
         // After an error nothing was written, and the reads may be outdated.
         let phase = if committed.is_ok() { Phase::Committed } else { Phase::RolledBack };
+        let committed = state.note_conflict(committed);
         state.end(phase);
-        Ok(CommitInfo { sequence: state.note_conflict(committed)?.0 })
+        Ok(CommitInfo { sequence: committed?.0 })
     }
 
     /// Calls `run` with what its level demands of a commit.
@@ -462,10 +485,15 @@ impl Transaction {
         if state.phase == Phase::Active {
             state.end(Phase::RolledBack);
         }
-        match state.conflicted {
-            true => Abandoned::Conflicted,
-            false => Abandoned::Unharmed,
+        match state.conflict {
+            Some(_) => Abandoned::Conflicted,
+            None => Abandoned::Unharmed,
         }
+    }
+
+    /// The lines of the keys that it had written when it conflicted; all, if it did not.
+    pub(crate) fn conflict_lines(&self) -> Lines {
+        lock(&self.shared.state).conflict.unwrap_or(Lines::ALL)
     }
 
     /// Begins a new transaction with the same options on this handle. The previous one is rolled

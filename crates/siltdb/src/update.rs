@@ -1,10 +1,10 @@
 //! Updates: transactions that run again until they commit.
 //!
-//! 1. After a conflict an update pauses. Pauses grow and are random, so that transactions that
-//!    collided once do not collide again.
-//! 2. After [`ATTEMPTS_BEFORE_TURN`] attempts it waits for the turn of the database
-//!    (`siltdb_engine::kit::turns`). So updates that conflict often run one after the other, and
-//!    each competes with new updates only.
+//! 1. After a conflict an update waits for its turn among those that conflicted over the same keys
+//!    (`siltdb_engine::kit::turns`), and then runs again at once. So these run one after the other,
+//!    none reads before it has the turn, and each competes with new updates only.
+//! 2. After [`ATTEMPTS_ON_KEYS`] attempts it takes the turn of all keys: it may conflict over keys
+//!    that it only reads.
 //! 3. After [`ATTEMPTS_BEFORE_URGENCY`] attempts new updates wait for it, too.
 //! 4. An update whose attempts take longer than [`LONG_ATTEMPT`] would lose to every short one, and
 //!    to plain writes, which take no turns. From its second conflict on it locks what that attempt
@@ -25,7 +25,10 @@ use siltdb_base::{
 };
 use siltdb_engine::{
     engine::Engine,
-    kit::open_id::OpenId,
+    kit::{
+        open_id::OpenId,
+        turns::{Lines, Turn},
+    },
     lock_state::lock_table::LockRequest,
     write::locks::{LockHolder, acquire_all},
 };
@@ -35,8 +38,8 @@ use std::{cell::RefCell, time::Duration};
 /// than ten.
 const ATTEMPTS: u32 = 1000;
 
-/// Attempts after which an update waits for its turn.
-const ATTEMPTS_BEFORE_TURN: u32 = 3;
+/// Attempts after which an update waits for the turn of all keys.
+const ATTEMPTS_ON_KEYS: u32 = 4;
 
 /// Attempts after which new updates wait for the one that has the turn.
 const ATTEMPTS_BEFORE_URGENCY: u32 = 12;
@@ -51,7 +54,8 @@ const LONG_ATTEMPT: Duration = Duration::from_millis(10);
 /// update waits as long as its attempts take.
 const TURN_WAIT_MAX: Duration = Duration::from_millis(50);
 
-/// Bound of the first pause. Each later bound is twice the previous one.
+/// Bound of the first pause of an update that got no turn in time. Each later bound is twice the
+/// previous one.
 const FIRST_PAUSE: Duration = Duration::from_micros(20);
 
 /// Largest bound of a pause.
@@ -116,20 +120,26 @@ pub(crate) fn update<T, E: From<Error>>(
 ) -> Result<T, E> {
     let engine = &family.place.engine;
     engine.database().turns.make_way(TURN_WAIT_MAX);
-    let (mut attempt, mut turn, mut locks) = (1, None, None);
+    let (mut attempt, mut turn, mut locks) = (1, None::<Turn<'_>>, None);
     loop {
         let transaction = Transaction::begin_holding(family, options.transaction, locks.take());
         let Conflicted { error, long } = match try_once(engine, &transaction, attempt, &mut run) {
             Attempt::Ended(result) => return result,
             Attempt::Conflicted(conflicted) => conflicted,
         };
+        let lines = match attempt >= ATTEMPTS_ON_KEYS || long.is_some() {
+            true => Lines::ALL,
+            false => transaction.conflict_lines(),
+        };
         drop(transaction);
         if attempt >= options.attempts {
             return Err(gave_up(attempt, error).into());
         }
-        if turn.is_none() && (attempt >= ATTEMPTS_BEFORE_TURN || long.is_some()) {
+        if !turn.as_ref().is_some_and(|turn| turn.lines().include(lines)) {
+            // Given back first: it may be in the way of the other.
+            drop(turn.take());
             let took = long.as_ref().map_or(Duration::ZERO, |long| long.took);
-            turn = engine.database().turns.take(TURN_WAIT_MAX.max(took));
+            turn = engine.database().turns.take(lines, TURN_WAIT_MAX.max(took));
         }
         if let Some(turn) = turn.as_ref().filter(|_| attempt >= ATTEMPTS_BEFORE_URGENCY) {
             turn.make_urgent();
