@@ -22,8 +22,7 @@ pub const PARTS_MAX: usize = 6;
 /// Longest body that is put together before it is copied to its place, in bytes.
 const SMALL_BYTES_MAX: usize = 488;
 
-/// The same for a buffer on which the compiler writes zeros without a call: 45 instructions less
-/// for a put of 100 bytes.
+/// The same for a buffer on which the compiler writes zeros without a call.
 const SHORT_BYTES_MAX: usize = 168;
 
 /// Fills the record whose payload is `parts`, one after the other, into the

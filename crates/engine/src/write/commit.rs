@@ -388,7 +388,7 @@ struct Place<'a> {
 
 impl Place<'_> {
     /// Publishes what the commit has done, up to its number `last`.
-    // Out of line, a put would take 16 instructions more.
+    // Out of line, a put would save registers for the cold path.
     #[inline(always)]
     fn publish(self, last: SequenceNumber) {
         self.database.log.publisher.complete(self.ticket, last);

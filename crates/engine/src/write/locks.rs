@@ -203,7 +203,7 @@ impl Writer<'_> {
     ) -> Result<T> {
         let (mut owner, mut writes) = (self.owner(), Some(writes));
         let mut own = None;
-        // A loop, because two calls of `commit` are not inlined: 40 instructions of a put.
+        // A loop, because two calls of `commit` are not inlined.
         loop {
             let error = match commit(owner) {
                 Err(error) if error.kind() == ErrorKind::Busy => error,
