@@ -38,9 +38,9 @@ use std::{
 ///
 /// # Invariants
 /// 1. A number is in the list from before its snapshot is handed out until it is dropped.
-/// 2. `retained` holds the locks of all parts, `take` that of one, and each reads the present number
-///    under its locks. So a snapshot is either in the list that a compaction captured, or it was
-///    taken later. Then it reads at or above the present number captured with that list.
+/// 2. `retained` holds the locks of all parts, `take` that of one, and each reads the present
+///    number under its locks. So a snapshot is either in the list that a compaction captured, or it
+///    was taken later. Then it reads at or above the present number captured with that list.
 /// 3. `take_at` reads at or above the floor, or at the present. Each job that captured its list
 ///    while the floor was in force keeps all from there on. Each that captured it before captured
 ///    a present number that is not above the floor.
@@ -388,7 +388,7 @@ impl LiveSnapshot {
 impl Drop for LiveSnapshot {
     fn drop(&mut self) {
         self.registry.live.lock(self.part).remove(self.moment);
-        // Acquire: this thread, or one that it was handed from, has kept the views of this snapshot.
+        // Acquire: this thread, or one that had the snapshot before, has kept its views.
         if self.registry.kept.load(Ordering::Acquire) > 0 {
             self.registry.drop_views(self.moment.sequence);
         }

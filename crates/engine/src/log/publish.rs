@@ -112,7 +112,8 @@ pub struct Publisher {
     slots: Box<[Slot; IN_FLIGHT_MAX as usize]>,
     /// Whether a ticket failed.
     failed: AtomicBool,
-    /// The sum of the sleepers of all slots: a commit looks here, and at slots only if there are any.
+    /// The sum of the sleepers of all slots: a commit looks here, and at slots only if there are
+    /// any.
     sleepers: AtomicUsize,
 }
 
