@@ -9,7 +9,7 @@ use crate::{
     error::{Error, Result},
     id::{FileNumber, SequenceNumber},
 };
-use std::cmp::Ordering;
+use std::{cmp::Ordering, convert::Infallible, ops::Range};
 
 /// What an entry does to its key. The numbers lie on disk.
 #[repr(u8)]
@@ -184,6 +184,60 @@ pub fn head(key: &[u8]) -> u64 {
             u64::from_be_bytes(chunk)
         }
     }
+}
+
+/// The first of the sorted places that is not before the sought one; their count, if all are.
+///
+/// `heads` are those of the places, in their form in memory, `sought` is that of the sought place,
+/// and `is_lower` says whether a head is lower than it. `is_before` decides for places of the same
+/// head, of which most searches meet at most one.
+#[inline(always)]
+pub fn lower_bound<H: Copy + Eq>(
+    heads: &[H],
+    sought: H,
+    is_lower: impl Fn(H) -> bool,
+    is_before: impl Fn(usize) -> bool,
+) -> usize {
+    let first = heads.partition_point(|&head| is_lower(head));
+    let has_sought = |index: usize| heads.get(index) == Some(&sought);
+    if !has_sought(first) {
+        return first;
+    }
+    if !has_sought(first + 1) {
+        return first + usize::from(is_before(first));
+    }
+    let same = heads[first..].partition_point(|&head| head == sought);
+    lower_bound_within(first..first + same, is_before)
+}
+
+/// The first of `places` for which `is_before` is false; their end, if it is true for all. It is
+/// true for none behind the first for which it is false.
+#[inline(always)]
+pub fn lower_bound_within(places: Range<usize>, is_before: impl Fn(usize) -> bool) -> usize {
+    match try_lower_bound_within(places, |place| Ok::<_, Infallible>(is_before(place))) {
+        Ok(found) => found,
+    }
+}
+
+/// As [`lower_bound_within`], where looking at a place may fail.
+///
+/// # Errors
+/// Those of `is_before`.
+#[inline(always)]
+pub fn try_lower_bound_within<E>(
+    places: Range<usize>,
+    is_before: impl Fn(usize) -> Result<bool, E>,
+) -> Result<usize, E> {
+    let Range { start: mut low, end: mut high } = places;
+    while low < high {
+        let middle = low.midpoint(high);
+        if is_before(middle)? {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    Ok(low)
 }
 
 /// Splits the payload of [`EntryKind::PutExpiring`] into expiry (ms since 1970) and value.

@@ -53,3 +53,29 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    #[test]
+    fn the_first_place_not_before_another_is_found_by_heads(
+        mut places in prop::collection::vec((0_u8..8, 0_u8..8), 0..40),
+        sought in (0_u8..8, 0_u8..8),
+    ) {
+        places.sort_unstable();
+        let expected = places.partition_point(|place| *place < sought);
+        let heads: Vec<_> = places.iter().map(|place| place.0).collect();
+        let is_before = |index: usize| places[index] < sought;
+        let found = lower_bound(&heads, sought.0, |head| head < sought.0, is_before);
+        prop_assert_eq!(found, expected);
+        prop_assert_eq!(lower_bound_within(0..places.len(), is_before), expected);
+        let from = expected / 2;
+        prop_assert_eq!(lower_bound_within(from..places.len(), is_before), expected);
+    }
+}
+
+#[test]
+fn a_search_ends_where_a_place_cannot_be_looked_at() {
+    let look = |index: usize| if index == 5 { Err("damaged") } else { Ok(index < 3) };
+    assert_eq!(try_lower_bound_within(0..10, look), Err("damaged"));
+    assert_eq!(try_lower_bound_within(0..4, look), Ok(3));
+    assert_eq!(try_lower_bound_within(7..7, look), Ok(7));
+}

@@ -10,7 +10,7 @@ use super::{
 use siltdb_base::{
     error::{Error, Result},
     id::SequenceNumber,
-    key::{SortKey, head},
+    key::{SortKey, head, try_lower_bound_within},
 };
 use std::cmp::Ordering;
 
@@ -83,7 +83,7 @@ fn search(
     let (heads, offsets) = arrays.split_at(count * HEAD_BYTES);
     let heads = heads.as_chunks::<HEAD_BYTES>().0;
     let sought = short_head(suffix);
-    let mut low = heads.partition_point(|head| u32::from_le_bytes(*head) < sought);
+    let low = heads.partition_point(|head| u32::from_le_bytes(*head) < sought);
     let end = low + heads[low..].partition_point(|head| *head == sought.to_le_bytes());
     let width = header.form.offset_width();
     let entry_at = |index: usize| {
@@ -100,26 +100,20 @@ fn search(
             false => Ok(Glance::Absent),
         };
     }
-    let mut high = end;
-    // The first at or behind (suffix, visible) among those that have the head.
-    while low < high {
-        let middle = low.midpoint(high);
-        let entry = entry_at(middle)?;
+    // Among those that have the head.
+    let found = try_lower_bound_within(low..end, |index| {
+        let entry = entry_at(index)?;
         let found = &raw[entry.suffix_start..entry.value_start];
-        if SortKey::new(found, entry.sequence) < SortKey::new(suffix, visible) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    if low < end {
-        let entry = entry_at(low)?;
+        Ok(SortKey::new(found, entry.sequence) < SortKey::new(suffix, visible))
+    })?;
+    if found < end {
+        let entry = entry_at(found)?;
         if raw[entry.suffix_start..entry.value_start] == *suffix {
             entry.check_kind(raw)?;
             return Ok(Glance::Found(entry));
         }
     }
-    let before = low.checked_sub(1).filter(|&before| heads[before] == sought.to_le_bytes());
+    let before = found.checked_sub(1).filter(|&before| heads[before] == sought.to_le_bytes());
     match before.map(entry_at).transpose()? {
         Some(entry) if raw[entry.suffix_start..entry.value_start] == *suffix => Ok(Glance::Newer),
         _ => Ok(Glance::Absent),

@@ -9,7 +9,7 @@ use super::{
 use siltdb_base::{
     hint::{prefetch_address, prefetch_bytes},
     id::SequenceNumber,
-    key::SortKey,
+    key::{self, SortKey},
 };
 
 impl Block {
@@ -21,28 +21,9 @@ impl Block {
             return if key < prefix { 0 } else { self.count() };
         };
         let sought = short_head(suffix);
-        let heads = self.heads();
-        let first = heads.partition_point(|head| u32::from_le_bytes(*head) < sought);
-        let same =
-            |index: usize| heads.get(index).is_some_and(|head| *head == sought.to_le_bytes());
-        if !same(first) {
-            return first;
-        }
-        if !same(first + 1) {
-            return first + usize::from(self.is_before(first, suffix, sequence));
-        }
-        // Several: versions of a key, or keys that agree in their heads.
-        let end = heads.partition_point(|head| u32::from_le_bytes(*head) <= sought);
-        let (mut low, mut high) = (first, end);
-        while low < high {
-            let middle = low.midpoint(high);
-            if self.is_before(middle, suffix, sequence) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        let is_lower = |head| u32::from_le_bytes(head) < sought;
+        let is_before = |index| self.is_before(index, suffix, sequence);
+        key::lower_bound(self.heads(), sought.to_le_bytes(), is_lower, is_before)
     }
 
     /// The newest entry of `key` that is not newer than `visible`.

@@ -33,7 +33,7 @@ use siltdb_base::{
     cursor::Direction,
     error::{Error, Result},
     id::SequenceNumber,
-    key::{SortKey, head},
+    key::{self, SortKey, head},
     limits::{INDEX_FRAME_BYTES, KEY_BYTES_MAX},
     memory::large_vec::LargeVec,
 };
@@ -429,10 +429,8 @@ impl Index {
             return if key < prefix { 0 } else { self.count() };
         };
         let sought = head(suffix);
-        let start = self.heads.partition_point(|&head| head < sought);
-        let equal = self.heads[start..].partition_point(|&head| head == sought);
-        // Last keys that agree with the key in their heads are compared whole.
-        self.lower_bound_within(start..start + equal, key, sequence)
+        let is_before = |index| self.end_of(index) < SortKey::new(key, sequence);
+        key::lower_bound(&self.heads, sought, |head| head < sought, is_before)
     }
 
     /// The first block of all, if it is one of `blocks` or the one after them, whose last entry is
@@ -445,16 +443,7 @@ impl Index {
         key: &[u8],
         sequence: SequenceNumber,
     ) -> usize {
-        let Range { start: mut low, end: mut high } = blocks;
-        while low < high {
-            let middle = low.midpoint(high);
-            if self.end_of(middle) < SortKey::new(key, sequence) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        key::lower_bound_within(blocks, |index| self.end_of(index) < SortKey::new(key, sequence))
     }
 
     /// Its last entry.

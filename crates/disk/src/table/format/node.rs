@@ -39,7 +39,7 @@ use siltdb_base::{
     cursor::Direction,
     error::{Error, Result},
     id::SequenceNumber,
-    key::{SortKey, head},
+    key::{self, SortKey, head},
     limits::{KEY_BYTES_MAX, NODE_LEVELS_MAX},
     seeded_fault,
 };
@@ -236,19 +236,9 @@ impl<'a> NodeView<'a> {
             return if key < self.prefix { 0 } else { self.count() };
         };
         let sought = head(suffix);
-        let mut low = self.heads.partition_point(|head| u64::from_le_bytes(*head) < sought);
-        let equal = self.heads[low..].partition_point(|head| *head == sought.to_le_bytes());
-        // Last keys that agree with the key in their heads are compared whole.
-        let mut high = low + equal;
-        while low < high {
-            let middle = low.midpoint(high);
-            if self.end_of(middle) < SortKey::new(key, sequence) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        let is_lower = |head| u64::from_le_bytes(head) < sought;
+        let is_before = |index| self.end_of(index) < SortKey::new(key, sequence);
+        key::lower_bound(self.heads, sought.to_le_bytes(), is_lower, is_before)
     }
 
     /// Its last entry.

@@ -20,7 +20,7 @@ use siltdb_base::{
     error::Result,
     hint::CACHE_LINE_BYTES,
     id::SequenceNumber,
-    key::SortKey,
+    key::{self, SortKey},
     memory::region::{Margins, piece_bytes},
 };
 use std::{ops::Range, sync::Arc};
@@ -131,16 +131,8 @@ impl LoadedFrame {
     /// The first group whose last entry is at or after (`key`, `sequence`); behind the last, the
     /// number of groups.
     pub fn reaching(&self, key: &[u8], sequence: SequenceNumber) -> usize {
-        let (mut low, mut high) = (0, self.groups.len());
-        while low < high {
-            let middle = low.midpoint(high);
-            if self.end_of(middle) < SortKey::new(key, sequence) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        low
+        let is_before = |group| self.end_of(group) < SortKey::new(key, sequence);
+        key::lower_bound_within(0..self.groups.len(), is_before)
     }
 
     /// The last entry of a group.
