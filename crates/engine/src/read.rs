@@ -249,10 +249,10 @@ pub fn get<R>(
     if sequence.is_some_and(|sequence| is_kept(&database.snapshots, family, sequence)) {
         return look_in_snapshot(&database.read_rooms(), family, key, point, look);
     }
-    let mut look = Some(look);
-    match try_get(database, family, key, point, &*database.blobs, &mut look)? {
+    let (reading, mut look) = (&database.read_rooms(), Some(look));
+    match try_get(reading, family, key, point, &**reading.blobs, &mut look)? {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            get_again(database, family, key, point, &mut look, error)
+            get_again(reading, family, key, point, &mut look, error)
         }
         found => found,
     }
@@ -261,7 +261,7 @@ pub fn get<R>(
 /// As [`get`], with the views of now, after the value was not where the view said.
 #[cold]
 fn get_again<R, L: FnOnce(Pinnable<'_>) -> R>(
-    database: &Database,
+    reading: &ReadRooms<'_>,
     family: &FamilyData,
     key: &[u8],
     point: Option<&ReadPoint>,
@@ -273,10 +273,10 @@ fn get_again<R, L: FnOnce(Pinnable<'_>) -> R>(
         // view is pinned: a dropped family does not change, so it keeps all of its view.
         let kept = family.kept_blobs();
         let blobs: &dyn BlobSource = match kept {
-            None => &*database.blobs,
+            None => &**reading.blobs,
             Some(kept) => kept,
         };
-        match try_get(database, family, key, point, blobs, look)? {
+        match try_get(reading, family, key, point, blobs, look)? {
             Err(again) if again.kind() == ErrorKind::NotFound => error = again,
             result => return result,
         }
@@ -288,7 +288,7 @@ fn get_again<R, L: FnOnce(Pinnable<'_>) -> R>(
 /// the view: `NotFound`, if the blob file of the value is gone.
 #[inline(always)]
 fn try_get<R, L: FnOnce(Pinnable<'_>) -> R>(
-    database: &Database,
+    reading: &ReadRooms<'_>,
     family: &FamilyData,
     key: &[u8],
     point: Option<&ReadPoint>,
@@ -297,11 +297,11 @@ fn try_get<R, L: FnOnce(Pinnable<'_>) -> R>(
 ) -> Result<Result<Option<R>>> {
     let still = OnceCell::new();
     let clock = || match point {
-        Some(point) => still.get_or_init(|| point.clock(&database.options.clock)) as &dyn Clock,
-        None => &*database.options.clock,
+        Some(point) => still.get_or_init(|| point.clock(&reading.options.clock)) as &dyn Clock,
+        None => &*reading.options.clock,
     };
     let sequence = point.map(|point| point.sequence);
-    let (view, snapshot) = pin(&database.health, &database.log, family, sequence)?;
+    let (view, snapshot) = pin(reading.health, reading.log, family, sequence)?;
     let options = OnceCell::new();
     let resolver = || {
         let options = options.get_or_init(|| family.tree.peek_options());

@@ -168,7 +168,7 @@ fn written_lines(writes: &WriteBatch) -> Lines {
         })
         .take(Lines::KEYS_MAX + 1)
         .collect();
-    keys.map_or(Lines::ALL, |keys| Lines::of(keys))
+    keys.map_or(Lines::ALL, Lines::of)
 }
 
 impl State {

@@ -49,16 +49,14 @@ pub fn fill_record(
     let count =
         if RecordForm::new(header.kind, header.count).has_count() { &count[..] } else { &[] };
     let body_bytes = count.len() + parts.iter().map(|part| part.len()).sum::<usize>();
-    match body_bytes {
-        0..=SHORT_BYTES_MAX => {
-            let record = &mut [0; RECORD_HEADER_BYTES + SHORT_BYTES_MAX];
-            fill_whole(file, at, header, count, parts, record)
-        }
-        ..=SMALL_BYTES_MAX => {
-            let record = &mut [0; RECORD_HEADER_BYTES + SMALL_BYTES_MAX];
-            fill_whole(file, at, header, count, parts, record)
-        }
-        _ => fill_in_parts(file, at, header, count, parts, body_bytes),
+    if body_bytes <= SHORT_BYTES_MAX {
+        let record = &mut [0; RECORD_HEADER_BYTES + SHORT_BYTES_MAX];
+        fill_whole(file, at, header, count, parts, record)
+    } else if body_bytes <= SMALL_BYTES_MAX {
+        let record = &mut [0; RECORD_HEADER_BYTES + SMALL_BYTES_MAX];
+        fill_whole(file, at, header, count, parts, record)
+    } else {
+        fill_in_parts(file, at, header, count, parts, body_bytes)
     }
 }
 

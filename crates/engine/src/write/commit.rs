@@ -27,7 +27,7 @@ use crate::{
     write::{
         locks::{Writer, admit_batch, admit_one, write_of, writes_of},
         log_sync::{sync_to, sync_wal, sync_within},
-        separation::{Separated, separate_batch, separate_one, stored_batch},
+        separation::{separate_batch, separate_one, stored_batch},
     },
 };
 use siltdb_base::{
@@ -101,29 +101,20 @@ pub fn commit(writable: Writable<'_>, payload: &Payload<'_>, durability: Durabil
     if operation.kind == EntryKind::Merge {
         family.check_operator()?;
     }
-    if operation.payload.len() as u64 >= family.tree.separated_from()
-        && let Some((payload, separated)) =
-            separate_one(&database.memory, &database.installer(), family, operation)?
-    {
-        return commit_separated(database, family, operation, &payload, &separated, durability);
+    let separated = match operation.payload.len() as u64 >= family.tree.separated_from() {
+        true => separate_one(&database.memory, &database.installer(), family, operation)?,
+        false => None,
+    };
+    let mut stored = *operation;
+    if let Some((pointer, _)) = &separated {
+        (stored.kind, stored.payload) = (EntryKind::BlobPointer, pointer);
     }
-    commit_stored(database, family, operation, durability, |_| ())
-}
-
-/// Commits one operation whose value was separated, with `pointer` in its place.
-#[inline(never)]
-fn commit_separated(
-    database: &Database,
-    family: &FamilyData,
-    operation: &BatchOperation<'_>,
-    pointer: &[u8],
-    separated: &Separated,
-    durability: Durability,
-) -> Result<()> {
-    let (kind, payload) = (EntryKind::BlobPointer, pointer);
-    let stored = BatchOperation { kind, payload, ..*operation };
-    let note = |at: LogPosition| separated.note(at.segment);
-    commit_stored(database, family, &stored, durability, note)
+    // One call for both, because two calls are not inlined.
+    commit_stored(database, family, &stored, durability, |at| {
+        if let Some((_, separated)) = &separated {
+            separated.note(at.segment);
+        }
+    })
 }
 
 /// Commits one operation as the log stores it. `note` is told of the place of its record, before it
