@@ -167,8 +167,8 @@ impl Publisher {
         let published = self.published.load(Ordering::Relaxed);
         assert!(last.0 > published, "{}", goes_back(last, published));
         // All earlier tickets are published. Our slot is not marked, so only this thread moves on
-        // (4). The number first, then the head, as in `advance`. Release pairs with `published`.
-        self.published.store(last.0, Ordering::Release);
+        // (4). The number first, then the head, as in `advance`.
+        self.store_published(last);
         // SeqCst orders it before the loads of the next slot and of the sleepers. A neighbour that
         // completes meanwhile sees the head or is seen, and so does a thread that falls asleep.
         self.head.swap(ticket + 1, Ordering::SeqCst);
@@ -178,6 +178,17 @@ impl Publisher {
             self.advance();
         }
         self.wake(ticket..ticket + 1);
+    }
+
+    /// Stores the number of the commit whose ticket is the head.
+    #[inline(always)]
+    fn store_published(&self, last: SequenceNumber) {
+        // Release pairs with `published`. A late maximum stands right behind the number that it
+        // read, and so before this one. loom knows that only of exchanges.
+        #[cfg(not(loom))]
+        self.published.store(last.0, Ordering::Release);
+        #[cfg(loom)]
+        self.published.swap(last.0, Ordering::Release);
     }
 
     #[cold]

@@ -95,7 +95,8 @@ fn loom_nothing_is_published_from_a_failed_ticket_on_and_nobody_sleeps_for_ever(
 fn loom_who_waits_for_a_ticket_draws_it_when_the_last_before_it_is_published() {
     loom::model(|| {
         let publisher = Arc::new(Publisher::new(SequenceNumber(0)));
-        let threads: Vec<_> = (0..IN_FLIGHT_MAX)
+        publisher.complete(0, SequenceNumber(1));
+        let threads: Vec<_> = (1..IN_FLIGHT_MAX)
             .map(|ticket| {
                 let publisher = publisher.clone();
                 thread::spawn(move || publisher.complete(ticket, SequenceNumber(ticket + 1)))
