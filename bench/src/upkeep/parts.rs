@@ -105,7 +105,7 @@ pub const PARTS: [Part; 27] = [
     timed("syncs", 20, &SYNCS, syncs::syncs),
     timed("families-compact", 25, &COMPACT, |dir, teller| families::compaction(dir, 2_000, teller)),
     timed("families", 55, &BESIDE, |dir, teller| families::beside(dir, FAMILIES, teller)),
-    timed("scale-branches", 150, &BRANCHES, |dir, teller| {
+    timed("scale-branches", 120, &BRANCHES, |dir, teller| {
         branches::beside(BRANCHES.map(|bar| bar.id), dir, MANY_BRANCHES, teller)
     }),
     timed("deleted", 20, &DELETED, |dir, teller| reads::deleted(dir, 1_000_000, teller)),
@@ -124,11 +124,11 @@ pub const PARTS: [Part; 27] = [
     timed("memory-1024", 600, &BUDGET_1024, |dir, teller| {
         budget::within(BUDGET_1024[0].id, dir, 1024, teller)
     }),
-    timed("small-cache", 120, &SMALL_CACHE, |dir, teller| {
+    timed("small-cache", 60, &SMALL_CACHE, |dir, teller| {
         let sizes = Sizes { first: 1_000_000, then: 4_000_000 };
         small_cache::gets(SMALL_CACHE[0].id, dir, sizes, teller)
     }),
-    timed("small-cache-large", 400, &SMALL_CACHE_LARGE, |dir, teller| {
+    timed("small-cache-large", 300, &SMALL_CACHE_LARGE, |dir, teller| {
         let sizes = Sizes { first: 1_000_000, then: 16_000_000 };
         small_cache::gets(SMALL_CACHE_LARGE[0].id, dir, sizes, teller)
     }),
