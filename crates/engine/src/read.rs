@@ -249,10 +249,10 @@ pub fn get<R>(
     if sequence.is_some_and(|sequence| is_kept(&database.snapshots, family, sequence)) {
         return look_in_snapshot(&database.read_rooms(), family, key, point, look);
     }
-    let (reading, mut look) = (&database.read_rooms(), Some(look));
-    match try_get(reading, family, key, point, &**reading.blobs, &mut look)? {
+    let mut look = Some(look);
+    match try_get(&database.read_rooms(), family, key, point, &*database.blobs, &mut look)? {
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            get_again(reading, family, key, point, &mut look, error)
+            get_again(&database.read_rooms(), family, key, point, &mut look, error)
         }
         found => found,
     }

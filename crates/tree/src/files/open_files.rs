@@ -214,7 +214,12 @@ impl OpenFiles {
         let open = open.filter(|table| *table.meta() == reference.meta);
         let (table, narrow) = (open.map_or_else(OnceLock::new, OnceLock::from), OnceLock::new());
         let (filter, by_frames, opening) = (OnceLock::new(), OnceLock::new(), Mutex::default());
+        let is_whole = reference.visible_to.is_none()
+            && reference.key_slice.is_none()
+            && reference.global_sequence.is_none();
         let opened = Arc::new(OpenReference {
+            is_whole,
+            has_range_tombstones: reference.meta.range_tombstones > 0,
             reference,
             range,
             file,
@@ -278,6 +283,9 @@ impl SharedFile {
 /// Immutable, but for the table being opened once.
 pub struct OpenReference {
     reference: Arc<TableReference>,
+    /// What each lookup asks of the reference, so that it need not be loaded.
+    is_whole: bool,
+    has_range_tombstones: bool,
     range: KeySpan,
     file: Arc<SharedFile>,
     files: Arc<OpenFiles>,
@@ -336,9 +344,7 @@ impl OpenReference {
     #[inline]
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.reference.visible_to.is_none()
-            && self.reference.key_slice.is_none()
-            && self.reference.global_sequence.is_none()
+        self.is_whole
     }
 
     /// Bytes it takes in its file.
@@ -434,7 +440,7 @@ impl OpenReference {
     #[inline]
     #[must_use]
     pub fn has_range_tombstones(&self) -> bool {
-        self.meta().range_tombstones > 0
+        self.has_range_tombstones
     }
 
     /// The range tombstones that are seen through this reference.
