@@ -12,7 +12,11 @@
 //!             | to - from varint | bytes varint | ...
 //! ```
 
-use crate::{blob::BlobReferences, block::BlockEntry, fields::FieldsWriter};
+use crate::{
+    blob::{BlobReferences, record_bytes},
+    block::BlockEntry,
+    fields::FieldsWriter,
+};
 use siltdb_base::{
     codec::{ByteReader, put_varint},
     error::{Error, Result},
@@ -225,6 +229,17 @@ impl<'a> SizedEntry<'a> {
     pub fn of_block(entry: &BlockEntry<'a>, key_bytes: usize) -> Self {
         let BlockEntry { sequence, kind, value, .. } = *entry;
         Self { key_bytes, sequence, kind, value }
+    }
+
+    /// What it takes in tables and blob files before compression, in bytes: key, payload, and the
+    /// record of its separated value.
+    #[must_use]
+    pub fn occupied_bytes(&self) -> u64 {
+        let own = (self.key_bytes + self.value.len()) as u64;
+        let is_pointer = self.kind == EntryKind::BlobPointer;
+        let pointer = is_pointer.then(|| BlobPointer::decode(self.value));
+        // A payload that is no pointer is refused where its contents are asked for.
+        own + pointer.and_then(Result::ok).map_or(0, |pointer| record_bytes(pointer.stored_bytes))
     }
 }
 

@@ -219,6 +219,9 @@ impl TableMeta {
             fields.put(65, |value| self.key_sketch.encode(value));
         }
         self.garbage.encode(&mut fields, [66, 67]);
+        if self.key_sketch.has_bytes() {
+            fields.put(69, |value| self.key_sketch.encode_bytes(value));
+        }
         fields.finish();
     }
 
@@ -247,6 +250,7 @@ impl TableMeta {
                 65 => key_sketch = KeySketch::decode(value)?,
                 66 => garbage.decode_expiring(value)?,
                 67 => garbage.decode_superseded(value)?,
+                69 => key_sketch.decode_bytes(value)?,
                 _ => return Ok(StoredField::Unknown),
             }
             Ok(StoredField::Known)

@@ -166,6 +166,34 @@ fn values_overwritten_by_a_byte_leave_what_lives_whether_or_not_that_is_flushed(
 }
 
 #[test]
+fn long_values_among_short_ones_overwritten_by_a_byte_leave_what_lives() {
+    let tiered = leveled().compaction(CompactionStrategy::tiered());
+    for (name, options) in [("leveled", leveled()), ("tiered", tiered), ("separated", separated())]
+    {
+        for is_flushed in [true, false] {
+            for step in [1, 10, 40] {
+                let mut bench = Bench::new(&options, 7);
+                let long = |number: u64| match step {
+                    // All long ones are in one part of the keys.
+                    1 => number >= 2_900,
+                    _ => number.is_multiple_of(step),
+                };
+                for number in 0..3_000 {
+                    bench.fill(number..number + 1, if long(number) { 8_000 } else { 20 });
+                }
+                bench.db.compact().unwrap();
+                (0..3_000).filter(|&it| long(it)).for_each(|it| bench.fill(it..it + 1, 1));
+                if is_flushed {
+                    bench.db.flush().unwrap();
+                }
+                bench.rest();
+                bench.check(&options, &format!("{name}, {step}, flushed: {is_flushed}"));
+            }
+        }
+    }
+}
+
+#[test]
 fn separated_values_overwritten_by_a_byte_leave_what_lives() {
     for is_flushed in [true, false] {
         let mut bench = Bench::new(&separated(), 7);

@@ -11,6 +11,7 @@ use crate::{
 use siltdb_base::{
     budget::Budget,
     checksum::xxh3,
+    codec::ByteReader,
     fs::{Fs, ReadIo, mem::MemFs},
     id::{FamilyId, FileNumber, SequenceNumber, TableUid},
     slice::Slice,
@@ -87,10 +88,18 @@ pub fn reference(
     TableReference::whole(FileNumber(file), 0, meta)
 }
 
-/// The sample of a table of these keys.
+/// The sample of a table of these keys, as versions drew it that did not note what they take.
 pub fn sample(keys: impl IntoIterator<Item = impl AsRef<[u8]>>) -> KeySketch {
+    let (mut sample, mut bytes) = (SketchBuilder::default(), Vec::new());
+    keys.into_iter().for_each(|key| sample.add(xxh3(key.as_ref()), || 0));
+    sample.finish().encode(&mut bytes);
+    KeySketch::decode(&mut ByteReader::new(&bytes)).unwrap()
+}
+
+/// The sample of a table of these keys, which take so many bytes each.
+pub fn sample_of(keys: impl IntoIterator<Item = (impl AsRef<[u8]>, u64)>) -> KeySketch {
     let mut sample = SketchBuilder::default();
-    keys.into_iter().for_each(|key| sample.add(xxh3(key.as_ref())));
+    keys.into_iter().for_each(|(key, bytes)| sample.add(xxh3(key.as_ref()), || bytes));
     sample.finish()
 }
 

@@ -22,7 +22,7 @@ use siltdb_base::{
 
 fn sample(hashes: &[u64]) -> KeySketch {
     let mut sample = SketchBuilder::default();
-    hashes.iter().for_each(|&hash| sample.add(hash));
+    hashes.iter().for_each(|&hash| sample.add(hash, || hash % 300));
     sample.finish()
 }
 

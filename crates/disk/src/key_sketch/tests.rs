@@ -5,7 +5,7 @@ use siltdb_base::checksum::xxh3;
 
 fn sample(keys: impl IntoIterator<Item = u64>) -> KeySketch {
     let mut builder = SketchBuilder::default();
-    keys.into_iter().for_each(|key| builder.add(xxh3(&key.to_be_bytes())));
+    keys.into_iter().for_each(|key| builder.add(xxh3(&key.to_be_bytes()), || 100 + key));
     builder.finish()
 }
 
@@ -19,7 +19,7 @@ fn small_sets_are_counted_exactly() {
     assert_eq!(overlap(&sets), Overlap { sampled: 43, repeated: 13 });
     assert_eq!(overlap(&[]), Overlap { sampled: 0, repeated: 0 });
     // Neither the order of the keys nor their repetition matters.
-    assert_eq!(sample((0..20).rev().chain(5..9)), sets[0]);
+    assert_eq!(sample((0..20).rev().chain(5..9)).hashes(), sets[0].hashes());
 }
 
 #[test]
@@ -63,8 +63,9 @@ fn a_sample_round_trips_and_refuses_every_truncation() {
         let mut bytes = Vec::new();
         sample.encode(&mut bytes);
         let mut reader = ByteReader::new(&bytes);
-        assert_eq!(KeySketch::decode(&mut reader).unwrap(), sample);
-        assert!(reader.is_empty());
+        let decoded = KeySketch::decode(&mut reader).unwrap();
+        assert!(reader.is_empty() && decoded.hashes == sample.hashes);
+        assert!(!decoded.has_bytes() && decoded.agrees(&sample));
         for end in 0..bytes.len() {
             assert!(KeySketch::decode(&mut ByteReader::new(&bytes[..end])).is_err());
         }
@@ -85,4 +86,57 @@ fn what_no_set_of_hashes_encodes_to_is_refused() {
     let with_count = |count: u64| [&[count], &many[1..=count as usize]].concat();
     assert!(decode(&with_count(HASHES_MAX as u64)).is_ok());
     assert!(decode(&with_count(HASHES_MAX as u64 + 1)).is_err());
+}
+
+#[test]
+fn what_the_entries_of_a_key_take_is_added_up() {
+    let mut builder = SketchBuilder::default();
+    // Many keys, so that the sample is full: the largest that it has is added to as well.
+    let hashes: Vec<u64> = (0..HASHES_MAX as u64 * 2).map(|key| key * 10).collect();
+    for &hash in hashes.iter().rev() {
+        builder.add(hash, || hash);
+        builder.add_version(|| 1);
+        builder.add_version(|| 2);
+    }
+    let sample = builder.finish();
+    assert_eq!(sample.hashes(), &hashes[..HASHES_MAX]);
+    for (place, hash) in sample.hashes().iter().enumerate() {
+        assert_eq!(sample.bytes(place), Some(hash + 3));
+    }
+    assert_eq!(sample.bytes(HASHES_MAX), None);
+    let mut large = SketchBuilder::default();
+    large.add(7, || u64::MAX);
+    large.add_version(|| 1);
+    assert_eq!(large.finish().bytes(0), Some(u64::from(u32::MAX)));
+}
+
+#[test]
+fn what_keys_take_round_trips_and_refuses_every_truncation() {
+    for keys in [1, 5, 1000] {
+        let sample = sample(0..keys);
+        let (mut hashes, mut bytes) = (Vec::new(), Vec::new());
+        sample.encode(&mut hashes);
+        sample.encode_bytes(&mut bytes);
+        let decode = |bytes: &[u8]| {
+            let mut reader = ByteReader::new(bytes);
+            let mut decoded = KeySketch::decode(&mut ByteReader::new(&hashes)).unwrap();
+            decoded.decode_bytes(&mut reader).map(|()| (decoded, reader.is_empty()))
+        };
+        assert_eq!(decode(&bytes).unwrap(), (sample, true));
+        for end in 0..bytes.len() {
+            assert!(decode(&bytes[..end]).is_err());
+        }
+    }
+    let mut sample = sample(0..1);
+    let mut large = Vec::new();
+    put_varint(&mut large, 1 << 32);
+    assert!(sample.decode_bytes(&mut ByteReader::new(&large)).is_err());
+}
+
+#[test]
+fn a_sample_of_other_entries_does_not_agree() {
+    let stated = sample(0..10);
+    assert!(stated.agrees(&sample(0..10)));
+    assert!(!stated.agrees(&sample(0..11)));
+    assert!(!stated.agrees(&sample((0..10).chain(0..1))), "an entry more of a key");
 }

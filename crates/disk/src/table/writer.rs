@@ -208,10 +208,9 @@ impl<'f> TableWriter<'f> {
         let Entry { key, sequence, kind, value } = entry;
         let sized = SizedEntry { key_bytes: key.len(), sequence, kind, value };
         self.garbage.add(position, sized)?;
-        match position {
-            KeyPosition::First => self.add_hash(key),
-            KeyPosition::Repeated if self.block.is_empty() => {}
-            KeyPosition::Repeated => self.stats.contents.add(Contents::VERSIONS),
+        self.add_sized(position, key, sized);
+        if position == KeyPosition::Repeated && !self.block.is_empty() {
+            self.stats.contents.add(Contents::VERSIONS);
         }
         if entry.value.len() > COPIED_BYTES_MAX {
             return self.add_alone(&entry);
@@ -283,11 +282,9 @@ impl<'f> TableWriter<'f> {
                 };
                 block.copy_key(index, &mut key);
             }
-            if position == KeyPosition::First {
-                self.add_hash(&key);
-            }
             let entry = SizedEntry::of_block(&block.entry(index), key.len());
             self.garbage.add(position, entry)?;
+            self.add_sized(position, &key, entry);
         }
         let place = FramePlace { table: self.uid, offset: self.file.written() };
         let (covered, checksum) = sealed.sealed_for(place);
@@ -364,11 +361,17 @@ impl<'f> TableWriter<'f> {
         self.block.last().or(self.last.as_ref().map(|(key, sequence)| SortKey::new(key, *sequence)))
     }
 
+    /// Adds an entry to sample and filter.
     #[inline]
-    fn add_hash(&mut self, key: &[u8]) {
-        let hash = xxh3(key);
-        self.sample.add(hash);
-        self.filter.add(key, hash);
+    fn add_sized(&mut self, position: KeyPosition, key: &[u8], entry: SizedEntry<'_>) {
+        match position {
+            KeyPosition::First => {
+                let hash = xxh3(key);
+                self.sample.add(hash, || entry.occupied_bytes());
+                self.filter.add(key, hash);
+            }
+            KeyPosition::Repeated => self.sample.add_version(|| entry.occupied_bytes()),
+        }
     }
 
     fn finish_block(&mut self) -> Result<()> {

@@ -37,7 +37,7 @@ fn garbage() -> Garbage {
 
 fn meta() -> TableMeta {
     let mut sample = SketchBuilder::default();
-    [9, 1 << 60].into_iter().for_each(|hash| sample.add(hash));
+    [9, 1 << 60].into_iter().for_each(|hash| sample.add(hash, || 5));
     TableMeta {
         uid: TableUid(9),
         range: range(b"", b"k", RangeEnd::Inclusive),
@@ -96,7 +96,7 @@ fn a_summary_round_trips_and_a_cut_is_refused_or_leaves_a_shorter_one() {
         .filter_map(|end| TableMeta::decode(&bytes[..end]).ok().map(|read| (end, read)))
         .collect();
     // What follows the index kind may be absent, each field by itself.
-    assert_eq!(read.len(), 5);
+    assert_eq!(read.len(), 6);
     for (end, read) in read {
         assert_eq!(encoded(&read), bytes[..end].to_vec());
         assert!(read != meta && read.kind == TableKind::Block);
@@ -106,9 +106,9 @@ fn a_summary_round_trips_and_a_cut_is_refused_or_leaves_a_shorter_one() {
 #[test]
 fn what_a_later_version_says_of_a_table_is_kept_or_refused_by_name() {
     let mut later = encoded(&meta());
-    later.extend_from_slice(&[68, 1, 9]);
+    later.extend_from_slice(&[70, 1, 9]);
     let read = TableMeta::decode(&later).unwrap();
-    assert_eq!(read.unknown.tags().collect::<Vec<_>>(), [68]);
+    assert_eq!(read.unknown.tags().collect::<Vec<_>>(), [70]);
     assert_eq!(encoded(&read), later);
     // It is part of what the summary in the manifest and that in the table agree on.
     assert_ne!(read, meta());

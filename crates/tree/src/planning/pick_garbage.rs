@@ -19,12 +19,16 @@ use crate::{
     retain::stripes::Stripes,
     strategy::CompactionStrategy,
 };
-use siltdb_base::{cursor::EntryCursor, id::SequenceNumber, limits::LEVELS, seeded_fault};
-use std::{collections::HashSet, sync::Arc};
+use siltdb_base::{
+    checksum::xxh3, cursor::EntryCursor, id::SequenceNumber, limits::LEVELS, seeded_fault,
+};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
 
-/// Entries of a memtable that are looked at to tell what part of them lies among the keys of
-/// tables.
-const SAMPLED_ENTRIES: u64 = 256;
+/// Entries of a memtable that are looked at, at most, to tell what they replace in tables.
+const SEEN_ENTRIES_MAX: u64 = 1 << 16;
 
 /// What an entry with a pointer takes in a table, in bytes: with a short key.
 const POINTER_ENTRY_BYTES: u64 = 32;
@@ -175,6 +179,30 @@ pub(crate) fn weight(table: &OpenReference) -> u64 {
     table.bytes().saturating_add(table.meta().blobs.bytes())
 }
 
+/// What space the entries of a sampled key hold, by its place in the sketch of its table, in bytes
+/// of weight. In a table that does not tell: that of a mean entry.
+pub(crate) fn key_weight(table: &OpenReference, place: usize) -> f64 {
+    let meta = table.meta();
+    match meta.key_sketch.bytes(place) {
+        // As they are before compression; the weight is what is stored.
+        Some(bytes) => {
+            let all = meta.logical_bytes.saturating_add(meta.blobs.bytes()).max(1);
+            bytes as f64 * weight(table) as f64 / all as f64
+        }
+        None => mean_weight(table),
+    }
+}
+
+/// What space an entry of the table holds on average, in bytes of weight.
+pub(crate) fn mean_weight(table: &OpenReference) -> f64 {
+    weight(table) as f64 / table.meta().entries.max(1) as f64
+}
+
+/// So many keys a hash of a sample stands for that has all hashes up to `border`.
+pub(crate) fn keys_for_hash(border: u64) -> f64 {
+    u64::MAX as f64 / border.max(1) as f64
+}
+
 /// What part of the table a rewrite would leave out, in thousandths: at least so much of the table
 /// itself, or about so much of what it weighs. After a rewrite nothing of either is left.
 pub(crate) fn garbage_thousandths(
@@ -221,9 +249,12 @@ fn thousandths(bytes: u64, all: u64) -> u64 {
 /// Whether what is in `memory` deletes or replaces so much of the tables that it is worth a flush
 /// of it, because that goes then. It must be a fair part of all tables, and make up for the syncs
 /// of new files. Range tombstones count for the tables that they cover whole, other entries for one
-/// entry of mean weight each, if they lie among the keys of the tables.
+/// entry each, if they lie among the keys of the tables. Such an entry weighs as much as an entry
+/// of the tables on average; or as a key of the tables' sketches that memory has, too, if that is
+/// more.
 ///
-/// Cost: a look at each table, and at some entries of a memtable that might replace that much.
+/// Cost: a look at each table; and at the entries of memtables that might replace that much, up to
+/// 65,536 of each.
 #[must_use]
 pub fn is_worth_flush(
     memory: &Memtables,
@@ -242,10 +273,9 @@ pub fn is_worth_flush(
             .filter_map(|tombstones| covered_whole(tombstones, table))
             .any(|to| !moment.stripes.separate(table.sequence_min(), to))
     };
-    let (mut all, mut entries, mut going) = (0, 0, 0);
+    let (mut all, mut going) = (0, 0);
     for (_, table) in version.tables() {
         all += weight(table);
-        entries += table.meta().entries;
         going += if goes(table) { weight(table) } else { 0 };
     }
     let is_due = |going: u64| {
@@ -253,37 +283,96 @@ pub fn is_worth_flush(
     };
     // A snapshot may need what is deleted or replaced.
     let are_seen = !moment.stripes.snapshots().is_empty() || moment.stripes.floor().is_some();
-    let entry_weight = all / u64::max(entries, 1);
-    is_due(going) || !are_seen && is_due(replaced(memory, version, entry_weight, &is_due))
+    is_due(going) || !are_seen && is_due(replaced(memory, version, &is_due))
 }
 
-/// About what weight of tables the entries in `memory` delete or replace at most, if an entry
-/// weighs `entry_weight` there and so much `is_due` that it matters.
-fn replaced(
-    memory: &Memtables,
-    version: &Version,
-    entry_weight: u64,
-    is_due: &dyn Fn(u64) -> bool,
-) -> u64 {
+/// About what weight of tables the entries in `memory` delete or replace at most, if so much
+/// `is_due` that it matters.
+fn replaced(memory: &Memtables, version: &Version, is_due: &dyn Fn(u64) -> bool) -> u64 {
     let entries: u64 = memory.tables().iter().map(|table| table.memtable.entries()).sum();
-    let Some(range) = version.range().filter(|_| is_due(entries * entry_weight)) else {
+    let keys = SampledKeys::of(version);
+    let Some(range) = version.range().filter(|_| is_due(keys.at_most(entries))) else {
         return 0;
     };
-    let replaced = memory.tables().iter().map(|table| {
+    let (mut replaced, mut shared) = (0, KeyMean::default());
+    for table in memory.tables() {
         let (mut cursor, mut seen, mut within) = (table.memtable.cursor(), 0, 0);
         // A memtable that cannot be read replaces nothing here; its flush says what is wrong.
         let mut go_on = cursor.seek_to_first();
         while let (Ok(()), Some(entry)) = (&go_on, cursor.entry()) {
-            within += u64::from(range.contains(entry.key));
+            if range.contains(entry.key) {
+                within += 1;
+                shared.merge(keys.find(entry.key));
+            }
             seen += 1;
-            if seen == SAMPLED_ENTRIES {
+            if seen == SEEN_ENTRIES_MAX {
                 break;
             }
             go_on = cursor.next();
         }
-        table.memtable.entries() * within / u64::max(seen, 1)
-    });
-    replaced.sum::<u64>() * entry_weight
+        replaced += table.memtable.entries() * within / u64::max(seen, 1);
+    }
+    // Few or none may be sampled of those that weigh most.
+    shared.weight_of(replaced).max(keys.mean.weight_of(replaced))
+}
+
+/// Keys, and what they weigh together.
+#[derive(Clone, Copy, Debug, Default)]
+struct KeyMean {
+    keys: f64,
+    weight: f64,
+}
+
+impl KeyMean {
+    fn merge(&mut self, other: Self) {
+        self.keys += other.keys;
+        self.weight += other.weight;
+    }
+
+    /// The weight of so many such keys.
+    fn weight_of(self, keys: u64) -> u64 {
+        (self.weight / self.keys.max(1.0) * keys as f64) as u64
+    }
+}
+
+/// The keys of the sketches of all tables.
+#[derive(Debug, Default)]
+struct SampledKeys {
+    /// What the newest key of each hash stands for.
+    by_hash: HashMap<u64, KeyMean>,
+    /// All keys of the tables.
+    mean: KeyMean,
+    /// The weight of the heaviest that was sampled.
+    heaviest: f64,
+}
+
+impl SampledKeys {
+    fn of(version: &Version) -> Self {
+        let mut sampled = Self::default();
+        for (_, table) in version.tables() {
+            let sketch = &table.meta().key_sketch;
+            let keys = keys_for_hash(sketch.border());
+            for (place, &hash) in sketch.hashes().iter().enumerate() {
+                let weight = key_weight(table, place);
+                sampled.heaviest = sampled.heaviest.max(weight);
+                sampled.by_hash.entry(hash).or_insert(KeyMean { keys, weight: weight * keys });
+            }
+            let entries = table.meta().entries as f64;
+            sampled.mean.merge(KeyMean { keys: entries, weight: weight(table) as f64 });
+        }
+        sampled.heaviest = sampled.heaviest.max(sampled.mean.weight / sampled.mean.keys.max(1.0));
+        sampled
+    }
+
+    /// What so many entries replace at most.
+    fn at_most(&self, entries: u64) -> u64 {
+        (self.heaviest * entries as f64) as u64
+    }
+
+    /// What the key stands for, if it was sampled.
+    fn find(&self, key: &[u8]) -> KeyMean {
+        self.by_hash.get(&xxh3(key)).copied().unwrap_or_default()
+    }
 }
 
 /// When there may be more garbage by time alone, in ms since 1970. It is the next moment after

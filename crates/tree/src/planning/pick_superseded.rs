@@ -7,7 +7,9 @@
 //! 1. The hashes in the sketches of all tables are put in order. Where a hash occurs twice, all but
 //!    the newest occurrence are superseded, unless a snapshot sees one.
 //! 2. A hash that a sketch has for each p-th part of all hashes stands for 1/p keys, each of the
-//!    mean weight of its table. What an older table loses counts for the newer one above it.
+//!    weight of the sampled one. What an older table loses counts for the newer one above it. Few
+//!    keys may be sampled of those that weigh most, so the mean weight of a table counts if it
+//!    gives more.
 //! 3. If that and the garbage that tables know of themselves is a fair part of all, the plan that
 //!    frees most for each byte that it reads is carried out.
 
@@ -16,7 +18,10 @@ use crate::{
     files::open_files::OpenReference,
     files::version::Version,
     options::TreeOptions,
-    planning::pick_garbage::{Moment, garbage_thousandths, wasteful_thousandths, weight},
+    planning::pick_garbage::{
+        Moment, garbage_thousandths, key_weight, keys_for_hash, mean_weight, wasteful_thousandths,
+        weight,
+    },
     planning::pick_leveled::{Targets, below_level0, is_worth_syncs, limits},
     planning::pick_tiered::merge_superseded,
     planning::plan::{Busy, Descent, Plan, Reason, bring_down},
@@ -37,8 +42,15 @@ struct Superseded {
     all: u64,
 }
 
-/// A hash of a sketch, and its table, by its place in the order of the version: newer ones first.
-type Sampled = (u64, u32);
+/// A key of a sketch; newer ones of a hash first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct SampledKey {
+    hash: u64,
+    /// The place of its table in the order of the version, where newer ones are first.
+    table: u32,
+    /// Its place in the sketch, which has few.
+    place: u32,
+}
 
 /// The compaction that frees most of what newer tables supersede. `None` if that is not a fair part
 /// of the tree, or all such tables are taken by running plans. Tables of a FIFO tree leave as they
@@ -88,25 +100,36 @@ pub fn pick_superseded(
 
 /// What newer tables supersede of each other, as their sketches tell.
 fn find_superseded(tables: &[(usize, &Arc<OpenReference>)], moment: &Moment) -> Superseded {
-    let mut superseded = Superseded { gains: vec![0; tables.len()], all: 0 };
     if seeded_fault!("superseded_elsewhere_not_counted") {
-        return superseded;
+        return Superseded { gains: vec![0; tables.len()], all: 0 };
     }
-    let mut sampled: Vec<Sampled> = Vec::new();
-    for (place, (_, table)) in tables.iter().enumerate() {
+    let mut sampled: Vec<SampledKey> = Vec::new();
+    for (number, (_, table)) in tables.iter().enumerate() {
         let hashes = table.meta().key_sketch.hashes();
         // A version has fewer tables than files can be numbered.
-        sampled.extend(hashes.iter().map(|&hash| (hash, place as u32)));
+        let keys = hashes.iter().zip(0..);
+        sampled.extend(keys.map(|(&hash, place)| SampledKey { hash, table: number as u32, place }));
     }
     sampled.sort_unstable();
+    let by_keys = weigh_superseded(tables, &sampled, moment, &key_weight);
+    let by_means = weigh_superseded(tables, &sampled, moment, &|table, _| mean_weight(table));
+    if by_keys.all >= by_means.all { by_keys } else { by_means }
+}
+
+/// What newer tables supersede of each other, if a key of a sketch weighs as `weigh` says.
+fn weigh_superseded(
+    tables: &[(usize, &Arc<OpenReference>)],
+    sampled: &[SampledKey],
+    moment: &Moment,
+    weigh: &dyn Fn(&OpenReference, usize) -> f64,
+) -> Superseded {
     let mut lost = vec![0.0_f64; tables.len()];
     let mut gains = vec![0.0_f64; tables.len()];
-    for same in sampled.chunk_by(|a, b| a.0 == b.0).filter(|same| same.len() > 1) {
+    for same in sampled.chunk_by(|a, b| a.hash == b.hash).filter(|same| same.len() > 1) {
         // Of the tables that are newer: how far the sample of one of them reaches.
         let mut border = 0;
         for pair in same.windows(2) {
-            let ((_, above), (_, below)) = (pair[0], pair[1]);
-            let (above, below) = (above as usize, below as usize);
+            let (above, below) = (pair[0].table as usize, pair[1].table as usize);
             let ((newer_level, newer), (older_level, older)) = (tables[above], tables[below]);
             border = border.max(newer.meta().key_sketch.border());
             // Two references to slices of one table.
@@ -115,22 +138,14 @@ fn find_superseded(tables: &[(usize, &Arc<OpenReference>)], moment: &Moment) -> 
             if are_apart || moment.stripes.separate(oldest, newer.sequence_max()) {
                 continue;
             }
-            let bytes = weight_for_hash(older, border.min(older.meta().key_sketch.border()));
+            let border = border.min(older.meta().key_sketch.border());
+            let bytes = weigh(older, pair[1].place as usize) * keys_for_hash(border);
             lost[below] += bytes;
             gains[above] += bytes;
         }
     }
-    for (place, (_, table)) in tables.iter().enumerate() {
-        superseded.gains[place] = gains[place] as u64;
-        superseded.all += (lost[place] as u64).min(weight(table));
-    }
-    superseded
-}
-
-/// What a hash up to `border` stands for: the weight of so many entries of the table.
-fn weight_for_hash(table: &OpenReference, border: u64) -> f64 {
-    let keys = u64::MAX as f64 / border.max(1) as f64;
-    weight(table) as f64 / table.meta().entries.max(1) as f64 * keys
+    let lost = lost.iter().zip(tables).map(|(&lost, (_, table))| (lost as u64).min(weight(table)));
+    Superseded { all: lost.sum(), gains: gains.into_iter().map(|gain| gain as u64).collect() }
 }
 
 /// Whether so much superseded calls for a compaction.

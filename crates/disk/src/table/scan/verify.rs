@@ -66,7 +66,13 @@ impl TableScan {
             first_key.get_or_insert_with(|| Slice::copy_from(info.first_key));
             before = Some((info.last_key.to_vec(), info.last_sequence));
             hash_keys(&block, &mut hashes, xxh3);
-            hashes.iter().for_each(|&hash| sample.add(hash));
+            for (index, &hash) in hashes.iter().enumerate() {
+                sample.add(hash, || {
+                    let entry = block.entry(index);
+                    let key_bytes = block.prefix().len() + entry.suffix.len();
+                    SizedEntry::of_block(&entry, key_bytes).occupied_bytes()
+                });
+            }
             if let Some(filter) = &filter {
                 // Their lines of the filter are prefetched before the first is looked at.
                 hashes.iter().for_each(|&hash| filter.prefetch(hash));
@@ -116,7 +122,7 @@ impl TableScan {
             && total.logical_bytes == meta.logical_bytes
             && self.tombstones().count() as u64 == meta.range_tombstones
             && range.as_ref() == Some(&meta.range)
-            && key_sketch == meta.key_sketch
+            && meta.key_sketch.agrees(&key_sketch)
             && garbage == meta.garbage
             && blobs == meta.blobs;
         if agrees {

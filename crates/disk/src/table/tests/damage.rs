@@ -429,7 +429,9 @@ impl Forgery {
             shown.map_or(&self.blocks[number], |shown| &shown.1)
         };
         let mut sample = SketchBuilder::default();
-        self.blocks.iter().flatten().for_each(|entry| sample.add(xxh3(&entry.0)));
+        for (key, _, _, value) in self.blocks.iter().flatten() {
+            sample.add(xxh3(key), || (key.len() + value.len()) as u64);
+        }
         TableMeta {
             uid,
             range: crate::table_meta::KeySpan {

@@ -162,7 +162,10 @@ fn expired_values_go_also_where_live_ones_lie_between() {
         world.settle();
         let after = bytes(&world);
         let live = bytes(&filled(500).0);
-        assert!(before > live * 3 && after * 10 <= live * 13, "{deeper}: {after}, {live} live");
+        // Small tables are left, and each takes some 350 bytes beside its entries.
+        let tables = world.tree.view().version.tables().count() as u64;
+        let most = live * 13 / 10 + tables * 100;
+        assert!(before > live * 3 && after <= most, "{deeper}: {after}, {live} live");
         world.check(&mut random);
     }
 }

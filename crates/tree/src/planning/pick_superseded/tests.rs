@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::{
-    fixture::{TestRandom, numbers, open_files, reference, sample, version},
+    fixture::{TestRandom, numbers, open_files, reference, sample, sample_of, version},
     retain::stripes::Stripes,
 };
 use siltdb_base::{
@@ -52,6 +52,24 @@ fn small_values_over_large_ones_go_down_and_new_keys_do_not() {
     new.meta.key_sketch = sample((0..20_000).map(|key| format!("{key:08}x")));
     assert_eq!(picked(&[(0, new), (6, below.clone())]), None);
     assert_eq!(picked(&[(0, table(2, 30_000..50_000, MIB)), (6, below)]), None);
+}
+
+#[test]
+fn a_key_weighs_what_its_entries_take_and_not_what_others_do() {
+    // Each tenth value is long. Together they take 20 MiB of the lower table, the others 0.2.
+    let is_long = |key: u64| key.is_multiple_of(10);
+    let takes = |key: u64| if is_long(key) { 10_000 } else { 10 };
+    let mut below = table(1, 0..20_000, 2_000 * 10_000 + 18_000 * 10);
+    let keys = |keep: fn(bool) -> bool| (0..20_000).filter(move |&key| keep(is_long(key)));
+    let name = |key: u64| format!("{key:08}").into_bytes();
+    below.meta.key_sketch = sample_of(keys(|_| true).map(|key| (name(key), takes(key))));
+    // A tenth of the keys, at the mean weight, is too little.
+    let mut above = table(2, 0..20_000, MIB / 10);
+    above.meta.entries = 2_000;
+    above.meta.key_sketch = sample(keys(|is_long| is_long).map(name));
+    assert_eq!(picked(&[(0, above.clone()), (6, below.clone())]), Some((vec![2, 1], 6)));
+    below.meta.key_sketch = sample(keys(|_| true).map(name));
+    assert_eq!(picked(&[(0, above), (6, below)]), None);
 }
 
 #[test]
