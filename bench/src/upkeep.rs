@@ -11,6 +11,7 @@ mod steps;
 mod syncs;
 mod families;
 mod branches;
+mod scale;
 mod space;
 mod reads;
 mod budget;

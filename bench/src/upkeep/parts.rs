@@ -11,6 +11,7 @@ use crate::{
         part::{Line, Teller},
         reads,
         small_cache::{self, Sizes},
+        scale::{self, TableCounts},
         space::{self, Amount, Most},
         steps, syncs,
     },
@@ -73,6 +74,8 @@ const LARGE_VALUE_BYTES: usize = 300_000_000;
 /// Numbers of families when openings and flushes are timed.
 const FAMILIES: Counts =
     Counts { flush_few: 10, open_few: 1_000, open_many: 8_000, flush_many: 10_000 };
+/// Numbers of tables of one family when openings and flushes are timed.
+const TABLES: TableCounts = TableCounts { few: 10, opened: 13_000, many: 30_000 };
 
 /// Numbers of branches beside which one more is created, flushed and dropped.
 const MANY_BRANCHES: branches::Counts = branches::Counts { few: 10, many: 10_000 };
@@ -99,7 +102,7 @@ const fn waiting(
 }
 
 /// All parts, in the order of the table.
-pub const PARTS: [Part; 27] = [
+pub const PARTS: [Part; 28] = [
     timed("flushes", 30, &FLUSHES, |dir, teller| steps::flushes(dir, 1_200, teller)),
     timed("openings", 80, &OPENINGS, |dir, teller| steps::openings(dir, 10_000, teller)),
     timed("syncs", 20, &SYNCS, syncs::syncs),
@@ -107,6 +110,9 @@ pub const PARTS: [Part; 27] = [
     timed("families", 55, &BESIDE, |dir, teller| families::beside(dir, FAMILIES, teller)),
     timed("scale-branches", 120, &BRANCHES, |dir, teller| {
         branches::beside(BRANCHES.map(|bar| bar.id), dir, MANY_BRANCHES, teller)
+    }),
+    timed("scale", 240, &SCALE, |dir, teller| {
+        scale::beside([SCALE[0].id, SCALE[1].id, SCALE[2].id], dir, TABLES, teller)
     }),
     timed("deleted", 20, &DELETED, |dir, teller| reads::deleted(dir, 1_000_000, teller)),
     timed("range-deleted", 40, &RANGE_DELETED, |dir, teller| {
@@ -196,6 +202,11 @@ const BRANCHES: [Bar; 5] = [
     bar("scale/branches-memory", Unit::Bytes, 4096.0, "memory of each of them after the opening"),
     bar("scale/branches-flush", Unit::Ratio, 1.5, "a flush of one put beside 10,000, to 10"),
     bar("scale/branches-drop", Unit::Ratio, 2.0, "dropping one of 10,000 branches, to one of 10"),
+];
+const SCALE: [Bar; 3] = [
+    bar("scale/flush", Unit::Ratio, 3.0, "a put and its flush beside 30,000 tables, to 10"),
+    bar("scale/flush-processor", Unit::Ratio, 3.0, "processor time of these until settled"),
+    bar("scale/opening", Unit::Ns, 100e6, "opening 13,000 tables"),
 ];
 const DELETED: [Bar; 1] = [bar(
     "reads/deleted",

@@ -21,6 +21,7 @@ pub mod codec;
 pub mod checksum;
 pub mod key;
 pub mod slice;
+pub mod shared_list;
 pub mod tombstone;
 pub mod cursor;
 pub mod rate;

@@ -36,6 +36,21 @@ pub struct Background {
     cancels: AtomicU64,
 }
 
+/// What a look at the dead parts of all table files found. They grow by what leaves since then.
+#[derive(Clone, Copy, Debug)]
+pub struct FewDeadParts {
+    /// Bytes that no family refers to.
+    pub dead_bytes: u64,
+    /// Bytes of the files in all.
+    pub all_bytes: u64,
+    /// Bytes of tables that had left the families.
+    pub removed_bytes: u64,
+    /// The number of families. One that is dropped changes it, unless another one comes.
+    pub families: usize,
+    /// The id of the next family, which one that comes changes.
+    pub next_family: FamilyId,
+}
+
 /// The state of the jobs.
 #[derive(Debug, Default)]
 pub struct JobState {
@@ -57,6 +72,8 @@ pub struct JobState {
     pub flushed: Vec<Flushed>,
     /// The families of which a compaction may be due. No other family has one due.
     pub due: BTreeSet<FamilyId>,
+    /// The last look at the dead parts of table files, if these came to too little.
+    pub few_dead_parts: Option<FewDeadParts>,
     /// When all families were last marked as due, by the monotonic clock.
     pub all_due_ns: u64,
     /// The last failure of the flush, and of compactions by family, until that job succeeds.

@@ -1,8 +1,9 @@
 //! Tests of all parts at a small size: each reports its figures after reading back its data.
 
 use super::{
-    Amount, BRANCHES, Counts, LEFT_BYTES_MAX, Most, PARTS, Rounds, backups, branches, budget,
-    copies, data, families, followers, reads, small_cache, small_cache::Sizes, space, steps, syncs,
+    Amount, BRANCHES, Counts, LEFT_BYTES_MAX, Most, PARTS, Rounds, TableCounts, backups, branches,
+    budget, copies, data, families, followers, reads, scale, small_cache, small_cache::Sizes, space,
+    steps, syncs,
 };
 use crate::{
     engine::{Failure, Result},
@@ -74,6 +75,16 @@ fn branches_are_created_opened_and_dropped() {
     let bars = BRANCHES.map(|bar| bar.id);
     let counts = branches::Counts { few: 2, many: 230 };
     are_measured(&told(60, |dir, teller| branches::beside(bars, dir, counts, teller)), &bars);
+}
+
+#[test]
+fn flushes_and_an_opening_are_timed_beside_tables() {
+    let counts = TableCounts { few: 5, opened: 40, many: 60 };
+    let ids = ["scale/flush", "scale/flush-processor", "scale/opening"];
+    let mut figures = told(60, |dir, teller| scale::beside(ids, dir, counts, teller));
+    figures.sort_by_key(|(bar, _)| ids.iter().position(|id| id == bar));
+    are_measured(&figures, &ids);
+    assert!(figures.iter().all(|(_, outcome)| !is_below(outcome, 0.0)), "{figures:?}");
 }
 
 #[test]

@@ -138,7 +138,7 @@ impl FamilyData {
     pub fn keep_blobs(&self, set: &BlobSet) {
         let view = self.tree.view();
         let mut files = BTreeSet::new();
-        for (_, table) in view.version.tables() {
+        for (_, table) in view.version.below(|sum| sum.totals.with_blobs > 0) {
             files.extend(table.meta().blobs.files().iter().map(|reference| reference.file));
         }
         // What is in memory may refer to any file.

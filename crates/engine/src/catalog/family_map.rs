@@ -59,7 +59,8 @@ impl FamilyMap {
     pub fn sequence_max(&self) -> SequenceNumber {
         let newest = |family: &Arc<FamilyData>| {
             let view = family.tree.view();
-            view.version.tables().map(|(_, table)| table.sequence_max()).max()
+            let levels = view.version.levels().iter();
+            levels.map(|level| level.sum().extremes.sequence_max).max()
         };
         self.iter().filter_map(newest).max().unwrap_or(SequenceNumber::ZERO)
     }

@@ -62,7 +62,7 @@ pub fn referenced_bytes(families: &FamilyMap) -> BTreeMap<FileNumber, u64> {
     let (mut bytes, mut seen) = (BTreeMap::new(), HashSet::new());
     for family in families.iter() {
         let view = family.tree.view();
-        for (_, table) in view.version.tables() {
+        for (_, table) in view.version.below(|sum| sum.totals.with_blobs > 0) {
             if !table.meta().blobs.is_empty() && seen.insert(table.id()) {
                 for reference in table.meta().blobs.files() {
                     *bytes.entry(reference.file).or_insert(0) += reference.bytes;

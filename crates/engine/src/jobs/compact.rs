@@ -117,7 +117,9 @@ pub fn compact_next(rooms: &JobRooms<'_>) -> Result<bool> {
 
 /// Rewrites a table whose file is dead for a fair part. Returns whether it did.
 fn leave_dead_parts(rooms: &JobRooms<'_>) -> Result<bool> {
-    let Some((family, plan)) = begin_leaving(rooms.catalog) else { return Ok(false) };
+    let Some((family, plan)) = begin_leaving(rooms.catalog, &rooms.background.jobs) else {
+        return Ok(false);
+    };
     run_plan(rooms, &family, plan)?;
     Ok(true)
 }

@@ -5,10 +5,13 @@
 //! nothing.
 
 use crate::{
-    catalog::Catalog, catalog::branches::FamilyRole, catalog::family::FamilyData,
+    background::{FewDeadParts, JobState},
+    catalog::Catalog,
+    catalog::branches::FamilyRole,
+    catalog::family::FamilyData,
     catalog::family_map::FamilyMap,
 };
-use siltdb_base::{fs::Metadata, id::FileNumber};
+use siltdb_base::{fs::Metadata, id::FileNumber, sync::lock};
 use siltdb_disk::{edit::tier::Tier, file_name::FileName};
 use siltdb_tree::{
     files::open_files::TableId, planning::pick_leveled::is_worth_syncs, planning::plan::Plan,
@@ -16,7 +19,7 @@ use siltdb_tree::{
 };
 use std::{
     collections::{BTreeMap, HashSet},
-    sync::Arc,
+    sync::{Arc, Mutex},
 };
 
 /// Longest table that may lie in a shared file, in bytes: twice the largest memtable that shares
@@ -66,11 +69,34 @@ fn usages(families: &FamilyMap) -> BTreeMap<FileNumber, Usage> {
 /// The rewrite of a table, noted as running, whose file is dead for a part that is worth it, and
 /// more so than other files. `None` if there is none.
 ///
-/// To be called when writers are idle. Cost: a look at each table, and at the length of each file
-/// of small tables.
+/// To be called when writers are idle. Cost: a look at each family. If enough may be dead since the
+/// last look, one at each table, and at the length of each file of small tables.
 #[must_use]
-pub(crate) fn begin_leaving(catalog: &Catalog) -> Option<(Arc<FamilyData>, Plan)> {
+pub(crate) fn begin_leaving(
+    catalog: &Catalog,
+    jobs: &Mutex<JobState>,
+) -> Option<(Arc<FamilyData>, Plan)> {
     let families = catalog.families.load();
+    let options = families.iter().map(|family| family.tree.options());
+    let finest = options.min_by_key(|options| options.base_level_bytes)?;
+    let is_much = |dead_bytes: u64, all_bytes: u64| {
+        dead_bytes.saturating_mul(100) >= all_bytes.saturating_mul(DEAD_PERCENT)
+            && is_worth_syncs(dead_bytes, &finest)
+    };
+    let removed = families.iter().map(|family| family.tree.view().version.bytes_removed());
+    let removed_bytes = removed.fold(0, u64::saturating_add);
+    let next_family = catalog.ids.next_family();
+    let is_of_these = |before: &FewDeadParts| {
+        before.families == families.len() && before.next_family == next_family
+    };
+    let before = lock(jobs).few_dead_parts.filter(is_of_these);
+    if let Some(before) = before {
+        let since = removed_bytes.saturating_sub(before.removed_bytes);
+        let all_bytes = before.all_bytes.saturating_sub(since);
+        if !is_much(before.dead_bytes.saturating_add(since), all_bytes) {
+            return None;
+        }
+    }
     let usages = usages(&families);
     let directory = catalog.files.directory();
     let (mut all_bytes, mut dead_bytes, mut worst) = (0, 0, None);
@@ -92,9 +118,11 @@ pub(crate) fn begin_leaving(catalog: &Catalog) -> Option<(Arc<FamilyData>, Plan)
             worst = usage.table.map(|table| (part, table));
         }
     }
-    let options = families.iter().map(|family| family.tree.options());
-    let finest = options.min_by_key(|options| options.base_level_bytes)?;
-    if dead_bytes * 100 < all_bytes * DEAD_PERCENT || !is_worth_syncs(dead_bytes, &finest) {
+    let is_due = is_much(dead_bytes, all_bytes);
+    let count = families.len();
+    let few = FewDeadParts { dead_bytes, all_bytes, removed_bytes, families: count, next_family };
+    lock(jobs).few_dead_parts = (!is_due).then_some(few);
+    if !is_due {
         return None;
     }
     let (_, (family, table)) = worst?;

@@ -44,6 +44,7 @@ use siltdb_base::{
 use siltdb_disk::edit::{Change, TableReference, tier::Tier};
 use siltdb_tree::{
     files::open_files::{OpenReference, TableId},
+    files::version::Version,
     options::{COLD_FROM_LEVEL, TreeOptions},
 };
 use std::{
@@ -295,6 +296,13 @@ fn settle_in(
     })
 }
 
+/// Whether a table with an entry of `newest` or before refers to separated values.
+fn has_values_out(version: &Version, newest: SequenceNumber) -> bool {
+    let is_due =
+        |table: &OpenReference| !table.meta().blobs.is_empty() && table.sequence_min() <= newest;
+    version.below(|sum| sum.totals.with_blobs > 0).any(|(_, table)| is_due(table))
+}
+
 /// Brings separated values into the tables of a frozen family that refer to them and have an entry
 /// of `newest` or before. The tables are hot then, and moves follow.
 fn bring_values_in(
@@ -303,8 +311,6 @@ fn bring_values_in(
     newest: SequenceNumber,
     copying: &mut FileCopy<'_>,
 ) -> Result<()> {
-    let is_due =
-        |table: &OpenReference| !table.meta().blobs.is_empty() && table.sequence_min() <= newest;
     while !seeded_fault!("frozen_values_stay_hot") {
         rooms.health.check()?;
         family.check()?;
@@ -313,7 +319,7 @@ fn bring_values_in(
         let files = Arc::new(set.iter().map(|file| file.number()).collect());
         match family.tree.begin_moving(&files) {
             Some(plan) => run_plan(rooms, family, plan)?,
-            None if !family.tree.view().version.tables().any(|(_, table)| is_due(table)) => break,
+            None if !has_values_out(&family.tree.view().version, newest) => break,
             // A compaction or a move holds what is left.
             None => {
                 rooms.backpressure.room.wait(seen, PATIENCE);

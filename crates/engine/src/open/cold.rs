@@ -33,7 +33,6 @@ use siltdb_disk::{
         Change,
         tier::{
             COLD_FILE, COLD_FILE_BYTES_MAX, COLD_PATH_BYTES_MAX, ColdFile, ColdOwner, ColdPlace,
-            Tier,
         },
     },
     file_name::FileName,
@@ -65,7 +64,7 @@ impl ColdContents {
     pub fn of(families: &FamilyMap) -> Self {
         let is_cold = families.iter().any(|family| {
             let view = family.tree.view();
-            view.version.tables().any(|(_, table)| table.reference().tier == Tier::Cold)
+            view.version.totals().cold > 0
         });
         if is_cold { Self::Tables } else { Self::Nothing }
     }

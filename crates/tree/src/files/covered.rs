@@ -4,8 +4,8 @@
 //! table is there. A range tombstone goes only when nothing deeper has keys in its range.
 
 use crate::{
-    files::level::Order,
     files::open_files::{OpenReference, TableId},
+    files::table_sum::TableSum,
     files::version::Version,
 };
 use siltdb_base::{
@@ -16,7 +16,7 @@ use siltdb_base::{
 };
 use siltdb_disk::table_meta::{KeySpan, RangeEnd};
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     sync::{Arc, Weak},
 };
 
@@ -162,8 +162,8 @@ impl Covered {
 
     /// Takes note of another version.
     ///
-    /// Cost: nothing, if it is the one that was looked at last. Else a look at each table, and
-    /// three reads for each that is new and has range tombstones.
+    /// Cost: nothing, if it is the one that was looked at last. Else a look at each table that
+    /// range tombstones reach into, and three reads for each that is new and has some.
     pub fn follow(&mut self, version: &Arc<Version>) {
         if std::ptr::eq(self.version.as_ptr(), Arc::as_ptr(version)) {
             return;
@@ -174,9 +174,8 @@ impl Covered {
             self.tables.clear();
             return;
         }
-        let there: HashSet<TableId> = version.tables().map(|(_, table)| table.id()).collect();
-        self.tables.retain(|id, _| there.contains(id));
-        for (level, table) in version.tables() {
+        self.tables.retain(|id, _| version.find(*id).is_some());
+        for (level, table) in self.reached(version) {
             let above = self.above(version, level, table);
             if above.is_empty() {
                 continue;
@@ -197,6 +196,24 @@ impl Covered {
         self.keep_bound(TOMBSTONE_BYTES_MAX);
     }
 
+    /// The tables that range tombstones reach into, with their levels' numbers.
+    fn reached<'v>(&self, version: &'v Version) -> Vec<(usize, &'v Arc<OpenReference>)> {
+        let mut reached = BTreeMap::new();
+        for (number, over) in version.with_range_tombstones() {
+            let Some(span) = self.tombstones.get(&over.id()).and_then(|all| span_of(all)) else {
+                continue;
+            };
+            for (level, tables) in version.levels().iter().enumerate().skip(number) {
+                let over =
+                    |sum: &TableSum| sum.range.as_ref().is_some_and(|all| all.overlaps(&span));
+                let within = tables.below(over).map(|(_, table)| table);
+                let within = within.filter(|table| table.range().overlaps(&span));
+                reached.extend(within.map(|table| (table.id(), (level, table))));
+            }
+        }
+        reached.into_values().collect()
+    }
+
     /// Forgets the range tombstones if they take more than this. What was found out stays.
     fn keep_bound(&mut self, bytes_max: usize) {
         let bytes = self.tombstones.values().map(|tombstones| tombstones.memory_bytes());
@@ -208,7 +225,7 @@ impl Covered {
     /// Reads the range tombstones of new tables, and forgets those of tables that are gone.
     fn read_tombstones(&mut self, version: &Version) {
         let mut before = std::mem::take(&mut self.tombstones);
-        for (_, table) in version.tables().filter(|(_, table)| table.has_range_tombstones()) {
+        for (_, table) in version.with_range_tombstones() {
             let read = || -> Result<Arc<Fragments>> {
                 Ok(Arc::clone(table.seen_of(table.pass()?.tombstones())))
             };
@@ -229,17 +246,26 @@ impl Covered {
     ) -> Vec<&'v Arc<OpenReference>> {
         let mut above = Vec::new();
         for level in &version.levels()[..=number.min(LEVELS - 1)] {
-            let tables = match level.order() {
-                Order::Overlapping => level.tables(),
-                Order::Disjoint => &level.tables()[level.overlapping_run(table.range())],
+            let range = table.range();
+            let may_hide = |sum: &TableSum| {
+                sum.totals.with_range_tombstones > 0
+                    && sum.range.as_ref().is_some_and(|all| all.overlaps(range))
             };
-            above.extend(tables.iter().filter(|other| {
+            let tables = level.below(may_hide).map(|(_, other)| other);
+            above.extend(tables.filter(|other| {
                 self.tombstones.contains_key(&other.id())
-                    && other.range().overlaps(table.range())
+                    && other.range().overlaps(range)
                     && other.sequence_max() > table.sequence_min()
             }));
         }
         above
+    }
+
+    /// The tables that something covers in whole or in part.
+    pub fn tables(&self) -> impl Iterator<Item = TableId> {
+        let covered = self.tables.iter();
+        let covered = covered.filter(|(_, of)| of.whole.is_some() || !of.parts.is_empty());
+        covered.map(|(id, _)| *id)
     }
 
     /// Whether there is a table whose index is to be read.
@@ -251,12 +277,9 @@ impl Covered {
     /// Reads the index of one table that range tombstones cover in part and whose index is due to
     /// be read. Says whether there was one.
     pub fn read_index(&mut self, version: &Version) -> bool {
-        let unread = |table: &&Arc<OpenReference>| {
-            self.of(table.id()).is_some_and(|covered| covered.unread.is_some())
-        };
-        let Some(table) = version.tables().map(|(_, table)| table).find(unread) else {
-            return false;
-        };
+        let unread = self.tables.iter().filter(|(_, covered)| covered.unread.is_some());
+        let unread = unread.filter_map(|(id, _)| version.find(*id));
+        let Some((_, table)) = unread.min_by_key(|(_, table)| table.id()) else { return false };
         if let Some(covered) = self.tables.get_mut(&table.id())
             && let Some(fragments) = covered.unread.take()
         {
@@ -265,6 +288,14 @@ impl Covered {
         }
         true
     }
+}
+
+/// The range from the first key of some range tombstones to the last; `None` without any.
+#[must_use]
+pub fn span_of(tombstones: &Fragments) -> Option<KeySpan> {
+    let all = tombstones.as_slice();
+    let (first, last) = (all.first()?.start.clone(), all.last()?.end.clone());
+    Some(KeySpan { first, last, end: RangeEnd::Exclusive })
 }
 
 /// One tombstone of each fragment of `tombstones` that overlaps `table`. It is the one that hides

@@ -4,17 +4,21 @@
 //! *run* of disjoint ones (all others).
 
 use crate::{
-    files::open_files::OpenReference,
+    files::finder::Seek,
+    files::open_files::{OpenReference, TableId},
     files::stack::{self, Cluster},
+    files::table_sum::TableSum,
 };
 use siltdb_base::{
     error::{Error, Result},
     id::SequenceNumber,
-    key::head,
-    slice::Slice,
+    shared_list::{self, Added, Below, SharedList},
 };
 use siltdb_disk::table_meta::KeySpan;
-use std::{ops::Range, sync::Arc};
+use std::{
+    ops::Range,
+    sync::{Arc, OnceLock},
+};
 
 /// How the tables of a level lie to each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,20 +32,32 @@ pub enum Order {
 /// Most bytes of the tables of a level: those of all levels can be added without overflow.
 const LEVEL_BYTES_MAX: u64 = 1 << 60;
 
-/// The tables of one level; immutable.
+/// New tables of a stack that are compared one by one with those of their age. For more, a sweep
+/// over all tables costs less.
+const COMPARED_MAX: usize = 32;
+
+/// The tables of a level in order.
+pub type Tables<'l> = shared_list::Iter<'l, Arc<OpenReference>, TableSum>;
+
+/// The tables of one level; immutable. Levels made of each other share what is the same.
 ///
 /// # Invariants
 /// 1. In a stack `sequence_max` does not ascend, and the sequence ranges of two tables whose key
 ///    ranges overlap are disjoint. So a reader may stop at the first version of a key it finds.
-/// 2. In a run each range ends before the next begins: a key has one table at most.
+/// 2. In a run each range ends before the next begins: a key has one table at most. The sum of the
+///    tables then has a finder.
 #[derive(Debug)]
 pub struct Level {
     order: Order,
-    tables: Vec<Arc<OpenReference>>,
-    bytes: u64,
-    /// Of a run.
-    finder: Finder,
-    /// Of a stack, in key order.
+    tables: SharedList<Arc<OpenReference>, TableSum>,
+    /// Of a stack, once it was asked for.
+    shape: OnceLock<StackShape>,
+}
+
+/// How the tables of a stack lie to each other.
+#[derive(Debug)]
+struct StackShape {
+    /// In key order.
     clusters: Vec<Cluster>,
     /// The value of [`Level::runs`].
     runs: usize,
@@ -51,8 +67,11 @@ impl Level {
     /// A level without tables.
     #[must_use]
     pub fn empty(order: Order) -> Self {
-        let (finder, clusters) = (Finder::default(), Vec::new());
-        Self { order, tables: Vec::new(), bytes: 0, finder, clusters, runs: 0 }
+        Self::of(order, SharedList::new(Vec::new()))
+    }
+
+    fn of(order: Order, tables: SharedList<Arc<OpenReference>, TableSum>) -> Self {
+        Self { order, tables, shape: OnceLock::new() }
     }
 
     /// A level of `tables`, given in any order.
@@ -60,34 +79,58 @@ impl Level {
     /// # Errors
     /// Corruption, if they cannot be ordered as invariant (1) or (2) says, or are too long for any
     /// disk.
-    pub fn new(order: Order, mut tables: Vec<Arc<OpenReference>>) -> Result<Self> {
-        match order {
-            Order::Overlapping => {
-                tables.sort_by_key(|table| std::cmp::Reverse((table.sequence_max(), table.id())));
-            }
-            Order::Disjoint => tables.sort_by(|a, b| a.range().first.cmp(&b.range().first)),
+    pub fn new(order: Order, tables: Vec<Arc<OpenReference>>) -> Result<Self> {
+        Self::empty(order).edited(&[], tables)
+    }
+
+    /// This level without the tables at the indexes `removed`, which ascend, and with `added`,
+    /// given in any order.
+    ///
+    /// Cost: about the logarithm of the number of tables for each.
+    ///
+    /// # Errors
+    /// As [`Level::new`].
+    pub fn edited(&self, removed: &[usize], mut added: Vec<Arc<OpenReference>>) -> Result<Self> {
+        match self.order {
+            Order::Overlapping => added.sort_by_key(|table| std::cmp::Reverse(age(table))),
+            Order::Disjoint => added.sort_by(|a, b| a.range().first.cmp(&b.range().first)),
         }
-        let bytes = tables.iter().try_fold(0_u64, |sum, table| {
-            sum.checked_add(table.bytes()).filter(|&sum| sum <= LEVEL_BYTES_MAX)
-        });
-        let bytes = bytes.ok_or_else(|| Error::corruption("the tables of a level are too long"))?;
-        let mut level = Self { tables, bytes, ..Self::empty(order) };
-        level.check()?;
-        match order {
-            Order::Disjoint => {
-                level.finder = Finder::new(&level.tables);
-                level.runs = usize::from(!level.tables.is_empty());
-            }
-            Order::Overlapping => {
-                level.clusters = stack::clusters(&level.tables);
-                level.runs = stack::runs(&level.tables);
-            }
+        let place = |table: &Arc<OpenReference>| match (self.order, self.is_empty()) {
+            (_, true) => 0,
+            (Order::Overlapping, _) => self.tables.partition_point(|old| age(old) > age(table)),
+            (Order::Disjoint, _) => self.index_reaching(&table.range().first),
+        };
+        let inserted: Vec<_> =
+            added.iter().map(|table| (place(table), Arc::clone(table))).collect();
+        let level = Self::of(self.order, self.tables.edited(removed, &inserted));
+        if level.bytes() > LEVEL_BYTES_MAX {
+            return Err(Error::corruption("the tables of a level are too long"));
         }
-        let clustered = level.clusters.iter().map(|cluster| cluster.tables.len()).sum::<usize>();
-        let in_clusters = if order == Order::Overlapping { level.tables.len() } else { 0 };
-        assert_eq!(clustered, in_clusters, "a table of level 0 is in no cluster, or in two");
-        assert!(level.runs <= level.tables.len(), "more runs than tables");
+        match self.order {
+            Order::Overlapping if added.len() <= COMPARED_MAX => {
+                added.iter().try_for_each(|table| level.check_age(table))?;
+            }
+            _ => level.check()?,
+        }
         Ok(level)
+    }
+
+    /// Looks whether invariant (1) holds of a table of a stack.
+    fn check_age(&self, table: &Arc<OpenReference>) -> Result<()> {
+        let (oldest, newest) = (table.sequence_min(), table.sequence_max());
+        let is_near = |sum: &TableSum| {
+            sum.extremes.sequence_min <= newest
+                && sum.extremes.sequence_max >= oldest
+                && sum.range.as_ref().is_some_and(|range| range.overlaps(table.range()))
+        };
+        let mut near = self.tables.below(is_near).map(|(_, other)| other);
+        let is_mixed = |other: &&Arc<OpenReference>| {
+            other.id() != table.id()
+                && other.sequence_min() <= newest
+                && other.sequence_max() >= oldest
+                && other.range().overlaps(table.range())
+        };
+        near.find(is_mixed).map_or(Ok(()), |other| Err(self.fault(other, table)))
     }
 
     /// Looks whether the invariants hold.
@@ -96,35 +139,94 @@ impl Level {
     /// Corruption, naming two tables that do not go together.
     pub fn check(&self) -> Result<()> {
         let fault = match self.order {
-            Order::Disjoint => self
-                .tables
-                .windows(2)
-                .find(|pair| !pair[0].range().is_before(&pair[1].range().first))
-                .map(|pair| (&pair[0], &pair[1])),
-            Order::Overlapping => stack::mixed_ages(&self.tables)
-                .map(|(newer, older)| (&self.tables[newer], &self.tables[older])),
+            Order::Disjoint if self.sum().finder.is_some() => None,
+            Order::Disjoint => {
+                let mut pairs = self.tables().zip(self.tables().skip(1));
+                pairs.find(|(table, next)| !table.range().is_before(&next.range().first))
+            }
+            Order::Overlapping => {
+                let tables: Vec<_> = self.tables().to_vec();
+                let mixed = stack::mixed_ages(&tables);
+                mixed.map(|(newer, older)| (self.table(newer), self.table(older)))
+            }
         };
-        match fault {
-            None => Ok(()),
-            Some((a, b)) => Err(Error::corruption(match self.order {
-                Order::Disjoint => "two tables of a level overlap",
-                Order::Overlapping => "two tables of level 0 overlap in keys and sequence numbers",
-            })
-            .with_mismatch(format!("{a:?}"), format!("{b:?}"))),
-        }
+        fault.map_or(Ok(()), |(a, b)| Err(self.fault(a, b)))
+    }
+
+    /// Whether the sums that edits have brought up to date are those of the tables.
+    ///
+    /// Cost: adds up everything anew.
+    #[must_use]
+    pub fn is_consistent(&self) -> bool {
+        self.tables.is_consistent()
+    }
+
+    #[cold]
+    fn fault(&self, a: &OpenReference, b: &OpenReference) -> Error {
+        Error::corruption(match self.order {
+            Order::Disjoint => "two tables of a level overlap",
+            Order::Overlapping => "two tables of level 0 overlap in keys and sequence numbers",
+        })
+        .with_mismatch(format!("{a:?}"), format!("{b:?}"))
     }
 
     /// The tables: newest first in a stack, in key order in a run.
     #[inline]
     #[must_use]
-    pub fn tables(&self) -> &[Arc<OpenReference>] {
-        &self.tables
+    pub fn tables(&self) -> Tables<'_> {
+        self.tables.iter()
+    }
+
+    /// The tables in their order, by pieces that lie in one array each.
+    #[inline]
+    pub fn leaves(&self) -> impl Iterator<Item = &[Arc<OpenReference>]> {
+        self.tables.leaves()
+    }
+
+    /// The tables at the indexes `range`.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    #[must_use]
+    pub fn within(&self, range: Range<usize>) -> Tables<'_> {
+        self.tables.range(range)
+    }
+
+    /// The table at `index`, if there are so many.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<&Arc<OpenReference>> {
+        self.tables.get(index)
+    }
+
+    /// The table at `index`.
+    ///
+    /// # Panics
+    /// If there is none.
+    #[inline]
+    #[must_use]
+    pub fn table(&self, index: usize) -> &Arc<OpenReference> {
+        self.tables.get(index).expect("the index is that of a table")
+    }
+
+    /// The tables below nodes of which `may_hold` is true for every sum, with their indexes.
+    pub fn below(
+        &self,
+        may_hold: impl Fn(&TableSum) -> bool,
+    ) -> impl Iterator<Item = (usize, &Arc<OpenReference>)> {
+        self.tables.below(may_hold)
     }
 
     /// How the tables lie to each other.
     #[must_use]
     pub fn order(&self) -> Order {
         self.order
+    }
+
+    /// The number of tables.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.tables.len()
     }
 
     /// Whether there is no table.
@@ -134,10 +236,65 @@ impl Level {
         self.tables.is_empty()
     }
 
+    /// The sum of all tables.
+    #[inline]
+    #[must_use]
+    pub fn sum(&self) -> &TableSum {
+        self.tables.sum()
+    }
+
     /// Bytes of the tables in their files.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.sum().totals.bytes
+    }
+
+    /// Bytes of the tables at the indexes `range`.
+    #[must_use]
+    pub fn bytes_within(&self, range: Range<usize>) -> u64 {
+        self.tables.fold(range, 0, |bytes: u64, added| {
+            bytes.saturating_add(match added {
+                Added::One(table) => table.bytes(),
+                Added::Sum(sum) => sum.totals.bytes,
+            })
+        })
+    }
+
+    /// The newest sequence number of the tables at the indexes `range`; zero without one.
+    #[must_use]
+    pub fn newest_within(&self, range: Range<usize>) -> SequenceNumber {
+        self.tables.fold(range, SequenceNumber::ZERO, |newest, added| {
+            newest.max(match added {
+                Added::One(table) => table.sequence_max(),
+                Added::Sum(sum) => sum.extremes.sequence_max,
+            })
+        })
+    }
+
+    /// The oldest sequence number of the tables at the indexes `range`; the largest without one.
+    #[must_use]
+    pub fn oldest_within(&self, range: Range<usize>) -> SequenceNumber {
+        self.tables.fold(range, SequenceNumber::MAX, |oldest, added| {
+            oldest.min(match added {
+                Added::One(table) => table.sequence_min(),
+                Added::Sum(sum) => sum.extremes.sequence_min,
+            })
+        })
+    }
+
+    /// The index of a table of this level.
+    ///
+    /// # Panics
+    /// If the level has no such table.
+    #[must_use]
+    pub fn index_of(&self, table: &OpenReference) -> usize {
+        let index = match self.order {
+            Order::Overlapping => self.tables.partition_point(|other| age(other) > age(table)),
+            Order::Disjoint => self.index_reaching(&table.range().first),
+        };
+        let found = self.tables.get(index).map(|found| found.id());
+        assert_eq!(found, Some(table.id()), "a table is not where its order says");
+        index
     }
 
     /// Of a run, the index of the first table that reaches `key` or lies after it.
@@ -145,10 +302,29 @@ impl Level {
     #[must_use]
     pub fn index_reaching(&self, key: &[u8]) -> usize {
         debug_assert_eq!(self.order, Order::Disjoint);
-        let candidates = self.finder.candidates(key);
-        let skipped =
-            self.tables[candidates.clone()].partition_point(|table| table.range().is_before(key));
-        candidates.start + skipped
+        let (mut node, mut start) = (self.tables.root(), 0);
+        loop {
+            let Some(finder) = &node.sum().finder else { return start };
+            let candidates = finder.candidates(key);
+            let first = candidates.start;
+            match node.below() {
+                Below::Elements(tables) => {
+                    let skipped =
+                        tables[candidates].partition_point(|table| table.range().is_before(key));
+                    return start + first + skipped;
+                }
+                Below::Nodes(nodes) => {
+                    let is_before = |range: &KeySpan| range.is_before(key);
+                    let skipped = nodes[candidates]
+                        .partition_point(|node| node.sum().range.as_ref().is_some_and(is_before));
+                    start += node.elements_before(first + skipped);
+                    match nodes.get(first + skipped) {
+                        Some(next) => node = next,
+                        None => return start,
+                    }
+                }
+            }
+        }
     }
 
     /// Of a run, the one table whose range holds `key`.
@@ -156,14 +332,24 @@ impl Level {
     #[must_use]
     pub fn find(&self, key: &[u8]) -> Option<&Arc<OpenReference>> {
         debug_assert_eq!(self.order, Order::Disjoint);
-        match self.finder.find(key) {
-            Seek::Within(index) => Some(&self.tables[index]),
-            Seek::Nowhere => None,
-            Seek::Unclear => {
-                let table = self.tables.get(self.index_reaching(key))?;
-                (!table.range().is_after(key)).then_some(table)
+        let mut node = self.tables.root();
+        loop {
+            match (node.sum().finder.as_ref()?.find(key), node.below()) {
+                (Seek::Within(index), Below::Elements(tables)) => return Some(&tables[index]),
+                (Seek::Within(index), Below::Nodes(nodes)) => node = &nodes[index],
+                (Seek::Nowhere, _) => return None,
+                (Seek::Unclear, _) => {
+                    let table = self.tables.get(self.index_reaching(key))?;
+                    return (!table.range().is_after(key)).then_some(table);
+                }
             }
         }
+    }
+
+    /// Of a run, the index of the first table that begins with a key which `is_after` some border.
+    #[must_use]
+    pub fn index_after(&self, is_after: impl Fn(&[u8]) -> bool) -> usize {
+        self.tables.partition_point(|table| !is_after(&table.range().first))
     }
 
     /// The indexes of the tables that overlap `range`. In a stack also those that overlap one of
@@ -173,7 +359,7 @@ impl Level {
         match self.order {
             Order::Disjoint => self.overlapping_run(range).collect(),
             Order::Overlapping => {
-                let clusters = stack::overlapping(&self.clusters, range).iter();
+                let clusters = stack::overlapping(self.clusters(), range).iter();
                 let mut indexes: Vec<_> =
                     clusters.flat_map(|cluster| &cluster.tables).copied().collect();
                 indexes.sort_unstable();
@@ -186,22 +372,49 @@ impl Level {
     #[must_use]
     pub fn overlapping_run(&self, range: &KeySpan) -> Range<usize> {
         let start = self.index_reaching(&range.first);
-        let count = self.tables[start..].partition_point(|table| table.range().overlaps(range));
-        start..start + count
+        let end = self.index_after(|first| range.is_before(first));
+        start..end.max(start)
+    }
+
+    /// The tables that overlap `range`, in order.
+    pub fn overlapped(&self, range: &KeySpan) -> impl Iterator<Item = &Arc<OpenReference>> {
+        let is_near =
+            move |sum: &TableSum| sum.range.as_ref().is_some_and(|all| all.overlaps(range));
+        let near = self.tables.below(is_near).map(|(_, table)| table);
+        near.filter(move |table| table.range().overlaps(range))
+    }
+
+    fn shape(&self) -> &StackShape {
+        self.shape.get_or_init(|| {
+            let tables: Vec<_> = self.tables().to_vec();
+            let (clusters, runs) = (stack::clusters(&tables), stack::runs(&tables));
+            let clustered = clusters.iter().map(|cluster| cluster.tables.len()).sum::<usize>();
+            assert_eq!(clustered, tables.len(), "a table of level 0 is in no cluster, or in two");
+            assert!(runs <= tables.len(), "more runs than tables");
+            StackShape { clusters, runs }
+        })
     }
 
     /// Of a stack, the groups of tables that overlap each other and nothing else, in key order.
+    ///
+    /// Cost: once, the number of tables times its logarithm.
     #[must_use]
     pub fn clusters(&self) -> &[Cluster] {
-        &self.clusters
+        match self.order {
+            Order::Overlapping => &self.shape().clusters,
+            Order::Disjoint => &[],
+        }
     }
 
     /// How many tables a lookup may have to open at one key. For a run that is not empty it is 1.
     /// For a stack it is the number of runs left if neighbours in age that do not overlap were
-    /// joined.
+    /// joined, which costs as [`Level::clusters`].
     #[must_use]
     pub fn runs(&self) -> usize {
-        self.runs
+        match self.order {
+            Order::Overlapping => self.shape().runs,
+            Order::Disjoint => usize::from(!self.is_empty()),
+        }
     }
 
     /// Of a stack, the lengths of its *ages*, newest first: every table of one age is newer than
@@ -211,89 +424,23 @@ impl Level {
         let mut lengths = Vec::new();
         let mut length = 0;
         let mut oldest = SequenceNumber::MAX;
-        for (index, table) in self.tables.iter().enumerate() {
+        let mut tables = self.tables().peekable();
+        while let Some(table) = tables.next() {
             oldest = oldest.min(table.sequence_min());
             length += 1;
-            let next = self.tables.get(index + 1);
-            if next.is_none_or(|next| next.sequence_max() < oldest) {
+            if tables.peek().is_none_or(|next| next.sequence_max() < oldest) {
                 lengths.push(std::mem::take(&mut length));
             }
         }
         let in_ages: usize = lengths.iter().sum();
-        assert_eq!(in_ages, self.tables.len(), "a table of level 0 is in no age");
+        assert_eq!(in_ages, self.count(), "a table of level 0 is in no age");
         lengths
     }
 }
 
-/// Which table of a run holds a key, as far as heads of keys tell.
-#[derive(Clone, Copy, Debug)]
-enum Seek {
-    /// The one of this index.
-    Within(usize),
-    /// No table holds the key.
-    Nowhere,
-    /// The key has the head of a border: keys must be compared whole.
-    Unclear,
-}
-
-/// The first and last keys of the tables of a run as integers, so that finding a table touches two
-/// arrays and no table.
-///
-/// Heads are taken after the prefix that all keys of the level share: without that, keys such as
-/// `user:0000123` would all have one head.
-#[derive(Debug, Default)]
-struct Finder {
-    prefix: Vec<u8>,
-    firsts: Vec<u64>,
-    lasts: Vec<u64>,
-}
-
-impl Finder {
-    /// The tables must be a run.
-    fn new(tables: &[Arc<OpenReference>]) -> Self {
-        let (Some(first), Some(last)) = (tables.first(), tables.last()) else {
-            return Self::default();
-        };
-        let shared = common_prefix(&first.range().first, &last.range().last);
-        let prefix = first.range().first[..shared].to_vec();
-        // Between the first and the last key of the level all keys have the prefix.
-        let head_after = |key: &Slice| head(&key[shared..]);
-        let firsts = tables.iter().map(|table| head_after(&table.range().first)).collect();
-        let lasts = tables.iter().map(|table| head_after(&table.range().last)).collect();
-        Self { prefix, firsts, lasts }
-    }
-
-    /// The table whose range holds `key`.
-    #[inline]
-    fn find(&self, key: &[u8]) -> Seek {
-        let Some(rest) = key.strip_prefix(self.prefix.as_slice()) else { return Seek::Nowhere };
-        let wanted = head(rest);
-        let index = self.lasts.partition_point(|&last| last < wanted);
-        match (self.firsts.get(index), self.lasts.get(index)) {
-            (Some(&first), Some(&last)) if first < wanted && wanted < last => Seek::Within(index),
-            (Some(&first), Some(&last)) if first == wanted || wanted == last => Seek::Unclear,
-            _ => Seek::Nowhere,
-        }
-    }
-
-    /// The indexes among which the first table lies that reaches `key`: those before do not reach
-    /// it, and those after do.
-    fn candidates(&self, key: &[u8]) -> Range<usize> {
-        let shared = self.prefix.len();
-        let Some(rest) = key.strip_prefix(self.prefix.as_slice()) else {
-            let place = if key < self.prefix.as_slice() { 0 } else { self.lasts.len() };
-            return place..place;
-        };
-        debug_assert!(shared <= key.len());
-        let wanted = head(rest);
-        let start = self.lasts.partition_point(|&last| last < wanted);
-        let equal = self.lasts[start..].partition_point(|&last| last == wanted);
-        start..start + equal
-    }
-}
-
-fn common_prefix(a: &[u8], b: &[u8]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+/// What the tables of a stack are ordered by, descending.
+fn age(table: &OpenReference) -> (SequenceNumber, TableId) {
+    (table.sequence_max(), table.id())
 }
 
 #[cfg(test)]

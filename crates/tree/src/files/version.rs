@@ -5,6 +5,7 @@
 use crate::{
     files::level::{Level, Order},
     files::open_files::{OpenFiles, OpenReference, TableId},
+    files::table_sum::{TableSum, Totals},
 };
 use siltdb_base::{
     error::{Error, Result},
@@ -12,6 +13,7 @@ use siltdb_base::{
     invariant,
     limits::LEVELS,
     seeded_fault,
+    shared_list::SharedList,
 };
 use siltdb_disk::{
     edit::{Change, TableReference},
@@ -28,18 +30,39 @@ use std::{
 /// # Invariants
 /// 1. No table (file and offset) is referenced twice.
 /// 2. Of a key that is in several levels, the entries of the lower-numbered level are newer.
+/// 3. `by_id` has the tables of all levels, by id.
 #[derive(Debug)]
 pub struct Version {
     levels: [Arc<Level>; LEVELS],
     /// The runs that have tables, newest first: most levels of most databases have none.
     runs: Vec<Arc<Level>>,
+    by_id: SharedList<Located, ()>,
+    /// Entries of all tables that came since the tree was opened, those of older versions included.
+    entries_added: u64,
+    /// Bytes of all tables that left since then.
+    bytes_removed: u64,
+}
+
+/// A table and its level.
+#[derive(Clone, Debug)]
+struct Located {
+    id: TableId,
+    level: u8,
+    table: Arc<OpenReference>,
 }
 
 impl Version {
     /// A version without tables.
     #[must_use]
     pub fn empty() -> Self {
-        Self::of(array::from_fn(|number| Arc::new(Level::empty(order_of(number)))))
+        let levels = array::from_fn(|number| Arc::new(Level::empty(order_of(number))));
+        Self {
+            levels,
+            runs: Vec::new(),
+            by_id: SharedList::new(Vec::new()),
+            entries_added: 0,
+            bytes_removed: 0,
+        }
     }
 
     /// The version without tables, which all empty trees share.
@@ -49,17 +72,11 @@ impl Version {
         Arc::clone(&NONE)
     }
 
-    fn of(levels: [Arc<Level>; LEVELS]) -> Self {
-        let occupied = |level: &&Arc<Level>| level.order() == Order::Disjoint && !level.is_empty();
-        let runs = levels.iter().filter(occupied).cloned().collect();
-        Self { levels, runs }
-    }
-
     /// This version with the table changes of `family` among `changes` made, in their order; other
     /// changes are passed over. Those of many edits may be made at once.
     ///
-    /// Cost: a look at each change and at each table, and sorting the tables of the levels that
-    /// change. A table that is added and removed again is not looked at.
+    /// Cost: a look at each change, and about the logarithm of the number of tables for each. A
+    /// table that is added and removed again is not looked at. What does not change is shared.
     ///
     /// # Errors
     /// Corruption, if a table is removed that is not there, is added twice, or does not fit among
@@ -70,50 +87,96 @@ impl Version {
         family: FamilyId,
         changes: impl IntoIterator<Item = &'c Change>,
     ) -> Result<Self> {
-        let Difference { added, mut removed } = Difference::of(family, changes)?;
-        let (came, left) = (added.len(), removed.len());
-        let mut ids = HashSet::new();
-        if let Some(((level, _), table)) = added.iter().find(|((_, id), _)| !ids.insert(*id)) {
-            return Err(twice(usize::from(*level), table));
+        let Difference { added, removed } = Difference::of(family, changes)?;
+        let mut edits: [LevelEdit; LEVELS] = array::from_fn(|_| LevelEdit::default());
+        let (mut left, mut bytes_removed) = (HashSet::new(), self.bytes_removed);
+        for (level, id) in &removed {
+            let located = self.located(*id).filter(|located| located.level == *level);
+            let located = located.ok_or_else(|| not_there(*id))?;
+            let number = usize::from(*level);
+            edits[number].removed.push(self.levels[number].index_of(&located.table));
+            left.insert(*id);
+            bytes_removed = bytes_removed.saturating_add(located.table.bytes());
         }
-        let is_changed = |number: u8| {
-            added.keys().any(|(level, _)| *level == number)
-                || removed.iter().any(|(level, _)| *level == number)
-        };
-        let changed: [bool; LEVELS] = array::from_fn(|number| is_changed(number as u8));
-        let mut all = self.levels.clone();
-        for (number, level) in self.levels.iter().enumerate() {
-            let mut tables = Vec::new();
-            for table in level.tables() {
-                // A level's number is below `LEVELS`.
-                if removed.remove(&(number as u8, table.id())) {
-                    continue;
-                }
-                if ids.contains(&table.id()) {
-                    return Err(twice(number, table.reference()));
-                }
-                if changed[number] {
-                    tables.push(Arc::clone(table));
-                }
+        let (mut came, mut entries) = (HashSet::new(), 0_u64);
+        for ((level, id), reference) in added {
+            let is_there = self.located(id).is_some() && !left.contains(&id);
+            if is_there || !came.insert(id) {
+                return Err(twice(usize::from(level), reference));
             }
-            if changed[number] {
-                let new = added.range((number as u8, TableId::MIN)..=(number as u8, TableId::MAX));
-                for (_, table) in new {
-                    tables.push(files.reference(Arc::clone(table))?);
-                }
-                all[number] = Arc::new(Level::new(order_of(number), tables)?);
+            let table = files.reference(Arc::clone(reference))?;
+            entries = entries.saturating_add(table.meta().entries);
+            edits[usize::from(level)].added.push(table);
+        }
+        let by_id = self.located_after(&edits);
+        let mut levels = self.levels.clone();
+        for ((number, level), mut edit) in levels.iter_mut().enumerate().zip(edits) {
+            if !edit.removed.is_empty() || !edit.added.is_empty() {
+                edit.removed.sort_unstable();
+                *level = Arc::new(self.levels[number].edited(&edit.removed, edit.added)?);
             }
         }
-        match removed.first() {
-            None => {
-                let next = Self::of(all);
-                let (before, after) = (self.tables().count(), next.tables().count());
-                assert_eq!(before + came, after + left, "an edit loses a table, or has one twice");
-                invariant!(next.check().is_ok(), "an edit leaves {:?}", next.check());
-                Ok(next)
-            }
-            Some((_, id)) => Err(not_there(*id)),
-        }
+        let occupied = levels[1..].iter().filter(|level| !level.is_empty());
+        let runs = occupied.cloned().collect();
+        let entries_added = self.entries_added.saturating_add(entries);
+        let next = Self { levels, runs, by_id, entries_added, bytes_removed };
+        let (before, after) = (self.count() + came.len(), next.count() + left.len());
+        assert_eq!(before, after, "an edit loses a table, or has one twice");
+        assert_eq!(next.by_id.len(), next.count(), "a table cannot be found by its id");
+        invariant!(next.check().is_ok(), "an edit leaves {:?}", next.check());
+        Ok(next)
+    }
+
+    /// The list of tables by id after an edit.
+    fn located_after(&self, edits: &[LevelEdit; LEVELS]) -> SharedList<Located, ()> {
+        let place = |id: TableId| self.by_id.partition_point(|located| located.id < id);
+        let gone = edits.iter().zip(&self.levels);
+        let gone = gone.flat_map(|(edit, level)| {
+            edit.removed.iter().map(move |&index| place(level.table(index).id()))
+        });
+        let mut removed: Vec<usize> = gone.collect();
+        removed.sort_unstable();
+        // A level's number is below `LEVELS`.
+        let new = (0..LEVELS as u8).zip(edits);
+        let new = new.flat_map(|(level, edit)| {
+            let located = move |table: &Arc<OpenReference>| {
+                let (id, table) = (table.id(), Arc::clone(table));
+                (place(id), Located { id, level, table })
+            };
+            edit.added.iter().map(located)
+        });
+        let mut inserted: Vec<_> = new.collect();
+        inserted.sort_by_key(|(_, located)| located.id);
+        self.by_id.edited(&removed, &inserted)
+    }
+
+    fn located(&self, id: TableId) -> Option<&Located> {
+        let place = self.by_id.partition_point(|located| located.id < id);
+        self.by_id.get(place).filter(|located| located.id == id)
+    }
+
+    /// The table with this id, and the number of its level.
+    #[must_use]
+    pub fn find(&self, id: TableId) -> Option<(usize, &Arc<OpenReference>)> {
+        self.located(id).map(|located| (usize::from(located.level), &located.table))
+    }
+
+    /// The number of tables.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.levels.iter().map(|level| level.count()).sum()
+    }
+
+    /// Entries of all tables that came since the tree was opened, those of older versions included.
+    #[must_use]
+    pub fn entries_added(&self) -> u64 {
+        self.entries_added
+    }
+
+    /// Bytes of all tables that left a level since the tree was opened, in all versions.
+    #[must_use]
+    pub fn bytes_removed(&self) -> u64 {
+        self.bytes_removed
     }
 
     fn check_unique(&self) -> Result<()> {
@@ -124,12 +187,27 @@ impl Version {
         }
     }
 
+    /// Looks whether every table is found by its id, and whether sums are those of the tables.
+    fn check_sums(&self) -> Result<()> {
+        let is_found = |number: usize, table: &Arc<OpenReference>| {
+            self.find(table.id())
+                .is_some_and(|(level, found)| level == number && Arc::ptr_eq(found, table))
+        };
+        let are_found = self.tables().all(|(number, table)| is_found(number, table));
+        let are_summed = self.levels.iter().all(|level| level.is_consistent());
+        if are_found && are_summed && self.by_id.is_consistent() {
+            return Ok(());
+        }
+        Err(Error::corruption("the sums of the tables are not those of the tables"))
+    }
+
     /// Looks whether the invariants hold that can be seen without opening a table.
     ///
     /// # Errors
     /// Corruption, naming what is wrong.
     pub fn check(&self) -> Result<()> {
         self.check_unique()?;
+        self.check_sums()?;
         self.levels.iter().try_for_each(|level| level.check())
     }
 
@@ -157,7 +235,7 @@ impl Version {
     /// All tables with their levels' numbers.
     pub fn tables(&self) -> impl Iterator<Item = (usize, &Arc<OpenReference>)> {
         let levels = self.levels.iter().enumerate();
-        levels.flat_map(|(number, level)| level.tables().iter().map(move |table| (number, table)))
+        levels.flat_map(|(number, level)| level.tables().map(move |table| (number, table)))
     }
 
     /// What a manifest written now says of this version.
@@ -193,7 +271,39 @@ impl Version {
     /// The smallest range that holds every table; `None` without tables.
     #[must_use]
     pub fn range(&self) -> Option<KeySpan> {
-        self.tables().map(|(_, table)| table.range().clone()).reduce(|a, b| a.union(&b))
+        let ranges = self.levels.iter().filter_map(|level| level.sum().range.clone());
+        ranges.reduce(|a, b| a.union(&b))
+    }
+
+    /// What can be counted of all tables.
+    #[must_use]
+    pub fn totals(&self) -> Totals {
+        self.levels.iter().fold(Totals::default(), |all, level| all.with(level.sum().totals))
+    }
+
+    /// What an entry weighs at most, as far as tables tell, in bytes.
+    #[must_use]
+    pub fn entry_weight_max(&self) -> u64 {
+        let levels = self.levels.iter().map(|level| level.sum().extremes.entry_weight_max);
+        levels.max().unwrap_or(0)
+    }
+
+    /// The tables below nodes of which `may_hold` is true for every sum, with their levels'
+    /// numbers, in the order of [`Version::tables`].
+    pub fn below(
+        &self,
+        may_hold: impl Fn(&TableSum) -> bool + Copy,
+    ) -> impl Iterator<Item = (usize, &Arc<OpenReference>)> {
+        let levels = self.levels.iter().enumerate();
+        levels.flat_map(move |(number, level)| {
+            level.below(may_hold).map(move |(_, table)| (number, table))
+        })
+    }
+
+    /// The tables with range tombstones, with their levels' numbers.
+    pub fn with_range_tombstones(&self) -> impl Iterator<Item = (usize, &Arc<OpenReference>)> {
+        let tables = self.below(|sum| sum.totals.with_range_tombstones > 0);
+        tables.filter(|(_, table)| table.has_range_tombstones())
     }
 }
 
@@ -207,6 +317,14 @@ fn seen_up_to(table: &OpenReference, moment: SequenceNumber) -> Arc<TableReferen
     let is_hidden = reference.visible_to.is_some_and(|visible_to| visible_to <= moment);
     assert!(is_hidden || table.sequence_max() <= moment, "a clone sees what is newer: {table:?}");
     reference
+}
+
+/// What an edit changes in a level.
+#[derive(Default)]
+struct LevelEdit {
+    /// The indexes of the tables that leave.
+    removed: Vec<usize>,
+    added: Vec<Arc<OpenReference>>,
 }
 
 /// What changes come to, when those that undo each other are left out.

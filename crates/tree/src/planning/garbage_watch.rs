@@ -5,20 +5,28 @@
 
 use crate::{
     files::covered::Covered,
+    files::open_files::TableId,
     files::version::Version,
     options::TreeOptions,
     planning::pick_fifo::pick_leaving,
     planning::pick_garbage::{Moment, next_expiry_ms, pick_drop, pick_rewrite},
     planning::pick_leveled::WriteLoad,
-    planning::pick_superseded::pick_superseded,
+    planning::pick_superseded::{Found, Unneeded, pick_superseded},
     planning::plan::{Busy, Plan},
     strategy::CompactionStrategy,
 };
 use siltdb_base::{id::SequenceNumber, sync::lock};
-use std::sync::{Arc, Mutex, Weak};
+use std::{
+    collections::HashSet,
+    sync::{Arc, Mutex, Weak},
+};
 
 /// Indexes that one [`GarbageWatch::scan`] reads at most: other work waits for it.
 const INDEXES_MAX: usize = 16;
+
+/// Time after which what tables supersede is added up again if entries have expired, in ms: there
+/// may be some in each table at any time.
+const LOOK_AGAIN_MS: u64 = 60_000;
 
 /// What is known of the garbage of a tree.
 ///
@@ -34,17 +42,49 @@ pub struct GarbageWatch {
 struct Known {
     covered: Covered,
     quiet: Option<Box<Quiet>>,
+    superseded: Option<FewSuperseded>,
+}
+
+/// What was looked at when newer tables superseded too little. That stays so while it is the same,
+/// until enough entries have come in new tables or expired, or range tombstones cover more.
+#[derive(Debug)]
+struct FewSuperseded {
+    sight: Sight,
+    unneeded: Unneeded,
+    entries_added: u64,
+    /// The tables with range tombstones.
+    covering: HashSet<TableId>,
+    at_ms: u64,
 }
 
 /// What was looked at when nothing was found. Nothing will be found while it is the same.
 #[derive(Debug)]
 struct Quiet {
     version: Weak<Version>,
+    sight: Sight,
+    until_ms: u64,
+    looked_at: LookedAt,
+}
+
+/// What else than tables and time decides whether something is garbage.
+#[derive(Debug, PartialEq)]
+struct Sight {
     snapshots: Vec<SequenceNumber>,
     floor: Option<SequenceNumber>,
     rules: Rules,
-    until_ms: u64,
-    looked_at: LookedAt,
+}
+
+impl Sight {
+    fn of(moment: &Moment, options: &TreeOptions) -> Self {
+        let (snapshots, floor) = (moment.stripes.snapshots().to_vec(), moment.stripes.floor());
+        Self { snapshots, floor, rules: rules(options) }
+    }
+
+    fn is_of(&self, moment: &Moment, options: &TreeOptions) -> bool {
+        self.snapshots == moment.stripes.snapshots()
+            && self.floor == moment.stripes.floor()
+            && self.rules == rules(options)
+    }
 }
 
 /// How much was looked at.
@@ -71,7 +111,48 @@ fn rules(options: &TreeOptions) -> Rules {
 
 impl Quiet {
     fn is_of(&self, version: &Arc<Version>, options: &TreeOptions) -> bool {
-        std::ptr::eq(self.version.as_ptr(), Arc::as_ptr(version)) && self.rules == rules(options)
+        let is_same = std::ptr::eq(self.version.as_ptr(), Arc::as_ptr(version));
+        is_same && self.sight.rules == rules(options)
+    }
+}
+
+impl Known {
+    /// As [`pick_superseded`], but for looks that cannot find more than the last one did.
+    fn pick_superseded(
+        &mut self,
+        version: &Version,
+        options: &TreeOptions,
+        busy: &Busy,
+        moment: &Moment,
+    ) -> Option<Plan> {
+        let is_few = self.superseded.as_ref().is_some_and(|few| {
+            let entries = version.entries_added().saturating_sub(few.entries_added);
+            let may_have_expired = moment.now_ms.saturating_sub(few.at_ms) >= LOOK_AGAIN_MS
+                && version.below(|sum| sum.extremes.expiry_max_ms > few.at_ms).next().is_some();
+            // One may cover any part of what the tables have.
+            let covers_more = version
+                .with_range_tombstones()
+                .any(|(_, table)| !few.covering.contains(&table.id()));
+            few.sight.is_of(moment, options)
+                && !may_have_expired
+                && !covers_more
+                && !few.unneeded.may_be_fair_part(version, options, entries)
+        });
+        if is_few {
+            return None;
+        }
+        let found = pick_superseded(version, &self.covered, options, busy, moment);
+        self.superseded = match found {
+            Found::Little(unneeded) => Some(FewSuperseded {
+                sight: Sight::of(moment, options),
+                unneeded,
+                entries_added: version.entries_added(),
+                covering: version.with_range_tombstones().map(|(_, table)| table.id()).collect(),
+                at_ms: moment.now_ms,
+            }),
+            Found::Plan(_) | Found::Held => None,
+        };
+        found.plan()
     }
 }
 
@@ -79,10 +160,10 @@ impl GarbageWatch {
     /// The removal of the tables that leave a FIFO tree, or that no reader can see anything of any
     /// more, noted in `busy` if there are any.
     ///
-    /// Cost: for a FIFO tree, a look at each table. Else nothing, if since the last call that found
-    /// nothing neither the tables, the snapshots, the retention floor nor the options have changed
-    /// and nothing has expired. Else a look at each table, and three reads for each that is new and
-    /// has range tombstones.
+    /// Cost: nothing, if since the last call that found nothing neither the tables, the snapshots,
+    /// the retention floor nor the options have changed and nothing has expired. Else a look at
+    /// each table that may be garbage, and three reads for each that is new and has range
+    /// tombstones.
     pub fn begin_drop(
         &self,
         version: impl Fn() -> Arc<Version>,
@@ -118,20 +199,17 @@ impl GarbageWatch {
         let looked_at = LookedAt::during(load);
         let pick = |version: &Arc<Version>, known: &mut Known, busy: &Busy| {
             // All pickers see one version, so that "nothing found" holds for that version.
-            let covered = &known.covered;
-            let plan = pick_drop(version, covered, busy, moment)
-                .or_else(|| pick_rewrite(version, covered, options, busy, moment))
+            let plan = pick_drop(version, &known.covered, busy, moment)
+                .or_else(|| pick_rewrite(version, &known.covered, options, busy, moment))
                 .or_else(|| match looked_at {
                     LookedAt::EachTable => None,
-                    LookedAt::All => pick_superseded(version, covered, options, busy, moment),
+                    LookedAt::All => known.pick_superseded(version, options, busy, moment),
                 });
             // What a running plan takes, or an index not read yet tells, is looked at again.
             if plan.is_none() && busy.is_empty() && !known.covered.has_unread() {
                 known.quiet = Some(Box::new(Quiet {
                     version: Arc::downgrade(version),
-                    snapshots: moment.stripes.snapshots().to_vec(),
-                    floor: moment.stripes.floor(),
-                    rules: rules(options),
+                    sight: Sight::of(moment, options),
                     until_ms: next_expiry_ms(version, options, moment.now_ms).unwrap_or(u64::MAX),
                     looked_at,
                 }));
@@ -154,8 +232,7 @@ impl GarbageWatch {
         let before = version();
         let is_quiet = known.quiet.as_ref().is_some_and(|quiet| {
             quiet.is_of(&before, options)
-                && quiet.snapshots == moment.stripes.snapshots()
-                && quiet.floor == moment.stripes.floor()
+                && quiet.sight.is_of(moment, options)
                 && moment.now_ms < quiet.until_ms
                 && looked_at <= quiet.looked_at
         });
@@ -182,6 +259,10 @@ impl GarbageWatch {
         let mut known = lock(&self.known_io);
         let version = version();
         let read = (0..INDEXES_MAX).take_while(|_| known.covered.read_index(&version)).count();
+        if read > 0 {
+            // More of them is known to be covered.
+            known.superseded = None;
+        }
         is_scanned || read > 0
     }
 

@@ -8,9 +8,13 @@
 //! more is claimed than a rewrite frees, so a table is not picked twice for the same bytes.
 
 use crate::{
-    files::covered::{Covered, covered_whole},
+    files::covered::{Covered, covered_whole, span_of},
     files::level::Order,
     files::open_files::{OpenReference, TableId},
+    files::table_sum::{
+        TableSum, key_weight, pointer_bytes, separated_thousandths, thousandths, void_from_ms,
+        weight,
+    },
     files::version::Version,
     memory::Memtables,
     options::TreeOptions,
@@ -22,16 +26,16 @@ use crate::{
 use siltdb_base::{
     checksum::xxh3, cursor::EntryCursor, id::SequenceNumber, limits::LEVELS, seeded_fault,
 };
+use siltdb_disk::table_meta::KeySpan;
 use std::{
-    collections::{HashMap, HashSet},
+    cell::Cell,
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap, HashSet},
     sync::Arc,
 };
 
 /// Entries of a memtable that are looked at, at most, to tell what they replace in tables.
 const SEEN_ENTRIES_MAX: u64 = 1 << 16;
-
-/// What an entry with a pointer takes in a table, in bytes: with a short key.
-const POINTER_ENTRY_BYTES: u64 = 32;
 
 /// What decides whether something is garbage.
 #[derive(Clone, Debug)]
@@ -56,7 +60,7 @@ pub(crate) fn wasteful_thousandths(options: &TreeOptions) -> u64 {
 /// these. Or it has nothing but tombstones and expired values, and nothing that stays lies deeper
 /// for these to hide.
 ///
-/// Cost: a look at each table; no IO.
+/// Cost: a look at each table that is covered, or has only tombstones and expired values; no IO.
 #[must_use]
 pub fn pick_drop(
     version: &Version,
@@ -64,24 +68,21 @@ pub fn pick_drop(
     busy: &Busy,
     moment: &Moment,
 ) -> Option<Plan> {
+    let may_be_void = |sum: &TableSum| sum.extremes.void_from_ms <= moment.now_ms;
+    let candidates = candidates(version, covered, may_be_void);
     let mut gone = HashSet::new();
-    let mut inputs: Vec<PlanInput> = Vec::new();
+    let mut inputs: Vec<PlanInput> =
+        (0..LEVELS).map(|level| PlanInput { level, tables: Vec::new() }).collect();
     // The deepest first: what lies over tables that go may go with them.
-    for (number, level) in version.levels().iter().enumerate().rev() {
-        let mut tables = Vec::new();
-        for (index, table) in level.tables().iter().enumerate().rev() {
-            let is_unseen = is_covered(table, covered, moment)
-                || is_void(table, moment)
-                    && hides_nothing(version, TablePlace { level: number, index }, table, &gone);
-            if is_unseen && !busy.holds(table.id()) {
-                gone.insert(table.id());
-                tables.push(Arc::clone(table));
-            }
+    for (place, table) in candidates.into_iter().rev() {
+        let is_unseen = is_covered(table, covered, moment)
+            || void_from_ms(table) <= moment.now_ms && hides_nothing(version, place, table, &gone);
+        if is_unseen && !busy.holds(table.id()) {
+            gone.insert(table.id());
+            inputs[place.level].tables.push(Arc::clone(table));
         }
-        tables.reverse();
-        inputs.push(PlanInput { level: number, tables });
     }
-    inputs.reverse();
+    inputs.iter_mut().for_each(|input| input.tables.reverse());
     let deepest = inputs.iter().rev().find(|input| !input.tables.is_empty())?.level;
     Some(Plan::new(PlanKind::DeleteOnly, Reason::Garbage, inputs, deepest))
 }
@@ -94,16 +95,27 @@ fn is_covered(table: &OpenReference, covered: &Covered, moment: &Moment) -> bool
     whole.is_some_and(|to| !moment.stripes.separate(table.sequence_min(), to))
 }
 
-/// Whether every entry of the table deletes or has expired.
-fn is_void(table: &OpenReference, moment: &Moment) -> bool {
-    let meta = table.meta();
-    let expiring = meta.garbage.expiring_entries();
-    let are_expired = meta.garbage.expiry_max_ms().is_none_or(|last| last <= moment.now_ms);
-    are_expired && meta.point_tombstones + expiring == meta.entries
+/// The tables that something covers, and those below nodes of which `may_hold` is true for every
+/// sum, in the order of the version.
+fn candidates<'v>(
+    version: &'v Version,
+    covered: &Covered,
+    may_hold: impl Fn(&TableSum) -> bool,
+) -> BTreeMap<TablePlace, &'v Arc<OpenReference>> {
+    let mut candidates = BTreeMap::new();
+    for (level, tables) in version.levels().iter().enumerate() {
+        let found = tables.below(&may_hold);
+        candidates.extend(found.map(|(index, table)| (TablePlace { level, index }, table)));
+    }
+    for (level, table) in covered.tables().filter_map(|id| version.find(id)) {
+        let index = version.levels()[level].index_of(table);
+        candidates.insert(TablePlace { level, index }, table);
+    }
+    candidates
 }
 
 /// Where a table lies in a version.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct TablePlace {
     /// The number of its level.
     level: usize,
@@ -120,13 +132,12 @@ fn hides_nothing(
 ) -> bool {
     let level = &version.levels()[place.level];
     let older = match level.order() {
-        Order::Overlapping => &level.tables()[place.index + 1..],
-        Order::Disjoint => &[],
+        Order::Overlapping => level.within(place.index + 1..level.count()),
+        Order::Disjoint => level.within(0..0),
     };
     let below = version.levels()[(place.level + 1).min(LEVELS)..].iter();
-    let below = below.flat_map(|level| &level.tables()[level.overlapping_run(table.range())]);
+    let below = below.flat_map(|level| level.within(level.overlapping_run(table.range())));
     older
-        .iter()
         .filter(|older| older.range().overlaps(table.range()))
         .chain(below)
         .all(|deeper| gone.contains(&deeper.id()))
@@ -135,7 +146,7 @@ fn hides_nothing(
 /// The rewrite of a table that is garbage for a fair part, together with such neighbours. `None` if
 /// there is none, or all are taken by running plans. Tables of a FIFO family leave as they are.
 ///
-/// Cost: a look at each table; no IO.
+/// Cost: a look at each table that may be garbage for such a part; no IO.
 #[must_use]
 pub fn pick_rewrite(
     version: &Version,
@@ -152,50 +163,31 @@ pub fn pick_rewrite(
             && !busy.holds(table.id())
     };
     let bytes_max = limits(options).widen_bytes_max;
-    let levels = version.levels().iter().enumerate().rev();
-    levels.into_iter().find_map(|(number, level)| {
-        let tables = level.tables();
-        (0..tables.len()).find_map(|first| {
-            if !is_wasteful(&tables[first]) {
-                return None;
-            }
-            // A table of level 0 becomes one that is neither newer nor older; several might not.
-            let most = if level.order() == Order::Overlapping { 1 } else { usize::MAX };
-            let mut bytes = 0;
-            let together = tables[first..].iter().take(most).take_while(|table| {
-                let fits = bytes == 0 || bytes + table.bytes() <= bytes_max;
-                bytes += table.bytes();
-                fits && is_wasteful(table)
-            });
-            let inputs = vec![PlanInput { level: number, tables: together.cloned().collect() }];
-            let plan = Plan::new(PlanKind::Rewrite, Reason::Garbage, inputs, number);
-            (!busy.conflicts(&plan)).then_some(plan)
-        })
-    })
-}
-
-/// What space a table holds: its own bytes, and those of the separated values that it refers to.
-pub(crate) fn weight(table: &OpenReference) -> u64 {
-    table.bytes().saturating_add(table.meta().blobs.bytes())
-}
-
-/// What space the entries of a sampled key hold, by its place in the sketch of its table, in bytes
-/// of weight. In a table that does not tell: that of a mean entry.
-pub(crate) fn key_weight(table: &OpenReference, place: usize) -> f64 {
-    let meta = table.meta();
-    match meta.key_sketch.bytes(place) {
-        // As they are before compression; the weight is what is stored.
-        Some(bytes) => {
-            let all = meta.logical_bytes.saturating_add(meta.blobs.bytes()).max(1);
-            bytes as f64 * weight(table) as f64 / all as f64
+    let may_be_wasteful = |sum: &TableSum| {
+        sum.extremes.superseded_thousandths_max >= wasteful_thousandths(options)
+            || sum.extremes.expiry_min_ms <= moment.now_ms
+    };
+    let mut candidates: Vec<_> =
+        candidates(version, covered, may_be_wasteful).into_iter().collect();
+    candidates.sort_by_key(|(place, _)| (Reverse(place.level), place.index));
+    candidates.into_iter().find_map(|(place, table)| {
+        if !is_wasteful(table) {
+            return None;
         }
-        None => mean_weight(table),
-    }
-}
-
-/// What space an entry of the table holds on average, in bytes of weight.
-pub(crate) fn mean_weight(table: &OpenReference) -> f64 {
-    weight(table) as f64 / table.meta().entries.max(1) as f64
+        let level = &version.levels()[place.level];
+        // A table of level 0 becomes one that is neither newer nor older; several might not.
+        let most = if level.order() == Order::Overlapping { 1 } else { usize::MAX };
+        let mut bytes = 0;
+        let tables = level.within(place.index..level.count()).take(most);
+        let together = tables.take_while(|table| {
+            let fits = bytes == 0 || bytes + table.bytes() <= bytes_max;
+            bytes += table.bytes();
+            fits && is_wasteful(table)
+        });
+        let inputs = vec![PlanInput { level: place.level, tables: together.cloned().collect() }];
+        let plan = Plan::new(PlanKind::Rewrite, Reason::Garbage, inputs, place.level);
+        (!busy.conflicts(&plan)).then_some(plan)
+    })
 }
 
 /// So many keys a hash of a sample stands for that has all hashes up to `border`.
@@ -226,26 +218,6 @@ pub(crate) fn garbage_thousandths(
     own.max(separated_thousandths(table, garbage))
 }
 
-/// What part of a table's weight `garbage_bytes` of its entries hold in blob files, in thousandths,
-/// if they are pointers.
-fn separated_thousandths(table: &OpenReference, garbage_bytes: u64) -> u64 {
-    let part = thousandths(garbage_bytes, pointer_bytes(table)).min(1000);
-    let separated = u128::from(table.meta().blobs.bytes()) * u128::from(part);
-    (separated / u128::from(weight(table).max(1))) as u64
-}
-
-/// About what the pointers of a table take in it, in bytes.
-fn pointer_bytes(table: &OpenReference) -> u64 {
-    let references = table.meta().blobs.files().iter();
-    let pointers: u64 = references.map(|reference| reference.count).sum();
-    pointers.saturating_mul(POINTER_ENTRY_BYTES).min(table.meta().logical_bytes)
-}
-
-/// Both are below 2^50.
-fn thousandths(bytes: u64, all: u64) -> u64 {
-    bytes * 1000 / all.max(1)
-}
-
 /// Whether what is in `memory` deletes or replaces so much of the tables that it is worth a flush
 /// of it, because that goes then. It must be a fair part of all tables, and make up for the syncs
 /// of new files. Range tombstones count for the tables that they cover whole, other entries for one
@@ -253,8 +225,8 @@ fn thousandths(bytes: u64, all: u64) -> u64 {
 /// of the tables on average; or as a key of the tables' sketches that memory has, too, if that is
 /// more.
 ///
-/// Cost: a look at each table; and at the entries of memtables that might replace that much, up to
-/// 65,536 of each.
+/// Cost: a look at each table among the keys of range tombstones in memory. If entries in memory
+/// might replace that much, one at each table, and at up to 65,536 entries of each memtable.
 #[must_use]
 pub fn is_worth_flush(
     memory: &Memtables,
@@ -273,11 +245,14 @@ pub fn is_worth_flush(
             .filter_map(|tombstones| covered_whole(tombstones, table))
             .any(|to| !moment.stripes.separate(table.sequence_min(), to))
     };
-    let (mut all, mut going) = (0, 0);
-    for (_, table) in version.tables() {
-        all += weight(table);
-        going += if goes(table) { weight(table) } else { 0 };
-    }
+    let all = version.totals().weight;
+    let spans: Vec<KeySpan> =
+        tombstones.iter().filter_map(|tombstones| span_of(tombstones)).collect();
+    let is_near = |sum: &TableSum| {
+        sum.range.as_ref().is_some_and(|range| spans.iter().any(|span| span.overlaps(range)))
+    };
+    let near = version.below(&is_near).map(|(_, table)| table);
+    let going: u64 = near.filter(|table| goes(table)).map(|table| weight(table)).sum();
     let is_due = |going: u64| {
         thousandths(going, all) >= wasteful_thousandths(options) && is_worth_syncs(going, options)
     };
@@ -290,10 +265,9 @@ pub fn is_worth_flush(
 /// `is_due` that it matters.
 fn replaced(memory: &Memtables, version: &Version, is_due: &dyn Fn(u64) -> bool) -> u64 {
     let entries: u64 = memory.tables().iter().map(|table| table.memtable.entries()).sum();
+    let at_most = entries.saturating_mul(version.entry_weight_max());
+    let Some(range) = version.range().filter(|_| is_due(at_most)) else { return 0 };
     let keys = SampledKeys::of(version);
-    let Some(range) = version.range().filter(|_| is_due(keys.at_most(entries))) else {
-        return 0;
-    };
     let (mut replaced, mut shared) = (0, KeyMean::default());
     for table in memory.tables() {
         let (mut cursor, mut seen, mut within) = (table.memtable.cursor(), 0, 0);
@@ -342,8 +316,6 @@ struct SampledKeys {
     by_hash: HashMap<u64, KeyMean>,
     /// All keys of the tables.
     mean: KeyMean,
-    /// The weight of the heaviest that was sampled.
-    heaviest: f64,
 }
 
 impl SampledKeys {
@@ -354,19 +326,12 @@ impl SampledKeys {
             let keys = keys_for_hash(sketch.border());
             for (place, &hash) in sketch.hashes().iter().enumerate() {
                 let weight = key_weight(table, place);
-                sampled.heaviest = sampled.heaviest.max(weight);
                 sampled.by_hash.entry(hash).or_insert(KeyMean { keys, weight: weight * keys });
             }
             let entries = table.meta().entries as f64;
             sampled.mean.merge(KeyMean { keys: entries, weight: weight(table) as f64 });
         }
-        sampled.heaviest = sampled.heaviest.max(sampled.mean.weight / sampled.mean.keys.max(1.0));
         sampled
-    }
-
-    /// What so many entries replace at most.
-    fn at_most(&self, entries: u64) -> u64 {
-        (self.heaviest * entries as f64) as u64
     }
 
     /// What the key stands for, if it was sampled.
@@ -394,7 +359,17 @@ pub fn next_expiry_ms(version: &Version, options: &TreeOptions, now_ms: u64) -> 
         let whole = meta.garbage.expiry_max_ms().filter(|&last| last > now_ms);
         part.map(|bucket| bucket.until_ms).into_iter().chain(whole).min()
     };
-    version.tables().filter_map(|(_, table)| next(table)).min()
+    // When the next of a table is at the earliest: some of it expires then.
+    let earliest = |sum: &TableSum| match sum.extremes.expiry_max_ms > now_ms {
+        true => sum.extremes.expiry_min_ms.max(now_ms),
+        false => u64::MAX,
+    };
+    let soonest = Cell::new(u64::MAX);
+    let may_be_sooner = |sum: &TableSum| earliest(sum) < soonest.get();
+    for (_, table) in version.below(&may_be_sooner) {
+        soonest.set(next(table).map_or(soonest.get(), |next| next.min(soonest.get())));
+    }
+    (soonest.get() < u64::MAX).then_some(soonest.get())
 }
 
 #[cfg(test)]

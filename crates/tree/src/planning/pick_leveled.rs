@@ -9,6 +9,7 @@
 use crate::{
     files::level::Level,
     files::open_files::OpenReference,
+    files::table_sum::{Extremes, TableSum},
     files::version::Version,
     options::TreeOptions,
     planning::pick_small::{has_many_small, join_in_level0, join_in_run},
@@ -26,6 +27,10 @@ const BOTTOM: usize = LEVELS - 1;
 
 /// Runs of level 0 beyond the trigger from which on it is merged in itself, if it cannot go down.
 const WITHIN_LEVEL0_RUNS: usize = 4;
+
+/// Tables of a run that are compared to find one to bring down. Of so many, the best is among the
+/// best hundredth of all but for one time in thirteen.
+const SEEDS_COMPARED: usize = 256;
 
 /// A score that calls for a compaction, in thousandths.
 const DUE: u64 = 1000;
@@ -161,13 +166,13 @@ pub fn is_quiet(version: &Version, options: &TreeOptions) -> bool {
     let is_due = (0..BOTTOM).any(|level| score(version, level, &targets, options, &busy) >= DUE);
     let has_small = has_many_small(version, options, 1)
         || join_in_run(version, options, limits(options), &busy).is_some();
-    let has_dense = version.tables().any(|(level, table)| level > 0 && is_dense(table, options));
+    let has_dense = dense_tables(version, options).next().is_some();
     let may_be_stale = has_tombstones(level0) || is_worth_syncs(level0.bytes(), options);
     !(is_due || has_small || has_dense || may_be_stale)
 }
 
 fn has_tombstones(level0: &Level) -> bool {
-    level0.tables().iter().any(|table| table.meta().point_tombstones > 0)
+    level0.sum().totals.point_tombstones > 0
 }
 
 /// How much a level calls for a compaction, in thousandths of what makes one due.
@@ -179,8 +184,7 @@ fn score(
     busy: &Busy,
 ) -> u64 {
     let level = &version.levels()[number];
-    let leaving = level.tables().iter().filter(|table| busy.drains(number, table.id()));
-    let bytes = level.bytes() - leaving.map(|table| table.bytes()).sum::<u64>();
+    let bytes = level.bytes().saturating_sub(busy.leaving_bytes(version, number));
     if number == 0 {
         let by_runs = level.runs() as u64 * DUE / u64::from(options.level0_runs_trigger.max(1));
         return by_runs.max(thousandths(bytes, options.base_level_bytes));
@@ -248,7 +252,7 @@ fn pick_level0(
     move_isolated(version, to, Reason::Level0, options, busy, |_| true)
         .or_else(|| {
             // The oldest first: what overlaps it comes along.
-            version.levels()[0].tables().iter().rev().find_map(|seed| {
+            version.levels()[0].tables().rev().find_map(|seed| {
                 let seeds = vec![seed.clone()];
                 bring_down(
                     version,
@@ -281,7 +285,7 @@ pub(crate) fn move_isolated(
     let (level0, target) = (&version.levels()[0], &version.levels()[to]);
     let under_bytes = |range: &KeySpan| -> u64 {
         let Some(under) = version.levels().get(to + 1) else { return 0 };
-        under.tables()[under.overlapping_run(range)].iter().map(|table| table.bytes()).sum()
+        under.bytes_within(under.overlapping_run(range))
     };
     let mut alone: Vec<usize> = level0
         .clusters()
@@ -292,7 +296,7 @@ pub(crate) fn move_isolated(
         })
         .collect();
     alone.sort_unstable();
-    let isolated = alone.into_iter().map(|index| &level0.tables()[index]).filter(|table| {
+    let isolated = alone.into_iter().map(|index| level0.table(index)).filter(|table| {
         target.overlapping_run(table.range()).is_empty()
             && under_bytes(table.range()) <= limits.under_bytes_max
             && !busy.holds(table.id())
@@ -342,12 +346,12 @@ fn pick_within_level0(
     }
     let (mut taken, mut ages, mut bytes) = (0, 0, 0);
     for length in level.ages() {
-        let age = &level.tables()[taken..taken + length];
-        let age_bytes: u64 = age.iter().map(|table| table.bytes()).sum();
+        let mut age = level.within(taken..taken + length);
+        let age_bytes = level.bytes_within(taken..taken + length);
         let is_large = ages > 0 && age_bytes > bytes;
         if is_large
             || bytes + age_bytes > options.base_level_bytes
-            || age.iter().any(|table| busy.holds(table.id()))
+            || age.any(|table| busy.holds(table.id()))
         {
             break;
         }
@@ -356,12 +360,17 @@ fn pick_within_level0(
     if ages < runs_min {
         return None;
     }
-    let inputs = vec![PlanInput { level: 0, tables: level.tables()[..taken].to_vec() }];
+    let tables = level.within(0..taken).cloned().collect();
+    let inputs = vec![PlanInput { level: 0, tables }];
     let plan = Plan::new(PlanKind::Rewrite, Reason::WithinLevel0, inputs, 0);
     (!busy.conflicts(&plan)).then_some(plan)
 }
 
 /// Brings down the table of a run whose targets are the fewest bytes for each of its own.
+///
+/// Of a run of many tables only some are compared, which lie evenly among the others: the best of
+/// these is hardly worse than the best of all. Only if plans that run hold up all of them, the
+/// next ones are compared.
 fn pick_run(
     version: &Version,
     number: usize,
@@ -377,17 +386,21 @@ fn pick_run(
     };
     let target = &version.levels()[to];
     let cost = |table: &Arc<OpenReference>| {
-        let run = target.overlapping_run(table.range());
-        let bytes: u64 = target.tables()[run].iter().map(|table| table.bytes()).sum();
-        thousandths(bytes, table.bytes())
+        thousandths(target.bytes_within(target.overlapping_run(table.range())), table.bytes())
     };
-    let free = version.levels()[number].tables().iter().filter(|table| !busy.holds(table.id()));
-    let mut seeds: Vec<_> = free.map(|table| (cost(table), table.sequence_max(), table)).collect();
-    // Of equal cost the oldest data first: it has waited longest.
-    seeds.sort_by_key(|&(cost, sequence, _)| (cost, sequence));
-    seeds.into_iter().find_map(|(_, _, seed)| {
-        let seeds = vec![seed.clone()];
-        bring_down(version, Descent { from: number, to }, seeds, reason, limits(options), busy)
+    let level = &version.levels()[number];
+    let step = level.count().div_ceil(SEEDS_COMPARED).max(1);
+    (0..step).find_map(|first| {
+        let tables = (first..level.count()).step_by(step).map(|index| level.table(index));
+        let free = tables.filter(|table| !busy.holds(table.id()));
+        let mut seeds: Vec<_> =
+            free.map(|table| (cost(table), table.sequence_max(), table)).collect();
+        // Of equal cost the oldest data first: it has waited longest.
+        seeds.sort_by_key(|&(cost, sequence, _)| (cost, sequence));
+        seeds.into_iter().find_map(|(_, _, seed)| {
+            let seeds = vec![seed.clone()];
+            bring_down(version, Descent { from: number, to }, seeds, reason, limits(options), busy)
+        })
     })
 }
 
@@ -402,8 +415,8 @@ pub fn pick_tombstones(
     oldest_snapshot: SequenceNumber,
     to: impl Fn(usize, usize) -> usize,
 ) -> Option<Plan> {
-    let runs = version.tables().filter(|&(level, _)| level > 0);
-    let mut dense = runs.filter(|(_, table)| is_dense(table, options) && !busy.holds(table.id()));
+    let dense = dense_tables(version, options);
+    let mut dense = dense.filter(|(_, table)| !busy.holds(table.id()));
     dense.find_map(|(level, table)| {
         let seeds = vec![table.clone()];
         let overlaps =
@@ -458,7 +471,7 @@ fn pick_stale(
             StaleFactors { deleted: STALE_IDLE, replaced: STALE_IDLE },
         );
     }
-    let free = level0.tables().iter().rev().filter(|seed| !busy.holds(seed.id()));
+    let free = level0.tables().rev().filter(|seed| !busy.holds(seed.id()));
     let factors = StaleFactors { deleted: YOUNG_TOMBSTONES, replaced: REPLACED };
     free.into_iter().find_map(|seed| due(vec![seed.clone()], factors))
 }
@@ -515,6 +528,23 @@ fn is_much_stale(
 #[must_use]
 pub fn is_worth_syncs(bytes: u64, options: &TreeOptions) -> bool {
     bytes.saturating_mul(REPLACING_PART) >= options.base_level_bytes
+}
+
+/// The tables below level 0 that go down for their tombstones, with their levels' numbers.
+pub(crate) fn dense_tables<'v>(
+    version: &'v Version,
+    options: &'v TreeOptions,
+) -> impl Iterator<Item = (usize, &'v Arc<OpenReference>)> {
+    let may_be_dense = move |sum: &TableSum| {
+        let Extremes { tombstone_percent_max, range_tombstone_percent_max, .. } = sum.extremes;
+        tombstone_percent_max >= u64::from(options.tombstone_percent_trigger)
+            || range_tombstone_percent_max >= u64::from(options.range_tombstone_percent_trigger)
+    };
+    let runs = version.levels().iter().enumerate().skip(1);
+    let tables = runs.flat_map(move |(number, level)| {
+        level.below(may_be_dense).map(move |(_, table)| (number, table))
+    });
+    tables.filter(move |(_, table)| is_dense(table, options))
 }
 
 /// Whether so much of the table are tombstones, or range tombstones, that it goes down for them.

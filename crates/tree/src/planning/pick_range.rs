@@ -88,7 +88,7 @@ pub fn plan_request(
     let Some(range) = request.range.clone().or_else(|| version.range()) else { return Step::Done };
     let touched = |level: usize| -> Vec<usize> {
         let level = &version.levels()[level];
-        let was_there = |&index: &usize| level.tables()[index].sequence_min() <= request.newest;
+        let was_there = |&index: &usize| level.table(index).sequence_min() <= request.newest;
         level.overlapping(&range).into_iter().filter(was_there).collect()
     };
     let mut levels = (0..LEVELS).filter(|&level| !touched(level).is_empty());
@@ -117,7 +117,7 @@ pub fn plan_request(
     // A running plan may hold some: others can go meanwhile. One table at a time from a run, so
     // that the steps stay small; a stack takes along what overlaps by itself.
     let plan = touched(top).into_iter().rev().find_map(|index| {
-        let seed = &level.tables()[index];
+        let seed = level.table(index);
         let to = next_below(version, top, seed.range(), options);
         let levels = Descent { from: top, to };
         bring_down(version, levels, vec![seed.clone()], Reason::Request, limits(options), busy)
@@ -144,7 +144,7 @@ fn plan_rewrite(
     busy: &Busy,
 ) -> Step {
     let level = &version.levels()[number];
-    let run = &level.tables()[level.overlapping_run(range)];
+    let run: Vec<_> = level.within(level.overlapping_run(range)).collect();
     let is_old = |index: &usize| {
         let id = run[*index].id();
         id.file < request.rewrite_before && !request.kept.contains(&id)
@@ -155,7 +155,7 @@ fn plan_rewrite(
     let tables = (first..run.len())
         .take(REWRITTEN_TABLES_MAX)
         .take_while(is_old)
-        .map(|index| &run[index])
+        .map(|index| run[index])
         .take_while(|table| {
             let fits = bytes == 0 || bytes + table.bytes() <= limits(options).widen_bytes_max;
             bytes += table.bytes();

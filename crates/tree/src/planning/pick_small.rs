@@ -4,13 +4,16 @@
 //! It is pure, and looks at no key. `pick_leveled` decides which levels are due by size.
 
 use crate::{
+    files::level::Level,
+    files::open_files::OpenReference,
+    files::stretches::STRETCH,
     files::version::Version,
     options::TreeOptions,
     planning::plan::{Busy, Plan, PlanInput, PlanKind, PlanLimits, Reason},
 };
 use siltdb_base::limits::LEVELS;
 use siltdb_disk::table_meta::KeySpan;
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 /// Small tables of level 0 from which on they go down or are joined, though they make few runs. The
 /// bound is twice the runs that call for a compaction, if that is more.
@@ -18,7 +21,7 @@ const LEVEL0_SMALL_TABLES: usize = 16;
 
 /// Fewest neighbours that are joined. It exceeds the parts that one such job is cut into, so that
 /// each job leaves fewer tables than it takes.
-const JOINED_TABLES_MIN: usize = 8;
+const JOINED_TABLES_MIN: usize = STRETCH;
 
 /// Neighbours that are joined at most: their files are open meanwhile.
 const JOINED_TABLES_MAX: usize = 64;
@@ -50,10 +53,16 @@ fn joined_bytes_max(options: &TreeOptions) -> u64 {
 #[must_use]
 pub fn has_many_small(version: &Version, options: &TreeOptions, factor: u64) -> bool {
     let small = small_bytes(options);
-    let tables = version.levels()[0].tables().iter();
+    let level0 = &version.levels()[0];
     let trigger = options.level0_runs_trigger as usize;
     let many = LEVEL0_SMALL_TABLES.max(2 * trigger) * factor as usize;
-    tables.filter(|table| table.bytes() < small).count() >= many
+    small_tables(level0, small).take(many).count() >= many
+}
+
+/// The tables of a level with fewer than `small` bytes, with their indexes.
+fn small_tables(level: &Level, small: u64) -> impl Iterator<Item = (usize, &Arc<OpenReference>)> {
+    let tables = level.below(move |sum| sum.extremes.bytes_min < small);
+    tables.filter(move |(_, table)| table.bytes() < small)
 }
 
 /// Joins small tables of level 0 that are neighbours in age, if there are any to join.
@@ -64,15 +73,15 @@ pub fn join_in_level0(version: &Version, options: &TreeOptions, busy: &Busy) -> 
     // By age: the index after its tables, and their bytes if all are small and free.
     let (mut ends, mut ages, mut start) = (Vec::new(), Vec::new(), 0);
     for length in level.ages() {
-        let tables = &level.tables()[start..start + length];
-        let is_free = tables.iter().all(|table| table.bytes() < small && !busy.holds(table.id()));
-        ages.push(is_free.then(|| tables.iter().map(|table| table.bytes()).sum()));
+        let mut tables = level.within(start..start + length);
+        let is_free = tables.all(|table| table.bytes() < small && !busy.holds(table.id()));
+        ages.push(is_free.then(|| level.bytes_within(start..start + length)));
         start += length;
         ends.push(start);
     }
     let joined = neighbours(&ages, joined_bytes_max(options))?;
     let first = joined.start.checked_sub(1).map_or(0, |before| ends[before]);
-    let tables = level.tables()[first..ends[joined.end - 1]].to_vec();
+    let tables = level.within(first..ends[joined.end - 1]).cloned().collect();
     let inputs = vec![PlanInput { level: 0, tables }];
     let plan = Plan::new(PlanKind::Rewrite, Reason::Small, inputs, 0);
     (!busy.conflicts(&plan)).then_some(plan)
@@ -87,21 +96,28 @@ pub fn join_in_run(
     busy: &Busy,
 ) -> Option<Plan> {
     (1..LEVELS).find_map(|number| {
-        let tables = version.levels()[number].tables();
-        if tables.len() < JOINED_TABLES_MIN {
+        let level = &version.levels()[number];
+        let small = small_bytes(options);
+        if !level.sum().stretches.has_below(small) {
             return None;
         }
-        let small = small_bytes(options);
-        let mut sizes: Vec<_> = tables
-            .iter()
-            .map(|table| {
-                let is_free = table.bytes() < small && !busy.holds(table.id());
-                is_free.then(|| table.bytes())
-            })
-            .collect();
+        // Free small tables in order. What lies between two that are no neighbours is left out.
+        let (mut tables, mut sizes, mut next) = (Vec::new(), Vec::new(), 0);
+        for (index, table) in
+            small_tables(level, small).filter(|(_, table)| !busy.holds(table.id()))
+        {
+            if index != next {
+                tables.push(None);
+                sizes.push(None);
+            }
+            tables.push(Some(table));
+            sizes.push(Some(table.bytes()));
+            next = index + 1;
+        }
         loop {
             let joined = neighbours(&sizes, joined_bytes_max(options))?;
-            let inputs = vec![PlanInput { level: number, tables: tables[joined.clone()].to_vec() }];
+            let tables = tables[joined.clone()].iter().filter_map(|table| table.cloned()).collect();
+            let inputs = vec![PlanInput { level: number, tables }];
             let plan = Plan::new(PlanKind::Rewrite, Reason::Small, inputs, number);
             // A table over more would be cut into as many as there were.
             let fits = under_bytes(version, number, &plan.range) <= limits.under_bytes_max;
@@ -116,7 +132,7 @@ pub fn join_in_run(
 /// Bytes of the tables of the level under `number` that overlap `range`.
 fn under_bytes(version: &Version, number: usize, range: &KeySpan) -> u64 {
     let Some(under) = version.levels().get(number + 1) else { return 0 };
-    under.tables()[under.overlapping_run(range)].iter().map(|table| table.bytes()).sum()
+    under.bytes_within(under.overlapping_run(range))
 }
 
 /// Neighbours to join among tables of these `sizes`; those without one stay. The smallest come

@@ -16,12 +16,10 @@
 use crate::{
     files::covered::Covered,
     files::open_files::OpenReference,
+    files::table_sum::{Totals, key_weight, mean_weight, weight},
     files::version::Version,
     options::TreeOptions,
-    planning::pick_garbage::{
-        Moment, garbage_thousandths, key_weight, keys_for_hash, mean_weight, wasteful_thousandths,
-        weight,
-    },
+    planning::pick_garbage::{Moment, garbage_thousandths, keys_for_hash, wasteful_thousandths},
     planning::pick_leveled::{Targets, below_level0, is_worth_syncs, limits},
     planning::pick_tiered::merge_superseded,
     planning::plan::{Busy, Descent, Plan, Reason, bring_down},
@@ -52,9 +50,65 @@ struct SampledKey {
     place: u32,
 }
 
-/// The compaction that frees most of what newer tables supersede. `None` if that is not a fair part
-/// of the tree, or all such tables are taken by running plans. Tables of a FIFO tree leave as they
-/// are.
+/// What a look at the sketches of all tables has found.
+#[derive(Debug)]
+pub enum Found {
+    /// The compaction that frees most of what newer tables supersede.
+    Plan(Plan),
+    /// Running plans take all tables that such a compaction would take.
+    Held,
+    /// So much is not a fair part of the tree.
+    Little(Unneeded),
+}
+
+impl Found {
+    /// The compaction, if there is one.
+    #[must_use]
+    pub fn plan(self) -> Option<Plan> {
+        match self {
+            Self::Plan(plan) => Some(plan),
+            Self::Held | Self::Little(_) => None,
+        }
+    }
+}
+
+/// Bytes of weight that no reader needs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unneeded {
+    /// Those that newer tables supersede.
+    pub superseded: u64,
+    /// Those that tables know of themselves.
+    pub own: u64,
+}
+
+impl Unneeded {
+    /// Whether so much of a tree calls for a compaction.
+    fn is_fair_part(self, version: &Version, options: &TreeOptions) -> bool {
+        let Totals { bytes, weight, .. } = version.totals();
+        let fair = u128::from(wasteful_thousandths(options));
+        let superseded = u128::from(self.superseded);
+        // The first compares with what is written: the tables alone.
+        is_worth_syncs(self.superseded, options)
+            && (u128::from(self.own) + superseded) * 6000 >= u128::from(bytes) * fair * 5
+            && superseded * 9000 >= u128::from(weight) * fair * 2
+    }
+
+    /// Whether so much, and what `entries` entries in new tables may have added since, may call for
+    /// a compaction; `false` is certain. An entry supersedes one older one of its key at most, and
+    /// may be garbage itself.
+    ///
+    /// Cost: a look at the sums of the levels.
+    #[must_use]
+    pub fn may_be_fair_part(self, version: &Version, options: &TreeOptions, entries: u64) -> bool {
+        let more = entries.saturating_mul(version.entry_weight_max());
+        let (superseded, own) =
+            (self.superseded.saturating_add(more), self.own.saturating_add(more));
+        Self { superseded, own }.is_fair_part(version, options)
+    }
+}
+
+/// Looks for the compaction that frees most of what newer tables supersede, if that is a fair part
+/// of the tree. Tables of a FIFO tree leave as they are.
 ///
 /// What is left then is below two ninths of [`TreeOptions::garbage_percent_trigger`] of the weight
 /// of all tables, or together with the garbage that these know of themselves below five sixths of
@@ -68,16 +122,29 @@ pub fn pick_superseded(
     options: &TreeOptions,
     busy: &Busy,
     moment: &Moment,
-) -> Option<Plan> {
+) -> Found {
     let is_fifo = matches!(options.compaction, CompactionStrategy::Fifo { .. });
     if is_fifo || options.garbage_percent_trigger > 100 {
-        return None;
+        return Found::Little(Unneeded::default());
     }
     let tables: Vec<(usize, &Arc<OpenReference>)> = version.tables().collect();
     let superseded = find_superseded(&tables, moment);
-    if !is_fair_part(&tables, superseded.all, covered, options, moment) {
-        return None;
+    let unneeded =
+        Unneeded { superseded: superseded.all, own: own_garbage(&tables, covered, moment) };
+    if !unneeded.is_fair_part(version, options) {
+        return Found::Little(unneeded);
     }
+    best_plan(version, &tables, &superseded, options, busy).map_or(Found::Held, Found::Plan)
+}
+
+/// The compaction that frees most for each byte that it reads.
+fn best_plan(
+    version: &Version,
+    tables: &[(usize, &Arc<OpenReference>)],
+    superseded: &Superseded,
+    options: &TreeOptions,
+    busy: &Busy,
+) -> Option<Plan> {
     let newest = superseded.gains.iter().position(|&gain| gain > 0)?;
     if let CompactionStrategy::Tiered { .. } = options.compaction {
         return merge_superseded(version, tables[newest].0, options, busy);
@@ -93,7 +160,7 @@ pub fn pick_superseded(
             let (level, table) = tables[place];
             plan_down(version, level, table, options, busy)
         })
-        .map(|plan| (gain_for_bytes(&plan, &tables, &superseded.gains), plan));
+        .map(|plan| (gain_for_bytes(&plan, tables, &superseded.gains), plan));
     let best = plans.reduce(|best, next| if next.0 > best.0 { next } else { best });
     best.map(|(_, plan)| plan)
 }
@@ -148,28 +215,14 @@ fn weigh_superseded(
     Superseded { all: lost.sum(), gains: gains.into_iter().map(|gain| gain as u64).collect() }
 }
 
-/// Whether so much superseded calls for a compaction.
-fn is_fair_part(
-    tables: &[(usize, &Arc<OpenReference>)],
-    superseded: u64,
-    covered: &Covered,
-    options: &TreeOptions,
-    moment: &Moment,
-) -> bool {
-    if !is_worth_syncs(superseded, options) {
-        return false;
-    }
-    let (mut bytes, mut all, mut own) = (0_u128, 0_u128, 0_u128);
-    for (_, table) in tables {
-        bytes += u128::from(table.bytes());
-        all += u128::from(weight(table));
+/// What tables know of themselves that no reader needs, in bytes of weight.
+fn own_garbage(tables: &[(usize, &Arc<OpenReference>)], covered: &Covered, moment: &Moment) -> u64 {
+    let own = tables.iter().map(|(_, table)| {
         let thousandths = garbage_thousandths(table, covered, moment).min(1000);
-        own += u128::from(weight(table)) * u128::from(thousandths) / 1000;
-    }
-    let fair = u128::from(wasteful_thousandths(options));
-    let superseded = u128::from(superseded);
-    // The first compares with what is written: the tables alone.
-    (own + superseded) * 6000 >= bytes * fair * 5 && superseded * 9000 >= all * fair * 2
+        // At most the weight.
+        (u128::from(weight(table)) * u128::from(thousandths) / 1000) as u64
+    });
+    own.fold(0, u64::saturating_add)
 }
 
 /// The plan that brings a table down to the next level that has some of its keys.

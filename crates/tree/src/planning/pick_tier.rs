@@ -5,6 +5,7 @@
 
 use crate::{
     files::open_files::{OpenReference, TableId},
+    files::table_sum::{TableSum, Totals},
     files::version::Version,
     options::TreeOptions,
 };
@@ -28,10 +29,16 @@ pub fn misplaced<'v>(
     let levels = version.levels().iter().enumerate().rev();
     levels.flat_map(move |(number, level)| {
         let wanted = wanted_tier(options, number);
+        let may_be_due = move |sum: &TableSum| {
+            let Totals { tables, cold, .. } = sum.totals;
+            let elsewhere = if wanted == Tier::Cold { tables - cold } else { cold };
+            sum.extremes.sequence_min <= newest && elsewhere > 0
+        };
         let is_due = move |table: &&Arc<OpenReference>| {
             table.reference().tier != wanted && table.sequence_min() <= newest
         };
-        level.tables().iter().filter(is_due).map(move |table| (number, table))
+        let tables = level.below(may_be_due).map(|(_, table)| table);
+        tables.filter(is_due).map(move |table| (number, table))
     })
 }
 

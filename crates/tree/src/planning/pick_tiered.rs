@@ -15,7 +15,7 @@
 use crate::{
     files::version::Version,
     options::TreeOptions,
-    planning::pick_leveled::{self, WriteLoad, is_dense, pick_tombstones},
+    planning::pick_leveled::{self, WriteLoad, dense_tables, pick_tombstones},
     planning::pick_small::{has_many_small, join_in_level0, join_in_run},
     planning::plan::{Busy, Plan, PlanInput, PlanKind, PlanLimits, Reason},
     strategy::CompactionStrategy,
@@ -45,12 +45,12 @@ struct Run {
 
 impl Run {
     fn new(version: &Version, level: usize, busy: &Busy) -> Self {
-        let tables = version.levels()[level].tables();
+        let (run, taken) = (&version.levels()[level], busy.taken(version, level));
         Self {
             level,
-            bytes: version.levels()[level].bytes(),
-            is_free: !tables.iter().any(|table| busy.holds(table.id())),
-            is_leaving: tables.iter().all(|table| busy.drains(level, table.id())),
+            bytes: run.bytes(),
+            is_free: taken.all == 0,
+            is_leaving: taken.leaving == run.count(),
         }
     }
 }
@@ -112,10 +112,10 @@ pub fn pick(
 #[must_use]
 pub fn is_quiet(version: &Version, options: &TreeOptions) -> bool {
     let busy = Busy::default();
-    let has_dense = version.tables().any(|(level, table)| level > 0 && is_dense(table, options));
+    let has_dense = dense_tables(version, options).next().is_some();
     !is_level0_due(version, options, WriteLoad::Idle)
-        && pick_runs(version, options, &busy).is_none()
-        && pick_space(version, options, &busy, WriteLoad::Idle).is_none()
+        && due_runs(version, options, &busy).is_none()
+        && due_for_space(version, options, &busy, WriteLoad::Idle).is_none()
         && !has_many_small(version, options, 1)
         && join_in_run(version, options, limits(options), &busy).is_none()
         && !has_dense
@@ -130,10 +130,10 @@ pub fn debt_bytes(version: &Version, options: &TreeOptions) -> u64 {
         true => version.levels()[0].bytes(),
         false => 0,
     };
-    let plan = pick_runs(version, options, &busy)
-        .or_else(|| pick_space(version, options, &busy, WriteLoad::Heavy));
-    let merged = plan.filter(|plan| plan.kind == PlanKind::Rewrite).map_or(0, |plan| plan.bytes());
-    level0.saturating_add(merged)
+    let due = due_runs(version, options, &busy)
+        .or_else(|| due_for_space(version, options, &busy, WriteLoad::Heavy));
+    let bytes = due.iter().flatten().map(|run| run.bytes);
+    bytes.fold(level0, u64::saturating_add)
 }
 
 /// Joins small tables of level 0, if there are many, and small neighbours in the runs below.
@@ -183,7 +183,7 @@ fn bring_down_level0(
         return None;
     }
     let first = (1..LEVELS).find(|&level| !version.levels()[level].is_empty());
-    let tables = level0.tables().to_vec();
+    let tables: Vec<_> = level0.tables().to_vec();
     let are_disjoint = level0.clusters().len() == tables.len();
     let kinds = options.level_kinds();
     let can_move = |level: usize| are_disjoint && kinds[0] == kinds[level];
@@ -241,13 +241,18 @@ fn shift(version: &Version, options: &TreeOptions, busy: &Busy) -> Option<Plan> 
 /// Merges runs of similar size while there are more than permitted. Those that a running plan
 /// merges with others count as merged.
 fn pick_runs(version: &Version, options: &TreeOptions, busy: &Busy) -> Option<Plan> {
+    due_runs(version, options, busy).and_then(|due| merge(version, &due, Reason::Size, busy))
+}
+
+/// The runs that [`pick_runs`] merges.
+fn due_runs(version: &Version, options: &TreeOptions, busy: &Busy) -> Option<Vec<Run>> {
     let (runs_max, _) = bounds(options);
     let all = runs(version, busy);
     let staying = all.iter().filter(|run| !run.is_leaving).count();
     if staying <= runs_max {
         return None;
     }
-    cheapest(&all).and_then(|chosen| merge(version, &all[chosen], Reason::Size, busy))
+    cheapest(&all).map(|chosen| all[chosen].to_vec())
 }
 
 /// Of `runs`, the neighbours whose merge costs least, if there are two that no plan takes.
@@ -308,6 +313,22 @@ fn pick_space(
     busy: &Busy,
     load: WriteLoad,
 ) -> Option<Plan> {
+    let due = due_for_space(version, options, busy, load)?;
+    if due[0].level == 0 && due.len() > 2 {
+        return bring_down_level0(version, options, Reason::Stale, busy);
+    }
+    // Level 1 stays free for what is flushed meanwhile.
+    let room = if due[0].level == 1 { shift(version, options, busy) } else { None };
+    room.or_else(|| merge(version, &due, Reason::Stale, busy))
+}
+
+/// The runs that [`pick_space`] merges, or makes room for.
+fn due_for_space(
+    version: &Version,
+    options: &TreeOptions,
+    busy: &Busy,
+    load: WriteLoad,
+) -> Option<Vec<Run>> {
     let (_, percent) = bounds(options);
     let all = runs(version, busy);
     let (oldest, newer) = all.split_last()?;
@@ -320,19 +341,14 @@ fn pick_space(
     };
     let below: u64 = newer.iter().map(|run| run.bytes).sum();
     if is_due(below) && !newer.is_empty() {
-        // Level 1 stays free for what is flushed meanwhile.
-        let room = if all[0].level == 1 { shift(version, options, busy) } else { None };
-        return room.or_else(|| merge(version, &all, Reason::Stale, busy));
+        return Some(all);
     }
     let level0 = Run::new(version, 0, busy);
     let is_resting = matches!(load, WriteLoad::Idle | WriteLoad::Light);
     if !is_resting || level0.bytes == 0 || !level0.is_free || !is_due(below + level0.bytes) {
         return None;
     }
-    match newer {
-        [] => merge(version, &[level0, *oldest], Reason::Stale, busy),
-        _ => bring_down_level0(version, options, Reason::Stale, busy),
-    }
+    Some([level0].into_iter().chain(all).collect())
 }
 
 /// The merge of all runs from the level `top` on into the deepest one. Of level 0, what came later
@@ -344,14 +360,16 @@ pub(crate) fn merge_all(version: &Version, top: usize, newest: SequenceNumber) -
     let level0 = &version.levels()[0];
     let mut later = 0;
     for length in level0.ages() {
-        let age = &level0.tables()[later..later + length];
-        if age.iter().any(|table| table.sequence_min() <= newest) {
+        if level0.oldest_within(later..later + length) <= newest {
             break;
         }
         later += length;
     }
     let mut inputs: Vec<_> = (top..LEVELS)
-        .map(|level| PlanInput { level, tables: version.levels()[level].tables().to_vec() })
+        .map(|level| {
+            let tables = version.levels()[level].tables().to_vec();
+            PlanInput { level, tables }
+        })
         .collect();
     if let Some(input) = inputs.first_mut().filter(|input| input.level == 0) {
         input.tables.drain(..later);
@@ -388,9 +406,8 @@ fn pick_young_tombstones(
 }
 
 fn has_young_tombstones(version: &Version) -> bool {
-    let level0 = version.levels()[0].tables().iter();
-    let tombstones: u64 = level0.map(|table| table.meta().point_tombstones).sum();
-    let entries: u64 = version.tables().map(|(_, table)| table.meta().entries).sum();
+    let tombstones = version.levels()[0].sum().totals.point_tombstones;
+    let entries = version.totals().entries;
     tombstones > 0 && tombstones.saturating_mul(YOUNG_TOMBSTONES) >= entries
 }
 

@@ -221,6 +221,30 @@ struct Claim {
     reason: Reason,
 }
 
+impl Claim {
+    /// The tables of `level` that the plan takes.
+    fn tables_in<'v>(
+        &self,
+        version: &'v Version,
+        level: usize,
+    ) -> impl Iterator<Item = &'v Arc<OpenReference>> {
+        let tables = self.tables.iter().filter(move |(of, _)| *of == level);
+        tables.filter_map(move |(_, id)| match version.find(*id) {
+            Some((found, table)) if found == level => Some(table),
+            _ => None,
+        })
+    }
+}
+
+/// Tables of a level that running plans take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// All of them.
+    pub all: usize,
+    /// Those that leave the level.
+    pub leaving: usize,
+}
+
 /// The place of a table that is being ingested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
@@ -261,6 +285,28 @@ impl Busy {
                 .any(|claim| claim.output_level > level && claim.tables.contains(&(level, table)))
     }
 
+    /// Bytes of the tables of `level` that running plans take away from it.
+    #[must_use]
+    pub fn leaving_bytes(&self, version: &Version, level: usize) -> u64 {
+        let claims = self.claims.iter().filter(|claim| claim.output_level > level);
+        claims
+            .map(|claim| claim.tables_in(version, level).map(|table| table.bytes()).sum::<u64>())
+            .sum()
+    }
+
+    /// The number of tables of `level` that running plans take, and of those that they take away
+    /// from it.
+    #[must_use]
+    pub fn taken(&self, version: &Version, level: usize) -> Taken {
+        let mut taken = Taken::default();
+        for claim in &self.claims {
+            let tables = claim.tables_in(version, level).count();
+            taken.all += tables;
+            taken.leaving += if claim.output_level > level { tables } else { 0 };
+        }
+        taken
+    }
+
     /// Notes that `plan` begins.
     ///
     /// # Panics
@@ -290,19 +336,14 @@ impl Busy {
     /// there. Level 0 if there is none. Plans keep out of `range` in that level until
     /// [`Busy::release`].
     pub fn place(&mut self, version: &Version, range: &KeySpan) -> Placed {
-        let is_free = |level: &usize| {
-            let tables = version.levels()[*level].tables();
-            !tables.iter().any(|table| table.range().overlaps(range))
-        };
+        let is_free = |level: &usize| version.levels()[*level].overlapped(range).next().is_none();
         let is_claimed = |level: usize| {
             let mut claims = self.claims.iter();
             claims.any(|claim| claim.output_level == level && claim.range.overlaps(range))
         };
         let free = (0..LEVELS).take_while(is_free);
         let level = free.filter(|&level| level > 0 && !is_claimed(level)).last().unwrap_or(0);
-        let tables = version.levels()[level].tables();
-        let is_over = |table: &Arc<OpenReference>| level > 0 && table.range().overlaps(range);
-        assert!(!tables.iter().any(is_over), "no table overlaps what comes into level {level}");
+        assert!(level == 0 || is_free(&level), "no table overlaps what comes into level {level}");
         let placed = Placed { level, number: self.begun };
         self.claims.push(Claim {
             number: self.begun,
@@ -368,7 +409,7 @@ impl Busy {
             for (number, level) in levels.iter().enumerate() {
                 let is_taken =
                     |table: &&Arc<OpenReference>| claim.tables.contains(&(number, table.id()));
-                for table in level.tables().iter().filter(is_taken) {
+                for table in level.tables().filter(is_taken) {
                     bytes += table.bytes();
                     if left.iter().any(|range| range.overlaps(table.range())) {
                         outdone += table.bytes();
@@ -475,7 +516,7 @@ pub fn bring_down(
         // What lies between seeds must come along too: the output's range may not have gaps.
         Order::Disjoint => source.overlapping_run(&range).collect(),
     };
-    let sources: Vec<_> = sources.iter().map(|&index| source.tables()[index].clone()).collect();
+    let sources: Vec<_> = sources.iter().map(|&index| source.table(index).clone()).collect();
     let range = range_of(&sources);
     // The sources may reach further than the seeds. No level that has some of their keys may be
     // passed over, because newer entries would then lie below older ones.
@@ -484,10 +525,7 @@ pub fn bring_down(
     let targets = overlapped(version, to, &range);
     let is_run = source.order() == Order::Disjoint || sources.len() == 1;
     let under = |table: &Arc<OpenReference>| match version.levels().get(to + 1) {
-        Some(level) => {
-            let run = level.overlapping_run(table.range());
-            level.tables()[run].iter().map(|table| table.bytes()).sum()
-        }
+        Some(level) => level.bytes_within(level.overlapping_run(table.range())),
         None => 0,
     };
     let light = sources.iter().all(|table| under(table) <= limits.under_bytes_max);
@@ -528,7 +566,7 @@ fn widen(
         return sources;
     }
     let range = range_of(&sources).union(&range_of(targets));
-    let wide = level.tables()[level.overlapping_run(&range)].to_vec();
+    let wide: Vec<_> = level.within(level.overlapping_run(&range)).cloned().collect();
     let bytes: u64 = wide.iter().chain(targets).map(|table| table.bytes()).sum();
     let needed = overlapped(version, descent.to, &range_of(&wide)).len();
     let fits = needed == targets.len() && bytes <= limits.widen_bytes_max;
@@ -538,7 +576,7 @@ fn widen(
 /// The tables of a run that overlap `range`.
 fn overlapped(version: &Version, level: usize, range: &KeySpan) -> Vec<Arc<OpenReference>> {
     let level = &version.levels()[level];
-    level.tables()[level.overlapping_run(range)].to_vec()
+    level.within(level.overlapping_run(range)).cloned().collect()
 }
 
 fn range_of(tables: &[Arc<OpenReference>]) -> KeySpan {

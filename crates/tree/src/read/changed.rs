@@ -8,16 +8,20 @@
 //! a live snapshot. What was written and deleted again above every snapshot may be gone without a
 //! trace, because it makes no difference to any reader.
 
-use crate::read::{
-    source::reference_cursor::ReferenceCursor,
-    view::{View, touches},
-    visible::bounds::Bounds,
+use crate::{
+    files::open_files::OpenReference,
+    read::{
+        source::reference_cursor::ReferenceCursor,
+        view::{View, touches},
+        visible::bounds::Bounds,
+    },
 };
 use siltdb_base::{
     cursor::EntryCursor, error::Result, id::SequenceNumber, key::LookupKey, tombstone::Fragments,
 };
 use siltdb_disk::table::TableCursor;
 use siltdb_memtable::memtable::Memtable;
+use std::sync::Arc;
 
 /// The sequence numbers of the changes that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,8 +66,8 @@ impl View {
             }
         }
         let (lookup, since) = (LookupKey::new(key), since.in_tables());
-        for (_, table) in self.version.tables() {
-            if table.sequence_max() <= since.after || !table.range().contains(key) {
+        for (_, table) in self.tables_since(since) {
+            if !table.range().contains(key) {
                 continue;
             }
             if table.has_range_tombstones() {
@@ -78,6 +82,12 @@ impl View {
             }
         }
         Ok(false)
+    }
+
+    /// The tables with a change that may count, with their levels' numbers.
+    fn tables_since(&self, since: Since) -> impl Iterator<Item = (usize, &Arc<OpenReference>)> {
+        let newer = self.version.below(move |sum| sum.extremes.sequence_max > since.after);
+        newer.filter(move |(_, table)| table.sequence_max() > since.after)
     }
 
     /// Whether any key within `bounds` was written or deleted within `since`.
@@ -97,7 +107,7 @@ impl View {
             }
         }
         let since = since.in_tables();
-        let newer = self.version.tables().filter(|(_, table)| table.sequence_max() > since.after);
+        let newer = self.tables_since(since);
         for (_, table) in newer.filter(|(_, table)| touches(table, bounds)) {
             if table.has_range_tombstones() && is_deleted_within(table.tombstones()?, bounds, since)
             {

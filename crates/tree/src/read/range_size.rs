@@ -2,7 +2,10 @@
 //!
 //! It counts what is stored, not what a reader sees: versions and deletions are entries too.
 
-use crate::{files::open_files::OpenReference, read::view::View, read::visible::bounds::Bounds};
+use crate::{
+    files::level::Order, files::open_files::OpenReference, read::view::View,
+    read::visible::bounds::Bounds,
+};
 use siltdb_base::{cursor::EntryCursor, error::Result, id::SequenceNumber};
 use siltdb_disk::table::Extent;
 use siltdb_memtable::memtable::Memtable;
@@ -37,10 +40,21 @@ pub fn range_size(view: &View, bounds: &Bounds) -> Result<RangeSize> {
     if is_empty {
         return Ok(size);
     }
-    for (_, table) in view.version.tables() {
-        let Extent { entries, bytes } = table_extent(table, bounds)?;
-        size.entries += entries;
-        size.table_bytes += bytes;
+    for level in view.version.levels() {
+        let mut add = |table: &OpenReference| -> Result<()> {
+            let Extent { entries, bytes } = table_extent(table, bounds)?;
+            size.entries += entries;
+            size.table_bytes += bytes;
+            Ok(())
+        };
+        match level.order() {
+            Order::Overlapping => level.tables().try_for_each(|table| add(table))?,
+            Order::Disjoint => {
+                let start = bounds.lower.as_ref().map_or(0, |key| level.index_reaching(key));
+                let end = level.index_after(|first| bounds.is_after(first)).max(start);
+                level.within(start..end).try_for_each(|table| add(table))?;
+            }
+        }
     }
     for table in view.memory.tables() {
         add_memtable(&mut size, &table.memtable, bounds)?;

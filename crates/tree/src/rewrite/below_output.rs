@@ -49,11 +49,10 @@ impl BelowOutput {
             return OlderEntries::Possible;
         }
         for (run, passed) in &mut self.runs {
-            let tables = run.tables();
-            while tables.get(*passed).is_some_and(|table| table.range().is_before(key)) {
+            while run.get(*passed).is_some_and(|table| table.range().is_before(key)) {
                 *passed += 1;
             }
-            if tables.get(*passed).is_some_and(|table| !table.range().is_after(key)) {
+            if run.get(*passed).is_some_and(|table| !table.range().is_after(key)) {
                 return OlderEntries::Possible;
             }
         }

@@ -140,7 +140,7 @@ impl Compaction {
             // Tables of level 0 go down all together, so a border there would gain nothing.
             // Nor in a tiered tree, where runs go down whole.
             Some(level) if plan.output_level > 0 && !is_tiered => {
-                level.tables()[level.overlapping_run(&plan.range)].to_vec()
+                level.within(level.overlapping_run(&plan.range)).cloned().collect()
             }
             _ => Vec::new(),
         };
@@ -270,10 +270,9 @@ impl Compaction {
             }
         }
         for run in &self.runs {
-            let newest = run.tables().iter().map(|table| table.sequence_max()).max();
-            let tables = 0..run.tables().len();
+            let tables = 0..run.count();
+            let sequence_max = run.newest_within(tables.clone());
             let cursor = RunCursor::new(run.clone(), tables);
-            let sequence_max = newest.unwrap_or(SequenceNumber::ZERO);
             sources.push(MergeSource { cursor: SourceCursor::Run(cursor), sequence_max });
         }
         Ok(Merge::new(sources))
@@ -300,7 +299,7 @@ fn entries_of(plan: &Plan) -> u64 {
 /// Whether `version` has all tables that `plan` takes.
 fn are_there(plan: &Plan, version: &Version) -> bool {
     let mut inputs = plan.tables();
-    inputs.all(|input| version.tables().any(|(_, table)| table.id() == input.id()))
+    inputs.all(|input| version.find(input.id()).is_some())
 }
 
 /// One part of a compaction: its keys between two borders.
@@ -398,7 +397,7 @@ fn below_output_of(plan: &Plan, version: &Version) -> BelowOutput {
         return BelowOutput::new(Vec::new(), runs);
     }
     let inputs: HashSet<_> = plan.tables().map(|table| table.id()).collect();
-    let level0 = version.levels()[0].tables().iter();
+    let level0 = version.levels()[0].tables();
     let others = level0.filter(|table| !inputs.contains(&table.id()));
     BelowOutput::new(others.cloned().collect(), runs)
 }
@@ -409,12 +408,10 @@ fn below_output_of(plan: &Plan, version: &Version) -> BelowOutput {
 fn tombstones_above(plan: &Plan, version: &Version) -> Vec<RangeTombstone> {
     let inputs: HashSet<_> = plan.tables().map(|table| table.id()).collect();
     let top = plan.inputs[0].level;
-    let above = version.levels()[..top.max(1)].iter().flat_map(|level| level.tables());
-    let above = above.filter(|table| {
-        table.has_range_tombstones()
-            && table.range().overlaps(&plan.range)
-            && !inputs.contains(&table.id())
-    });
+    let above = version.with_range_tombstones().filter(|(level, _)| *level < top.max(1));
+    let above = above
+        .map(|(_, table)| table)
+        .filter(|table| table.range().overlaps(&plan.range) && !inputs.contains(&table.id()));
     let mut found = Vec::new();
     for reference in above {
         // A damaged table covers nothing here; the job that merges it says what is wrong.

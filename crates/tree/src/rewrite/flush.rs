@@ -53,6 +53,9 @@ pub struct FlushInput {
     pub view: Arc<View>,
 }
 
+/// Tables that are looked at to tell whether readers read them.
+const LOOKED_AT_MAX: usize = 64;
+
 impl FlushInput {
     fn is_small(&self) -> bool {
         self.memtable.bytes() <= SHARED_MEMTABLE_BYTES_MAX
@@ -70,10 +73,12 @@ impl FlushInput {
     }
 
     /// As readers look at the newest tables so far. These are the tables of level 0, or if there
-    /// are none, those of the first level that has some.
+    /// are none, those of the first level that has some. Of many, some that lie evenly.
     fn opening(&self) -> Opening {
-        let mut levels = self.view.version.levels().iter().map(|level| level.tables());
-        Opening::like(levels.find(|tables| !tables.is_empty()).into_iter().flatten())
+        let mut levels = self.view.version.levels().iter().filter(|level| !level.is_empty());
+        let Some(level) = levels.next() else { return Opening::like([].into_iter()) };
+        let step = level.count().div_ceil(LOOKED_AT_MAX);
+        Opening::like((0..level.count()).step_by(step).map(|index| level.table(index)))
     }
 
     /// Keys that cut the memtable into about equal parts, at most `parallelism`. They also cut off
@@ -109,8 +114,11 @@ impl FlushInput {
     /// How many leaves begin before the end of an older table that overlaps the memtable.
     fn leaves_overlapping_older(&self, leaves: &[Slice]) -> usize {
         let [first, .., last] = leaves else { return leaves.len() };
-        let ranges = self.view.version.tables().map(|(_, table)| table.range());
-        let overlapping = ranges.filter(|range| !range.is_before(first) && !range.is_after(last));
+        let (first, last) = (first.clone(), last.clone());
+        let leaves_range = KeySpan { first, last, end: RangeEnd::Inclusive };
+        let levels = self.view.version.levels().iter();
+        let overlapping = levels.flat_map(|level| level.overlapped(&leaves_range));
+        let overlapping = overlapping.map(|table| table.range());
         let counts = overlapping.map(|range| leaves.partition_point(|leaf| !range.is_before(leaf)));
         counts.max().unwrap_or(0)
     }

@@ -97,7 +97,7 @@ impl Tree {
             return None;
         }
         let version = self.version();
-        let (level, found) = version.tables().find(|(_, found)| found.id() == table)?;
+        let (level, found) = version.find(table)?;
         let input = PlanInput { level, tables: vec![Arc::clone(found)] };
         let plan = Plan::new(PlanKind::Rewrite, Reason::Garbage, vec![input], level);
         if busy.conflicts(&plan) {
@@ -193,7 +193,7 @@ impl Tree {
             return None;
         }
         let version = self.version();
-        let (level, found) = version.tables().find(|(_, found)| found.id() == table)?;
+        let (level, found) = version.find(table)?;
         if wanted_tier(&self.options.load(), level) != to || found.reference().tier == to {
             return None;
         }

@@ -121,7 +121,7 @@ fn overlap_in_a_stack_is_followed_through_others() {
     let stack = level(Order::Overlapping, &chain).unwrap();
     let taken = |first: &[u8], last: &[u8]| {
         let indexes = stack.overlapping(&range(first, last));
-        numbers(indexes.iter().map(|&index| &stack.tables()[index]))
+        numbers(indexes.iter().map(|&index| stack.table(index)))
     };
     assert_eq!(taken(b"a", b"a"), [3, 2, 1]);
     assert_eq!(taken(b"y", b"y"), [4]);

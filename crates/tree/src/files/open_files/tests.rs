@@ -98,7 +98,7 @@ fn jobs_open_tables_ahead_that_replace_what_is_read() {
     assert!(plan.tables().any(is_read));
     world.compact(&plan, 1);
     let view = world.tree.view();
-    let made = view.version.levels()[plan.output_level].tables();
+    let made = view.version.levels()[plan.output_level].tables().to_vec();
     assert!(!made.is_empty() && made.iter().all(|table| is_open(table) && !is_read(table)));
     world.settle();
     let view = world.tree.view();
@@ -119,7 +119,7 @@ fn a_lookup_opens_a_table_only_if_its_filter_lets_the_key_pass() {
         world.flush();
     }
     let view = world.tree.view();
-    let runs = view.version.levels()[0].tables();
+    let runs = view.version.levels()[0].tables().to_vec();
     assert_eq!(runs.len(), 3);
     let key = 225_u32.to_be_bytes();
     let key = LookupKey::new(&key);
@@ -128,7 +128,7 @@ fn a_lookup_opens_a_table_only_if_its_filter_lets_the_key_pass() {
     };
     let held = || world.cache.budget().used(Part::Tables);
     // The newest is first; 225 is of the first run, the oldest.
-    let [absent, other, present] = runs else { unreachable!() };
+    let [absent, other, present] = &runs[..] else { unreachable!() };
     assert!(absent.may_hold(key), "nothing is known of it");
     for table in [absent, other] {
         assert_eq!(get(table), None);

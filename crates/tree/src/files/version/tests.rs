@@ -1,11 +1,15 @@
 //! What changes make of a version, and which are refused.
 
 use super::*;
-use crate::fixture::{FAMILY, TestRandom, add, numbers, open_files, reference, version};
+use crate::{
+    files::table_sum::TableSum,
+    fixture::{FAMILY, TestRandom, add, numbers, open_files, reference, version},
+};
 use siltdb_base::{
     error::ErrorKind,
     fs::mem::MemFs,
     id::{FileNumber, SequenceNumber},
+    shared_list::Sum,
 };
 
 fn remove(level: u8, file: u64) -> Change {
@@ -123,6 +127,104 @@ fn many_edits_at_once_lead_to_the_same_version_as_one_by_one() {
         let at_once = start.apply(&files, FAMILY, &edits).unwrap();
         assert_eq!(outline(&at_once), outline(&step));
         at_once.check().unwrap();
+    }
+}
+
+/// The levels of a version as vectors, put in order anew at each edit: the plain way.
+type Plain = [Vec<Arc<OpenReference>>; LEVELS];
+
+fn plain_level(number: usize, mut tables: Vec<Arc<OpenReference>>) -> Vec<Arc<OpenReference>> {
+    match number {
+        0 => tables.sort_by_key(|table| std::cmp::Reverse((table.sequence_max(), table.id()))),
+        _ => tables.sort_by(|a, b| a.range().first.cmp(&b.range().first)),
+    }
+    tables
+}
+
+/// Compares a version with a plain one: its order, what is found in it, and its sums.
+fn is_as(version: &Version, plain: &Plain, random: &mut TestRandom) {
+    version.check().unwrap();
+    for (number, tables) in plain.iter().enumerate() {
+        let level = &version.levels()[number];
+        assert_eq!(numbers(level.tables()), numbers(tables));
+        let sum = TableSum::of_elements(tables);
+        assert_eq!((sum.totals, sum.extremes), (level.sum().totals, level.sum().extremes));
+        assert_eq!((&sum.range, sum.stretches), (&level.sum().range, level.sum().stretches));
+        for (index, table) in tables.iter().enumerate() {
+            assert_eq!(level.index_of(table), index);
+            assert_eq!(
+                version.find(table.id()).map(|(level, found)| (level, found.id())),
+                Some((number, table.id()))
+            );
+        }
+        let end = random.below(tables.len() as u64 + 1) as usize;
+        let start = random.below(end as u64 + 1) as usize;
+        let bytes: u64 = tables[start..end].iter().map(|table| table.bytes()).sum();
+        assert_eq!(level.bytes_within(start..end), bytes);
+        let key = (random.below(KEYS) as u32).to_be_bytes();
+        let wanted = crate::fixture::range(&key, &(random.below(KEYS) as u32 | 1).to_be_bytes());
+        if number == 0 || wanted.first > wanted.last {
+            continue;
+        }
+        let holder = tables.iter().find(|table| table.range().contains(&key));
+        assert_eq!(level.find(&key).map(|table| table.id()), holder.map(|table| table.id()));
+        let expected: Vec<usize> =
+            (0..tables.len()).filter(|&index| tables[index].range().overlaps(&wanted)).collect();
+        assert_eq!(level.overlapping(&wanted), expected);
+        let overlapped = expected.iter().map(|&index| tables[index].id());
+        assert!(level.overlapped(&wanted).map(|table| table.id()).eq(overlapped));
+    }
+}
+
+/// Keys of the runs below: four bytes, with a long prefix in common within a node.
+const KEYS: u64 = 6_000;
+
+#[test]
+fn random_edits_make_of_a_version_what_they_make_of_vectors() {
+    for seed in 1..=4 {
+        println!("seed {seed}");
+        let files = open_files(&Arc::new(MemFs::new()));
+        let mut random = TestRandom::new(seed);
+        let mut plain: Plain = array::from_fn(|_| Vec::new());
+        let mut version = Version::empty();
+        let mut file = 0;
+        // Grows to thousands of tables, and shrinks to a tenth of them.
+        for step in 0..120 {
+            let (mut changes, mut next) = (Vec::new(), plain.clone());
+            let most = if step % 3 == 0 { 400 } else { 4 };
+            for (number, tables) in next.iter_mut().enumerate() {
+                let leaves = if step < 90 { 4 } else { 1 };
+                tables.retain(|table| {
+                    let stays = random.below(2000) >= most || random.below(leaves) > 0;
+                    if !stays {
+                        changes.push(remove(number as u8, table.id().file.0));
+                    }
+                    stays
+                });
+            }
+            for _ in 0..if step < 90 { random.below(most) } else { 0 } {
+                file += 1;
+                let number = random.below(3) as usize * 3;
+                let first = random.below(KEYS) as u32 * 2;
+                let last = first + 1;
+                let (first, last) = (first.to_be_bytes(), last.to_be_bytes());
+                let mut table = reference(file, (&first, &last), (file, file), random.below(900));
+                table.meta.point_tombstones = random.below(3);
+                let table = files.reference(table).unwrap();
+                let overlaps = |other: &Arc<OpenReference>| other.range().overlaps(table.range());
+                if number > 0 && next[number].iter().any(overlaps) {
+                    continue;
+                }
+                changes.push(add(number as u8, table.reference().clone()));
+                next[number].push(table);
+            }
+            let before = version.count();
+            let edited = version.apply(&files, FAMILY, &changes).unwrap();
+            assert_eq!((before, version.check().is_ok()), (version.count(), true));
+            plain = array::from_fn(|number| plain_level(number, std::mem::take(&mut next[number])));
+            is_as(&edited, &plain, &mut random);
+            version = edited;
+        }
     }
 }
 

@@ -364,6 +364,33 @@ fn ranges_deleted_one_by_one_read_an_index_seldom() {
             read += 1;
         }
     }
-    let tables = world.tree.view().version.levels()[6].tables().len();
+    let tables = world.tree.view().version.levels()[6].count();
     assert!(tables > 20 && read < tables * 8, "{read} looks at the indexes of {tables} tables");
+}
+
+#[test]
+fn a_range_tombstone_calls_for_another_look_at_what_tables_supersede() {
+    let (mut world, _) = filled(500);
+    let (watch, busy) = (GarbageWatch::default(), Mutex::default());
+    let options = world.tree.options();
+    let look = |world: &World| {
+        let version = || Arc::clone(&world.tree.view().version);
+        let plan = watch.begin_rewrite(version, &busy, &moment(world), WriteLoad::Idle, &options);
+        assert!(plan.is_none());
+        let known = lock(&watch.known_io);
+        let few = known.superseded.as_ref().expect("newer tables supersede little");
+        (few.entries_added, few.covering.len())
+    };
+    let (first, covering) = look(&world);
+    assert_eq!((first, covering), (world.tree.view().version.entries_added(), 0));
+    world.put(&key(7), b"newer");
+    world.flush();
+    assert_eq!(look(&world), (first, 0), "one entry makes no fair part");
+    delete_range(&mut world, 100, 102);
+    world.flush();
+    let (second, covering) = look(&world);
+    assert_eq!((second, covering), (world.tree.view().version.entries_added(), 1));
+    // What an index tells is one more reason.
+    while watch.scan(|| Arc::clone(&world.tree.view().version)) {}
+    assert!(lock(&watch.known_io).superseded.is_none());
 }

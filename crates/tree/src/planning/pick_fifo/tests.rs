@@ -154,7 +154,7 @@ fn tables_with_mixed_ages_leave_together() {
     // All or none, also by a snapshot, a running plan and by age.
     assert_eq!(leaving(&version, &fifo(3999, None), &moment(Some(10), 0)), [0; 0]);
     let mut busy = Busy::default();
-    let tables = version.levels()[0].tables().iter().filter(|table| table.id().file.0 == 3);
+    let tables = version.levels()[0].tables().filter(|table| table.id().file.0 == 3);
     let inputs = vec![PlanInput { level: 0, tables: tables.cloned().collect() }];
     busy.begin(&Plan::new(PlanKind::Rewrite, Reason::Blobs, inputs, 0));
     assert!(pick_leaving(&version, &fifo(3999, None), &busy, &moment(None, 0)).is_none());

@@ -75,7 +75,7 @@ fn a_table_that_a_running_plan_takes_stays_and_so_does_what_lies_over_it() {
         table((6, 2), (b"b", b"d"), &[5], 0),
     ]);
     let mut busy = Busy::default();
-    let tables = vec![Arc::clone(&version.levels()[6].tables()[0])];
+    let tables = vec![Arc::clone(version.levels()[6].table(0))];
     busy.begin(&Plan::new(
         PlanKind::Rewrite,
         Reason::Request,

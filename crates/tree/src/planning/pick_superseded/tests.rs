@@ -35,7 +35,8 @@ fn picked_with(
     let stripes = Stripes::new(snapshots, SequenceNumber(1_000_000));
     let moment = Moment { stripes, newest_snapshot: snapshots.last().copied(), now_ms: 0 };
     let version = version(&files, tables);
-    let plan = pick_superseded(&version, &Covered::default(), options, &Busy::default(), &moment)?;
+    let plan = pick_superseded(&version, &Covered::default(), options, &Busy::default(), &moment)
+        .plan()?;
     Some((numbers(plan.tables()), plan.output_level))
 }
 

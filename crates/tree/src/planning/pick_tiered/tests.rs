@@ -67,7 +67,7 @@ fn level_0_becomes_a_run_right_above_the_newest_one() {
     // An older table that a plan takes would be left above newer entries.
     let version = shape(&tables);
     let mut busy = Busy::default();
-    let oldest = version.levels()[0].tables()[1].clone();
+    let oldest = version.levels()[0].table(1).clone();
     let inputs = vec![PlanInput { level: 0, tables: vec![oldest] }];
     busy.begin(&Plan::new(PlanKind::Rewrite, Reason::Small, inputs, 0));
     assert_eq!(picked(&version, &busy), None);

@@ -54,7 +54,7 @@ impl<C: OfTable> RunCursor<C> {
         // Going back to the table at hand keeps the blocks it holds.
         if self.index != index || self.current.is_none() {
             self.current = None;
-            let table = self.level.tables()[index].clone();
+            let table = self.level.table(index).clone();
             self.current = Some(ReferenceCursor::wanting(table, &self.wanted)?);
             self.index = index;
         }
@@ -156,7 +156,7 @@ impl<C: OfTable> EntryCursor for RunCursor<C> {
             Some(cursor) if self.index == index => cursor.prefetch(key, sequence),
             // A cursor of that table has yet to be made.
             _ if self.tables.contains(&index) => {
-                self.level.tables()[index].prefetch(LookupKey::new(key));
+                self.level.table(index).prefetch(LookupKey::new(key));
             }
             _ => {}
         }

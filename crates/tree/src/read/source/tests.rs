@@ -225,7 +225,7 @@ fn a_run_is_walked_like_one_table_and_skips_those_that_show_nothing() {
         walk(&mut cursor, &expected, &mut random);
         let mut none = RunCursor::<TableCursor>::new(level.clone(), 2..2);
         walk(&mut none, &Vec::new(), &mut random);
-        let (from, to) = (&level.tables()[1], &level.tables()[count - 2]);
+        let (from, to) = (level.table(1), level.table(count - 2));
         let inside = |key: &[u8]| !from.range().is_after(key) && !to.range().is_before(key);
         expected.retain(|(key, _)| inside(key));
         let mut part = RunCursor::<ScanCursor>::new(level.clone(), 1..count - 1);

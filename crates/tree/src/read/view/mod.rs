@@ -119,27 +119,28 @@ impl View {
         for level in self.version.levels() {
             match level.order() {
                 Order::Overlapping => {
-                    for table in level.tables().iter().filter(|table| is_asked(table, bounds)) {
+                    for table in level.tables().filter(|table| is_asked(table, bounds)) {
                         let cursor = ReferenceCursor::wanting(table.clone(), &wanted)?;
                         let cursor = SourceCursor::Table(cursor);
                         sources.push(MergeSource { cursor, sequence_max: table.sequence_max() });
                     }
                 }
                 Order::Disjoint => {
-                    let tables = level.tables();
                     let start = bounds.lower.as_ref().map_or(0, |key| level.index_reaching(key));
-                    let after = tables[start..].partition_point(|table| touches(table, bounds));
-                    let mut run = start..start + after;
+                    let end = level.index_after(|first| bounds.is_after(first));
+                    let mut run = start..end.max(start);
                     // A table between two others has keys of the range only, so its filter would
                     // tell nothing.
-                    while run.start < run.end && !may_hold(&tables[run.start], bounds) {
+                    while run.start < run.end && !may_hold(level.table(run.start), bounds) {
                         run.start += 1;
                     }
-                    while run.start < run.end && !may_hold(&tables[run.end - 1], bounds) {
+                    while run.start < run.end && !may_hold(level.table(run.end - 1), bounds) {
                         run.end -= 1;
                     }
-                    let newest = tables[run.clone()].iter().map(|table| table.sequence_max());
-                    let Some(sequence_max) = newest.max() else { continue };
+                    if run.is_empty() {
+                        continue;
+                    }
+                    let sequence_max = level.newest_within(run.clone());
                     let cursor = RunCursor::new(level.clone(), run).wanting(wanted.clone());
                     let cursor = SourceCursor::Run(cursor);
                     sources.push(MergeSource { cursor, sequence_max });
@@ -155,9 +156,9 @@ impl View {
         for table in self.memory.tables() {
             lists.extend(table.memtable.tombstone_lists());
         }
-        for (_, table) in self.version.tables() {
-            // Only tables that have tombstones are opened for them.
-            if table.has_range_tombstones() && touches(table, bounds) {
+        // Only tables that have tombstones are opened for them.
+        for (_, table) in self.version.with_range_tombstones() {
+            if touches(table, bounds) {
                 lists.push(table.tombstones()?.clone());
             }
         }

@@ -133,7 +133,7 @@ fn merging_within_level_0_keeps_ages_and_tombstones() {
     let world = four_runs(&mut random, 100);
     let level0 = world.tree.view().version.levels()[0].clone();
     let newest: usize = level0.ages()[..2].iter().sum();
-    let inputs = vec![PlanInput { level: 0, tables: level0.tables()[..newest].to_vec() }];
+    let inputs = vec![PlanInput { level: 0, tables: level0.within(0..newest).to_vec() }];
     let plan = Plan::new(PlanKind::Rewrite, Reason::WithinLevel0, inputs, 0);
     let output = world.carry_out(&plan, 2).unwrap();
     world.tree.apply(&output.changes, None).unwrap();
@@ -365,7 +365,7 @@ fn borders_cut_a_table_into_about_equal_parts() {
 /// Merges tables of level 0, by their positions there, into `level`.
 fn merge_level0(world: &mut World, positions: &[usize], level: usize) {
     let level0 = world.tree.view().version.levels()[0].clone();
-    let tables = positions.iter().map(|&index| level0.tables()[index].clone()).collect();
+    let tables = positions.iter().map(|&index| level0.table(index).clone()).collect();
     let inputs = vec![PlanInput { level: 0, tables }];
     let plan = Plan::new(PlanKind::Rewrite, Reason::Level0, inputs, level);
     let output = world.carry_out(&plan, 1).unwrap();
@@ -375,7 +375,7 @@ fn merge_level0(world: &mut World, positions: &[usize], level: usize) {
 /// The oldest and the newest sequence number of each table of a level.
 fn sequences(world: &World, level: usize) -> Vec<(u64, u64)> {
     let version = world.tree.view().version.clone();
-    let tables = version.levels()[level].tables().iter();
+    let tables = version.levels()[level].tables();
     tables.map(|table| (table.sequence_min().0, table.sequence_max().0)).collect()
 }
 
@@ -439,7 +439,7 @@ fn tables_of_level_0_stay_as_new_as_they_are() {
 /// The compression of each table of a level, as it was written.
 fn compressions(world: &World, level: usize) -> Vec<Compression> {
     let version = world.tree.view().version.clone();
-    let tables = version.levels()[level].tables().iter();
+    let tables = version.levels()[level].tables();
     tables.map(|table| TableForm::of(&table.pass().unwrap()).compression).collect()
 }
 
