@@ -17,11 +17,11 @@
 //! # Seeded fault
 //! `sum_keeps_what_was_removed`: a leaf from which elements only leave keeps its old sum.
 
-mod iter;
 mod node;
+mod iter;
 
-pub use iter::{Iter, Matching};
-pub use node::{Added, Below, Node, Sum};
+pub use iter::{ListIter, Matching};
+pub use node::{Below, ListNode, Sum, Summand};
 
 use crate::invariant;
 use node::{Edit, Parts, cut, fold_node, joined};
@@ -30,33 +30,33 @@ use std::{ops::Range, sync::Arc};
 /// An immutable list. See the [module](self).
 #[derive(Clone, Debug)]
 pub struct SharedList<T, S> {
-    root: Node<T, S>,
+    root: ListNode<T, S>,
 }
 
 impl<T: Clone, S: Sum<T>> SharedList<T, S> {
     /// A list of `elements`.
     #[must_use]
     pub fn new(elements: Vec<T>) -> Self {
-        Self::over(cut(elements).map(Node::leaf).collect())
+        Self::over(cut(elements).map(ListNode::leaf).collect())
     }
 
     /// The list below `nodes`, which are equally deep.
-    fn over(mut nodes: Vec<Node<T, S>>) -> Self {
+    fn over(mut nodes: Vec<ListNode<T, S>>) -> Self {
         loop {
             match nodes.len() {
-                0 => return Self { root: Node::leaf(Vec::new()) },
+                0 => return Self { root: ListNode::leaf(Vec::new()) },
                 1 => {
                     let Some(mut root) = nodes.pop() else { continue };
                     while let Parts::Nodes { nodes, .. } = &root.parts
                         && let [only] = &nodes[..]
                     {
-                        root = Node::clone(only);
+                        root = ListNode::clone(only);
                     }
                     return Self { root };
                 }
                 _ => {
                     let below = joined(nodes.into_iter().map(Arc::new).collect());
-                    nodes = cut(below).map(Node::inner).collect();
+                    nodes = cut(below).map(ListNode::inner).collect();
                 }
             }
         }
@@ -107,7 +107,7 @@ impl<T, S> SharedList<T, S> {
     /// The topmost node.
     #[inline]
     #[must_use]
-    pub fn root(&self) -> &Node<T, S> {
+    pub fn root(&self) -> &ListNode<T, S> {
         &self.root
     }
 
@@ -141,7 +141,7 @@ impl<T, S> SharedList<T, S> {
 
     /// All elements.
     #[must_use]
-    pub fn iter(&self) -> Iter<'_, T, S> {
+    pub fn iter(&self) -> ListIter<'_, T, S> {
         self.range(0..self.len())
     }
 
@@ -162,9 +162,9 @@ impl<T, S> SharedList<T, S> {
     /// # Panics
     /// If it is not within the list.
     #[must_use]
-    pub fn range(&self, range: Range<usize>) -> Iter<'_, T, S> {
+    pub fn range(&self, range: Range<usize>) -> ListIter<'_, T, S> {
         assert!(range.start <= range.end && range.end <= self.len(), "{range:?} is not within");
-        Iter::new(&self.root, range)
+        ListIter::new(&self.root, range)
     }
 
     /// Folds the elements at the indexes `range`: whole nodes by their sums, the others one by one.
@@ -173,7 +173,7 @@ impl<T, S> SharedList<T, S> {
         &self,
         range: Range<usize>,
         folded: A,
-        mut add: impl FnMut(A, Added<'_, T, S>) -> A,
+        mut add: impl FnMut(A, Summand<'_, T, S>) -> A,
     ) -> A {
         fold_node(&self.root, range, folded, &mut add)
     }

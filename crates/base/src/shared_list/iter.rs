@@ -1,12 +1,12 @@
 //! Walks over a shared list: neighbouring elements, and what lies below some of its nodes.
 
-use super::node::{Node, Parts};
+use super::node::{ListNode, Parts};
 use std::{fmt, iter::FusedIterator, ops::Range, slice};
 
 /// An iterator over neighbouring elements.
 #[derive(Debug)]
-pub struct Iter<'l, T, S> {
-    root: &'l Node<T, S>,
+pub struct ListIter<'l, T, S> {
+    root: &'l ListNode<T, S>,
     range: Range<usize>,
     /// Elements from the start of `range` on, which may reach beyond its end.
     front: slice::Iter<'l, T>,
@@ -14,13 +14,13 @@ pub struct Iter<'l, T, S> {
     back: slice::Iter<'l, T>,
 }
 
-impl<'l, T, S> Iter<'l, T, S> {
-    pub(super) fn new(root: &'l Node<T, S>, range: Range<usize>) -> Self {
+impl<'l, T, S> ListIter<'l, T, S> {
+    pub(super) fn new(root: &'l ListNode<T, S>, range: Range<usize>) -> Self {
         Self { root, range, front: [].iter(), back: [].iter() }
     }
 }
 
-impl<T: Clone, S> Iter<'_, T, S> {
+impl<T: Clone, S> ListIter<'_, T, S> {
     /// The elements, copied.
     #[must_use]
     pub fn to_vec(&self) -> Vec<T> {
@@ -28,14 +28,14 @@ impl<T: Clone, S> Iter<'_, T, S> {
     }
 }
 
-impl<T, S> Clone for Iter<'_, T, S> {
+impl<T, S> Clone for ListIter<'_, T, S> {
     fn clone(&self) -> Self {
         let (front, back) = (self.front.clone(), self.back.clone());
         Self { root: self.root, range: self.range.clone(), front, back }
     }
 }
 
-impl<'l, T, S> Iterator for Iter<'l, T, S> {
+impl<'l, T, S> Iterator for ListIter<'l, T, S> {
     type Item = &'l T;
 
     #[inline]
@@ -56,7 +56,7 @@ impl<'l, T, S> Iterator for Iter<'l, T, S> {
     }
 }
 
-impl<T, S> DoubleEndedIterator for Iter<'_, T, S> {
+impl<T, S> DoubleEndedIterator for ListIter<'_, T, S> {
     fn next_back(&mut self) -> Option<Self::Item> {
         if self.range.is_empty() {
             return None;
@@ -70,22 +70,22 @@ impl<T, S> DoubleEndedIterator for Iter<'_, T, S> {
     }
 }
 
-impl<T, S> ExactSizeIterator for Iter<'_, T, S> {}
+impl<T, S> ExactSizeIterator for ListIter<'_, T, S> {}
 
-impl<T, S> FusedIterator for Iter<'_, T, S> {}
+impl<T, S> FusedIterator for ListIter<'_, T, S> {}
 
 /// An iterator over the elements below some nodes, with their indexes.
 pub struct Matching<'l, T, S, F> {
     may_hold: F,
     /// Nodes to look at, the next one last, each with the index of its first element.
-    nodes: Vec<(&'l Node<T, S>, usize)>,
+    nodes: Vec<(&'l ListNode<T, S>, usize)>,
     elements: slice::Iter<'l, T>,
     /// That of the next of `elements`.
     index: usize,
 }
 
 impl<'l, T, S, F: Fn(&S) -> bool> Matching<'l, T, S, F> {
-    pub(super) fn new(root: &'l Node<T, S>, may_hold: F) -> Self {
+    pub(super) fn new(root: &'l ListNode<T, S>, may_hold: F) -> Self {
         let mut matching = Self { may_hold, nodes: Vec::new(), elements: [].iter(), index: 0 };
         matching.enter(root, 0);
         matching
@@ -93,7 +93,7 @@ impl<'l, T, S, F: Fn(&S) -> bool> Matching<'l, T, S, F> {
 
     /// Goes on below a node, of which the first element has the index `start`. Allocates nothing
     /// unless there are nodes below it.
-    fn enter(&mut self, node: &'l Node<T, S>, start: usize) {
+    fn enter(&mut self, node: &'l ListNode<T, S>, start: usize) {
         if !(self.may_hold)(&node.sum) {
             return;
         }

@@ -38,7 +38,7 @@ impl<T> Sum<T> for () {
 
 /// A node of a list, for searches that go down by its sum.
 #[derive(Clone, Debug)]
-pub struct Node<T, S> {
+pub struct ListNode<T, S> {
     pub(super) sum: S,
     pub(super) parts: Parts<T, S>,
 }
@@ -47,7 +47,7 @@ pub struct Node<T, S> {
 pub(super) enum Parts<T, S> {
     Elements(Vec<T>),
     Nodes {
-        nodes: Vec<Arc<Node<T, S>>>,
+        nodes: Vec<Arc<ListNode<T, S>>>,
         /// The number of elements up to and with each node.
         ends: Vec<usize>,
     },
@@ -59,10 +59,10 @@ pub enum Below<'l, T, S> {
     /// It is a leaf of these elements.
     Elements(&'l [T]),
     /// It has these nodes.
-    Nodes(&'l [Arc<Node<T, S>>]),
+    Nodes(&'l [Arc<ListNode<T, S>>]),
 }
 
-impl<T, S> Node<T, S> {
+impl<T, S> ListNode<T, S> {
     /// The sum of all elements below it.
     #[inline]
     #[must_use]
@@ -150,7 +150,7 @@ impl<T, S> Node<T, S> {
     }
 }
 
-impl<T: Clone, S: Sum<T>> Node<T, S> {
+impl<T: Clone, S: Sum<T>> ListNode<T, S> {
     pub(super) fn leaf(elements: Vec<T>) -> Self {
         Self { sum: S::of_elements(&elements), parts: Parts::Elements(elements) }
     }
@@ -308,14 +308,16 @@ pub(super) fn cut<P>(parts: Vec<P>) -> impl Iterator<Item = Vec<P>> {
     pieces.filter(|piece| !piece.is_empty())
 }
 
-fn are_joined<T, S>(node: &Node<T, S>, next: &Node<T, S>) -> bool {
+fn are_joined<T, S>(node: &ListNode<T, S>, next: &ListNode<T, S>) -> bool {
     let (length, next) = (node.parts_len(), next.parts_len());
     length.min(next) < PARTS_MIN && length + next <= PARTS_MAX
 }
 
 /// The same nodes, by invariant (2).
-pub(super) fn joined<T: Clone, S: Sum<T>>(nodes: Vec<Arc<Node<T, S>>>) -> Vec<Arc<Node<T, S>>> {
-    let mut joined: Vec<Arc<Node<T, S>>> = Vec::with_capacity(nodes.len());
+pub(super) fn joined<T: Clone, S: Sum<T>>(
+    nodes: Vec<Arc<ListNode<T, S>>>,
+) -> Vec<Arc<ListNode<T, S>>> {
+    let mut joined: Vec<Arc<ListNode<T, S>>> = Vec::with_capacity(nodes.len());
     for node in nodes {
         let is_small = joined.last().is_some_and(|last| are_joined(last, &node));
         match joined.last_mut().filter(|_| is_small) {
@@ -327,19 +329,19 @@ pub(super) fn joined<T: Clone, S: Sum<T>>(nodes: Vec<Arc<Node<T, S>>>) -> Vec<Ar
 }
 
 pub(super) fn fold_node<T, S, A>(
-    node: &Node<T, S>,
+    node: &ListNode<T, S>,
     range: Range<usize>,
     folded: A,
-    add: &mut impl FnMut(A, Added<'_, T, S>) -> A,
+    add: &mut impl FnMut(A, Summand<'_, T, S>) -> A,
 ) -> A {
     if range.start == 0 && range.end >= node.len() {
-        return add(folded, Added::Sum(&node.sum));
+        return add(folded, Summand::Sum(&node.sum));
     }
     match &node.parts {
         Parts::Elements(elements) => {
             let end = range.end.min(elements.len());
             let start = range.start.min(end);
-            elements[start..end].iter().fold(folded, |folded, one| add(folded, Added::One(one)))
+            elements[start..end].iter().fold(folded, |folded, one| add(folded, Summand::One(one)))
         }
         Parts::Nodes { nodes, ends } => {
             let first = ends.partition_point(|&end| end <= range.start);
@@ -359,7 +361,7 @@ pub(super) fn fold_node<T, S, A>(
 
 /// What [`SharedList::fold`](super::SharedList::fold) adds next.
 #[derive(Debug)]
-pub enum Added<'l, T, S> {
+pub enum Summand<'l, T, S> {
     /// An element.
     One(&'l T),
     /// The sum of all elements of a node.

@@ -59,7 +59,7 @@ impl Random {
     }
 }
 
-fn nodes<T, S>(node: &Node<T, S>, found: &mut Vec<*const Node<T, S>>) {
+fn nodes<T, S>(node: &ListNode<T, S>, found: &mut Vec<*const ListNode<T, S>>) {
     if let Below::Nodes(below) = node.below() {
         for node in below {
             found.push(Arc::as_ptr(node));
@@ -146,8 +146,8 @@ fn searches_find_what_linear_ones_find() {
             behind.reverse();
             assert!(ahead.into_iter().chain(behind).eq(&model[start..end]));
             let total = list.fold(start..end, 0, |total, added| match added {
-                Added::One(number) => total + number,
-                Added::Sum(sum) => total + sum.total,
+                Summand::One(number) => total + number,
+                Summand::Sum(sum) => total + sum.total,
             });
             assert_eq!(total, model[start..end].iter().sum::<u64>());
             let large = list.below(|sum| sum.largest >= bound);

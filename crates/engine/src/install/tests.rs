@@ -257,6 +257,39 @@ fn a_family_and_its_tables_come_in_one_edit() {
     assert_eq!(contents(&engine, "second", None), flushed);
 }
 
+/// Each clone and branch of ten thousand would have a copy of each reference otherwise.
+#[test]
+fn a_replay_has_one_reference_for_families_that_share_a_table() {
+    let (database, _lock) = with_tables(&MemFs::new());
+    let source = database.catalog.families.named("default").unwrap();
+    let view = source.tree.view();
+    let (level, table) = view.version.references().next().unwrap();
+    let mut replay = ManifestReplay::new(Target {
+        families: &database.catalog.families,
+        files: &database.catalog.files,
+        operators: &database.options.merge_operators,
+        absent: |_| None,
+    });
+    for name in ["first", "second", "third"] {
+        let (family, created) = creation(&database, name);
+        // As each edit of a manifest is read: by itself.
+        let table = Arc::new((**table).clone());
+        let changes = vec![created, Change::AddTable { family, level, table }];
+        replay.note(Edit { changes }).unwrap();
+    }
+    let references: Vec<_> =
+        replay.families.values().map(|changes| table_of(&changes[1])).collect();
+    assert_eq!(references.len(), 3);
+    assert!(references.iter().all(|table| Arc::ptr_eq(table, references[0])));
+}
+
+fn table_of(change: &Change) -> &Arc<TableReference> {
+    match change {
+        Change::AddTable { table, .. } => table,
+        other => panic!("no table: {other:?}"),
+    }
+}
+
 #[test]
 fn an_edit_that_does_not_fit_becomes_neither_durable_nor_visible() {
     let fs = MemFs::new();

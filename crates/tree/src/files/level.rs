@@ -12,7 +12,7 @@ use crate::{
 use siltdb_base::{
     error::{Error, Result},
     id::SequenceNumber,
-    shared_list::{self, Added, Below, SharedList},
+    shared_list::{self, Below, SharedList, Summand},
 };
 use siltdb_disk::table_meta::KeySpan;
 use std::{
@@ -37,7 +37,7 @@ const LEVEL_BYTES_MAX: u64 = 1 << 60;
 const COMPARED_MAX: usize = 32;
 
 /// The tables of a level in order.
-pub type Tables<'l> = shared_list::Iter<'l, Arc<OpenReference>, TableSum>;
+pub type Tables<'l> = shared_list::ListIter<'l, Arc<OpenReference>, TableSum>;
 
 /// The tables of one level; immutable. Levels made of each other share what is the same.
 ///
@@ -254,8 +254,8 @@ impl Level {
     pub fn bytes_within(&self, range: Range<usize>) -> u64 {
         self.tables.fold(range, 0, |bytes: u64, added| {
             bytes.saturating_add(match added {
-                Added::One(table) => table.bytes(),
-                Added::Sum(sum) => sum.totals.bytes,
+                Summand::One(table) => table.bytes(),
+                Summand::Sum(sum) => sum.totals.bytes,
             })
         })
     }
@@ -265,8 +265,8 @@ impl Level {
     pub fn newest_within(&self, range: Range<usize>) -> SequenceNumber {
         self.tables.fold(range, SequenceNumber::ZERO, |newest, added| {
             newest.max(match added {
-                Added::One(table) => table.sequence_max(),
-                Added::Sum(sum) => sum.extremes.sequence_max,
+                Summand::One(table) => table.sequence_max(),
+                Summand::Sum(sum) => sum.extremes.sequence_max,
             })
         })
     }
@@ -276,8 +276,8 @@ impl Level {
     pub fn oldest_within(&self, range: Range<usize>) -> SequenceNumber {
         self.tables.fold(range, SequenceNumber::MAX, |oldest, added| {
             oldest.min(match added {
-                Added::One(table) => table.sequence_min(),
-                Added::Sum(sum) => sum.extremes.sequence_min,
+                Summand::One(table) => table.sequence_min(),
+                Summand::Sum(sum) => sum.extremes.sequence_min,
             })
         })
     }

@@ -11,7 +11,7 @@ use crate::{
     planning::pick_fifo::pick_leaving,
     planning::pick_garbage::{Moment, next_expiry_ms, pick_drop, pick_rewrite},
     planning::pick_leveled::WriteLoad,
-    planning::pick_superseded::{Found, Unneeded, pick_superseded},
+    planning::pick_superseded::{SupersededLook, Unneeded, pick_superseded},
     planning::plan::{Busy, Plan},
     strategy::CompactionStrategy,
 };
@@ -143,14 +143,14 @@ impl Known {
         }
         let found = pick_superseded(version, &self.covered, options, busy, moment);
         self.superseded = match found {
-            Found::Little(unneeded) => Some(FewSuperseded {
+            SupersededLook::Little(unneeded) => Some(FewSuperseded {
                 sight: Sight::of(moment, options),
                 unneeded,
                 entries_added: version.entries_added(),
                 covering: version.with_range_tombstones().map(|(_, table)| table.id()).collect(),
                 at_ms: moment.now_ms,
             }),
-            Found::Plan(_) | Found::Held => None,
+            SupersededLook::Plan(_) | SupersededLook::Held => None,
         };
         found.plan()
     }

@@ -369,6 +369,7 @@ pub fn next_expiry_ms(version: &Version, options: &TreeOptions, now_ms: u64) -> 
     for (_, table) in version.below(&may_be_sooner) {
         soonest.set(next(table).map_or(soonest.get(), |next| next.min(soonest.get())));
     }
+    assert!(soonest.get() > now_ms, "the next expiry is over, and would be waited for again");
     (soonest.get() < u64::MAX).then_some(soonest.get())
 }
 

@@ -52,7 +52,7 @@ struct SampledKey {
 
 /// What a look at the sketches of all tables has found.
 #[derive(Debug)]
-pub enum Found {
+pub enum SupersededLook {
     /// The compaction that frees most of what newer tables supersede.
     Plan(Plan),
     /// Running plans take all tables that such a compaction would take.
@@ -61,7 +61,7 @@ pub enum Found {
     Little(Unneeded),
 }
 
-impl Found {
+impl SupersededLook {
     /// The compaction, if there is one.
     #[must_use]
     pub fn plan(self) -> Option<Plan> {
@@ -122,19 +122,20 @@ pub fn pick_superseded(
     options: &TreeOptions,
     busy: &Busy,
     moment: &Moment,
-) -> Found {
+) -> SupersededLook {
     let is_fifo = matches!(options.compaction, CompactionStrategy::Fifo { .. });
     if is_fifo || options.garbage_percent_trigger > 100 {
-        return Found::Little(Unneeded::default());
+        return SupersededLook::Little(Unneeded::default());
     }
     let tables: Vec<(usize, &Arc<OpenReference>)> = version.tables().collect();
     let superseded = find_superseded(&tables, moment);
     let unneeded =
         Unneeded { superseded: superseded.all, own: own_garbage(&tables, covered, moment) };
     if !unneeded.is_fair_part(version, options) {
-        return Found::Little(unneeded);
+        return SupersededLook::Little(unneeded);
     }
-    best_plan(version, &tables, &superseded, options, busy).map_or(Found::Held, Found::Plan)
+    best_plan(version, &tables, &superseded, options, busy)
+        .map_or(SupersededLook::Held, SupersededLook::Plan)
 }
 
 /// The compaction that frees most for each byte that it reads.
@@ -239,7 +240,10 @@ fn plan_down(
             .find(|&below| !version.levels()[below].overlapping_run(table.range()).is_empty())?,
     };
     let seeds = vec![Arc::clone(table)];
-    bring_down(version, Descent { from: level, to }, seeds, Reason::Garbage, limits(options), busy)
+    let descent = Descent { from: level, to };
+    let plan = bring_down(version, descent, seeds, Reason::Garbage, limits(options), busy)?;
+    assert!(plan.output_level > level, "work at rest that brings nothing down never ends");
+    Some(plan)
 }
 
 /// What a plan frees for each byte that it reads.

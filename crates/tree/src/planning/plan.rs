@@ -238,7 +238,7 @@ impl Claim {
 
 /// Tables of a level that running plans take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
+pub struct TakenTables {
     /// All of them.
     pub all: usize,
     /// Those that leave the level.
@@ -275,16 +275,6 @@ impl Busy {
         self.tables.contains(&table)
     }
 
-    /// Whether a running plan takes the table away from `level`.
-    #[must_use]
-    pub fn drains(&self, level: usize, table: TableId) -> bool {
-        self.holds(table)
-            && self
-                .claims
-                .iter()
-                .any(|claim| claim.output_level > level && claim.tables.contains(&(level, table)))
-    }
-
     /// Bytes of the tables of `level` that running plans take away from it.
     #[must_use]
     pub fn leaving_bytes(&self, version: &Version, level: usize) -> u64 {
@@ -297,8 +287,8 @@ impl Busy {
     /// The number of tables of `level` that running plans take, and of those that they take away
     /// from it.
     #[must_use]
-    pub fn taken(&self, version: &Version, level: usize) -> Taken {
-        let mut taken = Taken::default();
+    pub fn taken(&self, version: &Version, level: usize) -> TakenTables {
+        let mut taken = TakenTables::default();
         for claim in &self.claims {
             let tables = claim.tables_in(version, level).count();
             taken.all += tables;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     files::table_sum::TableSum,
-    fixture::{FAMILY, TestRandom, add, numbers, open_files, reference, version},
+    fixture::{FAMILY, TestRandom, add, numbers, open_files, range, reference, version},
 };
 use siltdb_base::{
     error::ErrorKind,
@@ -11,6 +11,7 @@ use siltdb_base::{
     id::{FileNumber, SequenceNumber},
     shared_list::Sum,
 };
+use siltdb_disk::edit::TableReference;
 
 fn remove(level: u8, file: u64) -> Change {
     Change::RemoveTable { family: FAMILY, level, file: FileNumber(file), offset: 0 }
@@ -49,7 +50,7 @@ fn changes_that_cannot_be_are_corruption() {
     let table = |file| reference(file, (b"a", b"c"), (file, file), 10);
     let old = version(&files, &[(0, table(1)), (3, table(3))]);
     let mut outside = table(7);
-    outside.key_slice = Some(crate::fixture::range(b"x", b"z"));
+    outside.key_slice = Some(range(b"x", b"z"));
     for changes in [
         vec![remove(0, 2)],
         vec![remove(1, 1)],
@@ -82,12 +83,30 @@ fn files_are_in_use_for_as_long_as_a_version_names_them() {
 fn a_reference_narrows_keys_and_sequence_numbers() {
     let files = open_files(&Arc::new(MemFs::new()));
     let mut table = reference(1, (b"b", b"m"), (5, 9), 10);
-    table.key_slice = Some(crate::fixture::range(b"a", b"f"));
+    table.key_slice = Some(range(b"a", b"f"));
     table.visible_to = Some(SequenceNumber(7));
     let open = files.reference(table).unwrap();
-    assert_eq!(*open.range(), crate::fixture::range(b"b", b"f"));
+    assert_eq!(*open.range(), range(b"b", b"f"));
     assert_eq!((open.sequence_min().0, open.sequence_max().0), (5, 7));
     assert!(!open.is_whole());
+}
+
+#[test]
+fn what_a_reference_leaves_out_and_its_range_tombstones_are_known_without_the_table() {
+    let files = open_files(&Arc::new(MemFs::new()));
+    let flags = |file: u64, change: fn(&mut TableReference)| {
+        let mut table = reference(file, (b"b", b"m"), (5, 9), 10);
+        change(&mut table);
+        let open = files.reference(table).unwrap();
+        (open.is_whole(), open.has_range_tombstones())
+    };
+    assert_eq!(flags(1, |_| {}), (true, false));
+    assert_eq!(flags(2, |table| table.visible_to = Some(SequenceNumber(9))), (false, false));
+    let slice = |table: &mut TableReference| table.key_slice = Some(range(b"b", b"m"));
+    assert_eq!(flags(3, slice), (false, false));
+    let numbered = |table: &mut TableReference| table.global_sequence = Some(SequenceNumber(7));
+    assert_eq!(flags(4, numbered), (false, false));
+    assert_eq!(flags(5, |table| table.meta.range_tombstones = 1), (true, true));
 }
 
 #[test]
@@ -233,7 +252,7 @@ fn a_table_that_comes_and_goes_is_not_referred_to() {
     let files = open_files(&Arc::new(MemFs::new()));
     let mut outside = reference(1, (b"a", b"c"), (1, 1), 10);
     // Referring to it would fail.
-    outside.key_slice = Some(crate::fixture::range(b"x", b"z"));
+    outside.key_slice = Some(range(b"x", b"z"));
     let version = Version::empty().apply(&files, FAMILY, &[add(0, outside), remove(0, 1)]);
     assert!(version.unwrap().is_empty());
 }
