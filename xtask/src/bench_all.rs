@@ -4,6 +4,7 @@
 //!
 //! Its arguments are those of `silt-bench run`. It measures nothing itself.
 
+use crate::checkout::root;
 use crate::peers;
 use std::{
     fs,
@@ -46,22 +47,22 @@ pub fn run(arguments: &[&str]) -> ExitCode {
 }
 
 fn build_and_run(arguments: &[&str]) -> Result<ExitCode, String> {
-    let root = peers::root();
+    let root = root();
     let scale = scale(arguments)?;
     say("silt-bench, with sled, redb, fjall, LMDB, libmdbx, SQLite and ThunderDB");
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--release", "--manifest-path", "bench/Cargo.toml"]);
     build.args(["--target-dir", "target", "--features", "peers"]);
-    succeeds(build.current_dir(&root))?;
+    succeeds(build.current_dir(root))?;
     let mut run = Command::new(root.join("target/release/silt-bench"));
-    run.current_dir(&root).arg("run").args(arguments);
+    run.current_dir(root).arg("run").args(arguments);
     if !has(arguments, "--scale") {
         run.arg("--scale").arg(scale.to_string());
     }
     for (name, value) in UNLESS_ASKED.into_iter().filter(|(name, _)| !has(arguments, name)) {
         run.arg(name).arg(value);
     }
-    for prepared in peers::prepare(&root) {
+    for prepared in peers::prepare(root) {
         if let Err(reason) = prepared.outcome {
             eprintln!("{} will not run: {reason}", prepared.name);
             for engine in engines_of(prepared.name) {

@@ -5,8 +5,10 @@ use crate::finding::Finding;
 use crate::items::{Module, blanked, modules, test_regions};
 use crate::lexer;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::env;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 /// Whether code is released or only tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,9 +85,16 @@ impl Source {
     }
 }
 
-/// The root of the repository that this program was built in.
+/// The root of the checkout that cargo runs this program in; without cargo, of the one that it was
+/// built in. A copied target folder has the program of another checkout.
 pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of it")
+    static ROOT: OnceLock<PathBuf> = OnceLock::new();
+    ROOT.get_or_init(|| {
+        let folder = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
+        let mut root = folder.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")));
+        assert!(root.pop(), "xtask is a folder of the checkout");
+        root
+    })
 }
 
 /// All text files that git knows or would add.

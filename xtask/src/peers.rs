@@ -3,6 +3,7 @@
 //! A worker that cannot be built is reported with the reason, and the others are still built. It
 //! runs no benchmark.
 
+use crate::checkout::root;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -18,12 +19,6 @@ pub struct Prepared {
     pub name: &'static str,
     /// The program, or the reason why there is none.
     pub outcome: Result<PathBuf, String>,
-}
-
-/// The checkout.
-pub fn root() -> PathBuf {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
-    folder.parent().expect("xtask is a folder of the checkout").to_owned()
 }
 
 /// Builds all workers below `root`, one after the other.
@@ -42,7 +37,7 @@ pub fn prepare(root: &Path) -> Vec<Prepared> {
 
 /// Builds all workers and prints the results. Exit code 1 if one is missing.
 pub fn run() -> ExitCode {
-    let all = prepare(&root());
+    let all = prepare(root());
     for Prepared { name, outcome } in &all {
         match outcome {
             Ok(program) => println!("{name}: {}", program.display()),
