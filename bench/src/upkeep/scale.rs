@@ -69,10 +69,10 @@ pub fn beside(bars: [&str; 3], dir: &Path, counts: TableCounts, teller: &Teller<
     let cost = flush_cost(&db, &mut flushed)?;
     check(&db, keys, flushed, teller)?;
     let done = (many.min(counts.many), counts.many);
-    for (bar, [few, many]) in bars.into_iter().zip([
-        [few.returns_ns, cost.returns_ns],
-        [few.processor_ns, cost.processor_ns],
-    ]) {
+    for (bar, [few, many]) in bars
+        .into_iter()
+        .zip([[few.returns_ns, cost.returns_ns], [few.processor_ns, cost.processor_ns]])
+    {
         let note = format!("{:.2} ms, {:.2} ms", few / 1e6, many / 1e6);
         teller.figure(bar, many / few.max(1.0), done, note)?;
     }

@@ -2,8 +2,8 @@
 
 use super::{
     Amount, BRANCHES, Counts, LEFT_BYTES_MAX, Most, PARTS, Rounds, TableCounts, backups, branches,
-    budget, copies, data, families, followers, reads, scale, small_cache, small_cache::Sizes, space,
-    steps, syncs,
+    budget, copies, data, families, followers, reads, scale, small_cache, small_cache::Sizes,
+    space, steps, syncs,
 };
 use crate::{
     engine::{Failure, Result},
