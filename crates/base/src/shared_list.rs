@@ -112,6 +112,7 @@ impl<T, S> SharedList<T, S> {
     }
 
     /// The number of elements.
+    #[inline]
     #[must_use]
     pub fn len(&self) -> usize {
         self.root.len()
@@ -148,10 +149,14 @@ impl<T, S> SharedList<T, S> {
     /// All elements, by leaves.
     #[inline]
     pub fn leaves(&self) -> impl Iterator<Item = &[T]> {
-        let mut next = 0;
+        let (mut next, length) = (0, self.len());
         std::iter::from_fn(move || {
+            // Most lists are empty or one leaf: nothing is searched after it.
+            if next == length {
+                return None;
+            }
             let (leaf, start) = self.root.leaf_of(next)?;
-            let leaf = leaf.get(next - start..).filter(|leaf| !leaf.is_empty())?;
+            let leaf = &leaf[next - start..];
             next += leaf.len();
             Some(leaf)
         })

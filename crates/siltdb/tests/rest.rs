@@ -194,6 +194,29 @@ fn long_values_among_short_ones_overwritten_by_a_byte_leave_what_lives() {
 }
 
 #[test]
+fn a_part_of_a_shared_file_that_dies_after_a_rest_does_not_stay() {
+    let mut bench = Bench::new(&leveled(), 3);
+    let other = bench.db.family_or_create("other", leveled()).unwrap();
+    bench.fill(0..300, 1_000);
+    for number in 0..300_u64 {
+        let value = bench.value(1_000);
+        other.put(number.to_be_bytes(), value).unwrap();
+    }
+    bench.db.flush().unwrap();
+    let files = bench.fs.list(Path::new("db")).unwrap();
+    let tables = files.iter().filter(|file| file.name.ends_with(".table")).count();
+    assert_eq!(tables, 1, "two small memtables share a file");
+    // Nothing is dead, and that is remembered.
+    bench.rest();
+    bench.check(&leveled(), "both");
+    for number in 0..300_u64 {
+        other.delete(number.to_be_bytes()).unwrap();
+    }
+    bench.rest();
+    bench.check(&leveled(), "one");
+}
+
+#[test]
 fn separated_values_overwritten_by_a_byte_leave_what_lives() {
     for is_flushed in [true, false] {
         let mut bench = Bench::new(&separated(), 7);

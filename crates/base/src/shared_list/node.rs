@@ -91,10 +91,12 @@ impl<T, S> ListNode<T, S> {
         }
     }
 
+    #[inline]
     pub(super) fn len(&self) -> usize {
         self.elements_before(self.parts_len())
     }
 
+    #[inline]
     pub(super) fn parts_len(&self) -> usize {
         match &self.parts {
             Parts::Elements(elements) => elements.len(),

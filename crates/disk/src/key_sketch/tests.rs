@@ -90,15 +90,19 @@ fn what_no_set_of_hashes_encodes_to_is_refused() {
 
 #[test]
 fn what_the_entries_of_a_key_take_is_added_up() {
-    let mut builder = SketchBuilder::default();
-    // Many keys, so that the sample is full: the largest that it has is added to as well.
     let hashes: Vec<u64> = (0..HASHES_MAX as u64 * 2).map(|key| key * 10).collect();
-    for &hash in hashes.iter().rev() {
-        builder.add(hash, || hash);
-        builder.add_version(|| 1);
-        builder.add_version(|| 2);
-    }
-    let sample = builder.finish();
+    let draw = |hashes: &mut dyn Iterator<Item = &u64>| {
+        let mut builder = SketchBuilder::default();
+        for &hash in hashes {
+            builder.add(hash, || hash);
+            builder.add_version(|| 1);
+            builder.add_version(|| 2);
+        }
+        builder.finish()
+    };
+    // In ascending order the sample is full when the largest hash of it comes.
+    let sample = draw(&mut hashes.iter());
+    assert_eq!(sample, draw(&mut hashes.iter().rev()));
     assert_eq!(sample.hashes(), &hashes[..HASHES_MAX]);
     for (place, hash) in sample.hashes().iter().enumerate() {
         assert_eq!(sample.bytes(place), Some(hash + 3));

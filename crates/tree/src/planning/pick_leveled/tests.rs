@@ -198,6 +198,19 @@ fn tombstones_go_down_to_what_they_delete_and_vanish_at_the_end() {
     assert!(picked(&[(6, dense)], &Busy::default()).is_none());
 }
 
+#[test]
+fn range_tombstones_go_down_at_a_percent_of_their_own() {
+    let options = TreeOptions { range_tombstone_percent_trigger: 10, ..options() };
+    for (range_tombstones, goes_down) in [(10, true), (9, false)] {
+        let mut dense = table(1, "a", "c", 10);
+        dense.meta.range_tombstones = range_tombstones;
+        dense.meta.entries = 100 - range_tombstones;
+        let shape = version(&files(), &[(5, dense), (6, table(2, "b", "m", 50 * KIB))]);
+        let plan = pick(&shape, &options, &Busy::default(), SequenceNumber(1), WriteLoad::Light);
+        assert_eq!(plan.is_some(), goes_down, "{range_tombstones} of 100");
+    }
+}
+
 /// A table whose keys are these numbers, in its level.
 fn of(file: u64, level: u8, bytes: u64, keys: std::ops::Range<u64>) -> (u8, TableReference) {
     let mut table = table(file, "a", "m", bytes);

@@ -87,15 +87,18 @@ impl<'k> VersionSearch<'k> {
         let mut candidates = [None; LEVELS];
         // What the filters of all sources need is prefetched before the first one is asked. One
         // after the other, each would cost the time of a cache miss.
-        for table in tables.stack().leaves().flatten() {
-            table.prefetch(key);
+        for leaf in tables.stack().leaves() {
+            leaf.iter().for_each(|table| table.prefetch(key));
         }
         for (candidate, run) in candidates.iter_mut().zip(tables.runs()) {
             *candidate = run.find(self.key).inspect(|table| table.prefetch(key));
         }
-        for table in tables.stack().leaves().flatten() {
-            if table.range().contains(self.key) && self.look_into(table, key, seen)?.is_break() {
-                return Ok(());
+        for leaf in tables.stack().leaves() {
+            for table in leaf {
+                if table.range().contains(self.key) && self.look_into(table, key, seen)?.is_break()
+                {
+                    return Ok(());
+                }
             }
         }
         for table in candidates.into_iter().flatten() {
