@@ -39,6 +39,7 @@ use siltdb_base::{
     codec::{ByteReader, put_bytes},
     error::{Error, ErrorKind, Result},
     id::{SequenceNumber, TableUid},
+    key::successor,
     limits::TABLE_END_MAX,
     slice::Slice,
 };
@@ -89,6 +90,23 @@ impl KeySpan {
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
         !self.is_before(&other.first) && !other.is_before(&self.first)
+    }
+
+    /// The first key after the range.
+    #[must_use]
+    pub fn end_key(&self) -> Slice {
+        match self.end {
+            RangeEnd::Exclusive => self.last.clone(),
+            RangeEnd::Inclusive => successor(&self.last).into(),
+        }
+    }
+
+    /// The keys of the range from `first` on; `None` if there are none.
+    #[must_use]
+    pub fn from_key(&self, first: &Slice) -> Option<Self> {
+        let first = Slice::clone(std::cmp::max(&self.first, first));
+        let rest = Self { first, ..self.clone() };
+        (!rest.is_before(&rest.first)).then_some(rest)
     }
 
     /// The smallest range that holds both.

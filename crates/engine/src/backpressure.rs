@@ -26,7 +26,9 @@ use crate::{
 use siltdb_base::{clock::Clock, id::FamilyId, sync::lock};
 use siltdb_tree::{
     planning::{pick_leveled::LAGGING_FACTOR, strategy::debt},
-    rewrite::{compact::Compaction, processor_share::ProcessorShare, write_rate::WriteRate},
+    rewrite::{
+        compact::Compaction, processor_share::ProcessorShare, steps::Left, write_rate::WriteRate,
+    },
 };
 use std::{
     sync::{Arc, Mutex, atomic::AtomicU64},
@@ -124,9 +126,16 @@ pub struct Credit<'a> {
     merge: MergeCredit,
 }
 
+impl Credit<'_> {
+    /// Says what is left of the inputs once the next edit of the merge is installed.
+    pub fn expect_left(&self, left: Left) {
+        self.merge.expect_left(left);
+    }
+}
+
 impl Drop for Credit<'_> {
     fn drop(&mut self) {
-        self.levels.end_merge(self.family, &self.merge.progress);
+        self.levels.end_merge(self.family, &self.merge);
     }
 }
 
@@ -239,11 +248,9 @@ impl Backpressure {
     /// Counts what a merge of `family` does as done from now on, and not only at its end.
     #[must_use]
     pub fn credit(&self, family: FamilyId, compaction: &Compaction) -> Credit<'_> {
-        let merge = MergeCredit {
-            progress: Arc::clone(compaction.progress()),
-            runs: compaction.plan().level0_runs_freed() as u64,
-            bytes: compaction.plan().bytes(),
-        };
+        let plan = compaction.plan();
+        let inputs = Left { bytes: plan.bytes, level0_runs: plan.level0_runs_freed as u64 };
+        let merge = MergeCredit::new(Arc::clone(compaction.progress()), inputs);
         self.levels.begin_merge(family, merge.clone());
         Credit { levels: &self.levels, family, merge }
     }

@@ -50,7 +50,8 @@ pub struct Stats {
     pub frozen_generations: u64,
     /// The number of tables by level.
     pub tables: [u64; LEVELS],
-    /// The size of tables by level, in bytes. A table that families share counts in each.
+    /// The size of tables by level, in bytes. A table that families share counts in each. While a
+    /// merge goes on, what it has done of its inputs does not count.
     pub table_bytes: [u64; LEVELS],
     /// The number of tables in the cold tier, which count in their levels, too.
     pub cold_tables: u64,
@@ -94,7 +95,9 @@ pub struct Stats {
     pub flushed_bytes: u64,
     /// The number of compactions since the database was opened, trivial moves included.
     pub compactions: u64,
-    /// The size of the tables that they wrote, in bytes.
+    /// The number of edits that installed the output of merges: one for each of their steps.
+    pub compaction_steps: u64,
+    /// The size of the tables that compactions wrote, in bytes.
     pub compacted_bytes: u64,
     /// The number of tables removed unread since the database was opened, because range deletes,
     /// expiry and deletions left no visible entry in them, or because they left a FIFO family.
@@ -164,6 +167,7 @@ impl Database {
             flushes: count(&counters.flushes),
             flushed_bytes: count(&counters.flushed_bytes),
             compactions: count(&counters.compactions),
+            compaction_steps: count(&counters.compaction_steps),
             compacted_bytes: count(&counters.compacted_bytes),
             dropped_tables: count(&counters.dropped_tables),
             space_compactions: count(&counters.space_compactions),
@@ -238,15 +242,15 @@ impl Stats {
         for (level, table) in view.version.tables() {
             self.tables[level] += 1;
             self.table_bytes[level] += table.bytes();
-            self.table_entries += table.meta().entries;
+            self.table_entries += table.entries();
             // Blob files lie in the hot tier.
             let values = table.meta().blobs.files().iter().map(|reference| reference.bytes);
             self.hot_bytes += values.sum::<u64>();
             match table.reference().tier {
-                Tier::Hot => self.hot_bytes += table.bytes(),
+                Tier::Hot => self.hot_bytes += table.file_bytes(),
                 Tier::Cold => {
                     self.cold_tables += 1;
-                    self.cold_bytes += table.bytes();
+                    self.cold_bytes += table.file_bytes();
                 }
             }
         }
@@ -291,6 +295,7 @@ impl Stats {
             ("flushes", self.flushes),
             ("flushed_bytes", self.flushed_bytes),
             ("compactions", self.compactions),
+            ("compaction_steps", self.compaction_steps),
             ("compacted_bytes", self.compacted_bytes),
             ("dropped_tables", self.dropped_tables),
             ("space_compactions", self.space_compactions),

@@ -84,7 +84,7 @@ fn copy_tables(rooms: &JobRooms<'_>, on_progress: OnProgress<'_>) -> Result<Adop
         for (_, table) in family.tree.view().version.tables() {
             if table.reference().tier == Tier::Cold {
                 adopted.tables += 1;
-                adopted.bytes += table.bytes();
+                adopted.bytes += table.file_bytes();
             }
         }
         let options = family.tree.options();

@@ -8,7 +8,7 @@
 //!    These two families are walked only within the ranges of tables and memtables that one of
 //!    them has alone.
 
-use siltdb_base::{error::Result, key::successor};
+use siltdb_base::error::Result;
 use siltdb_disk::{
     edit::TableReference,
     table_meta::{KeySpan, RangeEnd},
@@ -141,10 +141,7 @@ impl<const N: usize> BranchWalk<N> {
 }
 
 fn bounds_of(range: KeySpan) -> Bounds {
-    let upper = match range.end {
-        RangeEnd::Exclusive => range.last,
-        RangeEnd::Inclusive => successor(&range.last).into(),
-    };
+    let upper = range.end_key();
     Bounds { lower: Some(range.first), upper: Some(upper) }
 }
 

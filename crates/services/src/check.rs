@@ -169,7 +169,8 @@ fn check_tables(
     let tables = shared_tables(named);
     let shared: usize = tables.iter().map(Vec::len).sum();
     assert_eq!(shared, references, "a check leaves a table out, or takes one twice");
-    let bytes = tables.iter().filter_map(|shared| shared.first()).map(|(_, table)| table.bytes());
+    let bytes =
+        tables.iter().filter_map(|shared| shared.first()).map(|(_, table)| table.file_bytes());
     let mut progress = CheckProgress::of(bytes.sum());
     report.errors.extend(families.load().check_branches().err());
     for (name, view) in &views {
@@ -310,7 +311,7 @@ pub fn note_table(
             report.tables += 1;
             report.blocks += blocks;
             report.entries += table.meta().entries;
-            report.bytes += table.bytes();
+            report.bytes += table.file_bytes();
         }
         Err(error) => {
             let path = files.path(table.id().file);

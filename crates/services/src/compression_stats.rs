@@ -43,7 +43,7 @@ fn add_family(family: &FamilyData, found: &mut BTreeMap<&'static str, Compressio
         let stats = found.entry(codec).or_insert(none);
         stats.tables += 1;
         stats.raw_bytes += table.meta().logical_bytes;
-        stats.stored_bytes += table.bytes();
+        stats.stored_bytes += table.file_bytes();
         stats.dictionaries += u64::from(form.is_some_and(|form| form.has_dictionary));
     }
 }

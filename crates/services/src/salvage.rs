@@ -14,6 +14,7 @@
 //! Memory: one block and one index for each sorted run, and a bounded part of the log.
 
 pub mod report;
+mod replaced;
 pub mod find;
 mod run;
 mod scratch;

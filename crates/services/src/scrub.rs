@@ -199,7 +199,7 @@ fn bytes_after(catalog: &Catalog, after: Option<TableUid>) -> u64 {
         let view = family.tree.view();
         let tables = view.version.tables().map(|(_, table)| table);
         let later = tables.filter(|table| Some(table.meta().uid) > after);
-        bytes.extend(later.map(|table| (table.id(), table.bytes())));
+        bytes.extend(later.map(|table| (table.id(), table.file_bytes())));
     }
     bytes.values().sum()
 }

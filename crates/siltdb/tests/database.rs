@@ -48,6 +48,7 @@ mod rest;
 mod schema;
 mod scrub;
 mod space;
+mod steps;
 mod styles;
 mod table_kinds;
 mod tiers;

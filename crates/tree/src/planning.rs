@@ -1,5 +1,6 @@
 //! What is worth doing: pure functions of a version say which compaction comes next.
 
+pub mod borders;
 pub mod plan;
 pub mod pick_small;
 pub mod pick_leveled;

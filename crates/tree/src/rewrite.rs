@@ -11,5 +11,6 @@ pub mod job_cursor;
 pub mod output;
 pub mod ingest;
 pub mod flush;
+pub mod steps;
 pub mod compact;
 pub mod load;

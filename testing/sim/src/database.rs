@@ -213,6 +213,7 @@ impl Database {
         JobsDone {
             flushes: stats.flushes,
             compactions: stats.compactions,
+            steps: stats.compaction_steps,
             dropped_tables: stats.dropped_tables,
             space_compactions: stats.space_compactions,
             filter_changes: stats.filter_changes,

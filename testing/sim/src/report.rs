@@ -175,6 +175,8 @@ pub struct Report {
     pub directories: u64,
     /// Tables flushed and compactions finished.
     pub jobs: u64,
+    /// Steps of merges that others of the same merge followed, at least.
+    pub steps: u64,
     /// Tables removed unread.
     pub dropped_tables: u64,
     /// Compactions that free space.
@@ -391,6 +393,7 @@ impl Report {
         self.refusals += other.refusals;
         self.directories += other.directories;
         self.jobs += other.jobs;
+        self.steps += other.steps;
         self.dropped_tables += other.dropped_tables;
         self.space_compactions += other.space_compactions;
         self.filter_changes += other.filter_changes;
@@ -446,6 +449,7 @@ impl Report {
             ("refused operations", self.refusals),
             ("directories at rest", self.directories),
             ("jobs", self.jobs),
+            ("steps of merges that others follow", self.steps),
             ("tables removed unread", self.dropped_tables),
             ("compactions for space", self.space_compactions),
             ("values written anew by a filter", self.filter_changes),
@@ -531,8 +535,8 @@ impl fmt::Display for Report {
         )?;
         writeln!(
             f,
-            "jobs         {:>9}  flushes and compactions; {} times at rest, nothing left over",
-            self.jobs, self.directories
+            "jobs         {:>9}  flushes and compactions, {} steps more; {} times at rest",
+            self.jobs, self.steps, self.directories
         )?;
         writeln!(
             f,

@@ -357,6 +357,8 @@ impl Run {
         let states = self.watch.as_ref().map(Watch::end).unwrap_or_default();
         let done = self.database.jobs_done().since(jobs_before);
         self.report.jobs += done.flushes + done.compactions;
+        // A merge has one step more than it has crash states between steps.
+        self.report.steps += done.steps.saturating_sub(done.compactions);
         self.report.dropped_tables += done.dropped_tables;
         self.report.space_compactions += done.space_compactions;
         self.report.filter_changes += done.filter_changes;

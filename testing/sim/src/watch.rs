@@ -108,6 +108,8 @@ pub struct JobsDone {
     pub flushes: u64,
     /// Compactions that finished.
     pub compactions: u64,
+    /// Steps of merges that were installed, also of merges that did not finish.
+    pub steps: u64,
     /// Tables that compactions removed unread.
     pub dropped_tables: u64,
     /// Compactions that free space.
@@ -125,6 +127,7 @@ impl JobsDone {
         Self {
             flushes: self.flushes - before.flushes,
             compactions: self.compactions - before.compactions,
+            steps: self.steps - before.steps,
             dropped_tables: self.dropped_tables - before.dropped_tables,
             space_compactions: self.space_compactions - before.space_compactions,
             filter_changes: self.filter_changes - before.filter_changes,

@@ -15,7 +15,7 @@ use siltdb_base::{
     clock::ManualClock,
     fs::{
         Fs, LogIo,
-        mem::{Crash, MemFs},
+        mem::{CallKind, Crash, Fault, FaultError, FaultSpan, MemFs},
     },
 };
 use siltdb_sim::operator::Operator;
@@ -77,6 +77,9 @@ const FILTERS: &str = "0.1-filters";
 const BLOBS: &str = "0.1-blobs";
 /// A tiered and a FIFO family, with other triggers than the default.
 const STYLES: &str = "0.1-styles";
+
+/// Tables that are seen in part, because a merge ended between two of its steps.
+const STEPS: &str = "0.1-steps";
 
 /// How many versions of how many keys; the first is below the floor, the last in the log.
 const VERSIONS: (u64, u64) = (5, 120);
@@ -724,6 +727,31 @@ fn write_styles(writer: &mut Writer) {
     writer.crash(db, Crash::Kill);
 }
 
+/// A merge of level 0 that finds no space for its ninth table, and what is written after it.
+fn write_steps(writer: &mut Writer) {
+    let db = writer.open();
+    let default = db.default_family();
+    for round in 0..4 {
+        for number in (round..400).step_by(2) {
+            let key = format!("row:{number:05}");
+            writer.put(&default, key.as_bytes(), &value(round * 1000 + number, 40));
+        }
+        let (start, end) = (format!("row:{:05}", round * 80), format!("row:{:05}", round * 80 + 9));
+        writer.delete_range(&default, start.as_bytes(), end.as_bytes());
+        db.flush().unwrap();
+    }
+    let (kind, span, error) = (Some(CallKind::Create), FaultSpan::FromThenOn, FaultError::NoSpace);
+    writer.fs.set_fault(Some(Fault { kind, nth: 9, span, error }));
+    assert_eq!(db.settle().unwrap_err().kind(), ErrorKind::NoSpace);
+    writer.fs.set_fault(None);
+    let stats = db.stats();
+    assert!(stats.compaction_steps > 3 && stats.compactions == 0 && stats.table_bytes[0] > 0);
+    for number in 0..8_u8 {
+        writer.put(&default, &[b'l', number], b"in the log");
+    }
+    writer.crash(db, Crash::Kill);
+}
+
 /// The files that the present code writes as `name`, and their contents once the short-lived
 /// entries have expired. Zeros after the last record of a log or manifest are left out; [`lay`]
 /// gives logs their length again.
@@ -749,6 +777,8 @@ fn written(name: &str) -> (Files, Files, Contents) {
         write_styles(&mut writer);
     } else if name == BTREE {
         write_trees(&mut writer);
+    } else if name == STEPS {
+        write_steps(&mut writer);
     } else {
         fill_tables(&mut writer);
         lose_tail(&mut writer);
@@ -1179,6 +1209,14 @@ fn stored_families_have_their_strategies() {
 }
 
 #[test]
+fn a_stored_merge_that_ended_between_steps_shows_the_rest_of_its_inputs() {
+    let dir = Path::new(STORED).join(STEPS);
+    let fields = ["slice_first", "slice_bytes"];
+    let slices = words(fields, |on| inspect::manifest(&dir, Detail::Operations, on));
+    assert!(slices.len() > 4, "{slices:?}");
+}
+
+#[test]
 fn a_stored_database_of_trees_has_tables_of_both_kinds_and_inner_nodes() {
     let dir = Path::new(STORED).join(BTREE);
     let (mut kinds, mut leaves, mut tall) = (BTreeSet::new(), BTreeSet::new(), 0);
@@ -1230,7 +1268,7 @@ fn stored_filters_tell_of_prefixes_and_a_stored_compaction_filter_is_asked_for()
 fn todays_code_writes_the_newest_stored_databases_byte_by_byte() {
     let names = [
         NEWEST, PREPARED, CLONES, ORDERS, INGESTED, BRANCHES, TIERS, HISTORY, BTREE, BLOBS, STYLES,
-        FILTERS,
+        FILTERS, STEPS,
     ];
     names.into_iter().for_each(compare_written);
 }

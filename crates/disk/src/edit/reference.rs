@@ -10,11 +10,12 @@
 //!   3  global sequence: sequence; absent: each entry has its own
 //!   4  key slice; absent: every key is seen
 //!   5  tier: 1 cold; absent: hot
+//!  65  bytes within the key slice, about; absent: the length. Optional
 //! ```
 
 use crate::{
     edit::tier::Tier,
-    fields::{FieldList, FieldsWriter, StoredField, UnknownFields, read_fields},
+    fields::{FieldList, FieldsWriter, OPTIONAL, StoredField, UnknownFields, read_fields},
     table_meta::{KeySpan, TableMeta},
 };
 use siltdb_base::{
@@ -39,6 +40,8 @@ pub struct TableReference {
     pub visible_to: Option<SequenceNumber>,
     /// Only keys in this range are seen.
     pub key_slice: Option<KeySpan>,
+    /// About how many bytes of the table the key slice shows; `None`: all. At most the length.
+    pub slice_bytes: Option<u64>,
     /// All entries have this sequence number, whatever the table says; for ingestion.
     pub global_sequence: Option<SequenceNumber>,
     /// The directory of the file. All references to a file agree.
@@ -46,6 +49,9 @@ pub struct TableReference {
     /// What later versions say of the reference.
     pub unknown: UnknownFields,
 }
+
+/// The tag of the bytes within a key slice. A reader that does not know it counts the whole table.
+const SLICE_BYTES: u64 = OPTIONAL | 1;
 
 const REFERENCE_FIELDS: FieldList =
     FieldList { of: "reference to a table", reserved: &[(6, "encryption of a file")] };
@@ -56,9 +62,19 @@ impl TableReference {
     pub fn whole(file: FileNumber, offset: u64, meta: TableMeta) -> Self {
         let length = meta.file_bytes;
         let unknown = UnknownFields::default();
-        let (visible_to, key_slice, global_sequence) = (None, None, None);
-        let tier = Tier::Hot;
-        Self { file, offset, length, meta, visible_to, key_slice, global_sequence, tier, unknown }
+        let (visible_to, key_slice, slice_bytes, global_sequence) = (None, None, None, None);
+        Self {
+            file,
+            offset,
+            length,
+            meta,
+            visible_to,
+            key_slice,
+            slice_bytes,
+            global_sequence,
+            tier: Tier::Hot,
+            unknown,
+        }
     }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
@@ -77,6 +93,9 @@ impl TableReference {
             fields.put(4, |value| range.encode(value));
         }
         fields.put_count(5, self.tier as u64);
+        if let Some(bytes) = self.slice_bytes {
+            fields.put_number(SLICE_BYTES, bytes);
+        }
         fields.finish();
     }
 
@@ -87,7 +106,7 @@ impl TableReference {
         if offset.checked_add(length).is_none_or(|end| end > TABLE_END_MAX) {
             return Err(Error::corruption("table beyond the end of any file"));
         }
-        let (mut meta, mut key_slice) = (None, None);
+        let (mut meta, mut key_slice, mut slice_bytes) = (None, None, None);
         let (mut visible_to, mut global_sequence, mut tier) = (None, None, Tier::Hot);
         let unknown = read_fields(&REFERENCE_FIELDS, reader.take_all(), |tag, value| {
             match tag {
@@ -96,11 +115,16 @@ impl TableReference {
                 3 => global_sequence = Some(sequence(value)?),
                 4 => key_slice = Some(KeySpan::decode(value)?),
                 5 => tier = Tier::decode(value)?,
+                SLICE_BYTES => slice_bytes = Some(value.varint()?),
                 _ => return Ok(StoredField::Unknown),
             }
             Ok(StoredField::Known)
         })?;
         let meta = meta.ok_or_else(|| Error::corruption("reference to a table: no summary"))?;
+        if let Some(bytes) = slice_bytes.filter(|&bytes| bytes > length) {
+            return Err(Error::corruption("a key slice is longer than its table")
+                .with_mismatch(format_args!("at most {length}"), bytes));
+        }
         Ok(Self {
             file,
             offset,
@@ -108,6 +132,7 @@ impl TableReference {
             meta,
             visible_to,
             key_slice,
+            slice_bytes,
             global_sequence,
             tier,
             unknown,

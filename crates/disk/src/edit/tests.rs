@@ -61,6 +61,7 @@ fn table(file: u64) -> TableReference {
         },
         visible_to: Some(SequenceNumber::ZERO),
         key_slice: Some(range),
+        slice_bytes: Some(4095),
         global_sequence: Some(SequenceNumber::MAX),
         tier: Tier::Cold,
         unknown: UnknownFields::default(),
@@ -89,8 +90,9 @@ fn branch() -> BranchRecord {
 }
 
 fn every_change() -> Edit {
-    let (visible_to, key_slice, global_sequence, tier) = (None, None, None, Tier::Hot);
-    let plain = TableReference { visible_to, key_slice, global_sequence, tier, ..table(3) };
+    let unknown = UnknownFields::default();
+    let plain =
+        TableReference { unknown, ..TableReference::whole(FileNumber(3), 1 << 20, table(3).meta) };
     let id = FamilyId(u32::MAX);
     let name = "n".repeat(FAMILY_NAME_BYTES_MAX);
     Edit {

@@ -30,7 +30,9 @@ pub use read::extent::Extent;
 pub use scan::block_walk::BlockWalk;
 
 pub use adopt::{AdoptedTable, adopt};
-pub use format::properties::{ExternalTable, Properties, ReplacedTable, TableOrigin};
+pub use format::properties::{
+    ExternalTable, PartlyReplaced, Properties, ReplacedTable, TableOrigin,
+};
 pub use format::sealed::SealedBlock;
 pub use read::lookup::FoundEntry;
 pub use read::reach::Reach;

@@ -5,7 +5,7 @@
 
 use crate::backpressure::curve::DebtLimits;
 use siltdb_base::{id::FamilyId, sync::lock};
-use siltdb_tree::rewrite::progress::Progress;
+use siltdb_tree::rewrite::{progress::Progress, steps::Left};
 use std::{
     collections::{BTreeSet, HashMap},
     sync::{
@@ -50,20 +50,50 @@ struct Done {
 }
 
 /// A running merge, which reduces the debt of its family as it goes on, and not only at its end.
+/// Its clones are one.
 #[derive(Clone, Debug)]
 pub struct MergeCredit {
-    /// How far it is.
-    pub progress: Arc<Progress>,
-    /// How many runs of level 0 there will be less.
-    pub runs: u64,
+    progress: Arc<Progress>,
     /// The bytes of its inputs.
-    pub bytes: u64,
+    bytes: u64,
+    left: Arc<Mutex<NotInstalled>>,
+}
+
+/// What no edit has taken away yet of the inputs of a merge.
+#[derive(Debug)]
+struct NotInstalled {
+    /// In the debt as it was noted last.
+    noted: Left,
+    /// Once the next edit is installed.
+    next: Left,
 }
 
 impl MergeCredit {
+    /// The credit for a merge of `inputs` that `progress` tells of.
+    #[must_use]
+    pub fn new(progress: Arc<Progress>, inputs: Left) -> Self {
+        let left = NotInstalled { noted: inputs, next: inputs };
+        Self { progress, bytes: inputs.bytes, left: Arc::new(Mutex::new(left)) }
+    }
+
+    /// Says what is left of the inputs from the next time on that the debt of the family is noted.
+    /// What an edit takes away is no debt then, and must not count as done, too.
+    pub fn expect_left(&self, left: Left) {
+        lock(&self.left).next = left;
+    }
+
+    /// Called when the debt is noted.
+    fn note_left(&self) {
+        let mut left = lock(&self.left);
+        left.noted = left.next;
+    }
+
+    /// What it has done of what is left in the debt.
     fn done(&self) -> Done {
-        let part = self.progress.done_part();
-        Done { runs: self.runs as f64 * part, bytes: self.bytes as f64 * part }
+        let (part, left) = (self.progress.done_part(), lock(&self.left).noted);
+        let installed = self.bytes.saturating_sub(left.bytes);
+        let bytes = (self.bytes as f64 * part - installed as f64).max(0.0);
+        Done { runs: left.level0_runs as f64 * part, bytes }
     }
 }
 
@@ -129,7 +159,9 @@ impl LevelDebts {
     /// Cost: the logarithm of the number of families that have a debt.
     pub fn note(&self, family: FamilyId, levels: Option<LevelDebt>) {
         self.change(|debts| {
-            debts.by_family.entry(family).or_default().levels = levels;
+            let debt = debts.by_family.entry(family).or_default();
+            debt.levels = levels;
+            debt.merges.iter().for_each(MergeCredit::note_left);
             debts.rate(family);
         });
     }
@@ -147,12 +179,12 @@ impl LevelDebts {
     ///
     /// # Panics
     /// If it was not begun.
-    pub fn end_merge(&self, family: FamilyId, progress: &Arc<Progress>) {
+    pub fn end_merge(&self, family: FamilyId, credit: &MergeCredit) {
         self.change(|debts| {
             let merging = debts.merging.iter().position(|merging| *merging == family);
             debts.merging.swap_remove(merging.expect("a merge ends that has begun"));
             let debt = debts.by_family.get_mut(&family).expect("a merging family is known");
-            debt.merges.retain(|merge| !Arc::ptr_eq(&merge.progress, progress));
+            debt.merges.retain(|merge| !Arc::ptr_eq(&merge.progress, &credit.progress));
             debts.rate(family);
         });
     }

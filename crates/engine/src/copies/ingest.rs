@@ -58,15 +58,14 @@ use crate::{
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     id::SequenceNumber,
-    key::{EntryKind, successor},
+    key::EntryKind,
     seeded_fault,
-    slice::Slice,
     sync::lock,
 };
 use siltdb_disk::{
     batch::BatchOperation,
     edit::{Change, TableReference},
-    table_meta::{KeySpan, RangeEnd},
+    table_meta::KeySpan,
 };
 use siltdb_tree::{
     memory::Generation,
@@ -395,11 +394,7 @@ fn admit(locks: &Arc<LockTable>, parts: &[Part], owner: Option<LockOwner>) -> Re
 
 /// All keys of `range`, and perhaps one more.
 fn bounds_of(range: &KeySpan) -> Bounds {
-    let upper = match range.end {
-        RangeEnd::Inclusive => Slice::from(successor(&range.last)),
-        RangeEnd::Exclusive => range.last.clone(),
-    };
-    Bounds { lower: Some(range.first.clone()), upper: Some(upper) }
+    Bounds { lower: Some(range.first.clone()), upper: Some(range.end_key()) }
 }
 
 /// The places of the tables of an ingest, which no compaction takes until this is dropped.

@@ -16,7 +16,7 @@ use crate::{
         dead_parts::begin_leaving,
         flush::has_flush_due,
         pause::holds_compactions,
-        shared::{Helpers, run_shared},
+        shared::{Helpers, run_in_steps},
         space::{freeze_what_covers, moment, stripes},
     },
     kit::counters::Counters,
@@ -33,9 +33,14 @@ use siltdb_tree::{
     planning::pick_leveled::WriteLoad,
     planning::plan::{Plan, PlanKind, Reason},
     read::visible::resolve::BlobSource,
-    rewrite::compact::FilterSources,
+    rewrite::compact::{Compaction, FilterSources},
+    rewrite::job::{JobContext, JobOutput},
 };
-use std::{sync::Arc, time::Duration};
+use std::{
+    ops::{ControlFlow, Range},
+    sync::Arc,
+    time::Duration,
+};
 
 /// How often all families are examined for a compaction that time has made due.
 const DUE_INTERVAL: Duration = Duration::from_secs(10);
@@ -204,25 +209,23 @@ fn is_everywhere(error: &Error) -> bool {
 /// As [`compact_next`].
 pub fn run_plan(rooms: &JobRooms<'_>, family: &FamilyData, plan: Plan) -> Result<()> {
     lock(&rooms.background.jobs).compactions += 1;
+    let (name, given_up) = (plan.name(), plan.given_up.clone());
+    let ending = Ending::of(&plan);
+    // The plan pins its inputs, which a purge must be able to remove. So it is given away.
     let result = match plan.kind {
-        PlanKind::DeleteOnly if plan.reason == Reason::Fifo => remove(rooms, family, &plan),
-        PlanKind::TrivialMove | PlanKind::DeleteOnly => {
-            install(&rooms.installer(), plan.edit_changes(family.id), None).map(|()| Outcome::Done)
-        }
-        PlanKind::Rewrite => merge(rooms, family, &plan),
+        PlanKind::DeleteOnly | PlanKind::TrivialMove => change_tables(rooms, family, &plan),
+        PlanKind::Rewrite => merge(rooms, family, plan),
     };
-    family.tree.end_plan(&plan);
+    family.tree.end_plan(name);
     let result = match result {
         // The manual compaction that cancelled the plan does its work, or a caller cancelled it.
-        Err(error) if error.kind() == ErrorKind::Closed && plan.is_given_up() => Ok(()),
+        Err(error) if error.kind() == ErrorKind::Closed && given_up.is_cancelled() => Ok(()),
         Ok(Outcome::Done) => {
-            count_plan(rooms.counters, &plan);
+            ending.count(rooms.counters);
             Ok(())
         }
         result => result.map(|_| ()),
     };
-    // The plan pins its inputs, which the purge must be able to remove.
-    drop(plan);
     ended(&rooms.installer(), JobOf::Family(family.id), result, |jobs| {
         assert!(jobs.compactions > 0, "a compaction ends that is not counted");
         jobs.compactions -= 1;
@@ -239,6 +242,14 @@ enum Outcome {
     Withdrawn,
 }
 
+/// Moves or removes the tables of a plan that is no merge.
+fn change_tables(rooms: &JobRooms<'_>, family: &FamilyData, plan: &Plan) -> Result<Outcome> {
+    if (plan.kind, plan.reason) == (PlanKind::DeleteOnly, Reason::Fifo) {
+        return remove(rooms, family, plan);
+    }
+    install(&rooms.installer(), plan.edit_changes(family.id), None).map(|()| Outcome::Done)
+}
+
 /// Removes tables of which a reader at the present sees entries, unless a snapshot sees some.
 fn remove(rooms: &JobRooms<'_>, family: &FamilyData, plan: &Plan) -> Result<Outcome> {
     let oldest = plan.tables().map(|table| table.sequence_min()).min();
@@ -247,16 +258,31 @@ fn remove(rooms: &JobRooms<'_>, family: &FamilyData, plan: &Plan) -> Result<Outc
     install(&rooms.installer(), plan.edit_changes(family.id), None).map(|()| Outcome::Done)
 }
 
-fn count_plan(counters: &Counters, plan: &Plan) {
-    Counters::add(&counters.compactions, 1);
-    if plan.kind == PlanKind::DeleteOnly {
-        Counters::add(&counters.dropped_tables, plan.tables().count() as u64);
-    } else if matches!(plan.reason, Reason::Garbage | Reason::Blobs) {
-        Counters::add(&counters.space_compactions, 1);
+/// What is counted of a plan once it is done.
+struct Ending {
+    kind: PlanKind,
+    reason: Reason,
+    tables: u64,
+}
+
+impl Ending {
+    fn of(plan: &Plan) -> Self {
+        Self { kind: plan.kind, reason: plan.reason, tables: plan.tables().count() as u64 }
+    }
+
+    fn count(&self, counters: &Counters) {
+        Counters::add(&counters.compactions, 1);
+        if self.kind == PlanKind::DeleteOnly {
+            Counters::add(&counters.dropped_tables, self.tables);
+        } else if matches!(self.reason, Reason::Garbage | Reason::Blobs) {
+            Counters::add(&counters.space_compactions, 1);
+        }
     }
 }
 
-fn merge(rooms: &JobRooms<'_>, family: &FamilyData, plan: &Plan) -> Result<Outcome> {
+/// Merges the tables of a plan, and installs what its steps have written one by one. Files of
+/// inputs go with the step that takes their last keys.
+fn merge(rooms: &JobRooms<'_>, family: &FamilyData, plan: Plan) -> Result<Outcome> {
     let workers = rooms.options.workers.max(1);
     let blobs = Arc::clone(rooms.blobs) as Arc<dyn BlobSource>;
     let sources = FilterSources { filters: &rooms.catalog.filters, blobs: Some(blobs) };
@@ -267,29 +293,49 @@ fn merge(rooms: &JobRooms<'_>, family: &FamilyData, plan: &Plan) -> Result<Outco
         filtering = filter.map(|_| rooms.snapshots.begin_filtering(family.id));
         stripes(rooms)
     };
-    let compaction = family.tree.compaction(plan.clone(), retained, sources, workers)?;
+    let (compaction, parts) = family.tree.compaction(plan, retained, sources, workers)?;
     let credit = rooms.backpressure.credit(family.id, &compaction);
-    let mut output =
-        run_shared(rooms, Helpers::AfterFlushes, compaction.subjobs(), |outputs, context| {
-            compaction.finish(outputs, context)
-        })?;
-    if !plan.moved.is_empty() {
+    let (mut outcome, steps) = (Outcome::Done, compaction.steps());
+    let mut install = |step: &Range<usize>, outputs, context: &JobContext<'_>| {
+        let output = compaction.finish_step(step, outputs, context)?;
+        // What the edit takes away is no debt any more, so it must not count twice as done.
+        credit.expect_left(compaction.left_after(step));
+        outcome = install_step(rooms, &compaction, output)?;
+        Ok(match outcome {
+            Outcome::Done => ControlFlow::Continue(()),
+            Outcome::Withdrawn => ControlFlow::Break(()),
+        })
+    };
+    run_in_steps(rooms, Helpers::AfterFlushes, parts, steps, &mut install)?;
+    drop((filtering, credit));
+    Ok(outcome)
+}
+
+/// Installs what a step of a merge has written. The steps before it are installed.
+fn install_step(
+    rooms: &JobRooms<'_>,
+    compaction: &Compaction,
+    mut output: JobOutput,
+) -> Result<Outcome> {
+    if !compaction.plan().moved.is_empty() {
         sync_blobs(rooms.blobs, rooms.health)?;
     }
     // A retention floor that began meanwhile promises values that the filter has dropped.
     let begin = || rooms.snapshots.begin_removal(SequenceNumber::MAX);
     let removal = compaction.is_filtering().then(begin);
     let changes = std::mem::take(&mut output.changes);
-    let (before, after) = (plan.tables().map(|table| table.sequence_max()), newest_in(&changes));
-    let before = before.max().unwrap_or_default();
+    let (before, after) = (compaction.plan().sequence_max, newest_in(&changes));
     assert!(after <= before, "a merge of entries up to {before} would write {after}");
     if matches!(removal, Some(None)) {
         discard_output(rooms.catalog, &changes);
         return Ok(Outcome::Withdrawn);
     }
     install_output(&rooms.installer(), changes, None)?;
-    drop((filtering, removal, credit));
     Counters::add(&rooms.counters.compacted_bytes, output.bytes_written);
+    Counters::add(&rooms.counters.compaction_steps, 1);
+    drop((output, removal));
+    purge(&rooms.installer());
+    rooms.backpressure.room.raise();
     Ok(Outcome::Done)
 }
 

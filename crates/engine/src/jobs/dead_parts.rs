@@ -55,11 +55,11 @@ fn usages(families: &FamilyMap) -> BTreeMap<FileNumber, Usage> {
         for table in tables.filter(|table| table.reference().tier == Tier::Hot) {
             let usage = usages.entry(table.id().file).or_default();
             usage.reference_bytes += table.bytes();
-            usage.longest_bytes = usage.longest_bytes.max(table.bytes());
+            usage.longest_bytes = usage.longest_bytes.max(table.file_bytes());
             usage.is_bound |= stays;
             usage.table = Some((Arc::clone(family), table.id()));
             if seen.insert(table.id()) {
-                usage.live_bytes += table.bytes();
+                usage.live_bytes += table.file_bytes();
             }
         }
     }

@@ -129,14 +129,14 @@ pub fn move_all(installer: &Installer<'_>, families: &FamilyMap) -> Result<()> {
             let Step::Plan(plan) = family.tree.begin_request(&request) else { continue };
             match plan.kind {
                 PlanKind::TrivialMove => moves.push((family, plan)),
-                PlanKind::Rewrite | PlanKind::DeleteOnly => family.tree.end_plan(&plan),
+                PlanKind::Rewrite | PlanKind::DeleteOnly => family.tree.end_plan(plan.name()),
             }
         }
         let changes = moves.iter().flat_map(|(family, plan)| plan.edit_changes(family.id));
         let changes: Vec<_> = changes.collect();
         let installed = if changes.is_empty() { Ok(()) } else { install(installer, changes, None) };
         for (family, plan) in moves {
-            family.tree.end_plan(&plan);
+            family.tree.end_plan(plan.name());
         }
         // Other plans may have been refused because of these.
         installer.backpressure.room.raise();
@@ -263,7 +263,7 @@ fn end_unused(
     family: &FamilyData,
     plan: &Plan,
 ) {
-    family.tree.end_plan(plan);
+    family.tree.end_plan(plan.name());
     // Other plans may have been refused because of this one.
     backpressure.room.raise();
     background.work.raise();

@@ -6,7 +6,10 @@ use crate::{
 };
 use siltdb_base::{error::Result, sync::lock};
 use siltdb_tree::rewrite::job::{JobContext, JobOutput, JobPart, NewTables};
-use std::sync::Arc;
+use std::{
+    ops::{ControlFlow, Range},
+    sync::Arc,
+};
 
 /// When idle threads help with a job that several of them could help with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +32,49 @@ pub(crate) fn run_shared(
         offer(rooms.background, helpers, &shared);
     }
     with_context(rooms, |context| finish(end_shared(rooms.background, &shared, context)?, context))
+}
+
+/// Installs the outputs of the parts of a step, and says whether the job goes on.
+type InstallStep<'i> =
+    dyn FnMut(&Range<usize>, Vec<NewTables>, &JobContext<'_>) -> Result<ControlFlow<()>> + 'i;
+
+/// Runs the parts of a job on this thread and on idle ones. Once the parts of a step have ended,
+/// `install` gets their outputs, step by step, until it breaks off or fails.
+///
+/// # Errors
+/// The errors of `install`, or of the first part that failed, once the steps before it are
+/// installed. The files of all steps that were not installed are removed.
+pub(crate) fn run_in_steps(
+    rooms: &JobRooms<'_>,
+    helpers: Helpers,
+    parts: Vec<impl JobPart + 'static>,
+    steps: impl Iterator<Item = Range<usize>>,
+    install: &mut InstallStep<'_>,
+) -> Result<()> {
+    let mut steps = steps.peekable();
+    let step_parts = steps.peek().map_or(1, |step| step.len());
+    let shared = ParallelJob::new(parts);
+    // Each thread has its part, and the parts of a step may wait for it.
+    let ahead_max = step_parts + rooms.options.workers.max(1);
+    let shared = Arc::new(shared.with_ahead_max(ahead_max));
+    if shared.parts() > 1 {
+        offer(rooms.background, helpers, &shared);
+    }
+    let installed = with_context(rooms, |context| {
+        for step in steps {
+            let outputs = shared.take_out(&step, context)?;
+            if shared.has_part() {
+                rooms.background.work.raise();
+            }
+            if install(&step, outputs, context)?.is_break() {
+                break;
+            }
+        }
+        Ok(())
+    });
+    lock(&rooms.background.jobs).shared.retain(|other| !Arc::ptr_eq(other, &shared));
+    shared.give_up();
+    installed
 }
 
 /// Begins a job of one part, which an idle thread may take. [`end_shared`] must follow.

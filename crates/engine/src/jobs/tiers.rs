@@ -127,7 +127,7 @@ fn carry_out(
         jobs.unmovable.retain(|table, _| rooms.catalog.files.is_in_use(table.file));
         return Ok(Step::NothingFound);
     };
-    let (id, bytes) = (found.table.id(), found.table.bytes());
+    let (id, bytes) = (found.table.id(), found.table.file_bytes());
     let result = move_table(&rooms.installer(), &found, copying);
     // The old file can go now, unless a reader uses it.
     drop(found);
@@ -168,7 +168,7 @@ fn move_table(installer: &Installer<'_>, found: &Move, copying: &mut FileCopy<'_
     );
     // Claimed before it exists, so that no purge takes it for an orphan.
     let claim = files.claim_in(*to, number);
-    let source = FilePart::new(table.open_file()?, table.id().offset, table.bytes());
+    let source = FilePart::new(table.open_file()?, table.id().offset, table.file_bytes());
     let switched = store
         .put(number, &mut |file| copying.copy(&source, file).map(drop))
         .and_then(|()| verify(installer.catalog, found, number, copying))
@@ -221,7 +221,7 @@ fn switch(installer: &Installer<'_>, table: TableId, file: FileNumber, tier: Tie
     }
     let installed = install_with(installer, manifest, changes, None, &[]);
     for (family, plan) in &plans {
-        family.tree.end_plan(plan);
+        family.tree.end_plan(plan.name());
     }
     // Compactions may have been refused because of these.
     installer.background.work.raise();

@@ -11,6 +11,8 @@ pub struct Counters {
     pub flushed_bytes: AtomicU64,
     /// The number of compactions, trivial moves included.
     pub compactions: AtomicU64,
+    /// The number of edits by which merges were installed: one for each step.
+    pub compaction_steps: AtomicU64,
     /// Bytes of tables written by compactions.
     pub compacted_bytes: AtomicU64,
     /// The number of tables removed unread, because no reader could see any of their entries.

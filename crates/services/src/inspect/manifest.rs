@@ -238,6 +238,9 @@ fn with_reference(line: Line, table: &TableReference) -> Line {
     if let Some(slice) = &table.key_slice {
         line = with_range(line, ["slice_first", "slice_last"], slice);
     }
+    if let Some(bytes) = table.slice_bytes {
+        line = line.with_number("slice_bytes", bytes);
+    }
     if let Some(sequence) = table.global_sequence {
         line = line.with_number("global_sequence", sequence.0);
     }

@@ -3,11 +3,11 @@
 //!
 //! This module reads no entries.
 
-use super::report::ManifestState;
+use super::{replaced::Replaced, report::ManifestState};
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     fs::{FileLock, Fs, LockKind, Metadata},
-    id::{FamilyId, FileNumber, SegmentId, TableUid},
+    id::{FamilyId, FileNumber, SegmentId},
 };
 use siltdb_disk::{
     branch_record::{BranchChange, BranchFamily, BranchRecord},
@@ -18,8 +18,8 @@ use siltdb_disk::{
         salvage::SegmentSalvage,
         segment::SegmentHeader,
     },
-    table::{LostList, TableOrigin, TablePlace, TableSalvage, find_tables},
-    table_meta::{KeySpan, TableMeta},
+    table::{LostList, TablePlace, TableSalvage, find_tables},
+    table_meta::KeySpan,
 };
 use siltdb_engine::{
     catalog::branches::Branches,
@@ -477,9 +477,15 @@ fn find_by_files(
         }
     }
     for (id, family) in &mut found.families {
-        if let Some(replaced) = replaced.get(id) {
-            replaced.leave_out(&mut family.tables);
-        }
+        let Some(replaced) = replaced.remove(id) else { continue };
+        let counts = replaced.decide();
+        family.tables.retain_mut(|table| match counts.hidden_of(table.reference.meta.uid) {
+            None => false,
+            Some(hidden) => {
+                table.hidden = hidden;
+                true
+            }
+        });
     }
 }
 
@@ -492,44 +498,6 @@ struct FoundAt<'a> {
     path: &'a Path,
     /// The part of the file.
     place: TablePlace,
-}
-
-/// Which of the tables found of a family have been replaced, as other tables say.
-///
-/// A table hides its inputs only within its own key range. The compaction may not have finished,
-/// and then its other outputs are missing. An input of an input was certainly replaced.
-#[derive(Default)]
-struct Replaced {
-    /// For each input, the ranges of the tables that were merged from it.
-    inputs: BTreeMap<TableUid, Vec<KeySpan>>,
-    for_good: BTreeSet<TableUid>,
-    /// The inputs of each table found.
-    inputs_of: BTreeMap<TableUid, Vec<TableUid>>,
-}
-
-impl Replaced {
-    fn add(&mut self, meta: &TableMeta, origin: &TableOrigin) {
-        for input in &origin.inputs {
-            self.inputs.entry(input.uid).or_default().push(meta.range.clone());
-        }
-        self.for_good.extend(origin.earlier.iter().map(|table| table.uid));
-        let inputs = origin.inputs.iter().map(|input| input.uid).collect();
-        self.inputs_of.insert(meta.uid, inputs);
-    }
-
-    /// Removes the tables that were certainly replaced, and notes what is hidden of the others.
-    fn leave_out(&self, tables: &mut Vec<FoundTable>) {
-        let counted = |uid: &TableUid| self.inputs.contains_key(uid) || self.for_good.contains(uid);
-        let merged = self.inputs_of.iter().filter(|(uid, _)| counted(uid));
-        let for_good: BTreeSet<_> =
-            merged.flat_map(|(_, inputs)| inputs).chain(&self.for_good).copied().collect();
-        tables.retain(|table| !for_good.contains(&table.reference.meta.uid));
-        for table in tables {
-            if let Some(ranges) = self.inputs.get(&table.reference.meta.uid) {
-                table.hidden.clone_from(ranges);
-            }
-        }
-    }
 }
 
 impl Salvageable {

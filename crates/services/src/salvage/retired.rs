@@ -34,7 +34,7 @@ use super::{
     find::{FoundFamily, OldDatabase, Salvageable, own_files},
     log::LogRead,
     report::ManifestState,
-    run::{end_of, open_table},
+    run::open_table,
     scratch::ScratchTables,
 };
 use siltdb_base::{
@@ -290,7 +290,7 @@ impl Gaps {
             }
             for LostEntries { first, last, .. } in std::mem::take(&mut *lock(&list)) {
                 let start = first.unwrap_or_else(|| meta.range.first.clone());
-                let end = last.map_or_else(|| end_of(&meta.range), |last| successor(&last).into());
+                let end = last.map_or_else(|| meta.range.end_key(), |last| successor(&last).into());
                 oldest = oldest.min(meta.sequence_min);
                 spans.push(Span { start, end });
             }

@@ -7,7 +7,7 @@ use siltdb_base::{
     cursor::ForwardCursor,
     error::Result,
     id::SequenceNumber,
-    key::{Entry, SortKey, successor},
+    key::{Entry, SortKey},
     slice::Slice,
     sync::lock,
     tombstone::RangeTombstone,
@@ -15,7 +15,7 @@ use siltdb_base::{
 use siltdb_disk::{
     edit::TableReference,
     table::{LostEntries, LostList, SalvageCursor, TablePlace, TableSalvage},
-    table_meta::{KeySpan, RangeEnd},
+    table_meta::KeySpan,
 };
 use std::{sync::Arc, vec};
 
@@ -87,7 +87,7 @@ pub fn seen_tombstones(table: &TableSalvage, found: &FoundTable) -> Vec<RangeTom
         let RangeTombstone { mut start, mut end, .. } = tombstone;
         if let Some(slice) = &reference.key_slice {
             start = start.max(slice.first.clone());
-            end = end.min(end_of(slice));
+            end = end.min(slice.end_key());
         }
         if stored > visible_to || start >= end {
             continue;
@@ -102,19 +102,10 @@ pub fn seen_tombstones(table: &TableSalvage, found: &FoundTable) -> Vec<RangeTom
     seen
 }
 
-/// The first key after a range.
-#[must_use]
-pub fn end_of(range: &KeySpan) -> Slice {
-    match range.end {
-        RangeEnd::Exclusive => range.last.clone(),
-        RangeEnd::Inclusive => successor(&range.last).into(),
-    }
-}
-
 /// The parts of `start..end` outside `range`.
 fn without(start: Slice, end: Slice, range: &KeySpan) -> Vec<(Slice, Slice)> {
     let before = (start.clone(), end.clone().min(range.first.clone()));
-    let behind = (start.max(end_of(range)), end);
+    let behind = (start.max(range.end_key()), end);
     [before, behind].into_iter().filter(|(start, end)| start < end).collect()
 }
 

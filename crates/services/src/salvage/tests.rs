@@ -6,8 +6,11 @@ use crate::{
     salvage::report::ManifestState,
 };
 use siltdb_base::{
+    cancel::CancelToken,
+    error::ErrorKind,
     fs::mem::{CallKind, Crash, FaultError, MemFs},
     key::EntryKind,
+    slice::Slice,
 };
 use siltdb_disk::{batch::BatchBytes, log::recover::RecoveryMode};
 use siltdb_engine::{
@@ -16,16 +19,22 @@ use siltdb_engine::{
     fixture::{
         DIR, clone_family, commit_payload, commit_with_families, compact, compact_all, contents,
         create_family, fault, files, flush, killed, open, options, prepare_family, put, put_range,
-        reform_record, snapshot, sync_wal, tree_options, try_put,
+        reform_record, run_job, snapshot, sync_wal, tree_options, try_put,
     },
+    jobs::request::{CompactControl, CompactProgress, compact_range},
     options::Durability,
     transactions::conditional_commit::Conditions,
     write::commit::Payload,
 };
-use siltdb_tree::{merge_operator::MergeOperator, options::TreeOptions};
+use siltdb_tree::{
+    merge_operator::MergeOperator, options::TreeOptions, read::visible::bounds::Bounds,
+};
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 const NEW: &str = "new";
+
+/// An odd number whose products look random.
+const MIXER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Joins operands.
 #[derive(Debug)]
@@ -458,6 +467,50 @@ fn without_a_manifest_what_was_replaced_is_not_taken_for_what_counts() {
     let engine = open_new(&fs);
     assert!(contents(&engine, "default", None) == expected);
     assert_eq!(contents(&engine, "other", None).len(), 4);
+}
+
+/// What the first steps of a merge have written is merged again; the rest of its inputs counts.
+#[test]
+fn without_a_manifest_a_step_of_a_merge_replaces_no_more_than_its_keys() {
+    for nth in [3, 5] {
+        let fs = MemFs::new();
+        let engine = open(&fs);
+        for round in 0..5_u64 {
+            for number in 0..400 {
+                // It does not compress.
+                let word = |word: u64| (round << 32 | number << 8 | word).wrapping_mul(MIXER);
+                let value: Vec<u8> = (1..8).flat_map(|at| word(at).to_le_bytes()).collect();
+                put(&engine, "default", format!("a{number:05}").as_bytes(), &value);
+            }
+            flush(&engine).unwrap();
+        }
+        fs.set_fault(fault(Some(CallKind::Create), nth, FaultError::NoSpace));
+        let error = run_job(&engine).err().map(|error| error.kind());
+        assert_eq!(error, Some(ErrorKind::NoSpace), "create {nth}");
+        assert!(engine.database().stats().compaction_steps > 1);
+        let default = engine.database().catalog.families.named("default").unwrap();
+        let narrow = || {
+            let view = default.tree.view();
+            let tables = view.version.tables();
+            tables.filter(|(_, table)| table.reference().key_slice.is_some()).count()
+        };
+        put_range(&engine, "a", 0..5, b"newest");
+        let token = CancelToken::new();
+        let bounds = Bounds { lower: None, upper: Some(Slice::copy_from(b"a00005")) };
+        let mut ignore = |_: CompactProgress| ();
+        let mut control = CompactControl::new(&token, &mut ignore);
+        let writable = engine.writable().unwrap();
+        compact_range(&writable.job_rooms(), &default, &bounds, &mut control).unwrap();
+        assert!(narrow() > 3, "create {nth}: {}, the rest of the inputs was merged", narrow());
+        let expected = contents(&engine, "default", None);
+        let fs = killed(&fs);
+        for path in files(&fs, ".manifest") {
+            fs.remove(&path).unwrap();
+        }
+        let report = saved(&fs).unwrap();
+        assert_eq!(report.manifest, ManifestState::Lost);
+        assert!(contents(&open_new(&fs), "default", None) == expected, "create {nth}");
+    }
 }
 
 /// A table that a clone shares counts for each family, whatever the other does with it.

@@ -4,6 +4,7 @@
 //! table is there. A range tombstone goes only when nothing deeper has keys in its range.
 
 use crate::{
+    files::key_slice::seen_tombstones,
     files::open_files::{OpenReference, TableId},
     files::table_sum::TableSum,
     files::version::Version,
@@ -143,13 +144,21 @@ fn covered_to(
     }
 }
 
+/// The range tombstones that are seen of a table through its key slice. A merge that takes keys
+/// away from the table takes its range tombstones over them, too.
+#[derive(Debug)]
+struct SeenTombstones {
+    slice: Option<KeySpan>,
+    fragments: Arc<Fragments>,
+}
+
 /// What range tombstones cover of the tables of a tree.
 #[derive(Debug, Default)]
 pub struct Covered {
     /// The version that was looked at last.
     version: Weak<Version>,
     /// The range tombstones of the tables that have some, or nothing, if they are many.
-    tombstones: HashMap<TableId, Arc<Fragments>>,
+    tombstones: HashMap<TableId, SeenTombstones>,
     tables: HashMap<TableId, CoveredTable>,
 }
 
@@ -187,7 +196,7 @@ impl Covered {
             let over: Vec<_> = above
                 .iter()
                 .filter_map(|other| self.tombstones.get(&other.id()))
-                .flat_map(|tombstones| over_table(tombstones, table))
+                .flat_map(|tombstones| over_table(&tombstones.fragments, table))
                 .collect();
             let covered = self.tables.entry(table.id()).or_default();
             covered.by = by;
@@ -200,7 +209,9 @@ impl Covered {
     fn reached<'v>(&self, version: &'v Version) -> Vec<(usize, &'v Arc<OpenReference>)> {
         let mut reached = BTreeMap::new();
         for (number, over) in version.with_range_tombstones() {
-            let Some(span) = self.tombstones.get(&over.id()).and_then(|all| span_of(all)) else {
+            let Some(span) =
+                self.tombstones.get(&over.id()).and_then(|all| span_of(&all.fragments))
+            else {
                 continue;
             };
             for (level, tables) in version.levels().iter().enumerate().skip(number) {
@@ -216,7 +227,8 @@ impl Covered {
 
     /// Forgets the range tombstones if they take more than this. What was found out stays.
     fn keep_bound(&mut self, bytes_max: usize) {
-        let bytes = self.tombstones.values().map(|tombstones| tombstones.memory_bytes());
+        let seen = self.tombstones.values();
+        let bytes = seen.map(|tombstones| tombstones.fragments.memory_bytes());
         if bytes.sum::<usize>() > bytes_max {
             self.tombstones.clear();
         }
@@ -226,11 +238,20 @@ impl Covered {
     fn read_tombstones(&mut self, version: &Version) {
         let mut before = std::mem::take(&mut self.tombstones);
         for (_, table) in version.with_range_tombstones() {
-            let read = || -> Result<Arc<Fragments>> {
-                Ok(Arc::clone(table.seen_of(table.pass()?.tombstones())))
+            let slice = &table.reference().key_slice;
+            let read = || -> Result<SeenTombstones> {
+                let fragments = Arc::clone(table.seen_of(table.pass()?.tombstones()));
+                Ok(SeenTombstones { slice: slice.clone(), fragments })
             };
+            let known = before.remove(&table.id()).map(|known| match known.slice == *slice {
+                true => known,
+                // A slice only narrows, so that what is cut from the one before is all of it.
+                false => {
+                    let cut = seen_tombstones(table.reference(), &known.fragments);
+                    SeenTombstones { slice: slice.clone(), fragments: Arc::new(cut) }
+                }
+            });
             // A damaged table covers nothing; the job that merges it says what is wrong.
-            let known = before.remove(&table.id());
             if let Some(tombstones) = known.or_else(|| read().ok()) {
                 self.tombstones.insert(table.id(), tombstones);
             }

@@ -15,12 +15,8 @@ use siltdb_disk::{
 
 /// The part of a tombstone within a key slice; `None` if there is none.
 fn cut_to_slice(tombstone: RangeTombstone, slice: &KeySpan) -> Option<RangeTombstone> {
-    let end = match slice.end {
-        RangeEnd::Exclusive => slice.last.clone(),
-        // The first key after an inclusive last one.
-        RangeEnd::Inclusive => Slice::from([&slice.last[..], &[0]].concat()),
-    };
-    let (start, end) = (tombstone.start.max(slice.first.clone()), tombstone.end.min(end));
+    let end = tombstone.end.min(slice.end_key());
+    let start = tombstone.start.max(slice.first.clone());
     (start < end).then_some(RangeTombstone { start, end, ..tombstone })
 }
 

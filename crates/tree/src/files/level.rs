@@ -387,7 +387,8 @@ impl Level {
     fn shape(&self) -> &StackShape {
         self.shape.get_or_init(|| {
             let tables: Vec<_> = self.tables().to_vec();
-            let (clusters, runs) = (stack::clusters(&tables), stack::runs(&tables));
+            let (clusters, runs) =
+                (stack::clusters(&tables), stack::runs(tables.iter().map(|table| table.range())));
             let clustered = clusters.iter().map(|cluster| cluster.tables.len()).sum::<usize>();
             assert_eq!(clustered, tables.len(), "a table of level 0 is in no cluster, or in two");
             assert!(runs <= tables.len(), "more runs than tables");

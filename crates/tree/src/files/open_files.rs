@@ -3,10 +3,11 @@
 //! It removes nothing: a purge asks it which files are in use.
 
 mod closed;
+mod seen;
 mod shared;
 
 use crate::files::{
-    key_slice::{seen_tombstones, visible_range},
+    key_slice::visible_range,
     prefix_counters::PrefixCounters,
     table_file::{MissingFile, Remover, TableFile},
     table_store::{TableStore, not_open},
@@ -327,32 +328,6 @@ impl OpenReference {
         &self.range
     }
 
-    /// No entry that is seen through this reference is newer.
-    #[must_use]
-    pub fn sequence_max(&self) -> SequenceNumber {
-        let newest = self.reference.global_sequence.unwrap_or(self.meta().sequence_max);
-        self.reference.visible_to.map_or(newest, |limit| limit.min(newest))
-    }
-
-    /// No entry that is seen through this reference is older.
-    #[must_use]
-    pub fn sequence_min(&self) -> SequenceNumber {
-        self.reference.global_sequence.unwrap_or(self.meta().sequence_min)
-    }
-
-    /// Whether the whole table is seen through this reference, with its own sequence numbers.
-    #[inline]
-    #[must_use]
-    pub fn is_whole(&self) -> bool {
-        self.is_whole
-    }
-
-    /// Bytes it takes in its file.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.reference.length
-    }
-
     /// The table, for a reader. Opens it if it is not open; it then stays open.
     ///
     /// # Errors
@@ -434,34 +409,6 @@ impl OpenReference {
                 (None, None) => true,
             },
         }
-    }
-
-    /// Whether range tombstones may be seen through this reference.
-    #[inline]
-    #[must_use]
-    pub fn has_range_tombstones(&self) -> bool {
-        self.has_range_tombstones
-    }
-
-    /// The range tombstones that are seen through this reference.
-    ///
-    /// # Errors
-    /// What opening the table fails with.
-    pub fn tombstones(&self) -> Result<&Arc<Fragments>> {
-        let table = match self.table.get() {
-            None if !self.may_stay_open() => self.by_frames()?,
-            _ => self.table()?,
-        };
-        Ok(self.seen_of(table.tombstones()))
-    }
-
-    /// What is seen through this reference of `whole`, the range tombstones of its table.
-    #[must_use]
-    pub fn seen_of<'f>(&'f self, whole: &'f Arc<Fragments>) -> &'f Arc<Fragments> {
-        if self.is_whole() {
-            return whole;
-        }
-        self.narrow.get_or_init(|| Arc::new(seen_tombstones(&self.reference, whole)))
     }
 
     /// Calls `look` with the newest entry of `key` up to `visible` that is seen through this

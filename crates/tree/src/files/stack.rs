@@ -44,14 +44,14 @@ pub fn overlapping<'c>(clusters: &'c [Cluster], range: &KeySpan) -> &'c [Cluster
     &clusters[start..start + count]
 }
 
-/// How many runs `tables` make, newest first, if neighbours in age that do not overlap are joined.
+/// How many runs tables of these ranges make, newest first, if neighbours in age that do not
+/// overlap are joined.
 #[must_use]
-pub fn runs(tables: &[Arc<OpenReference>]) -> usize {
+pub fn runs<'r>(ranges: impl IntoIterator<Item = &'r KeySpan>) -> usize {
     let mut runs = 0;
-    // The tables of the current run by first key; no two of them overlap.
+    // The ranges of the current run by first key; no two of them overlap.
     let mut run: BTreeMap<&[u8], &KeySpan> = BTreeMap::new();
-    for table in tables {
-        let range = table.range();
+    for range in ranges {
         let first = range.first.as_bytes();
         let before = run.range(..=first).next_back();
         let after = run.range(first..).next();

@@ -67,8 +67,8 @@ pub struct Extremes {
     pub tombstone_percent_max: u64,
     /// The largest part of a table that is range tombstones, in percent.
     pub range_tombstone_percent_max: u64,
-    /// The largest part of a table that newer entries of it supersede, if no snapshot needs any, in
-    /// thousandths.
+    /// The largest part of a table that newer entries of it supersede, if no snapshot needs any, or
+    /// that its key slice hides, in thousandths.
     pub superseded_thousandths_max: u64,
     /// When the first of the tables has nothing but tombstones and expired values, in ms since
     /// 1970; `u64::MAX` for never.
@@ -89,8 +89,8 @@ impl Totals {
             tables: 1,
             bytes: table.bytes(),
             weight: weight(table),
-            entries: meta.entries,
-            point_tombstones: meta.point_tombstones,
+            entries: table.entries(),
+            point_tombstones: table.seen_part_of(meta.point_tombstones),
             with_range_tombstones: usize::from(table.has_range_tombstones()),
             with_blobs: usize::from(!meta.blobs.is_empty()),
             cold: usize::from(table.reference().tier == Tier::Cold),
@@ -136,7 +136,9 @@ impl Extremes {
         let tombstones = meta.point_tombstones.saturating_add(meta.range_tombstones);
         let superseded = meta.garbage.superseded().iter();
         let superseded = superseded.fold(0_u64, |sum, bucket| sum.saturating_add(bucket.bytes));
-        let own = thousandths(superseded, meta.logical_bytes);
+        let hidden = table.file_bytes() - table.bytes();
+        let own =
+            thousandths(superseded, meta.logical_bytes) + thousandths(hidden, table.file_bytes());
         Self {
             bytes_min: table.bytes(),
             entry_weight_max: entry_weight_max(table),
@@ -225,10 +227,11 @@ fn union_of<'r>(ranges: impl Iterator<Item = &'r KeySpan>) -> Option<KeySpan> {
     Some(KeySpan { first: first.first.clone(), last: last.last.clone(), end: last.end })
 }
 
-/// What space a table holds: its own bytes, and those of the separated values that it refers to.
+/// About what space is seen through a reference to a table: bytes of the table itself, and of the
+/// separated values that it refers to.
 #[must_use]
 pub fn weight(table: &OpenReference) -> u64 {
-    table.bytes().saturating_add(table.meta().blobs.bytes())
+    table.bytes().saturating_add(table.seen_part_of(table.meta().blobs.bytes()))
 }
 
 /// What space the entries of a sampled key hold, by its place in the sketch of its table, in bytes
@@ -241,7 +244,8 @@ pub fn key_weight(table: &OpenReference, place: usize) -> f64 {
     }
 }
 
-/// What space an entry of the table holds on average, in bytes of weight.
+/// What space an entry of the table holds on average, in bytes of weight. Entries that a slice hides
+/// hold none, and are in the mean, because a sketch has their keys.
 #[must_use]
 pub fn mean_weight(table: &OpenReference) -> f64 {
     weight(table) as f64 / table.meta().entries.max(1) as f64

@@ -21,7 +21,7 @@ use siltdb_disk::{
 };
 use std::{
     array,
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::{Arc, LazyLock},
 };
 
@@ -89,24 +89,35 @@ impl Version {
     ) -> Result<Self> {
         let Difference { added, removed } = Difference::of(family, changes)?;
         let mut edits: [LevelEdit; LEVELS] = array::from_fn(|_| LevelEdit::default());
-        let (mut left, mut bytes_removed) = (HashSet::new(), self.bytes_removed);
+        let mut left = HashMap::new();
         for (level, id) in &removed {
             let located = self.located(*id).filter(|located| located.level == *level);
             let located = located.ok_or_else(|| not_there(*id))?;
             let number = usize::from(*level);
             edits[number].removed.push(self.levels[number].index_of(&located.table));
-            left.insert(*id);
-            bytes_removed = bytes_removed.saturating_add(located.table.bytes());
+            left.insert(*id, Arc::clone(&located.table));
         }
-        let (mut came, mut entries) = (HashSet::new(), 0_u64);
+        let mut came = HashSet::new();
+        let (mut entries_added, mut bytes_removed) = (self.entries_added, self.bytes_removed);
         for ((level, id), reference) in added {
-            let is_there = self.located(id).is_some() && !left.contains(&id);
+            let before = left.get(&id);
+            let is_there = self.located(id).is_some() && before.is_none();
             if is_there || !came.insert(id) {
                 return Err(twice(usize::from(level), reference));
             }
-            let table = files.reference(Arc::clone(reference))?;
-            entries = entries.saturating_add(table.meta().entries);
+            let reference = Arc::clone(reference);
+            // A merge that has taken keys away from a table leaves its other keys where they were.
+            let table = match before {
+                Some(before) => before.seen_as(reference)?,
+                None => files.reference(reference)?,
+            };
+            if before.is_none() {
+                entries_added = entries_added.saturating_add(table.entries());
+            }
             edits[usize::from(level)].added.push(table);
+        }
+        for table in left.values().filter(|table| !came.contains(&table.id())) {
+            bytes_removed = bytes_removed.saturating_add(table.file_bytes());
         }
         let by_id = self.located_after(&edits);
         let mut levels = self.levels.clone();
@@ -118,7 +129,6 @@ impl Version {
         }
         let occupied = levels[1..].iter().filter(|level| !level.is_empty());
         let runs = occupied.cloned().collect();
-        let entries_added = self.entries_added.saturating_add(entries);
         let next = Self { levels, runs, by_id, entries_added, bytes_removed };
         let (before, after) = (self.count() + came.len(), next.count() + left.len());
         assert_eq!(before, after, "an edit loses a table, or has one twice");

@@ -17,6 +17,7 @@
 
 use crate::{
     files::open_files::OpenReference,
+    files::table_sum,
     files::version::Version,
     options::TreeOptions,
     planning::pick_garbage::Moment,
@@ -99,7 +100,7 @@ fn bytes(version: &Version) -> u64 {
 fn weight(table: &OpenReference) -> u64 {
     match seeded_fault!("fifo_forgets_separated_values") {
         true => table.bytes(),
-        false => table.bytes().saturating_add(table.meta().blobs.bytes()),
+        false => table_sum::weight(table),
     }
 }
 

@@ -212,9 +212,12 @@ pub(crate) fn garbage_thousandths(
     let parts = covered.of(table.id()).map_or(&[][..], |covered| covered.parts());
     let oldest = table.sequence_min();
     let parts = parts.iter().filter(|part| !moment.stripes.separate(oldest, part.to));
-    let covered = parts.map(|part| part.bytes).sum();
+    let covered: u64 = parts.map(|part| part.bytes).sum();
     let garbage = expired + superseded;
-    let own = thousandths(garbage, meta.logical_bytes) + thousandths(covered, table.bytes());
+    // A merge that was cancelled leaves keys behind that its reference does not show.
+    let hidden = table.file_bytes() - table.bytes();
+    let unseen = thousandths(covered + hidden, table.file_bytes());
+    let own = thousandths(garbage, meta.logical_bytes) + unseen;
     own.max(separated_thousandths(table, garbage))
 }
 
@@ -328,7 +331,7 @@ impl SampledKeys {
                 let weight = key_weight(table, place);
                 sampled.by_hash.entry(hash).or_insert(KeyMean { keys, weight: weight * keys });
             }
-            let entries = table.meta().entries as f64;
+            let entries = table.entries() as f64;
             sampled.mean.merge(KeyMean { keys: entries, weight: weight(table) as f64 });
         }
         sampled

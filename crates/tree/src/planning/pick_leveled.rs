@@ -499,7 +499,7 @@ fn is_much_stale(
     for input in &plan.inputs {
         for table in &input.tables {
             let meta = table.meta();
-            entries += meta.entries;
+            entries += table.entries();
             let is_young = input.level == 0;
             // With versions that a snapshot may have to see it might not let anything go yet.
             if is_young && table.sequence_max() > oldest_snapshot {
@@ -507,8 +507,8 @@ fn is_much_stale(
             }
             samples.push(&meta.key_sketch);
             if is_young {
-                young_entries += meta.entries;
-                young_tombstones += meta.point_tombstones;
+                young_entries += table.entries();
+                young_tombstones += table.seen_part_of(meta.point_tombstones);
                 young_bytes += table.bytes();
             }
         }

@@ -37,7 +37,7 @@ const YOUNG_TOMBSTONES: u64 = 12;
 struct Run {
     level: usize,
     bytes: u64,
-    /// No running plan takes any of its tables.
+    /// No running plan takes any of its tables, or writes more of it.
     is_free: bool,
     /// A running plan takes all of it to a deeper level.
     is_leaving: bool,
@@ -46,10 +46,11 @@ struct Run {
 impl Run {
     fn new(version: &Version, level: usize, busy: &Busy) -> Self {
         let (run, taken) = (&version.levels()[level], busy.taken(version, level));
+        let is_whole = level == 0 || !busy.writes_to(level);
         Self {
             level,
             bytes: run.bytes(),
-            is_free: taken.all == 0,
+            is_free: is_whole && taken.all == 0,
             is_leaving: taken.leaving == run.count(),
         }
     }

@@ -7,39 +7,18 @@ use crate::{
     files::open_files::{OpenReference, TableId},
     files::stack,
     files::version::Version,
+    planning::borders::Borders,
 };
 use siltdb_base::{
     cancel::CancelToken,
-    id::{FamilyId, FileNumber},
+    id::{FamilyId, FileNumber, SequenceNumber},
     limits::LEVELS,
-    slice::Slice,
 };
 use siltdb_disk::{edit::Change, table_meta::KeySpan};
 use std::{
     collections::{BTreeSet, HashSet},
     sync::Arc,
 };
-
-/// Keys from `lower` on and before `upper`; a missing border is none.
-#[derive(Clone, Debug, Default)]
-pub struct Borders {
-    /// The first key.
-    pub lower: Option<Slice>,
-    /// The first key after them.
-    pub upper: Option<Slice>,
-}
-
-impl Borders {
-    /// The stretches that ascending `keys` cut all keys into.
-    pub fn between(keys: Vec<Slice>) -> impl Iterator<Item = Self> {
-        let mut lower = None;
-        keys.into_iter().map(Some).chain([None]).map(move |upper| {
-            let borders = Self { lower: lower.take(), upper: upper.clone() };
-            lower = upper;
-            borders
-        })
-    }
-}
 
 /// What a plan does with its tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +70,39 @@ pub struct PlanInput {
     pub level: usize,
     /// The tables, in the order of the level.
     pub tables: Vec<Arc<OpenReference>>,
+}
+
+impl PlanInput {
+    /// Those of its tables that may have a key within `borders`.
+    #[must_use]
+    pub fn within(&self, borders: &Borders) -> Self {
+        let tables = self.tables.iter().filter(|table| borders.overlap(table.range()));
+        Self { level: self.level, tables: tables.cloned().collect() }
+    }
+}
+
+/// What names a running plan, also once its inputs are given away: its first table, which no other
+/// running plan takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlanName(TableId);
+
+/// A plan without its inputs, whose files it keeps from being removed.
+#[derive(Clone, Debug)]
+pub struct Outline {
+    /// Where the result goes.
+    pub output_level: usize,
+    /// Holds every key of the inputs.
+    pub range: KeySpan,
+    /// The blob files whose values are moved to another one; mostly none.
+    pub moved: Arc<MovedBlobs>,
+    /// Cancels the plan while it runs.
+    pub given_up: CancelToken,
+    /// Bytes of all inputs.
+    pub bytes: u64,
+    /// No entry of an input is newer.
+    pub sequence_max: SequenceNumber,
+    /// How many runs of level 0 there are less once the plan is carried out.
+    pub level0_runs_freed: usize,
 }
 
 /// What a compaction takes and where it puts it.
@@ -154,17 +166,33 @@ impl Plan {
     }
 
     /// How many runs of level 0 there are less once the plan is carried out.
-    #[must_use]
-    pub fn level0_runs_freed(&self) -> usize {
+    fn level0_runs_freed(&self) -> usize {
         let taken = self.inputs.iter().filter(|input| input.level == 0);
-        let taken = taken.map(|input| stack::runs(&input.tables)).sum::<usize>();
-        taken.saturating_sub(usize::from(self.output_level == 0))
+        let ranges = taken.flat_map(|input| input.tables.iter().map(|table| table.range()));
+        stack::runs(ranges).saturating_sub(usize::from(self.output_level == 0))
     }
 
-    /// Whether the plan is cancelled: its inputs stay, and what it has written is removed.
+    /// What names it while it runs.
+    ///
+    /// # Panics
+    /// If it has no table.
     #[must_use]
-    pub fn is_given_up(&self) -> bool {
-        self.given_up.is_cancelled()
+    pub fn name(&self) -> PlanName {
+        PlanName(self.tables().next().expect("a plan has tables").id())
+    }
+
+    /// The plan without its inputs.
+    #[must_use]
+    pub fn outline(&self) -> Outline {
+        Outline {
+            output_level: self.output_level,
+            range: self.range.clone(),
+            moved: Arc::clone(&self.moved),
+            given_up: self.given_up.clone(),
+            bytes: self.bytes(),
+            sequence_max: self.tables().map(|table| table.sequence_max()).max().unwrap_or_default(),
+            level0_runs_freed: self.level0_runs_freed(),
+        }
     }
 
     /// The removal of every table the plan takes.
@@ -366,12 +394,17 @@ impl Busy {
         self.claims.iter().any(|claim| claim.number < count)
     }
 
-    /// Notes that `plan` was installed or cancelled.
+    /// Whether a running plan writes to `level`: what lies there is not all of its run.
+    #[must_use]
+    pub fn writes_to(&self, level: usize) -> bool {
+        self.claims.iter().any(|claim| claim.output_level == level)
+    }
+
+    /// Notes that a plan was installed or cancelled.
     ///
     /// # Panics
     /// If it is not running.
-    pub fn end(&mut self, plan: &Plan) {
-        let first = plan.tables().next().expect("a plan has tables").id();
+    pub fn end(&mut self, PlanName(first): PlanName) {
         let claim = self
             .claims
             .iter()

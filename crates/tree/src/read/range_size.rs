@@ -75,7 +75,13 @@ fn table_extent(table: &OpenReference, bounds: &Bounds) -> Result<Extent> {
     if is_within && table.is_whole() {
         return Ok(Extent { entries: table.meta().entries, bytes: table.bytes() });
     }
-    table.reading()?.extent(lower, upper)
+    let Some(slice) = &table.reference().key_slice else {
+        return table.reading()?.extent(lower, upper);
+    };
+    let end = slice.end_key();
+    let lower = lower.map_or(&*slice.first, |lower| lower.max(&slice.first));
+    let upper = upper.map_or(&*end, |upper| upper.min(&end));
+    table.reading()?.extent(Some(lower), Some(upper))
 }
 
 fn add_memtable(size: &mut RangeSize, memtable: &Arc<Memtable>, bounds: &Bounds) -> Result<()> {

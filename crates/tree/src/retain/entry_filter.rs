@@ -19,6 +19,8 @@ pub struct EntryFilter {
     job: JobFilter,
     needs_values: bool,
     blobs: Option<Arc<dyn BlobSource>>,
+    /// Entries from this key on are decided by another part of the job.
+    upper: Option<Slice>,
 }
 
 impl fmt::Debug for EntryFilter {
@@ -42,13 +44,22 @@ impl EntryFilter {
     /// The filter of a job. `blobs` has all values that entries of the job point to.
     #[must_use]
     pub fn new(job: JobFilter, blobs: Option<Arc<dyn BlobSource>>) -> Self {
-        Self { needs_values: job.needs_values(), job, blobs }
+        Self { needs_values: job.needs_values(), job, blobs, upper: None }
+    }
+
+    /// The same for the part of a job that ends before `upper`, and may read on behind it.
+    #[must_use]
+    pub fn up_to(self, upper: Option<Slice>) -> Self {
+        Self { upper, ..self }
     }
 
     /// What the filter makes of `entry`, a value. A separated value that cannot be read stays as it
     /// is: readers and verification report it.
     #[must_use]
     pub fn decide(&self, entry: &Entry<'_>) -> FilteredAs {
+        if self.upper.as_ref().is_some_and(|upper| entry.key >= upper.as_bytes()) {
+            return FilteredAs::Same;
+        }
         let separated: Slice;
         let read = match entry.kind {
             EntryKind::Put => Some((None, entry.value)),

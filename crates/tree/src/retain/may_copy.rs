@@ -117,8 +117,8 @@ pub fn plain_ahead(cursor: &impl EntryCursor, tombstones: &Fragments) -> PlainAh
         first_key: entry.key,
         last_key: span.last_key,
         content: span.content,
-        // No other source has a key in a span. A reference that hides entries of its table has no
-        // spans, and one that renumbers them does so entry by entry as they pass.
+        // No other source has a key in a span. A reference has no span with an entry that it hides,
+        // and one that renumbers entries does so entry by entry as they pass.
         neighbours: Neighbours::default(),
         sight: TableSight::Whole,
         // They are encoded again.

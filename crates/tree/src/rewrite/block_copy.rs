@@ -6,7 +6,7 @@
 
 use crate::{
     files::open_files::OpenReference,
-    planning::plan::Borders,
+    planning::borders::Borders,
     retain::may_copy::{BlockForm, CopyCandidate, Neighbours, TableSight, may_copy},
     rewrite::table_form::TableForm,
 };
@@ -174,7 +174,7 @@ fn each_block(
                 before: reached.as_deref(),
                 after: blocks.next_key().map(|next| &next[..]),
             },
-            sight: match inputs[block.input].0.is_whole() {
+            sight: match inputs[block.input].0.shows_all(&block.first_key, &block.last_key) {
                 true => TableSight::Whole,
                 false => TableSight::Narrow,
             },
@@ -232,6 +232,15 @@ pub fn untouched_blocks(
     let are_apart = runs.is_sorted_by(|a, b| a.last_key < b.first_key);
     assert!(are_apart, "blocks that are to be copied overlap: {runs:?}");
     Ok(runs)
+}
+
+/// Those of `runs`, which are in key order, with a block within `borders` or across one of them.
+#[must_use]
+pub fn runs_within<'r>(runs: &'r [BlockRun], borders: &Borders) -> &'r [BlockRun] {
+    let ends_before = |run: &BlockRun| borders.lower.as_ref().is_some_and(|it| run.last_key < *it);
+    let begins = |run: &BlockRun| borders.upper.as_ref().is_none_or(|it| run.first_key < *it);
+    let runs = &runs[runs.partition_point(ends_before)..];
+    &runs[..runs.partition_point(begins)]
 }
 
 /// Whether a job that takes only this table, and writes tables as `wanted`, would write all of it

@@ -1,7 +1,8 @@
 //! Merges the tables of a plan into new ones.
 //!
 //! It chooses nothing and installs nothing. The work is split by key ranges into independent parts,
-//! for as many threads as there are.
+//! for as many threads as there are, and into [steps](crate::rewrite::steps) that are installed one
+//! after the other.
 
 use crate::{
     compaction_filter::CompactionFilters,
@@ -9,7 +10,8 @@ use crate::{
     files::open_files::OpenReference,
     files::version::Version,
     options::TreeOptions,
-    planning::plan::{Borders, Plan, PlanKind},
+    planning::borders::Borders,
+    planning::plan::{Outline, Plan, PlanInput, PlanKind},
     read::merge::{Merge, MergeSource},
     read::source::{SourceCursor, reference_cursor::ReferenceCursor, run_cursor::RunCursor},
     read::visible::resolve::BlobSource,
@@ -20,13 +22,14 @@ use crate::{
         stripes::{OlderEntries, Stripes},
     },
     rewrite::below_output::BelowOutput,
-    rewrite::block_copy::{BlockCopies, BlockRun, CopyInput, is_untouched, untouched_blocks},
+    rewrite::block_copy::{BlockCopies, BlockRun, is_untouched, runs_within, untouched_blocks},
     rewrite::job::{JobContext, JobOutput, JobPart, NewTable, NewTables, Opening, parts_of},
     rewrite::job_cursor::JobCursor,
     rewrite::output::{
         Destination, Merged, MovedValues, OutputIter, OutputPlace, SharedSequence, write_tables,
     },
     rewrite::progress::{PartProgress, Progress},
+    rewrite::steps::{CutSize, Cuts, Installs, Left},
     rewrite::write_rate::RateUse,
     strategy::CompactionStrategy,
 };
@@ -35,18 +38,15 @@ use siltdb_base::{
     error::Result,
     id::{FamilyId, SequenceNumber},
     invariant,
-    slice::Slice,
     tombstone::{Fragments, RangeTombstone},
 };
-use siltdb_disk::table::ScanCursor;
-use std::{collections::HashSet, fmt, sync::Arc};
+use siltdb_disk::{edit::Change, table::ScanCursor};
+use std::{collections::HashSet, fmt, ops::Range, sync::Arc};
 
 /// Tables are joined if there are more than this many times the fewest possible, and more than the
 /// parts of a job would leave. Two parts of a memtable of half a buffer, compressed, are a third of
 /// a table each.
 const SPLIT_MAX: u64 = 4;
-/// Blocks of a table that are looked at to find borders, at most.
-const SAMPLES_PER_TABLE: u64 = 64;
 
 /// Where a compaction finds the code of its filter, and the separated values that it shows to it.
 #[derive(Clone)]
@@ -68,10 +68,10 @@ impl fmt::Debug for FilterSources<'_> {
 pub struct Compaction {
     family: FamilyId,
     options: Arc<TreeOptions>,
-    plan: Plan,
+    plan: Outline,
     stripes: Stripes,
-    /// The inputs of each run as a level of its own; level 0 stays as it is in the plan.
-    runs: Vec<Arc<Level>>,
+    /// When the newest entry of the inputs was flushed, if the strategy needs to know.
+    created_ms: Option<u64>,
     /// All range tombstones of the inputs, and those above that overlap them.
     tombstones: Arc<Fragments>,
     /// Those of the inputs that are written.
@@ -85,15 +85,15 @@ pub struct Compaction {
     merged: Merged,
     /// The filter, if it has anything to decide.
     filter: Option<EntryFilter>,
-    /// Blocks that are copied as they are.
-    untouched: Vec<BlockRun>,
-    /// Where one part ends and the next begins, ascending.
-    borders: Vec<Slice>,
+    /// Where one part or step ends and the next begins.
+    cuts: Cuts,
     progress: Arc<Progress>,
 }
 
 impl Compaction {
-    /// Prepares to carry out `plan`, a merge, in at most `parallelism` parts.
+    /// Prepares to carry out `plan`, a merge, for `parallelism` threads. Returns the parts of the
+    /// work, too: each may run on any thread, at any time. A part keeps its inputs, and the files
+    /// of these, until it is dropped; nothing else of the merge does.
     ///
     /// `version` is the tree's version when the plan was made, or a later one. `stripes` must have
     /// been taken after `options`, and after everything in the inputs was published. `sources` have
@@ -112,13 +112,9 @@ impl Compaction {
         stripes: Stripes,
         sources: FilterSources<'_>,
         parallelism: usize,
-    ) -> Result<Arc<Self>> {
+    ) -> Result<(Arc<Self>, Vec<Subjob>)> {
         assert_eq!(plan.kind, PlanKind::Rewrite, "an edit needs no compaction");
         invariant!(are_there(&plan, version), "a compaction of a table that is gone: {plan:?}");
-        let runs = plan.inputs.iter().filter(|input| input.level > 0);
-        let runs =
-            runs.map(|input| Level::new(Order::Disjoint, input.tables.clone()).map(Arc::new));
-        let runs: Vec<_> = runs.collect::<Result<_>>()?;
         // Open while the work is prepared, not opened again by each step of it.
         let mut tombstones = Vec::new();
         let (mut inputs, mut merged) = (Vec::new(), Merged::default());
@@ -135,19 +131,7 @@ impl Compaction {
         tombstones.extend(tombstones_above(&plan, version));
         let tombstones = Arc::new(Fragments::new(&tombstones));
         let shared = shared_sequence(&plan, &stripes, &below);
-        let is_tiered = matches!(options.compaction, CompactionStrategy::Tiered { .. });
-        let under = match version.levels().get(plan.output_level + 1) {
-            // Tables of level 0 go down all together, so a border there would gain nothing.
-            // Nor in a tiered tree, where runs go down whole.
-            Some(level) if plan.output_level > 0 && !is_tiered => {
-                level.within(level.overlapping_run(&plan.range)).cloned().collect()
-            }
-            _ => Vec::new(),
-        };
-        let parts = parts_of(plan.bytes(), options.table_bytes_target, parallelism);
-        let borders = borders(&inputs, &plan.range.first, parts)?;
-        let is_sorted = borders.is_sorted_by(|a, b| a < b);
-        assert!(is_sorted, "a key lies in two parts of a compaction: {borders:?}");
+        let cuts = Cuts::new(&plan, &inputs, cut_size(&plan, &options, parallelism))?;
         let named = options.compaction_filter.as_ref().filter(|_| stripes.may_filter_any());
         let filter = named.and_then(|named| sources.filters.for_job(named, plan.output_level));
         let filter = filter.map(|filter| EntryFilter::new(filter, sources.blobs));
@@ -155,29 +139,44 @@ impl Compaction {
             Some(_) => Vec::new(),
             None => untouched_blocks(&inputs, &tombstones, &options.table_at(plan.output_level))?,
         };
-        let progress = begun(&plan, &untouched);
-        Ok(Arc::new(Self {
+        drop(inputs);
+        let is_fifo = matches!(options.compaction, CompactionStrategy::Fifo { .. });
+        let created = || plan.tables().map(|table| table.meta().created_ms).max();
+        let compaction = Arc::new(Self {
             family,
+            progress: begun(&plan, &untouched),
+            plan: plan.outline(),
+            created_ms: is_fifo.then(created).flatten(),
+            under: under_output(&plan, version, &options),
             options,
-            progress,
-            plan,
             stripes,
-            runs,
             tombstones,
             kept,
             below,
             shared,
-            under,
             merged,
             filter,
-            untouched,
+            cuts,
+        });
+        let parts = compaction.parts(&plan.inputs, &untouched);
+        Ok((compaction, parts))
+    }
+
+    /// The parts of the work over `inputs`, of which blocks are `untouched`.
+    fn parts(self: &Arc<Self>, inputs: &[PlanInput], untouched: &[BlockRun]) -> Vec<Subjob> {
+        let subjob = |(part, borders): (usize, Borders)| Subjob {
+            inputs: inputs.iter().map(|input| input.within(&borders)).collect(),
+            untouched: runs_within(untouched, &borders).to_vec(),
+            compaction: Arc::clone(self),
+            part,
             borders,
-        }))
+        };
+        self.cuts.borders().enumerate().map(subjob).collect()
     }
 
     /// The plan that is carried out.
     #[must_use]
-    pub fn plan(&self) -> &Plan {
+    pub fn plan(&self) -> &Outline {
         &self.plan
     }
 
@@ -193,33 +192,47 @@ impl Compaction {
         self.filter.is_some()
     }
 
-    /// The parts of the work: each may run on any thread, at any time.
-    #[must_use]
-    pub fn subjobs(self: &Arc<Self>) -> Vec<Subjob> {
-        let subjob = |borders| Subjob { compaction: self.clone(), borders };
-        Borders::between(self.borders.clone()).map(subjob).collect()
+    /// The numbers of the parts of each step, in the order in which steps are installed.
+    pub fn steps(&self) -> impl Iterator<Item = Range<usize>> {
+        let (parts, per_step) = (self.cuts.parts(), self.cuts.parts_per_step());
+        (0..parts).step_by(per_step).map(move |first| first..(first + per_step).min(parts))
     }
 
-    /// Puts together what all parts have written, and makes the names of the files durable.
+    /// What of the inputs is left once `step` is installed.
+    #[must_use]
+    pub fn left_after(&self, step: &Range<usize>) -> Left {
+        self.cuts.left_after(&self.cuts.keys_of(step))
+    }
+
+    /// Puts together what the parts of `step` have written, and makes the names of the files
+    /// durable. The changes also take the keys of the step away from the inputs. They hold once
+    /// those of all steps before are installed.
     ///
     /// # Errors
     /// What syncing the directory fails with; the new files are removed.
     ///
     /// # Panics
     /// If a part is missing.
-    pub fn finish(&self, outputs: Vec<NewTables>, context: &JobContext<'_>) -> Result<JobOutput> {
-        assert_eq!(outputs.len(), self.borders.len() + 1, "a part of a compaction is missing");
+    pub fn finish_step(
+        &self,
+        step: &Range<usize>,
+        outputs: Vec<NewTables>,
+        context: &JobContext<'_>,
+    ) -> Result<JobOutput> {
+        assert_eq!(outputs.len(), step.len(), "a part of a compaction is missing");
         let mut tables = NewTables::default();
         for output in outputs {
             tables.append(output);
         }
         self.assert_within(tables.tables());
-        tables.finish(self.plan.removals(self.family), context)
+        let changes = self.cuts.changes(self.family, &self.cuts.keys_of(step));
+        assert_taken(&changes, tables.tables());
+        tables.finish(changes, context)
     }
 
     /// What was written lies in the level and among the keys that no other plan writes to.
     fn assert_within(&self, tables: &[NewTable]) {
-        let Plan { range, output_level, .. } = &self.plan;
+        let Outline { range, output_level, .. } = &self.plan;
         for NewTable { level, reference, .. } in tables {
             let written = &reference.meta.range;
             assert_eq!(level, output_level, "a compaction writes to another level");
@@ -230,52 +243,11 @@ impl Compaction {
         }
     }
 
-    /// Everything at once, on this thread.
-    ///
-    /// # Errors
-    /// As [`JobPart::run`] and [`Compaction::finish`].
-    pub fn run(self: &Arc<Self>, context: &JobContext<'_>) -> Result<JobOutput> {
-        let subjobs = self.subjobs();
-        let outputs = subjobs.iter().map(|subjob| subjob.run(context)).collect::<Result<_>>()?;
-        self.finish(outputs, context)
-    }
-
     /// The separated values that the plan moves, if it does.
     fn moving<'a>(&'a self, context: &JobContext<'a>) -> Option<MovedValues<'a>> {
         let files = &*self.plan.moved;
         let mover = context.mover.filter(|_| !files.is_empty())?;
         Some(MovedValues { files, family: self.family, options: &self.options, mover })
-    }
-
-    /// The number of cursors that are merged.
-    fn input_count(&self) -> usize {
-        let level0 = self.plan.inputs.iter().filter(|input| input.level == 0);
-        level0.map(|input| input.tables.len()).sum::<usize>() + self.runs.len()
-    }
-
-    /// When the newest entry of the inputs was flushed, if the strategy needs to know.
-    fn created_ms(&self) -> Option<u64> {
-        let is_fifo = matches!(self.options.compaction, CompactionStrategy::Fifo { .. });
-        is_fifo.then(|| self.plan.tables().map(|table| table.meta().created_ms).max()).flatten()
-    }
-
-    /// All entries of the inputs in order.
-    fn merge(&self) -> Result<Merge<SourceCursor<ScanCursor>>> {
-        let mut sources = Vec::new();
-        for input in self.plan.inputs.iter().filter(|input| input.level == 0) {
-            for table in &input.tables {
-                let cursor = ReferenceCursor::new(table.clone())?;
-                let cursor = SourceCursor::Table(cursor);
-                sources.push(MergeSource { cursor, sequence_max: table.sequence_max() });
-            }
-        }
-        for run in &self.runs {
-            let tables = 0..run.count();
-            let sequence_max = run.newest_within(tables.clone());
-            let cursor = RunCursor::new(run.clone(), tables);
-            sources.push(MergeSource { cursor: SourceCursor::Run(cursor), sequence_max });
-        }
-        Ok(Merge::new(sources))
     }
 }
 
@@ -289,11 +261,7 @@ fn begun(plan: &Plan, untouched: &[BlockRun]) -> Arc<Progress> {
 
 /// About how many entries the plan takes: a reference to a part of a table has that part of them.
 fn entries_of(plan: &Plan) -> u64 {
-    let seen = |table: &Arc<OpenReference>| {
-        let (bytes, all) = (u128::from(table.bytes()), u128::from(table.meta().file_bytes.max(1)));
-        (u128::from(table.meta().entries) * bytes.min(all) / all) as u64
-    };
-    plan.tables().map(seen).sum()
+    plan.tables().map(|table| table.entries()).sum()
 }
 
 /// Whether `version` has all tables that `plan` takes.
@@ -302,11 +270,76 @@ fn are_there(plan: &Plan, version: &Version) -> bool {
     inputs.all(|input| version.find(input.id()).is_some())
 }
 
+/// How a plan is cut. What stays in level 0 comes there at once: before the last step it would make
+/// no fewer runs, but more tables of one age.
+fn cut_size(plan: &Plan, options: &TreeOptions, parallelism: usize) -> CutSize {
+    let table_bytes = options.table_bytes_target;
+    let parts_min = parts_of(plan.bytes(), table_bytes, parallelism);
+    let installs = match &plan.inputs[..] {
+        _ if plan.output_level == 0 => Installs::AtOnce,
+        [_] => Installs::InLargeSteps,
+        _ => Installs::InSteps,
+    };
+    CutSize { parts_min, table_bytes, installs }
+}
+
+/// No key that `written` tables hold is seen through the references that stay of the inputs, as
+/// `changes` say.
+fn assert_taken(changes: &[Change], written: &[NewTable]) {
+    for change in changes {
+        let Change::AddTable { table, .. } = change else { continue };
+        let slice = table.key_slice.as_ref();
+        let overlaps =
+            |new: &&NewTable| slice.is_none_or(|rest| rest.overlaps(&new.reference.meta.range));
+        let twice = written.iter().find(overlaps);
+        assert!(twice.is_none(), "a step leaves {slice:?} of an input beside {twice:?}");
+    }
+}
+
 /// One part of a compaction: its keys between two borders.
 #[derive(Debug)]
 pub struct Subjob {
     compaction: Arc<Compaction>,
+    /// Its number.
+    part: usize,
     borders: Borders,
+    /// The inputs that have keys of it.
+    inputs: Vec<PlanInput>,
+    /// Blocks that are copied as they are, of this part or across its borders.
+    untouched: Vec<BlockRun>,
+}
+
+impl Subjob {
+    fn tables(&self) -> impl Iterator<Item = &Arc<OpenReference>> {
+        self.inputs.iter().flat_map(|input| &input.tables)
+    }
+
+    /// The number of cursors that are merged.
+    fn input_count(&self) -> usize {
+        let cursors = |input: &PlanInput| match input.level {
+            0 => input.tables.len(),
+            _ => usize::from(!input.tables.is_empty()),
+        };
+        self.inputs.iter().map(cursors).sum()
+    }
+
+    /// The entries of the inputs in order, with all within the borders.
+    fn merge(&self) -> Result<Merge<SourceCursor<ScanCursor>>> {
+        let mut sources = Vec::new();
+        for PlanInput { level, tables } in &self.inputs {
+            if *level == 0 {
+                for table in tables {
+                    let cursor = SourceCursor::Table(ReferenceCursor::new(table.clone())?);
+                    sources.push(MergeSource { cursor, sequence_max: table.sequence_max() });
+                }
+            } else if let Some(sequence_max) = tables.iter().map(|it| it.sequence_max()).max() {
+                let run = Arc::new(Level::new(Order::Disjoint, tables.clone())?);
+                let cursor = SourceCursor::Run(RunCursor::new(run, 0..tables.len()));
+                sources.push(MergeSource { cursor, sequence_max });
+            }
+        }
+        Ok(Merge::new(sources))
+    }
 }
 
 impl JobPart for Subjob {
@@ -320,22 +353,23 @@ impl JobPart for Subjob {
             rate: context.rate.map(|(rate, _)| (rate, RateUse::Waits)),
             ..*context
         };
-        let _charge = context.charge_inputs(compaction.input_count());
-        let mut merge = compaction.merge()?;
+        let _charge = context.charge_inputs(self.input_count());
+        let mut merge = self.merge()?;
         match &self.borders.lower {
             Some(lower) => merge.seek(lower, SequenceNumber::MAX)?,
             None => merge.seek_to_first()?,
         }
+        let upper = &self.borders.upper;
         let rules = Rules {
             stripes: compaction.stripes.clone(),
             tombstones: compaction.tombstones.clone(),
             now_ms: compaction.stripes.expiry_time_ms(context.clock.settled_ms()),
             operator: compaction.options.merge_operator.clone(),
-            filter: compaction.filter.clone(),
+            filter: compaction.filter.clone().map(|filter| filter.up_to(upper.clone())),
         };
         let mut below = compaction.below.clone();
-        let copies = BlockCopies::new(&compaction.untouched, &self.borders)?;
-        let merge = JobCursor::new(merge, context).around(&copies)?;
+        let copies = BlockCopies::new(&self.untouched, &self.borders)?;
+        let merge = JobCursor::new(merge, context).up_to(upper.clone()).around(&copies)?;
         let mut retain = CompactionIter::new(merge, rules, |key: &[u8]| below.may_contain(key));
         let stream = OutputIter::new(
             &mut retain,
@@ -350,9 +384,11 @@ impl JobPart for Subjob {
             level: compaction.plan.output_level,
             options: &compaction.options,
             under: &compaction.under,
+            last_half: compaction.cuts.last_half(self.part),
             merged: &compaction.merged,
-            opening: Opening::like(compaction.plan.tables()),
-            created_ms: compaction.created_ms(),
+            merged_before: compaction.cuts.step_end(self.part),
+            opening: Opening::like(self.tables()),
+            created_ms: compaction.created_ms,
         };
         let mut tables = NewTables::default();
         write_tables(stream, &destination, &mut OutputPlace::OwnFile, &mut tables, context)?;
@@ -402,6 +438,19 @@ fn below_output_of(plan: &Plan, version: &Version) -> BelowOutput {
     BelowOutput::new(others.cloned().collect(), runs)
 }
 
+/// The tables of the level under the output that overlap it.
+fn under_output(plan: &Plan, version: &Version, options: &TreeOptions) -> Vec<Arc<OpenReference>> {
+    let is_tiered = matches!(options.compaction, CompactionStrategy::Tiered { .. });
+    match version.levels().get(plan.output_level + 1) {
+        // Tables of level 0 go down all together, so a border there would gain nothing. Nor in a
+        // tiered tree, where runs go down whole.
+        Some(level) if plan.output_level > 0 && !is_tiered => {
+            level.within(level.overlapping_run(&plan.range)).cloned().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
 /// The range tombstones above `plan` that reach into its range. What they cover need not be
 /// written. They stay where they are as long as the inputs are there, and after that as long as
 /// they hide anything.
@@ -435,41 +484,6 @@ fn shared_sequence(plan: &Plan, stripes: &Stripes, below: &BelowOutput) -> Optio
     }
     let sequence = plan.tables().map(|table| table.sequence_min()).min()?;
     Some(SharedSequence { up_to: stripes.oldest_end(), sequence })
-}
-
-/// Keys after `first` that cut `inputs` into about `parts` equal parts.
-fn borders(inputs: &[CopyInput<'_>], first: &Slice, parts: usize) -> Result<Vec<Slice>> {
-    if parts < 2 {
-        return Ok(Vec::new());
-    }
-    // Pairs of a key and the bytes that lie before it since the key sampled before.
-    let mut samples: Vec<(Slice, u64)> = Vec::new();
-    for (reference, table) in inputs {
-        let step = table.block_count().div_ceil(SAMPLES_PER_TABLE).max(1);
-        let mut bytes = 0;
-        let mut blocks = table.blocks()?;
-        while let Some(info) = blocks.block() {
-            bytes += info.bytes;
-            let is_sampled = (blocks.number() as u64 + 1).is_multiple_of(step);
-            if is_sampled && reference.range().contains(info.last_key) {
-                samples.push((Slice::copy_from(info.last_key), std::mem::take(&mut bytes)));
-            }
-            blocks.advance()?;
-        }
-    }
-    samples.sort();
-    let total: u64 = samples.iter().map(|(_, bytes)| bytes).sum();
-    let part_bytes = total / parts as u64 + 1;
-    let mut borders: Vec<Slice> = Vec::new();
-    let mut bytes = 0;
-    for (key, before) in samples {
-        bytes += before;
-        let is_new = borders.last().is_none_or(|last| *last < key);
-        if bytes >= part_bytes * (borders.len() as u64 + 1) && is_new && key > *first {
-            borders.push(key);
-        }
-    }
-    Ok(borders)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 use crate::{
     memory::Generation,
     options::TreeOptions,
-    planning::plan::Borders,
+    planning::borders::Borders,
     read::view::View,
     retain::{
         entries::{CompactionIter, Rules},
@@ -303,6 +303,8 @@ impl Flush {
             level: 0,
             options: &input.options,
             under: &[],
+            last_half: None,
+            merged_before: None,
             merged: &Merged::default(),
             opening: input.opening(),
             created_ms: None,

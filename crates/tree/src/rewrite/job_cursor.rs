@@ -26,23 +26,18 @@ pub struct JobCursor<'a, C> {
     steps: u32,
     /// The first key of the next run of copied blocks, and the first key after it.
     skips: VecDeque<(Slice, Slice)>,
+    /// Entries from this key on are those of other parts of the job.
+    upper: Option<Slice>,
+    /// It was found behind the upper border, and shows nothing any more.
+    has_passed: bool,
 }
 
 impl<'a, C> JobCursor<'a, C> {
     /// Reports for `cursor`, which stays where it stands.
     #[must_use]
     pub fn new(cursor: C, context: &JobContext<'a>) -> Self {
-        Self { cursor, context: *context, steps: 0, skips: VecDeque::new() }
-    }
-
-    #[inline]
-    fn step(&mut self) -> Result<()> {
-        self.steps += 1;
-        if self.steps < STEPS_BETWEEN_REPORTS {
-            return Ok(());
-        }
-        self.report();
-        self.context.go_on()
+        let (skips, upper) = (VecDeque::new(), None);
+        Self { cursor, context: *context, steps: 0, skips, upper, has_passed: false }
     }
 
     fn report(&mut self) {
@@ -54,6 +49,14 @@ impl<'a, C> JobCursor<'a, C> {
 }
 
 impl<C: EntryCursor> JobCursor<'_, C> {
+    /// The same up to the key `upper`, or to a few entries behind it. A part of a job of which the
+    /// rest is dropped would otherwise read on through the keys of all other parts.
+    #[must_use]
+    pub fn up_to(mut self, upper: Option<Slice>) -> Self {
+        self.upper = upper;
+        self
+    }
+
     /// The same going round the blocks of `copies`, forward. It stands before all of them.
     ///
     /// # Errors
@@ -62,6 +65,19 @@ impl<C: EntryCursor> JobCursor<'_, C> {
         self.skips = copies.skips().collect();
         self.skip()?;
         Ok(self)
+    }
+
+    #[inline]
+    fn step(&mut self) -> Result<()> {
+        self.steps += 1;
+        if self.steps < STEPS_BETWEEN_REPORTS {
+            return Ok(());
+        }
+        self.report();
+        let upper = self.upper.as_ref();
+        let entry = self.cursor.entry();
+        self.has_passed = entry.zip(upper).is_some_and(|(entry, upper)| entry.key >= &upper[..]);
+        self.context.go_on()
     }
 
     #[inline]
@@ -86,7 +102,7 @@ impl<C> Drop for JobCursor<'_, C> {
 impl<C: EntryCursor> EntryCursor for JobCursor<'_, C> {
     #[inline]
     fn entry(&self) -> Option<Entry<'_>> {
-        self.cursor.entry()
+        if self.has_passed { None } else { self.cursor.entry() }
     }
 
     fn seek_to_first(&mut self) -> Result<()> {

@@ -4,7 +4,7 @@
 
 use crate::{
     options::TreeOptions,
-    planning::plan::Borders,
+    planning::borders::Borders,
     retain::{
         entries::{CompactionIter, Rules},
         stripes::{OlderEntries, Stripes},
@@ -65,6 +65,8 @@ pub fn load<C: EntryCursor>(
         level: LEVELS - 1,
         options: target.options,
         under: &[],
+        last_half: None,
+        merged_before: None,
         merged: &Merged::default(),
         opening: Opening::WhenRead,
         created_ms: None,

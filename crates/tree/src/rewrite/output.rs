@@ -13,7 +13,7 @@
 use crate::{
     files::open_files::{OpenFiles, OpenReference},
     options::TreeOptions,
-    planning::plan::Borders,
+    planning::borders::Borders,
     retain::{entries::CompactionIter, stripes::OlderEntries},
     rewrite::block_copy::BlockCopies,
     rewrite::job::{BlobMover, JobContext, MovedEntry, NewFile, NewTable, NewTables, Opening},
@@ -32,7 +32,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     edit::TableReference,
-    table::{ReplacedTable, TableOrigin, TableScan, TableWriter},
+    table::{PartlyReplaced, ReplacedTable, TableOrigin, TableScan, TableWriter},
     table_meta::TableMeta,
 };
 use std::{collections::BTreeSet, sync::Arc};
@@ -52,8 +52,12 @@ pub struct Destination<'a> {
     /// The tables of the level under it, in key order. No table shall overlap too many of them,
     /// because bringing it down would rewrite all of these at once.
     pub under: &'a [Arc<OpenReference>],
+    /// From this key on so little is left that it all goes to the table before.
+    pub last_half: Option<&'a Slice>,
     /// What the tables replace.
     pub merged: &'a Merged,
+    /// They are replaced before this key alone; `None`: as a whole.
+    pub merged_before: Option<&'a Slice>,
     /// When they are opened.
     pub opening: Opening,
     /// When their newest entry was flushed, in ms since 1970, if it is to be kept as the time of
@@ -68,6 +72,8 @@ pub struct Merged {
     inputs: Vec<ReplacedTable>,
     /// What the inputs had replaced.
     earlier: Vec<ReplacedTable>,
+    /// What they had replaced of tables that were merged further, or are to be.
+    partly: Vec<PartlyReplaced>,
 }
 
 impl Merged {
@@ -77,21 +83,38 @@ impl Merged {
             self.inputs.push(ReplacedTable { file: reference.file, uid: reference.meta.uid });
         }
         if let Some(origin) = table.origin() {
-            self.earlier.extend_from_slice(&origin.inputs);
+            // A step that was not the last of its merge replaced a part of the inputs.
+            match &origin.inputs_before {
+                Some(before) if !seeded_fault!("step_replaces_inputs_for_good") => {
+                    let part = |&table| PartlyReplaced { table, before: before.clone() };
+                    self.partly.extend(origin.inputs.iter().map(part));
+                }
+                _ => self.earlier.extend_from_slice(&origin.inputs),
+            }
             self.earlier.extend_from_slice(&origin.earlier);
+            self.partly.extend_from_slice(&origin.partly);
         }
     }
 
     /// Those of the earlier ones whose files are still there, because other tables lie in them.
     fn earlier_in_use(&self, files: &OpenFiles) -> Vec<ReplacedTable> {
-        let mut tables = self.earlier.clone();
-        tables.retain(|table| files.is_in_use(table.file));
-        tables.sort_unstable();
-        tables.dedup();
-        // The newest files are those that are there for longest.
-        let surplus = tables.len().saturating_sub(REPLACED_TABLES_MAX);
-        tables.split_off(surplus)
+        in_use(&self.earlier, |table| files.is_in_use(table.file))
     }
+
+    /// Those that were replaced in part and whose files are still there.
+    fn partly_in_use(&self, files: &OpenFiles) -> Vec<PartlyReplaced> {
+        in_use(&self.partly, |part| files.is_in_use(part.table.file))
+    }
+}
+
+/// Those of `tables` that `is_in_use`, each once, and not too many.
+fn in_use<T: Clone + Ord>(tables: &[T], is_in_use: impl Fn(&T) -> bool) -> Vec<T> {
+    let mut tables: Vec<T> = tables.iter().filter(|table| is_in_use(table)).cloned().collect();
+    tables.sort_unstable();
+    tables.dedup();
+    // The newest files are those that are there for longest.
+    let surplus = tables.len().saturating_sub(REPLACED_TABLES_MAX);
+    tables.split_off(surplus)
 }
 
 impl Destination<'_> {
@@ -99,6 +122,8 @@ impl Destination<'_> {
         TableOrigin {
             inputs: self.merged.inputs.clone(),
             earlier: self.merged.earlier_in_use(context.files),
+            inputs_before: self.merged_before.cloned(),
+            partly: self.merged.partly_in_use(context.files),
             ..origin_of(self.family, self.options, context)
         }
     }
@@ -476,6 +501,8 @@ struct TableSize<'a> {
     /// Tables under it that it does not reach behind yet.
     under: &'a [Arc<OpenReference>],
     under_bytes: u64,
+    /// As in [`Destination`].
+    last_half: Option<&'a Slice>,
 }
 
 impl<'a> TableSize<'a> {
@@ -485,6 +512,7 @@ impl<'a> TableSize<'a> {
             bytes_target: destination.options.table_bytes_target,
             under: &destination.under[passed..],
             under_bytes: 0,
+            last_half: destination.last_half,
         }
     }
 
@@ -495,8 +523,13 @@ impl<'a> TableSize<'a> {
             self.under_bytes += passed.bytes();
             self.under = rest;
         }
-        self.under_bytes > self.bytes_target.saturating_mul(UNDER_TARGETS_MAX)
-            || table.estimated_bytes() >= self.bytes_target
+        if self.under_bytes > self.bytes_target.saturating_mul(UNDER_TARGETS_MAX) {
+            return true;
+        }
+        let bytes = table.estimated_bytes();
+        bytes >= self.bytes_target
+            && (self.last_half.is_none_or(|last| next_key < last.as_bytes())
+                || bytes - self.bytes_target >= self.bytes_target)
     }
 }
 

@@ -20,7 +20,7 @@ use crate::{
     read::folds::Folds,
     read::view::View,
     retain::stripes::Stripes,
-    rewrite::compact::{Compaction, FilterSources},
+    rewrite::compact::{Compaction, FilterSources, Subjob},
     rewrite::flush::FlushInput,
 };
 use arc_swap::{ArcSwap, Guard};
@@ -420,7 +420,7 @@ impl Tree {
         stripes: impl FnOnce(&TreeOptions) -> Stripes,
         sources: FilterSources<'_>,
         parallelism: usize,
-    ) -> Result<Arc<Compaction>> {
+    ) -> Result<(Arc<Compaction>, Vec<Subjob>)> {
         let (options, version) = (self.options(), self.view.load().version.clone());
         let stripes = stripes(&options);
         Compaction::new(self.id, options, plan, &version, stripes, sources, parallelism)

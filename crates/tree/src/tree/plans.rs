@@ -12,7 +12,7 @@ use crate::{
     planning::pick_leveled::WriteLoad,
     planning::pick_range::{Request, Step, plan_request},
     planning::pick_tier::{misplaced, pick_tier, wanted_tier},
-    planning::plan::{MovedBlobs, Placed, Plan, PlanInput, PlanKind, Reason},
+    planning::plan::{MovedBlobs, Placed, Plan, PlanInput, PlanKind, PlanName, Reason},
     planning::strategy::{is_quiet, pick, pick_small},
 };
 use siltdb_base::{error::Result, id::SequenceNumber, sync::lock};
@@ -181,7 +181,7 @@ impl Tree {
     #[must_use]
     pub fn bytes_to_move(&self, newest: SequenceNumber) -> u64 {
         let (version, options) = (self.version(), self.options.load());
-        misplaced(&version, &options, newest).map(|(_, table)| table.bytes()).sum()
+        misplaced(&version, &options, newest).map(|(_, table)| table.file_bytes()).sum()
     }
 
     /// The replacement of `table` by its copy in the tier `to`, noted as running:
@@ -255,7 +255,7 @@ impl Tree {
     ///
     /// # Panics
     /// If it is not running.
-    pub fn end_plan(&self, plan: &Plan) {
+    pub fn end_plan(&self, plan: PlanName) {
         lock(&self.busy).end(plan);
     }
 }

@@ -23,6 +23,8 @@
 //!  67  log start varint
 //!  68  inputs: | file varint | uid u64 le | ...
 //!  69  earlier: | file varint | uid u64 le | ...
+//!  72  inputs before: key; absent: the inputs are replaced whole
+//!  73  partly: | file varint | uid u64 le | length varint | key | ...
 //! ```
 //!
 //! A table that was written outside of any database, to be ingested, says so:
@@ -47,10 +49,11 @@ use crate::{
     table_meta::TableMeta,
 };
 use siltdb_base::{
-    codec::{ByteReader, put_varint},
+    codec::{ByteReader, put_bytes, put_varint},
     error::{Error, ErrorKind, Result},
     id::{FamilyId, FileNumber, SegmentId, TableUid},
     limits::FAMILY_NAME_BYTES_MAX,
+    slice::Slice,
 };
 
 const FIELDS: FieldList = FieldList { of: "properties of a table", reserved: &[] };
@@ -102,6 +105,38 @@ pub struct TableOrigin {
     pub inputs: Vec<ReplacedTable>,
     /// Tables whose files were still there, but which had been replaced before.
     pub earlier: Vec<ReplacedTable>,
+    /// The inputs are replaced before this key alone, because the step of a merge that wrote the
+    /// table ends there; `None`: as a whole.
+    pub inputs_before: Option<Slice>,
+    /// Tables that had been replaced before a key.
+    pub partly: Vec<PartlyReplaced>,
+}
+
+/// A table of which others replace all before a key.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PartlyReplaced {
+    /// The table.
+    pub table: ReplacedTable,
+    /// The first key that they do not replace.
+    pub before: Slice,
+}
+
+impl PartlyReplaced {
+    fn encode_all(tables: &[Self], out: &mut Vec<u8>) {
+        for Self { table, before } in tables {
+            ReplacedTable::encode_all(&[*table], out);
+            put_bytes(out, before);
+        }
+    }
+
+    fn decode_all(reader: &mut ByteReader<'_>) -> Result<Vec<Self>> {
+        let mut tables = Vec::new();
+        while !reader.is_empty() {
+            let table = ReplacedTable::decode(reader)?;
+            tables.push(Self { table, before: Slice::copy_from(reader.bytes()?) });
+        }
+        Ok(tables)
+    }
 }
 
 /// What a table says of itself that was written outside of any database.
@@ -173,10 +208,13 @@ impl ReplacedTable {
     fn decode_all(reader: &mut ByteReader<'_>) -> Result<Vec<Self>> {
         let mut tables = Vec::new();
         while !reader.is_empty() {
-            let (file, uid) = (FileNumber(reader.varint()?), TableUid(reader.u64()?));
-            tables.push(Self { file, uid });
+            tables.push(Self::decode(reader)?);
         }
         Ok(tables)
+    }
+
+    fn decode(reader: &mut ByteReader<'_>) -> Result<Self> {
+        Ok(Self { file: FileNumber(reader.varint()?), uid: TableUid(reader.u64()?) })
     }
 }
 
@@ -193,8 +231,20 @@ impl TableOrigin {
         }
     }
 
+    /// Writes the fields that came later than others of a table.
+    fn encode_steps(&self, fields: &mut FieldsWriter<'_>) {
+        if let Some(before) = &self.inputs_before {
+            fields.put(72, |value| value.extend_from_slice(before));
+        }
+        if !self.partly.is_empty() {
+            fields.put(73, |value| PartlyReplaced::encode_all(&self.partly, value));
+        }
+    }
+
     fn decode_field(&mut self, tag: u64, value: &mut ByteReader<'_>) -> Result<()> {
         match tag {
+            72 => self.inputs_before = Some(Slice::copy_from(value.take_all())),
+            73 => self.partly = PartlyReplaced::decode_all(value)?,
             64 => self.family = FamilyId(value.varint_u32()?),
             65 => self.name = decode_name(value)?,
             66 => self.options = value.take_all().to_vec(),
@@ -310,6 +360,9 @@ impl Properties {
         if let Some(compression) = self.compression {
             fields.put(71, |value| value.extend_from_slice(&compression.to_bytes()));
         }
+        if let Some(origin) = &self.origin {
+            origin.encode_steps(&mut fields);
+        }
         fields.finish();
     }
 
@@ -334,7 +387,7 @@ impl Properties {
                 }
                 7 => tree = Some(TreeProperties::decode(value)?),
                 15 => dictionary_bytes = value.varint()?,
-                64..=69 => origin.get_or_insert_default().decode_field(tag, value)?,
+                64..=69 | 72..=73 => origin.get_or_insert_default().decode_field(tag, value)?,
                 70 => external = Some(ExternalTable::decode(value)?),
                 71 => compression = Some(Compression::from_bytes([value.u8()?, value.u8()?])?),
                 _ => return Ok(StoredField::Unknown),

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::table::{
-    FOOTER_BYTES, LostEntries, LostList, Properties, ReplacedTable, SalvageCursor, TableOrigin,
-    TablePlace, TableSalvage, find_tables, scan::salvage::DataFrames,
+    FOOTER_BYTES, LostEntries, LostList, PartlyReplaced, Properties, ReplacedTable, SalvageCursor,
+    TableOrigin, TablePlace, TableSalvage, find_tables, scan::salvage::DataFrames,
 };
 use siltdb_base::{
     error::ErrorKind,
@@ -156,6 +156,8 @@ fn origin(name_bytes: usize) -> TableOrigin {
         log_start: SegmentId(5 << 32),
         inputs: vec![replaced(300), replaced(301)],
         earlier: vec![replaced(2)],
+        inputs_before: Some(Slice::copy_from(b"middle")),
+        partly: vec![PartlyReplaced { table: replaced(4), before: Slice::copy_from(b"k") }],
     }
 }
 
@@ -196,12 +198,13 @@ pub(super) fn a_damaged_origin_is_an_error() {
     assert_eq!(decode(&raw).unwrap(), properties);
     let read = (0..raw.len()).filter(|&end| decode(&raw[..end]).is_ok());
     // A cut between two fields of the origin leaves absent ones; all other cuts are seen.
-    assert_eq!(read.count(), 6);
+    assert_eq!(read.count(), 8);
     let mut longer = raw.clone();
     longer.push(0);
     assert!(decode(&longer).is_err());
     // A length of a list for which there are no bytes is not believed.
-    let inputs = raw.len() - (2 + 9) - 2 * 10;
+    let behind = [2 + 9, 2 + "middle".len(), 2 + 9 + 2];
+    let inputs = raw.len() - behind.iter().sum::<usize>() - 2 * 10;
     assert_eq!(raw[inputs - 2..inputs], [68, 2 * 10]);
     let mut claims = raw.clone();
     claims.splice(inputs - 1..inputs, [0xff, 0xff, 0xff, 0xff, 0x0f]);

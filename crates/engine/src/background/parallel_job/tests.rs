@@ -16,10 +16,11 @@ use siltdb_tree::{
     compaction_filter::CompactionFilters,
     planning::pick_range::{Request, Step},
     retain::stripes::Stripes,
-    rewrite::compact::{Compaction, FilterSources},
+    rewrite::compact::{FilterSources, Subjob},
     rewrite::processor_share::ProcessorShare,
 };
 use std::{
+    ops::Range,
     path::Path,
     sync::{
         Arc,
@@ -55,18 +56,27 @@ impl Work {
         let Step::Plan(plan) = tree.begin_request(&request) else { panic!("nothing to merge") };
         let present = SequenceNumber(engine.database().stats().sequence);
         let sources = FilterSources { filters: &CompactionFilters::default(), blobs: None };
-        let compaction: Arc<Compaction> =
+        let (_, parts) =
             tree.compaction(plan, |_| Stripes::new(&[present], present), sources, 4).unwrap();
-        let shared = ParallelJob::new(compaction.subjobs());
+        let shared = ParallelJob::new(parts);
         assert!(shared.parts() > 2);
         Self { fs, engine, shared, numbers: AtomicU64::new(1000) }
     }
 
     /// What a helping thread does.
     fn run_parts(&self) {
+        self.with_context(|context| self.shared.run_parts(context));
+    }
+
+    /// Takes out the outputs of these parts.
+    fn take_out(&self, parts: Range<usize>) -> Result<Vec<NewTables>> {
+        self.with_context(|context| self.shared.take_out(&parts, context))
+    }
+
+    fn with_context<T>(&self, work: impl FnOnce(&JobContext<'_>) -> T) -> T {
         let next = || self.numbers.fetch_add(1, Ordering::Relaxed);
         let family = self.engine.database().catalog.families.named("default").unwrap();
-        self.shared.run_parts(&JobContext {
+        work(&JobContext {
             files: family.tree.files(),
             file_numbers: &|| FileNumber(next()),
             uids: &|| TableUid(next()),
@@ -79,7 +89,12 @@ impl Work {
             mover: None,
             progress: None,
             rate: None,
-        });
+        })
+    }
+
+    /// The number of table files.
+    fn fs_tables(&self) -> usize {
+        files(&self.fs, ".table").len()
     }
 
     /// Lets three threads run the parts. Returns how many of them panicked.
@@ -144,6 +159,60 @@ fn nobody_goes_on_with_a_job_of_which_a_part_has_failed() {
     work.run_parts();
     assert!(!work.shared.has_part(), "it was told, and that changes nothing");
     assert_eq!(creations.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn the_first_outputs_are_taken_out_while_parts_are_left() {
+    let mut work = Work::new();
+    work.shared = std::mem::replace(&mut work.shared, ParallelJob::new(Vec::<Subjob>::new()))
+        .with_ahead_max(3);
+    let parts = work.shared.parts();
+    assert!(parts > 3);
+    let mut tables = Vec::new();
+    for first in (0..parts).step_by(2) {
+        // A helper goes ahead as far as it may.
+        work.run_parts();
+        assert!(!work.shared.has_part());
+        let ahead = work.fs_tables();
+        let outputs = work.take_out(first..(first + 2).min(parts)).unwrap();
+        assert_eq!(outputs.len(), 2.min(parts - first));
+        assert_eq!(work.fs_tables(), ahead, "no part was run to take out what has ended");
+        let written = outputs.iter().flat_map(|output| output.tables());
+        tables.extend(written.map(|table| table.reference.meta.clone()));
+    }
+    assert!(tables.is_sorted_by(|left, right| left.range.last < right.range.first));
+    assert_eq!(tables.iter().map(|meta| meta.entries).sum::<u64>(), 200);
+}
+
+#[test]
+fn what_has_ended_before_a_part_failed_is_taken_out() {
+    let work = Work::new();
+    let before = files(&work.fs, ".table");
+    let fault = Fault {
+        kind: Some(CallKind::Create),
+        nth: 4,
+        span: FaultSpan::FromThenOn,
+        error: FaultError::NoSpace,
+    };
+    work.fs.set_fault(Some(fault));
+    work.run_parts();
+    let first = work.take_out(0..1).unwrap();
+    assert!(!first[0].tables().is_empty());
+    drop(first);
+    let parts = work.shared.parts();
+    assert_eq!(work.take_out(1..parts).unwrap_err().kind(), ErrorKind::NoSpace);
+    assert_eq!(files(&work.fs, ".table"), before);
+}
+
+#[test]
+fn a_job_that_is_given_up_leaves_no_file() {
+    let work = Work::new();
+    let before = files(&work.fs, ".table");
+    drop(work.take_out(0..2).unwrap());
+    work.shared.give_up();
+    assert!(!work.shared.has_part());
+    work.run_parts();
+    assert_eq!(files(&work.fs, ".table"), before);
 }
 
 #[test]

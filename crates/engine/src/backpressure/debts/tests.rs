@@ -12,7 +12,7 @@ fn percent(runs: u64) -> Option<LevelDebt> {
 fn credit(runs: u64, bytes: u64) -> MergeCredit {
     let progress = Arc::new(Progress::default());
     progress.begin(100);
-    MergeCredit { progress, runs, bytes }
+    MergeCredit::new(progress, Left { bytes, level0_runs: runs })
 }
 
 /// Has the merge read and verified this many of its hundred entries more.
@@ -58,9 +58,35 @@ fn what_a_merge_has_done_is_no_debt() {
     }
     // Its edit removes the inputs.
     debts.note(family, percent(10));
-    debts.end_merge(family, &merge.progress);
+    debts.end_merge(family, &merge);
     assert_eq!(debts.worst(), 0.1);
     assert!(!debts.refresh());
+}
+
+#[test]
+fn what_a_step_has_installed_counts_once() {
+    let (debts, family) = (LevelDebts::default(), FamilyId(1));
+    let owed = |runs, bytes| Some(LevelDebt { bytes, ..percent(runs).unwrap() });
+    debts.note(family, owed(20, 80));
+    let merge = credit(20, 80);
+    debts.begin_merge(family, merge.clone());
+    // Of half the work, half is installed: 20 of its 80 bytes.
+    advance(&merge, 50);
+    debts.refresh();
+    assert!((debts.worst() - 0.4).abs() < 1e-9);
+    merge.expect_left(Left { bytes: 60, level0_runs: 20 });
+    debts.refresh();
+    assert!((debts.worst() - 0.4).abs() < 1e-9, "it is not installed yet");
+    debts.note(family, owed(20, 60));
+    assert!((debts.worst() - 0.4).abs() < 1e-9, "{}", debts.worst());
+    // An edit that is ahead of what is known of the work is no debt either.
+    merge.expect_left(Left { bytes: 30, level0_runs: 10 });
+    debts.note(family, owed(10, 30));
+    assert!((debts.worst() - 0.3).abs() < 1e-9, "{}", debts.worst());
+    merge.expect_left(Left::default());
+    debts.note(family, owed(0, 0));
+    assert_eq!(debts.worst(), 0.0);
+    debts.end_merge(family, &merge);
 }
 
 #[test]
@@ -72,7 +98,7 @@ fn a_merge_that_fails_has_done_nothing() {
     advance(&merge, 50);
     debts.refresh();
     assert_eq!(debts.worst(), 0.3);
-    debts.end_merge(family, &merge.progress);
+    debts.end_merge(family, &merge);
     assert_eq!(debts.worst(), 0.5);
 }
 
@@ -91,8 +117,8 @@ fn merges_of_one_family_count_together_and_each_debt_alone() {
     // A family that was dropped meanwhile owes nothing, and its merges still end.
     debts.note(family, None);
     assert_eq!(debts.worst(), 0.0);
-    debts.end_merge(family, &one.progress);
-    debts.end_merge(family, &other.progress);
+    debts.end_merge(family, &one);
+    debts.end_merge(family, &other);
     assert!(lock(&debts.debts).by_family.is_empty());
 }
 

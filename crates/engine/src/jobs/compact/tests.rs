@@ -10,11 +10,13 @@ use crate::{
         held_up, killed, leave_manifest_unfinished, not_stuck, open, options, pairs, put,
         put_range, run_job, settle, snapshot, stop_call, tree_options, try_put, until,
     },
+    jobs::request::cancel_compactions,
     jobs::{
         flush::{flush_all, flush_next},
         log_keeper::keep_log,
         next::run_one,
     },
+    kit::random::Random,
     log::sequencer::IDLE_NS,
     open::recovery,
     options::FROZEN_MAX,
@@ -24,14 +26,17 @@ use crate::{
 };
 use siltdb_base::{
     clock::ManualClock,
-    fs::mem::{Call, CallKind, Fault, FaultError, FaultSpan, MemFs},
+    fs::mem::{Call, CallKind, Crash, Fault, FaultError, FaultSpan, MemFs},
     key::EntryKind,
 };
 use siltdb_tree::options::TreeOptions;
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
     time::Duration,
 };
@@ -145,10 +150,12 @@ fn a_family_that_is_damaged_keeps_no_other_from_being_compacted() {
 fn a_file_that_could_not_be_removed_is_removed_later() {
     let fs = MemFs::new();
     let engine = with_tables(&fs);
-    fs.set_fault(fault(Some(CallKind::Remove), 1, FaultError::Io));
+    let (kind, span, error) = (Some(CallKind::Remove), FaultSpan::FromThenOn, FaultError::Io);
+    fs.set_fault(Some(Fault { kind, nth: 1, span, error }));
     compact_all(&engine).unwrap();
-    assert_eq!(fs.faults(), 1);
-    assert_eq!(tables(&fs).len(), used(&engine).len() + 1);
+    fs.set_fault(None);
+    assert!(fs.faults() > 0);
+    assert!(tables(&fs).len() > used(&engine).len());
     assert!(!run_job(&engine).unwrap());
     assert_eq!(tables(&fs), used(&engine));
 }
@@ -219,6 +226,109 @@ fn compacting_gives_up_a_job_that_it_outdoes() {
     put_range(&engine, "a", 0..10, b"later");
     flush(&engine).unwrap();
     assert!(!run_job(&engine).unwrap(), "one table in level 0 that replaces little is not due");
+}
+
+/// Runs of level 0 over the same keys that make many tables, some of them deleted.
+fn with_wide_runs(fs: &MemFs) -> Engine {
+    let engine = open(fs);
+    let mut random = Random::new(Some(7));
+    for run in 0..5 {
+        for number in (run..400).step_by(1 + run as usize % 2) {
+            // It does not compress.
+            let value: Vec<u8> = (0..8).flat_map(|_| random.next_u64().to_le_bytes()).collect();
+            put(&engine, "default", format!("a{number:05}").as_bytes(), &value);
+        }
+        for number in (run * 7..400).step_by(5) {
+            let key = format!("a{number:05}").into_bytes();
+            let family = engine.database().catalog.families.named("default").unwrap();
+            let deletion = Payload::one(&family, EntryKind::Delete, &key, b"");
+            commit(engine.writable().unwrap(), &deletion, Durability::Buffered).unwrap();
+        }
+        flush(&engine).unwrap();
+    }
+    engine
+}
+
+/// References that show a part of their table.
+fn narrow(engine: &Engine) -> usize {
+    let family = engine.database().catalog.families.named("default").unwrap();
+    let view = family.tree.view();
+    view.version.tables().filter(|(_, table)| table.reference().key_slice.is_some()).count()
+}
+
+#[test]
+fn a_merge_that_fails_or_is_killed_keeps_the_steps_before() {
+    let (mut kept, mut failures) = (0, 0);
+    for nth in 1.. {
+        let fs = MemFs::new();
+        let engine = with_wide_runs(&fs);
+        let expected = contents(&engine, "default", None);
+        let before = engine.database().stats().table_bytes[0];
+        let (kind, span) = (Some(CallKind::Create), FaultSpan::FromThenOn);
+        fs.set_fault(Some(Fault { kind, nth, span, error: FaultError::NoSpace }));
+        let result = run_job(&engine);
+        fs.set_fault(None);
+        assert_eq!(contents(&engine, "default", None), expected, "create {nth}");
+        if result.is_ok() {
+            break;
+        }
+        failures += 1;
+        assert_eq!(result.unwrap_err().kind(), ErrorKind::NoSpace);
+        assert_eq!(tables(&fs), used(&engine), "create {nth}");
+        let steps = engine.database().stats().compaction_steps;
+        assert_eq!(narrow(&engine) > 0, steps > 0, "create {nth}");
+        assert_eq!(engine.database().stats().table_bytes[0] < before, steps > 0);
+        kept += steps;
+        for crash in [Crash::Kill, Crash::PowerLoss { seed: nth }] {
+            let reopened = open(&fs.crash_clone(crash));
+            assert_eq!(contents(&reopened, "default", None), expected, "create {nth}, {crash:?}");
+            assert_eq!(narrow(&reopened), narrow(&engine));
+            assert_eq!(
+                reopened.database().stats().table_bytes,
+                engine.database().stats().table_bytes
+            );
+            settle(&reopened).unwrap();
+            assert_eq!(contents(&reopened, "default", None), expected);
+            assert_eq!(narrow(&reopened), 0);
+        }
+        compact_all(&engine).unwrap();
+        assert_eq!(contents(&engine, "default", None), expected);
+        assert_eq!((narrow(&engine), tables(&fs)), (0, used(&engine)));
+    }
+    assert!(failures > 4 && kept > 10, "{failures} failures kept {kept} steps");
+}
+
+#[test]
+fn a_merge_that_is_cancelled_keeps_its_steps() {
+    let fs = MemFs::new();
+    let engine = with_wide_runs(&fs);
+    let expected = contents(&engine, "default", None);
+    let creations = AtomicUsize::new(0);
+    let is_table = |call: &Call<'_>| call.path.extension().is_some_and(|name| name == "table");
+    let stopped = stop_call(&fs, move |call| {
+        call.kind == CallKind::Create
+            && is_table(call)
+            && creations.fetch_add(1, Ordering::Relaxed) == 5
+    });
+    let job = thread::spawn({
+        let engine = engine.clone();
+        move || run_job(&engine)
+    });
+    stopped.wait();
+    let installer = engine.clone();
+    let cancelled = held_up(move || cancel_compactions(&installer.writable().unwrap().installer()));
+    stopped.go_on();
+    assert!(job.join().unwrap().unwrap());
+    cancelled.recv().unwrap().unwrap();
+    let stats = engine.database().stats();
+    assert!(stats.compaction_steps > 2 && stats.compactions == 0);
+    assert!(narrow(&engine) > 2);
+    assert_eq!(
+        (contents(&engine, "default", None), tables(&fs)),
+        (expected.clone(), used(&engine))
+    );
+    settle(&engine).unwrap();
+    assert_eq!((contents(&engine, "default", None), narrow(&engine)), (expected, 0));
 }
 
 #[test]

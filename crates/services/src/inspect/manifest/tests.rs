@@ -58,6 +58,7 @@ fn reference() -> TableReference {
         },
         visible_to: Some(SequenceNumber(8)),
         key_slice: Some(range(b"b", b"c", RangeEnd::Inclusive)),
+        slice_bytes: Some(450),
         global_sequence: Some(SequenceNumber(6)),
         tier: Tier::Cold,
         unknown: UnknownFields::default(),
@@ -125,7 +126,8 @@ fn every_change_is_spelled_out() {
         r#"rename-family  family=3  name="people""#,
         r#"family-options  family=3  options="""#,
         "add-table  family=3  level=2  file=000012.table  offset=4096  length=900  visible_to=8  \
-         slice_first=\"b\"  slice_last=\"c\"  global_sequence=6  tier=cold  uid=00000000000000ab  \
+         slice_first=\"b\"  slice_last=\"c\"  slice_bytes=450  global_sequence=6  tier=cold  \
+         uid=00000000000000ab  \
          first_key=\"a\"  last_key=\"m\"  range_end=exclusive  entries=5  point_tombstones=1  \
          range_tombstones=2  merge_operands=3  sequence_min=7  sequence_max=9  \
          logical_bytes=555  table_bytes=900  index=blocks  sampled_keys=0  created_ms=77  \

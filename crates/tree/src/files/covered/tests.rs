@@ -58,7 +58,7 @@ fn tombstones_beyond_the_bound_are_forgotten_and_what_they_cover_is_not() {
     let mut covered = Covered::default();
     let oldest = |world: &World| version(world).levels()[0].tables().last().unwrap().id();
     covered.follow(&version(&world));
-    let bytes = covered.tombstones.values().map(|it| it.memory_bytes()).sum();
+    let bytes = covered.tombstones.values().map(|it| it.fragments.memory_bytes()).sum();
     covered.keep_bound(bytes);
     assert_eq!(covered.tombstones.len(), 1);
     covered.keep_bound(bytes - 1);

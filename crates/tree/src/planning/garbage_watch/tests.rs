@@ -359,7 +359,7 @@ fn ranges_deleted_one_by_one_read_an_index_seldom() {
         delete_range(&mut world, number * 5, number * 5 + 1);
         world.flush();
         let plan = world.next_plan();
-        plan.inspect(|plan| world.tree.end_plan(plan));
+        plan.inspect(|plan| world.tree.end_plan(plan.name()));
         while world.tree.scan_garbage() {
             read += 1;
         }

@@ -10,7 +10,6 @@ use siltdb_base::{
     error::Result,
     id::SequenceNumber,
     key::{Entry, LookupKey, successor},
-    slice::Slice,
 };
 use siltdb_disk::{
     table::{Reach, ScanCursor, TableCursor},
@@ -207,14 +206,17 @@ impl<C: EntryCursor> Narrow<C> {
         &'c self,
         stretch: impl FnOnce(&'c C) -> Option<Stretch<'c>>,
     ) -> Option<Stretch<'c>> {
-        let is_whole = self.slice.is_none() && self.visible_to == SequenceNumber::MAX;
-        let sequence = self.sequence.filter(|_| is_whole)?;
-        match self.standing {
-            Standing::Nowhere => None,
-            Standing::Somewhere => {
-                stretch(&self.cursor).map(|found| Stretch { sequence_max: sequence, ..found })
-            }
+        if self.visible_to < SequenceNumber::MAX || self.standing == Standing::Nowhere {
+            return None;
         }
+        let is_shown = |found: &Stretch<'_>| {
+            let slice = self.slice.as_ref();
+            slice.is_none_or(|slice| {
+                slice.contains(found.first_key) && slice.contains(found.last_key)
+            })
+        };
+        let found = stretch(&self.cursor).filter(is_shown)?;
+        Some(Stretch { sequence_max: self.sequence.unwrap_or(found.sequence_max), ..found })
     }
 
     /// As [`EntryCursor::walk`], where [`Narrow::renumbered`] gives a stretch; else nowhere.
@@ -248,11 +250,7 @@ impl<C: EntryCursor> Narrow<C> {
 
 /// The keys of `slice` that are within `reach`.
 fn within(slice: &KeySpan, reach: Option<&Reach>) -> Reach {
-    let upper = match slice.end {
-        RangeEnd::Exclusive => slice.last.clone(),
-        RangeEnd::Inclusive => Slice::from(successor(&slice.last)),
-    };
-    let slice = Reach { lower: Some(slice.first.clone()), upper: Some(upper) };
+    let slice = Reach { lower: Some(slice.first.clone()), upper: Some(slice.end_key()) };
     reach.map_or(slice.clone(), |reach| slice.and(reach))
 }
 

@@ -53,6 +53,8 @@ fn written(
         level: 5,
         options: &options,
         under,
+        last_half: None,
+        merged_before: None,
         merged: &Merged::default(),
         opening: Opening::WhenRead,
         created_ms: None,
