@@ -15,7 +15,7 @@ use siltdb_base::{
     key::{BlobPointer, EntryKind},
     sync::lock,
 };
-use siltdb_disk::edit::Change;
+use siltdb_disk::edit::{Change, TableReference};
 use siltdb_tree::{
     memory::Generation,
     options::TreeOptions,
@@ -25,6 +25,7 @@ use siltdb_tree::{
         write_rate::RateUse,
     },
 };
+use std::collections::HashSet;
 
 /// Calls `work` with what a job needs of the database.
 pub fn with_context<T>(
@@ -131,21 +132,29 @@ pub(crate) fn discard_output(catalog: &Catalog, changes: &[Change]) {
 }
 
 fn new_files(changes: &[Change]) -> Vec<FileNumber> {
-    let file = |change: &Change| match change {
-        Change::AddTable { table, .. } => Some(table.file),
-        _ => None,
-    };
-    changes.iter().filter_map(file).collect()
+    new_tables(changes).map(|table| table.file).collect()
 }
 
-/// No entry of the tables that `changes` add is newer.
-#[must_use]
-pub fn newest_in(changes: &[Change]) -> SequenceNumber {
-    let newest = |change: &Change| match change {
-        Change::AddTable { table, .. } => Some(table.meta.sequence_max),
+/// The tables that `changes` add and do not also remove: what is left of an input of a merge, and a
+/// table that moves, were there before.
+fn new_tables(changes: &[Change]) -> impl Iterator<Item = &TableReference> {
+    let place = |change: &Change| match change {
+        Change::RemoveTable { file, offset, .. } => Some((*file, *offset)),
         _ => None,
     };
-    changes.iter().filter_map(newest).max().unwrap_or(SequenceNumber::ZERO)
+    let removed: HashSet<_> = changes.iter().filter_map(place).collect();
+    changes.iter().filter_map(move |change| match change {
+        Change::AddTable { table, .. } if !removed.contains(&(table.file, table.offset)) => {
+            Some(&**table)
+        }
+        _ => None,
+    })
+}
+
+/// No entry of the tables that a job has written is newer. `changes` are its edit.
+#[must_use]
+pub fn newest_in(changes: &[Change]) -> SequenceNumber {
+    new_tables(changes).map(|table| table.meta.sequence_max).max().unwrap_or_default()
 }
 
 /// Removes noted files that no reader uses any more.

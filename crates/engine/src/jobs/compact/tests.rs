@@ -6,9 +6,9 @@ use crate::{
     database::writable::Writable,
     engine::Engine,
     fixture::{
-        DIR, compact, compact_all, contents, create_family, drop_family, fault, files, flush, get,
-        held_up, killed, leave_manifest_unfinished, not_stuck, open, options, pairs, put,
-        put_range, run_job, settle, snapshot, stop_call, tree_options, try_put, until,
+        DIR, clone_family, compact, compact_all, contents, create_family, drop_family, fault,
+        files, flush, get, held_up, killed, leave_manifest_unfinished, not_stuck, open, options,
+        pairs, put, put_range, run_job, settle, snapshot, stop_call, tree_options, try_put, until,
     },
     jobs::request::cancel_compactions,
     jobs::{
@@ -29,7 +29,7 @@ use siltdb_base::{
     fs::mem::{Call, CallKind, Crash, Fault, FaultError, FaultSpan, MemFs},
     key::EntryKind,
 };
-use siltdb_tree::options::TreeOptions;
+use siltdb_tree::{files::open_files::OpenReference, options::TreeOptions};
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
@@ -296,6 +296,33 @@ fn a_merge_that_fails_or_is_killed_keeps_the_steps_before() {
         assert_eq!((narrow(&engine), tables(&fs)), (0, used(&engine)));
     }
     assert!(failures > 4 && kept > 10, "{failures} failures kept {kept} steps");
+}
+
+#[test]
+fn what_steps_leave_of_a_table_hides_its_newer_entries_as_before() {
+    let fs = MemFs::new();
+    let engine = with_wide_runs(&fs);
+    let put_each_tenth = |value: &[u8]| {
+        for number in (0..400).step_by(10) {
+            put(&engine, "default", format!("a{number:05}").as_bytes(), value);
+        }
+    };
+    put_each_tenth(b"before");
+    let expected = contents(&engine, "default", None);
+    let moment = snapshot(&engine);
+    put_each_tenth(b"after");
+    flush(&engine).unwrap();
+    let default = engine.database().catalog.families.named("default").unwrap();
+    let clone = clone_family(&engine, &default, "clone", Some(&moment)).unwrap();
+    let hides = |(_, table): &(usize, &Arc<OpenReference>)| {
+        let reference = table.reference();
+        reference.visible_to.is_some_and(|moment| moment < reference.meta.sequence_max)
+    };
+    assert_eq!(clone.tree.view().version.tables().filter(hides).count(), 1);
+    compact(&engine, &clone).unwrap();
+    assert!(engine.database().stats().compaction_steps > 4);
+    assert_eq!(contents(&engine, "clone", None), expected);
+    assert!(contents(&engine, "default", None) != expected);
 }
 
 #[test]
