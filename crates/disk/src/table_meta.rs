@@ -25,6 +25,7 @@
 //!  65  key sketch
 //!  66  garbage: expiring entries
 //!  67  garbage: superseded entries
+//!  69  bytes of the entries of each sampled key; absent: not known
 //! ```
 
 use crate::{

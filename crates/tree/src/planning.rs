@@ -2,6 +2,7 @@
 
 pub mod borders;
 pub mod plan;
+pub mod descent;
 pub mod pick_small;
 pub mod pick_leveled;
 pub mod pick_tiered;

@@ -244,8 +244,8 @@ pub fn key_weight(table: &OpenReference, place: usize) -> f64 {
     }
 }
 
-/// What space an entry of the table holds on average, in bytes of weight. Entries that a slice hides
-/// hold none, and are in the mean, because a sketch has their keys.
+/// What space an entry of the table holds on average, in bytes of weight. Entries that a slice
+/// hides hold none, and are in the mean, because a sketch has their keys.
 #[must_use]
 pub fn mean_weight(table: &OpenReference) -> f64 {
     weight(table) as f64 / table.meta().entries.max(1) as f64

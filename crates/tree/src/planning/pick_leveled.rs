@@ -12,8 +12,9 @@ use crate::{
     files::table_sum::{Extremes, TableSum},
     files::version::Version,
     options::TreeOptions,
+    planning::descent::{Descent, PlanLimits, bring_down},
     planning::pick_small::{has_many_small, join_in_level0, join_in_run},
-    planning::plan::{Busy, Descent, Plan, PlanInput, PlanKind, PlanLimits, Reason, bring_down},
+    planning::plan::{Busy, Plan, PlanInput, PlanKind, Reason},
 };
 use siltdb_base::{id::SequenceNumber, limits::LEVELS};
 use siltdb_disk::{

@@ -6,9 +6,10 @@ use crate::{
     files::open_files::{OpenReference, TableId},
     files::version::Version,
     options::TreeOptions,
+    planning::descent::{Descent, bring_down},
     planning::pick_leveled::{Targets, below_level0, limits, move_isolated},
     planning::pick_tiered::merge_all,
-    planning::plan::{Busy, Descent, Plan, PlanInput, PlanKind, Reason, bring_down},
+    planning::plan::{Busy, Plan, PlanInput, PlanKind, Reason},
     strategy::CompactionStrategy,
 };
 use siltdb_base::{

@@ -9,7 +9,8 @@ use crate::{
     files::stretches::STRETCH,
     files::version::Version,
     options::TreeOptions,
-    planning::plan::{Busy, Plan, PlanInput, PlanKind, PlanLimits, Reason},
+    planning::descent::PlanLimits,
+    planning::plan::{Busy, Plan, PlanInput, PlanKind, Reason},
 };
 use siltdb_base::limits::LEVELS;
 use siltdb_disk::table_meta::KeySpan;

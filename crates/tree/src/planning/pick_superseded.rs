@@ -19,10 +19,11 @@ use crate::{
     files::table_sum::{Totals, key_weight, mean_weight, weight},
     files::version::Version,
     options::TreeOptions,
+    planning::descent::{Descent, bring_down},
     planning::pick_garbage::{Moment, garbage_thousandths, keys_for_hash, wasteful_thousandths},
     planning::pick_leveled::{Targets, below_level0, is_worth_syncs, limits},
     planning::pick_tiered::merge_superseded,
-    planning::plan::{Busy, Descent, Plan, Reason, bring_down},
+    planning::plan::{Busy, Plan, Reason},
     strategy::CompactionStrategy,
 };
 use siltdb_base::{limits::LEVELS, seeded_fault};

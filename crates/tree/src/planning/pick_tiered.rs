@@ -15,9 +15,10 @@
 use crate::{
     files::version::Version,
     options::TreeOptions,
+    planning::descent::PlanLimits,
     planning::pick_leveled::{self, WriteLoad, dense_tables, pick_tombstones},
     planning::pick_small::{has_many_small, join_in_level0, join_in_run},
-    planning::plan::{Busy, Plan, PlanInput, PlanKind, PlanLimits, Reason},
+    planning::plan::{Busy, Plan, PlanInput, PlanKind, Reason},
     strategy::CompactionStrategy,
 };
 use siltdb_base::{id::SequenceNumber, limits::LEVELS, seeded_fault};

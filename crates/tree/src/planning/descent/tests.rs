@@ -3,7 +3,7 @@
 use super::*;
 use crate::fixture::{FAMILY, numbers, open_files, reference, version};
 use siltdb_base::fs::mem::MemFs;
-use siltdb_disk::edit::TableReference;
+use siltdb_disk::edit::{Change, TableReference};
 
 const LIMITS: PlanLimits =
     PlanLimits { widen_bytes_max: 1000, under_bytes_max: 100, level_kinds: [0; LEVELS] };
