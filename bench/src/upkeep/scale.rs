@@ -13,9 +13,10 @@ use crate::{
 use siltdb::{Db, FamilyOptions, Options};
 use std::{fs, path::Path, time::Duration};
 
-/// Settings under which little data makes many tables. Level 0 goes to the last level.
+/// Settings under which little data makes many tables. The level under level 0 has as many of them
+/// as by default, so that nearly all lie in deeper levels.
 const TABLE_BYTES: u64 = 1 << 10;
-const BASE_LEVEL_BYTES: u64 = 1 << 30;
+const BASE_LEVEL_BYTES: u64 = 8 << 10;
 const MEMTABLE_BYTES: usize = 2 << 20;
 /// Bytes of a value, which does not compress.
 const VALUE_BYTES: usize = 600;

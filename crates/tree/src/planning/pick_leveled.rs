@@ -472,9 +472,12 @@ fn pick_stale(
             StaleFactors { deleted: STALE_IDLE, replaced: STALE_IDLE },
         );
     }
-    let free = level0.tables().rev().filter(|seed| !busy.holds(seed.id()));
     let factors = StaleFactors { deleted: YOUNG_TOMBSTONES, replaced: REPLACED };
-    free.into_iter().find_map(|seed| due(vec![seed.clone()], factors))
+    // Any table of a cluster brings all of it along. The cluster with the oldest table is first.
+    let mut oldest: Vec<_> =
+        level0.clusters().iter().filter_map(|cluster| cluster.tables.last()).collect();
+    oldest.sort_unstable_by_key(|index| Reverse(**index));
+    oldest.into_iter().find_map(|&index| due(vec![level0.table(index).clone()], factors))
 }
 
 /// How much of what a plan merges is much: one entry in so many.
