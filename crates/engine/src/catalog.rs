@@ -12,21 +12,18 @@ pub mod manifest;
 use crate::catalog::{
     family::check_name, family_map::Families, id_allocator::IdAllocator, manifest::Manifest,
 };
-use siltdb_base::{error::Result, id::FileNumber, seeded_fault, sync::lock};
+use siltdb_base::{error::Result, seeded_fault};
 use siltdb_tree::{
     compaction_filter::CompactionFilters,
     files::open_files::OpenFiles,
     merge_operator::{MergeOperator, not_registered},
     options::TreeOptions,
 };
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex},
-};
+use std::sync::{Arc, Mutex};
 
 /// The families and files of a database.
 ///
-/// Lock order: `changing_io`, then `manifest_io`, then `obsolete`.
+/// Lock order: `changing_io`, then `manifest_io`.
 #[derive(Debug)]
 pub struct Catalog {
     /// The families by id and name.
@@ -44,8 +41,6 @@ pub struct Catalog {
     /// Held while families are created, dropped and renamed, and while an ingest has its place in
     /// the order and not its edit.
     pub changing_io: Mutex<()>,
-    /// Files to which no version refers.
-    obsolete: Mutex<BTreeSet<FileNumber>>,
 }
 
 impl Catalog {
@@ -60,8 +55,7 @@ impl Catalog {
         manifest: Manifest,
     ) -> Self {
         let (manifest_io, changing_io) = (Mutex::new(manifest), Mutex::default());
-        let obsolete = Mutex::default();
-        Self { families, files, operators, filters, ids, manifest_io, changing_io, obsolete }
+        Self { families, files, operators, filters, ids, manifest_io, changing_io }
     }
 
     /// Checks that the merge operator of `options` was given at open. A family with one that came
@@ -94,23 +88,5 @@ impl Catalog {
         options.check_writable()?;
         self.check_operator(options)?;
         self.filters.check_given(options.compaction_filter.as_ref())
-    }
-
-    /// Notes that no version refers to `files` any more.
-    pub fn forget(&self, files: impl IntoIterator<Item = FileNumber>) {
-        lock(&self.obsolete).extend(files);
-    }
-
-    /// Takes out the noted files that no reader uses any more. The caller removes them.
-    #[must_use]
-    pub fn take_unused(&self) -> Vec<FileNumber> {
-        let is_needed = |number: &FileNumber| {
-            let ignores_claims = seeded_fault!("file_removed_while_a_clone_needs_it");
-            self.files.is_in_use(*number) && !ignores_claims
-        };
-        let mut obsolete = lock(&self.obsolete);
-        let (used, unused) = std::mem::take(&mut *obsolete).into_iter().partition(is_needed);
-        *obsolete = used;
-        unused.into_iter().collect()
     }
 }

@@ -124,7 +124,7 @@ pub fn install_with(
         let gone = put_in_force(&target, &edit, prepared, flushed)?;
         manifest.state.note(&edit);
         note_changed(installer, &edit);
-        installer.catalog.forget(gone);
+        installer.catalog.files.forget(gone);
         return append(installer, &mut manifest, &edit);
     }
     append(installer, &mut manifest, &edit)?;
@@ -134,7 +134,7 @@ pub fn install_with(
     prepared.dropped.iter().for_each(|family| family.keep_blobs(&installer.blobs.set()));
     let gone = put_in_force(&target, &edit, prepared, flushed)?;
     note_changed(installer, &edit);
-    installer.catalog.forget(gone);
+    installer.catalog.files.forget(gone);
     drop(manifest);
     installer.backpressure.update(installer.log);
     Ok(())
@@ -184,7 +184,7 @@ fn omit_dropped(catalog: &Catalog, changes: &mut Vec<Change>) {
         }
         !is_omitted
     });
-    catalog.forget(omitted);
+    catalog.files.forget(omitted);
 }
 
 /// Makes an edit durable.
@@ -212,7 +212,7 @@ fn append(installer: &Installer<'_>, manifest: &mut Manifest, edit: &Edit) -> Re
         Failure::Unknown(error) => installer.health.poison(error),
     })?;
     let owed = std::mem::take(&mut manifest.owed);
-    installer.catalog.forget(owed.files);
+    installer.catalog.files.forget(owed.files);
     Ok(())
 }
 

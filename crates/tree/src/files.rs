@@ -5,6 +5,7 @@ pub mod table_store;
 mod key_slice;
 pub mod prefix_counters;
 mod weak_map;
+mod obsolete;
 pub mod open_files;
 pub mod stack;
 pub mod stretches;

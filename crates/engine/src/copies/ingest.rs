@@ -319,7 +319,7 @@ fn ingest(database: &Database, mut parts: Vec<Part>) -> Result<Ingested> {
 /// Removes the tables of an ingest that failed.
 fn give_up(installer: &Installer<'_>, parts: Vec<Part>) {
     for part in &parts {
-        installer.catalog.forget(part.tables().map(|table| table.file));
+        installer.catalog.files.forget(part.tables().map(|table| table.file));
     }
     // Until then they count as in use.
     drop(parts);

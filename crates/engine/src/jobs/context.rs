@@ -121,14 +121,14 @@ pub fn install_output(
     let new = new_files(&changes);
     let result = install(installer, changes, flushed);
     if result.is_err() && installer.health.check_log().is_ok() {
-        installer.catalog.forget(new);
+        installer.catalog.files.forget(new);
     }
     result
 }
 
 /// Has the tables purged that a job has written, and that are not installed.
 pub(crate) fn discard_output(catalog: &Catalog, changes: &[Change]) {
-    catalog.forget(new_files(changes));
+    catalog.files.forget(new_files(changes));
 }
 
 fn new_files(changes: &[Change]) -> Vec<FileNumber> {
@@ -160,13 +160,13 @@ pub fn newest_in(changes: &[Change]) -> SequenceNumber {
 /// Removes noted files that no reader uses any more.
 pub fn purge(installer: &Installer<'_>) {
     let Installer { catalog, blobs, .. } = *installer;
-    for number in catalog.take_unused() {
+    for number in catalog.files.take_unused() {
         let is_in_use = catalog.files.is_in_use(number);
         assert!(!is_in_use, "the table file {number} would be removed, and it is in use");
         // A file that cannot be removed now is tried again with the next job, or at the next open.
         let removed = catalog.files.remove(number);
         if removed.is_err_and(|error| error.kind() != ErrorKind::NotFound) {
-            catalog.forget([number]);
+            catalog.files.forget([number]);
         }
     }
     if blobs.is_used() {

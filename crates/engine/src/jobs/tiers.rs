@@ -176,7 +176,7 @@ fn move_table(installer: &Installer<'_>, found: &Move, copying: &mut FileCopy<'_
     drop(claim);
     // If it is unknown whether the edit is durable, the copy stays for the next open, which knows.
     if !matches!(switched, Ok(true)) && installer.health.check_log().is_ok() {
-        installer.catalog.forget([number]);
+        installer.catalog.files.forget([number]);
     }
     switched
 }

@@ -407,7 +407,7 @@ fn install_import(
     drop(output);
     // If it is unknown whether the edit is durable, they stay for the next open, which knows.
     if result.is_err() && database.health.check_log().is_ok() {
-        database.catalog.forget(new);
+        database.catalog.files.forget(new);
         purge(&writable.installer());
     }
     result

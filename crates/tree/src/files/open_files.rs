@@ -8,6 +8,7 @@ mod shared;
 
 use crate::files::{
     key_slice::visible_range,
+    obsolete::ObsoleteFiles,
     prefix_counters::PrefixCounters,
     table_file::{MissingFile, Remover, TableFile},
     table_store::{TableStore, not_open},
@@ -18,6 +19,7 @@ use siltdb_base::{
     fs::{File, Fs, ReadIo},
     id::{FileNumber, SequenceNumber},
     key::LookupKey,
+    seeded_fault,
     sync::lock,
     tombstone::Fragments,
 };
@@ -63,6 +65,7 @@ pub struct OpenFiles {
     read_io: ReadIo,
     cache: Arc<Cache>,
     files: WeakMap<FileNumber, SharedFile>,
+    obsolete: Arc<ObsoleteFiles>,
     /// What filters told.
     pub prefixes: PrefixCounters,
     missing: Arc<MissingFile>,
@@ -91,7 +94,8 @@ impl OpenFiles {
         let (files, prefixes) = (WeakMap::default(), PrefixCounters::default());
         let missing = Arc::new(MissingFile::new(remover));
         let (hot, cold) = (TableStore::new(Arc::clone(&directory)), Mutex::default());
-        Arc::new(Self { directory, hot, cold, read_io, cache, files, prefixes, missing })
+        let obsolete = Arc::default();
+        Arc::new(Self { directory, hot, cold, read_io, cache, files, obsolete, prefixes, missing })
     }
 
     /// The directory of the database.
@@ -176,7 +180,8 @@ impl OpenFiles {
         self.files.get_or_insert_with(number, || {
             let (tables, lean) = (WeakMap::default(), WeakMap::default());
             let (file, references) = (OnceLock::new(), WeakMap::default());
-            SharedFile { number, tier, file, tables, lean, references }
+            let obsolete = Arc::clone(&self.obsolete);
+            SharedFile { number, tier, file, tables, lean, references, obsolete }
         })
     }
 
@@ -187,6 +192,22 @@ impl OpenFiles {
     #[must_use]
     pub fn is_in_use(&self, number: FileNumber) -> bool {
         self.files.contains(&number)
+    }
+
+    /// Notes that no version refers to the files `numbers` any more.
+    pub fn forget(&self, numbers: impl IntoIterator<Item = FileNumber>) {
+        self.obsolete.note(numbers);
+    }
+
+    /// Takes out the noted files that are not in use any more. The caller removes them.
+    ///
+    /// # Seeded fault
+    /// `file_removed_while_a_clone_needs_it`: files in use count as unused.
+    #[must_use]
+    pub fn take_unused(&self) -> Vec<FileNumber> {
+        self.obsolete.take_unused(|number| {
+            self.is_in_use(number) && !seeded_fault!("file_removed_while_a_clone_needs_it")
+        })
     }
 
     /// A reference that opens its table when it is first read. Equal references are one, so that
@@ -254,6 +275,13 @@ pub struct SharedFile {
     lean: WeakMap<u64, Table>,
     /// The last reference to each table, by offset.
     references: WeakMap<u64, OpenReference>,
+    obsolete: Arc<ObsoleteFiles>,
+}
+
+impl Drop for SharedFile {
+    fn drop(&mut self) {
+        self.obsolete.note_released(self.number);
+    }
 }
 
 impl SharedFile {
