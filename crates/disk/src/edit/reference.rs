@@ -61,19 +61,17 @@ impl TableReference {
     #[must_use]
     pub fn whole(file: FileNumber, offset: u64, meta: TableMeta) -> Self {
         let length = meta.file_bytes;
-        let unknown = UnknownFields::default();
-        let (visible_to, key_slice, slice_bytes, global_sequence) = (None, None, None, None);
         Self {
             file,
             offset,
             length,
             meta,
-            visible_to,
-            key_slice,
-            slice_bytes,
-            global_sequence,
+            visible_to: None,
+            key_slice: None,
+            slice_bytes: None,
+            global_sequence: None,
             tier: Tier::Hot,
-            unknown,
+            unknown: UnknownFields::default(),
         }
     }
 
@@ -126,16 +124,14 @@ impl TableReference {
                 .with_mismatch(format_args!("at most {length}"), bytes));
         }
         Ok(Self {
-            file,
-            offset,
             length,
-            meta,
             visible_to,
             key_slice,
             slice_bytes,
             global_sequence,
             tier,
             unknown,
+            ..Self::whole(file, offset, meta)
         })
     }
 }

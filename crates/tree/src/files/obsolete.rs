@@ -1,12 +1,12 @@
-//! Files that no version refers to any more, until nobody uses them.
+//! Files that no version refers to any more, until their last user lets them go.
 //!
 //! A file that is still used is looked at again when its last user lets it go, and not before. So
 //! what a purge costs does not grow with the files that readers, clones and branches hold.
 //!
 //! # Invariants
 //! 1. A noted file is in `fresh`, or it was in use when it was last looked at and is in `used`.
-//! 2. Who lets a file go for the last time calls [`ObsoleteFiles::note_released`] after the file
-//!    counts as unused. Both lists are behind one lock, which is held while a file is looked at. So
+//! 2. The last user of a file calls [`ObsoleteFiles::note_released`] after the file counts as
+//!    unused. Both lists are behind one lock, which is held while a file is looked at. So
 //!    a file that is found in use comes to `used` before it leaves it for `fresh`.
 //!
 //! # Seeded fault
@@ -41,7 +41,7 @@ impl ObsoleteFiles {
         lock(&self.noted).fresh.extend(files);
     }
 
-    /// Notes that nobody uses `file` any more; it may be one that was never noted.
+    /// Notes that the last user has let `file` go; it may be one that was never noted.
     pub fn note_released(&self, file: FileNumber) {
         let mut noted = lock(&self.noted);
         if noted.used.remove(&file) && !seeded_fault!("released_file_stays") {

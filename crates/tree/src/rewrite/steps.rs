@@ -282,16 +282,16 @@ impl Cuts {
         }
         let begins = iter::once(0).chain(places.iter().map(|place| place + 1));
         let ends = places.iter().map(|place| place + 1).chain([samples.len()]);
-        let last_half = |(begin, end): (usize, usize)| {
+        let last_half = |part: Range<usize>| {
             let mut left = 0;
             let fits = |(_, bytes): &&Sample| {
                 left += bytes;
                 left <= half_table
             };
-            let last = samples[begin..end].iter().rev().take_while(fits).last();
+            let last = samples[part].iter().rev().take_while(fits).last();
             last.map(|(key, _)| key.clone())
         };
-        self.last_halves = begins.zip(ends).map(last_half).collect();
+        self.last_halves = begins.zip(ends).map(|(begin, end)| begin..end).map(last_half).collect();
     }
 
     /// The number of parts.

@@ -275,6 +275,9 @@ fn tombstones_of_level_0_go_down_when_they_are_many_beside_what_is_rewritten() {
     assert_eq!(numbers(&plan.inputs[0].tables), [3, 2]);
     older.meta.point_tombstones = 19;
     assert!(picked(&[young(30), (0, older), bottom(100)], &idle).is_none());
+    // What does not overlap them stays, although it is older.
+    let alone = picked(&[young(40), (0, table(2, "x", "z", 10)), bottom(100)], &idle).unwrap();
+    assert_eq!(numbers(&alone.inputs[0].tables), [3]);
     // Not while more is about to come, nor for what a snapshot may have to see.
     let tables = [young(40), bottom(100)];
     assert!(picked_while(WriteLoad::Heavy, &tables, &idle).is_none());
