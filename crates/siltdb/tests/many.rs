@@ -5,7 +5,7 @@
 
 use siltdb::{Db, FamilyOptions, Options, Read};
 use siltdb_base::fs::{
-    Fs, Metadata,
+    Fs,
     mem::{Crash, MemFs},
 };
 use std::{path::Path, sync::Arc};
@@ -16,13 +16,8 @@ fn open(fs: &MemFs) -> Db {
 
 /// The lengths of the database's files with this extension.
 fn lengths(fs: &MemFs, extension: &str) -> Vec<u64> {
-    let entries = fs.list(Path::new("db")).unwrap().into_iter();
-    let entries = entries.filter(|entry| entry.name.ends_with(extension));
-    let length = |entry: siltdb_base::fs::DirEntry| match entry.metadata {
-        Metadata::File { len } => Some(len),
-        _ => None,
-    };
-    entries.filter_map(length).collect()
+    let files = fs.list_lengths(Path::new("db")).unwrap().into_iter();
+    files.filter(|(name, _)| name.ends_with(extension)).map(|(_, length)| length).collect()
 }
 
 fn tables(db: &Db) -> u64 {

@@ -5,10 +5,7 @@ use siltdb::{
     Options, Read, RetentionFloor, SubscribeOptions, merge,
     testing::{Crash, Fs, ManualClock, MemFs},
 };
-use siltdb_base::{
-    clock::Clock,
-    fs::{DirEntry, Metadata},
-};
+use siltdb_base::clock::Clock;
 use std::{
     collections::{BTreeMap, HashMap},
     path::Path,
@@ -530,13 +527,9 @@ fn a_fifo_family_counts_separated_values_within_its_bound() {
         }
     }
     bench.db.settle().unwrap();
-    let entries = bench.fs.list(Path::new("db")).unwrap();
-    let blobs = entries.iter().filter(|entry| entry.name.ends_with(".blob"));
-    let length = |entry: &DirEntry| match entry.metadata {
-        Metadata::File { len } => len,
-        _ => 0,
-    };
-    let bytes: u64 = blobs.map(length).sum();
+    let files = bench.fs.list_lengths(Path::new("db")).unwrap();
+    let blobs = files.iter().filter(|(name, _)| name.ends_with(".blob"));
+    let bytes: u64 = blobs.map(|(_, length)| length).sum();
     // The borders of blob files are not those of tables.
     assert!(bytes <= BYTES_MAX + (48 << 10), "{bytes} bytes of separated values");
     let found = keys_of(&family);

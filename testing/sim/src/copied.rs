@@ -19,7 +19,7 @@ use siltdb::{ColdAdoption, Create, Durability, ErrorKind, Options};
 use siltdb_base::{
     clock::Clock,
     fs::{
-        Fs, Metadata,
+        FileKind, Fs,
         mem::{Crash, MemFs},
     },
 };
@@ -398,8 +398,8 @@ fn tree(fs: &MemFs, directory: &str) -> Checked<BTreeMap<PathBuf, Vec<u8>>> {
         }
         for entry in fs.list(directory)?.into_iter().filter(|entry| entry.name != "LOCK") {
             let path = directory.join(&entry.name);
-            match entry.metadata {
-                Metadata::Directory => add(fs, &path, found)?,
+            match entry.kind {
+                FileKind::Directory => add(fs, &path, found)?,
                 _ => {
                     let bytes = fs.read_all(&path)?;
                     found.insert(path, bytes);
@@ -432,8 +432,8 @@ fn copy_tree(fs: &MemFs, (from, to): (&str, &str), means: Means) -> siltdb::Resu
         fs.create_dir_all(to)?;
         for entry in fs.list(from)? {
             let (from, to) = (from.join(&entry.name), to.join(&entry.name));
-            match (entry.metadata, means) {
-                (Metadata::Directory, _) => copy(fs, &from, &to, means)?,
+            match (entry.kind, means) {
+                (FileKind::Directory, _) => copy(fs, &from, &to, means)?,
                 (_, Means::Bytes) => fs.write_all(&to, &fs.read_all(&from)?)?,
                 (_, Means::Links) => fs.hard_link(&from, &to)?,
             }
@@ -450,8 +450,8 @@ fn remove_tree(fs: &MemFs, directory: &Path) -> siltdb::Result<()> {
     }
     for entry in fs.list(directory)? {
         let path = directory.join(&entry.name);
-        match entry.metadata {
-            Metadata::Directory => remove_tree(fs, &path)?,
+        match entry.kind {
+            FileKind::Directory => remove_tree(fs, &path)?,
             _ => fs.remove(&path)?,
         }
     }

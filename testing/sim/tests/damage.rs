@@ -11,7 +11,7 @@ use siltdb::{
 use siltdb_base::{
     clock::ManualClock,
     fs::{
-        Fs, Metadata,
+        Fs,
         mem::{CallKind, Crash, MemFs},
     },
 };
@@ -211,12 +211,9 @@ fn sample(end: End) -> Sample {
 impl Sample {
     /// The files, with their lengths.
     fn files(&self) -> Vec<(PathBuf, u64)> {
-        let entries = self.fs.list(Path::new(DIRECTORY)).expect("the directory is there");
-        let file = |entry: siltdb_base::fs::DirEntry| match entry.metadata {
-            Metadata::File { len } => Some((Path::new(DIRECTORY).join(entry.name), len)),
-            _ => None,
-        };
-        let mut files: Vec<_> = entries.into_iter().filter_map(file).collect();
+        let files = self.fs.list_lengths(Path::new(DIRECTORY)).expect("the directory is there");
+        let at = |(name, length)| (Path::new(DIRECTORY).join::<String>(name), length);
+        let mut files: Vec<_> = files.into_iter().map(at).collect();
         files.sort();
         assert!(files.len() >= 5, "log, manifest, pointer, lock and tables: {files:?}");
         files

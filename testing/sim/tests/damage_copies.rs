@@ -11,7 +11,7 @@ use siltdb::{
 use siltdb_base::{
     clock::ManualClock,
     fs::{
-        Fs, Metadata,
+        Fs,
         mem::{Crash, MemFs},
     },
 };
@@ -161,9 +161,9 @@ impl Sample {
     fn files(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut files = Vec::new();
         for dir in ["db", "cold"] {
-            for entry in self.fs.list(Path::new(dir)).unwrap() {
-                if let Metadata::File { len: 1.. } = entry.metadata {
-                    let path = Path::new(dir).join(entry.name);
+            for (name, length) in self.fs.list_lengths(Path::new(dir)).unwrap() {
+                if length > 0 {
+                    let path = Path::new(dir).join(name);
                     let bytes = self.fs.read_all(&path).unwrap();
                     files.push((path, bytes));
                 }

@@ -22,8 +22,8 @@ pub use call::{Call, CallKind, Fault, FaultError, FaultSpan, Observer};
 use crate::{
     error::{Error, ErrorKind, Result},
     fs::{
-        DirEntry, File, FileLock, Fs, Inode, LockKind, LogFile, LogFileOptions, LogIo, LogWay,
-        Metadata, WriteFile,
+        DirEntry, File, FileKind, FileLock, Fs, Inode, LockKind, LogFile, LogFileOptions, LogIo,
+        LogWay, Metadata, WriteFile,
     },
 };
 use handle::{Handle, MemFile, MemLock, MemLogFile, MemWriteFile};
@@ -367,7 +367,7 @@ impl Fs for MemFs {
                 let found = state.find(place);
                 DirEntry {
                     name: name.to_string_lossy().into_owned(),
-                    metadata: found.map_or(Metadata::Other, |node| metadata(state, node)),
+                    kind: found.map_or(FileKind::Other, |node| metadata(state, node).kind()),
                 }
             };
             Ok(state.directory(dir)?.current.keys().map(entry).collect())

@@ -54,6 +54,25 @@ pub trait Fs: Send + Sync + fmt::Debug {
     /// Errors of the system.
     fn list(&self, dir: &Path) -> Result<Vec<DirEntry>>;
 
+    /// The names of the files of a directory with their lengths in bytes, in no order. A file that
+    /// vanishes meanwhile may be missing.
+    ///
+    /// Cost: a call of the system for each file, which [`Fs::list`] does not take.
+    ///
+    /// # Errors
+    /// Errors of the system.
+    fn list_lengths(&self, dir: &Path) -> Result<Vec<(String, u64)>> {
+        let mut files = Vec::new();
+        for DirEntry { name, kind } in self.list(dir)? {
+            if kind == FileKind::File
+                && let Some(Metadata::File { len }) = self.metadata(&dir.join(&name))?
+            {
+                files.push((name, len));
+            }
+        }
+        Ok(files)
+    }
+
     /// What lies at `path`; `None` if nothing does.
     ///
     /// # Errors
@@ -152,8 +171,19 @@ pub trait Fs: Send + Sync + fmt::Debug {
 pub struct DirEntry {
     /// Its name; bytes that are not UTF-8 are replaced, so such a name matches none of ours.
     pub name: String,
-    /// Kind and length of what the entry names.
-    pub metadata: Metadata,
+    /// What the entry names, or what the link leads to that it names.
+    pub kind: FileKind,
+}
+
+/// What an entry of a directory names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FileKind {
+    /// A file, of any kind that can be read.
+    File,
+    /// A directory; [`Fs::list`] finds its entries.
+    Directory,
+    /// Neither of them: a pipe or a device, say.
+    Other,
 }
 
 /// What a path names.
@@ -169,6 +199,18 @@ pub enum Metadata {
     Directory,
     /// Neither of them: a pipe or a device, say.
     Other,
+}
+
+impl Metadata {
+    /// The same without a length.
+    #[must_use]
+    pub fn kind(self) -> FileKind {
+        match self {
+            Self::File { .. } => FileKind::File,
+            Self::Directory => FileKind::Directory,
+            Self::Other => FileKind::Other,
+        }
+    }
 }
 
 /// A file or directory, apart from its names.

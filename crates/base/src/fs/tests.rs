@@ -107,7 +107,7 @@ impl<'a> World<'a> {
         entries.sort();
         // What the lock file holds is for messages, and each has its own.
         entries.retain(|entry| entry.name != "LOCK");
-        Ok(entries.iter().map(|entry| format!("{} {:?}\n", entry.name, entry.metadata)).collect())
+        Ok(entries.iter().map(|entry| format!("{} {:?}\n", entry.name, entry.kind)).collect())
     }
 
     fn step(&mut self, step: &Step) -> Result<String> {

@@ -9,7 +9,7 @@ use crate::{
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
-    fs::{DirEntry, FileLock, Fs, LockKind, Metadata},
+    fs::{DirEntry, FileKind, FileLock, Fs, LockKind, Metadata},
     seeded_fault,
 };
 use siltdb_disk::file_name::{FileName, MARK};
@@ -217,14 +217,14 @@ pub fn check_contents(directory: &dyn Fs, options: &EngineOptions) -> Result<Fou
 pub fn own_file(entry: &DirEntry) -> Option<FileName> {
     FileName::parse(&entry.name).filter(|name| match name {
         FileName::Current | FileName::Lock => true,
-        FileName::Lost => entry.metadata == Metadata::Directory,
-        _ => matches!(entry.metadata, Metadata::File { .. }),
+        FileName::Lost => entry.kind == FileKind::Directory,
+        _ => entry.kind == FileKind::File,
     })
 }
 
 /// Whether the file system made the entry, as `mkfs` does at the root of a new one.
 fn is_of_file_system(entry: &DirEntry) -> bool {
-    entry.metadata == Metadata::Directory && entry.name == LOST_AND_FOUND
+    entry.kind == FileKind::Directory && entry.name == LOST_AND_FOUND
 }
 
 /// Makes the directory entries of `dir` and of all directories above it durable. Without them a

@@ -20,7 +20,7 @@
 
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
-    fs::{DirEntry, Fs, Metadata},
+    fs::{DirEntry, FileKind, Fs, Metadata},
     seeded_fault,
 };
 use siltdb_disk::file_name::FileName;
@@ -80,7 +80,7 @@ fn engine_of_head(head: &[u8; HEAD_BYTES]) -> Option<&'static str> {
 /// The engine whose database lies in the directory.
 fn engine_of_directory(fs: &dyn Fs, dir: &Path) -> Result<Option<&'static str>> {
     let entries = fs.list(dir)?;
-    let is_file = |entry: &&DirEntry| matches!(entry.metadata, Metadata::File { .. });
+    let is_file = |entry: &&DirEntry| entry.kind == FileKind::File;
     let files: Vec<&str> = entries.iter().filter(is_file).map(|entry| &*entry.name).collect();
     let has_prefix = |prefix: &str| files.iter().any(|name| name.starts_with(prefix));
     let has_current = files.contains(&"CURRENT");
@@ -103,7 +103,7 @@ fn engine_of_directory(fs: &dyn Fs, dir: &Path) -> Result<Option<&'static str>> 
         return Ok(None);
     }
     let has_blobs =
-        entries.iter().any(|entry| entry.name == "blobs" && entry.metadata == Metadata::Directory);
+        entries.iter().any(|entry| entry.name == "blobs" && entry.kind == FileKind::Directory);
     if has_blobs && files.contains(&"conf") && files.contains(&"db") {
         return Ok(Some("sled"));
     }

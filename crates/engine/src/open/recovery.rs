@@ -56,7 +56,7 @@ use crate::{
 use siltdb_base::{
     clock::{Clock, ForwardClock, StoredTime},
     error::{Error, Result},
-    fs::{FileLock, Fs, LockKind, Metadata},
+    fs::{FileKind, FileLock, Fs, LockKind},
     id::FileNumber,
     limits::FILES_BETWEEN_EDITS_MAX,
     seeded_fault,
@@ -391,7 +391,7 @@ fn find_files(
     };
     for entry in directory.list(Path::new(""))? {
         let name = FileName::parse(&entry.name);
-        let is_file = matches!(entry.metadata, Metadata::File { .. });
+        let is_file = entry.kind == FileKind::File;
         if !matches!(name, None | Some(FileName::Lost)) && !is_file {
             let path = directory.full_path(Path::new(&entry.name));
             log::warn!("{} is not a file and is left alone", path.display());

@@ -51,12 +51,10 @@ impl LostFiles {
         if directory.metadata(&lost)? != Some(Metadata::Directory) {
             return Ok(found);
         }
-        for entry in directory.list(&lost)? {
-            if let (Metadata::File { len }, Some(_)) =
-                (entry.metadata, FileName::parse(&entry.name))
-            {
+        for (name, length) in directory.list_lengths(&lost)? {
+            if FileName::parse(&name).is_some() {
                 found.files += 1;
-                found.bytes += len;
+                found.bytes += length;
             }
         }
         Ok(found)

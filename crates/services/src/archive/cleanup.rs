@@ -87,13 +87,9 @@ pub fn clean_archives(
             report.archives.push(archive.path);
         }
     }
-    for entry in fs.list(Path::new(""))? {
-        let name = ArchiveFileName::parse(&entry.name);
-        let (Some(ArchiveFileName::Partial(_)), Metadata::File { len }) = (name, entry.metadata)
-        else {
-            continue;
-        };
-        let name = Path::new(&entry.name);
+    for (name, len) in fs.list_lengths(Path::new(""))? {
+        let Some(ArchiveFileName::Partial(_)) = ArchiveFileName::parse(&name) else { continue };
+        let name = Path::new(&name);
         match check_unfinished(fs, name) {
             Ok(()) => {
                 remove(fs, name, len, request, &mut report)?;

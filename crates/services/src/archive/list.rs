@@ -3,7 +3,7 @@
 use crate::archive::{info::ArchiveInfo, place::open_archive};
 use siltdb_base::{
     error::{Error, Result},
-    fs::Metadata,
+    fs::FileKind,
 };
 use siltdb_disk::archive::name::ArchiveFileName;
 use siltdb_engine::{open::foreign::check_not_foreign, options::EngineOptions};
@@ -30,7 +30,7 @@ pub fn list_archives(dir: &Path, options: &EngineOptions) -> Result<ArchiveListi
         .fs
         .list(dir)?
         .iter()
-        .filter(|entry| matches!(entry.metadata, Metadata::File { .. }))
+        .filter(|entry| entry.kind == FileKind::File)
         .filter_map(|entry| ArchiveFileName::parse(&entry.name))
         .filter(|name| matches!(name, ArchiveFileName::Archive(_)))
         .collect();

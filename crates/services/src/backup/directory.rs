@@ -6,7 +6,7 @@ use crate::copy_files::{sync_new, write_whole};
 use siltdb_base::{
     codec::resize,
     error::{Error, ErrorKind, Result},
-    fs::{DirEntry, FileLock, Fs, LockKind, Metadata},
+    fs::{DirEntry, FileKind, FileLock, Fs, LockKind, Metadata},
     limits::FILE_NUMBER_MAX,
 };
 use siltdb_disk::{
@@ -220,12 +220,12 @@ impl BackupDirectory {
     /// # Errors
     /// The system's.
     pub fn objects(&self) -> Result<BTreeMap<ObjectName, u64>> {
-        let entries = self.fs.list(Path::new(""))?;
-        let object = |entry: &DirEntry| match (name_of(entry)?, entry.metadata) {
-            (BackupFileName::Object(name), Metadata::File { len }) => Some((name, len)),
+        let files = self.fs.list_lengths(Path::new(""))?;
+        let object = |(name, length): (String, u64)| match BackupFileName::parse(&name)? {
+            BackupFileName::Object(name) => Some((name, length)),
             _ => None,
         };
-        Ok(entries.iter().filter_map(object).collect())
+        Ok(files.into_iter().filter_map(object).collect())
     }
 
     /// The list of a backup.
@@ -324,7 +324,7 @@ impl BackupDirectory {
 
 /// The parsed name of a file of backups; `None` for other names, and for directories.
 fn name_of(entry: &DirEntry) -> Option<BackupFileName> {
-    let is_file = matches!(entry.metadata, Metadata::File { .. });
+    let is_file = entry.kind == FileKind::File;
     BackupFileName::parse(&entry.name).filter(|_| is_file)
 }
 

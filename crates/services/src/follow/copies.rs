@@ -14,7 +14,7 @@ use crate::{
 use siltdb_base::{
     budget::{Charge, Part},
     error::{Error, ErrorKind, Result},
-    fs::{Fs, Metadata, mem::MemFs},
+    fs::{Fs, mem::MemFs},
 };
 use siltdb_engine::{
     database::writable::Writable,
@@ -116,10 +116,6 @@ impl DatabaseFollower {
 
 /// Bytes of the files in the working directory of `fs`.
 fn bytes_in(fs: &dyn Fs) -> Result<usize> {
-    let entries = fs.list(Path::new(""))?;
-    let lengths = entries.iter().map(|entry| match entry.metadata {
-        Metadata::File { len } => usize::try_from(len).unwrap_or(usize::MAX),
-        _ => 0,
-    });
-    Ok(lengths.sum())
+    let files = fs.list_lengths(Path::new(""))?;
+    Ok(files.iter().map(|(_, length)| usize::try_from(*length).unwrap_or(usize::MAX)).sum())
 }

@@ -9,7 +9,7 @@ use super::{
 };
 use siltdb_base::{
     error::Result,
-    fs::{DirEntry, File, Fs, Metadata},
+    fs::{DirEntry, File, FileKind, Fs, Metadata},
     id::{SegmentId, SequenceNumber},
     key::{BlobPointer, EntryKind, split_expiring},
 };
@@ -70,7 +70,7 @@ pub fn inspect_wal(fs: &dyn Fs, path: &Path, detail: Detail, on_line: OnLine<'_>
 
 fn log_paths(fs: &dyn Fs, dir: &Path) -> Result<Vec<PathBuf>> {
     let is_log = |entry: &DirEntry| {
-        let is_file = matches!(entry.metadata, Metadata::File { .. });
+        let is_file = entry.kind == FileKind::File;
         is_file && matches!(FileName::parse(&entry.name), Some(FileName::Segment(_)))
     };
     let logs = fs.list(dir)?.into_iter().filter(is_log);

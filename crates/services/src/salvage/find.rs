@@ -6,7 +6,7 @@
 use super::{replaced::Replaced, report::ManifestState};
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
-    fs::{FileLock, Fs, LockKind, Metadata},
+    fs::{FileKind, FileLock, Fs, LockKind},
     id::{FamilyId, FileNumber, SegmentId},
 };
 use siltdb_disk::{
@@ -283,8 +283,7 @@ fn operator_named(
 /// The files of ours in `dir`.
 pub fn own_files(fs: &dyn Fs, dir: &Path) -> Result<Vec<FileName>> {
     let entries = fs.list(dir)?.into_iter();
-    let is_file = |metadata: &Metadata| matches!(metadata, Metadata::File { .. });
-    let files = entries.filter(|entry| is_file(&entry.metadata));
+    let files = entries.filter(|entry| entry.kind == FileKind::File);
     let mut names: Vec<_> = files.filter_map(|entry| FileName::parse(&entry.name)).collect();
     names.sort();
     Ok(names)

@@ -70,16 +70,8 @@ pub fn filled(keys: std::ops::Range<u32>, round: u32) -> Contents {
 
 /// The blob files in a directory, with their lengths.
 pub fn blob_files(fs: &MemFs, dir: &str) -> Vec<(String, u64)> {
-    let mut files: Vec<_> = fs
-        .list(Path::new(dir))
-        .unwrap()
-        .into_iter()
-        .filter(|entry| entry.name.ends_with(".blob"))
-        .map(|entry| match entry.metadata {
-            siltdb_base::fs::Metadata::File { len } => (entry.name, len),
-            other => panic!("{other:?}"),
-        })
-        .collect();
+    let mut files = fs.list_lengths(Path::new(dir)).unwrap();
+    files.retain(|(name, _)| name.ends_with(".blob"));
     files.sort();
     files
 }

@@ -8,7 +8,7 @@
 
 use siltdb_base::{
     error::{Error, Result},
-    fs::{File, Fs, Metadata, WriteFile},
+    fs::{File, FileKind, Fs, WriteFile},
     id::FileNumber,
     seeded_fault,
 };
@@ -109,7 +109,7 @@ impl TableStore {
     pub fn list(&self) -> Result<Vec<FileNumber>> {
         let mut numbers = Vec::new();
         for entry in self.directory.list(Path::new(""))? {
-            let is_file = matches!(entry.metadata, Metadata::File { .. });
+            let is_file = entry.kind == FileKind::File;
             if let (true, Some(FileName::Table(number))) = (is_file, FileName::parse(&entry.name)) {
                 numbers.push(number);
             }

@@ -12,7 +12,8 @@ use super::{
 use crate::{
     error::{Error, Result},
     fs::{
-        DirEntry, File, FileLock, Fs, Inode, LockKind, LogFile, LogFileOptions, Metadata, WriteFile,
+        DirEntry, File, FileKind, FileLock, Fs, Inode, LockKind, LogFile, LogFileOptions, Metadata,
+        WriteFile,
     },
 };
 use rustix::fs::{AtFlags, FileType, OFlags, Stat};
@@ -56,26 +57,33 @@ impl OsDirectory {
 
     fn try_list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
         let mut entries = Vec::new();
-        for name in self.place.names(dir)? {
+        for (name, listed) in self.place.entries(dir)? {
+            let kind = match listed {
+                FileType::RegularFile => Some(FileKind::File),
+                FileType::Directory => Some(FileKind::Directory),
+                // A file system may not say it.
+                FileType::Symlink | FileType::Unknown => self.kind_of_entry(&dir.join(&name))?,
+                _ => Some(FileKind::Other),
+            };
             // Else it vanished since it was listed.
-            if let Some(metadata) = self.describe_entry(&dir.join(&name))? {
-                entries.push(DirEntry { name: name.to_string_lossy().into_owned(), metadata });
+            if let Some(kind) = kind {
+                entries.push(DirEntry { name: name.to_string_lossy().into_owned(), kind });
             }
         }
         Ok(entries)
     }
 
     /// What an entry names, links followed.
-    fn describe_entry(&self, path: &Path) -> io::Result<Option<Metadata>> {
+    fn kind_of_entry(&self, path: &Path) -> io::Result<Option<FileKind>> {
         let Some(stat) = or_none(self.place.stat(path, AtFlags::SYMLINK_NOFOLLOW))? else {
             return Ok(None);
         };
         if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
-            return Ok(Some(describe(&stat)));
+            return Ok(Some(describe(&stat).kind()));
         }
         // A link that leads nowhere, or in a circle, is something else.
         let target = self.place.stat(path, AtFlags::empty());
-        Ok(Some(target.map_or(Metadata::Other, |stat| describe(&stat))))
+        Ok(Some(target.map_or(FileKind::Other, |stat| describe(&stat).kind())))
     }
 
     fn try_metadata(&self, path: &Path) -> io::Result<Option<Metadata>> {

@@ -148,17 +148,19 @@ impl OsPlace {
         Ok(retry_on_intr(|| sys::statat(self.dir(), or_current(path), flags))?)
     }
 
-    /// The names in a directory.
-    pub(super) fn names(&self, dir: &Path) -> io::Result<Vec<PathBuf>> {
+    /// The names in a directory, and what the directory says of each.
+    pub(super) fn entries(&self, dir: &Path) -> io::Result<Vec<(PathBuf, FileType)>> {
         use std::os::unix::ffi::OsStringExt;
-        let mut names = Vec::new();
+        let mut entries = Vec::new();
         for entry in sys::Dir::new(self.open_dir(dir)?)? {
-            let name = entry?.file_name().to_bytes().to_vec();
+            let entry = entry?;
+            let name = entry.file_name().to_bytes().to_vec();
             if name != b"." && name != b".." {
-                names.push(PathBuf::from(std::ffi::OsString::from_vec(name)));
+                let name = PathBuf::from(std::ffi::OsString::from_vec(name));
+                entries.push((name, entry.file_type()));
             }
         }
-        Ok(names)
+        Ok(entries)
     }
 
     /// Renames within the place.

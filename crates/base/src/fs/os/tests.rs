@@ -2,7 +2,8 @@
 
 use super::{file::OsWriteFile, *};
 use crate::{
-    error::ErrorKind, fs::map::Mappings, limits::WRITE_BUFFER_BYTES, process::run_in_fork,
+    error::ErrorKind, fs::FileKind, fs::map::Mappings, limits::WRITE_BUFFER_BYTES,
+    process::run_in_fork,
 };
 use std::{fs::OpenOptions, io::Write, os::unix::fs::symlink};
 use tempfile::tempdir;
@@ -111,20 +112,23 @@ fn links_are_followed_and_what_is_no_file_is_other() {
     let _socket = std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
     let mut entries = OsFs.list(dir.path()).unwrap();
     entries.sort();
-    let found: Vec<_> = entries.iter().map(|e| (e.name.as_str(), e.metadata)).collect();
-    let file = Metadata::File { len: 3 };
+    let found: Vec<_> = entries.iter().map(|e| (e.name.as_str(), e.kind)).collect();
     assert_eq!(
         found,
         [
-            ("circle", Metadata::Other),
-            ("dir", Metadata::Directory),
-            ("file", file),
-            ("socket", Metadata::Other),
-            ("to dir", Metadata::Directory),
-            ("to file", file),
-            ("to nothing", Metadata::Other),
+            ("circle", FileKind::Other),
+            ("dir", FileKind::Directory),
+            ("file", FileKind::File),
+            ("socket", FileKind::Other),
+            ("to dir", FileKind::Directory),
+            ("to file", FileKind::File),
+            ("to nothing", FileKind::Other),
         ]
     );
+    let mut lengths = OsFs.list_lengths(dir.path()).unwrap();
+    lengths.sort();
+    assert_eq!(lengths, [("file".to_owned(), 3), ("to file".to_owned(), 3)]);
+    let file = Metadata::File { len: 3 };
     assert_eq!(OsFs.metadata(&path("to file")).unwrap(), Some(file));
     assert_eq!(OsFs.metadata(&path("to nothing")).unwrap(), Some(Metadata::Other));
 }

@@ -14,7 +14,10 @@ use crate::{
 };
 use siltdb_base::{
     error::ErrorKind,
-    fs::mem::{CallKind, Crash, FaultError, MemFs},
+    fs::{
+        Metadata,
+        mem::{CallKind, Crash, FaultError, MemFs},
+    },
     id::{FamilyId, SegmentId},
     limits::{FAMILY_IDS_MAX, FILE_NUMBER_MAX},
 };
