@@ -13,10 +13,10 @@ use crate::{
 use siltdb::{Db, FamilyOptions, Options};
 use std::{fs, path::Path, time::Duration};
 
-/// Settings under which little data makes many tables. The level under level 0 has as many of them
-/// as by default, so that nearly all lie in deeper levels.
+/// Settings under which little data makes many tables, all in the last level: level 0 goes there.
+/// A large database, too, has nearly all of its tables in the last level and few in level 0.
 const TABLE_BYTES: u64 = 1 << 10;
-const BASE_LEVEL_BYTES: u64 = 8 << 10;
+const BASE_LEVEL_BYTES: u64 = 1 << 30;
 const MEMTABLE_BYTES: usize = 2 << 20;
 /// Bytes of a value, which does not compress.
 const VALUE_BYTES: usize = 600;
@@ -90,7 +90,7 @@ fn grow(db: &Db, keys: &mut u64, count: usize, teller: &Teller<'_>) -> Result<us
         fill(db, *keys..next, 0, VALUE_BYTES)?;
         *keys = next;
         db.flush()?;
-        db.settle()?;
+        db.compact()?;
         tables = db.stats().tables.iter().sum::<u64>() as usize;
     }
     Ok(tables)
