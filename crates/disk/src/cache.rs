@@ -13,7 +13,8 @@
 //! # Thread safety
 //! Everything may be called from any thread. A hit takes no lock. It writes to no shared memory,
 //! except to set the mark of a value that has none and to count itself in its thread's stripe. The
-//! hand is behind a mutex, which is never held during IO.
+//! hand is behind a mutex, which is held to take a piece of its way. The slots of the piece are
+//! passed without it, so that several threads evict at once.
 //!
 //! # Seeded fault
 //! `pins_not_charged`: what readers hold outside of the cache does not count.
@@ -29,12 +30,14 @@
 
 mod cached;
 mod array;
+mod hand;
 mod room;
 
 pub use cached::{Cacheable, Cached};
 
 use array::Array;
 use cached::Sweep;
+use hand::Hand;
 use siltdb_base::{
     budget::{Budget, Part},
     hint::prefetch_bytes,
@@ -44,7 +47,7 @@ use siltdb_base::{
 use std::{
     fmt,
     sync::{
-        Arc, Mutex, Weak,
+        Arc, Mutex,
         atomic::{AtomicU64, AtomicUsize, Ordering},
     },
 };
@@ -82,16 +85,13 @@ const HIT_STRIPES: usize = 16;
 
 /// Most rounds of the hand in one eviction. One takes the marks away, one evicts, and one is for
 /// the arrays it began in the middle of.
-const ROUNDS_MAX: usize = 3;
+const ROUNDS_MAX: u64 = 3;
 
 /// Marks that the hand takes away in one eviction before it evicts marked values too.
 const PATIENCE: usize = 4096;
 
 /// What leads to values takes at most one part in this many of the capacity.
 const GUIDES_SHARE: usize = 8;
-
-/// Arrays up to which none is looked for that is gone.
-const ARRAYS_MIN: usize = 64;
 
 /// A cache is full if less than one part in this many of its capacity is free.
 const SPARE_SHARE: usize = 64;
@@ -138,52 +138,6 @@ struct Stripe(AtomicU64);
 #[inline]
 fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
-}
-
-/// Where the clock stands.
-///
-/// An array of slots that is gone is left out when the hand comes to it, or when there are twice as
-/// many as were left the last time. Its drop takes no lock, because a value that is evicted may own
-/// slots itself.
-#[derive(Default)]
-struct Hand {
-    arrays: Vec<Weak<dyn Sweep>>,
-    array: usize,
-    slot: usize,
-    /// Arrays at which those that are gone are looked for.
-    arrays_max: usize,
-}
-
-impl Hand {
-    /// The array that it points to, if there is any.
-    fn array(&mut self) -> Option<Arc<dyn Sweep>> {
-        loop {
-            if let Some(array) = self.arrays.get(self.array)?.upgrade() {
-                return Some(array);
-            }
-            self.arrays.swap_remove(self.array);
-            self.slot = 0;
-            if self.array == self.arrays.len() {
-                self.array = 0;
-            }
-        }
-    }
-
-    fn add(&mut self, array: Weak<dyn Sweep>) {
-        if self.arrays.len() >= self.arrays_max {
-            let is_there = |array: &Weak<dyn Sweep>| array.strong_count() > 0;
-            let before =
-                self.arrays.iter().take(self.array).filter(|array| is_there(array)).count();
-            if !self.arrays.get(self.array).is_some_and(is_there) {
-                self.slot = 0;
-            }
-            self.arrays.retain(is_there);
-            // Behind the last one, the first is next.
-            self.array = if before < self.arrays.len() { before } else { 0 };
-            self.arrays_max = (2 * self.arrays.len()).max(ARRAYS_MIN);
-        }
-        self.arrays.push(array);
-    }
 }
 
 impl Cache {
@@ -330,25 +284,18 @@ impl Cache {
 
     /// Moves the hand until `wanted` bytes are free, or all slots were passed often enough.
     fn evict(&self, wanted: usize) -> usize {
-        let mut hand = lock(&self.hand);
-        let mut freed = 0;
-        let mut ends = 0;
-        let mut patience = PATIENCE;
-        while freed < wanted && ends <= ROUNDS_MAX * hand.arrays.len() {
-            let Some(array) = hand.array() else { break };
-            let swept = array.sweep(hand.slot, wanted - freed, &mut patience);
+        let (mut freed, mut patience) = (0, PATIENCE);
+        let last_round = lock(&self.hand).round().saturating_add(ROUNDS_MAX);
+        while freed < wanted {
+            let Some(piece) = lock(&self.hand).advance(last_round) else { break };
+            let swept = piece.array.sweep(piece.slots.clone(), wanted - freed, &mut patience);
             freed += swept.freed;
             self.evictions.fetch_add(swept.evicted, Ordering::Relaxed);
             if swept.freed > 0 {
                 self.release(swept.freed);
             }
-            match swept.next {
-                Some(slot) => hand.slot = slot,
-                None => {
-                    ends += 1;
-                    hand.slot = 0;
-                    hand.array = (hand.array + 1) % hand.arrays.len();
-                }
+            if let Some(next) = swept.next {
+                lock(&self.hand).leave(piece.from(next));
             }
         }
         freed

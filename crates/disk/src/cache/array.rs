@@ -17,7 +17,7 @@ use std::{
 };
 
 /// Slots whose bits share a word.
-const SLOTS_PER_WORD: usize = 64;
+pub(super) const SLOTS_PER_WORD: usize = 64;
 
 /// A place for a value, and beside it where in memory the value lies that it has, or had last:
 /// addresses, 0 at first.
@@ -247,7 +247,9 @@ impl<T: Cacheable> Array<T> {
     /// The hand has passed all slots of a word.
     fn forget_offers(&self, word: usize) {
         // Relaxed: a hint, as in `note_offer`.
-        self.offered[word].store(0, Ordering::Relaxed);
+        if let Some(offered) = self.offered.get(word) {
+            offered.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Takes the mark of a value away, or the value; returns the bytes freed.
@@ -280,32 +282,33 @@ impl<T: Cacheable> Array<T> {
 }
 
 impl<T: Cacheable> Sweep for Array<T> {
-    fn sweep(&self, from: usize, wanted: usize, patience: &mut usize) -> Swept {
+    fn count(&self) -> usize {
+        self.count()
+    }
+
+    fn sweep(&self, slots: Range<usize>, wanted: usize, patience: &mut usize) -> Swept {
         let mut swept = Swept { freed: 0, evicted: 0, next: None };
-        let first_word = from / SLOTS_PER_WORD;
-        let mut mask = u64::MAX << (from % SLOTS_PER_WORD);
-        for (word, occupied) in self.occupied.iter().enumerate().skip(first_word) {
-            // Acquire pairs with the Release of an insertion.
-            let mut bits = occupied.load(Ordering::Acquire) & mask;
-            mask = u64::MAX;
-            while bits != 0 {
-                let index = word * SLOTS_PER_WORD + bits.trailing_zeros() as usize;
-                bits &= bits - 1;
-                let freed = self.pass(index, patience);
-                swept.freed += freed;
-                swept.evicted += u64::from(freed > 0);
-                if swept.freed >= wanted {
-                    if bits == 0 {
-                        self.forget_offers(word);
-                    }
-                    swept.next = Some(index + 1).filter(|&next| next < self.count());
-                    return swept;
-                }
+        let word = slots.start / SLOTS_PER_WORD;
+        assert!(slots.end <= (word + 1) * SLOTS_PER_WORD, "{slots:?} lie in several words");
+        // Acquire pairs with the Release of an insertion.
+        let occupied = self.occupied.get(word).map_or(0, |bits| bits.load(Ordering::Acquire));
+        let mut bits = occupied & (u64::MAX << (slots.start % SLOTS_PER_WORD));
+        while bits != 0 {
+            let index = word * SLOTS_PER_WORD + bits.trailing_zeros() as usize;
+            bits &= bits - 1;
+            let freed = self.pass(index, patience);
+            swept.freed += freed;
+            swept.evicted += u64::from(freed > 0);
+            if swept.freed >= wanted && bits != 0 {
+                swept.next = Some(index + 1);
+                return swept;
             }
-            self.forget_offers(word);
         }
-        // Relaxed: a hint.
-        self.is_missed.store(false, Ordering::Relaxed);
+        self.forget_offers(word);
+        if slots.end == self.count() {
+            // Relaxed: a hint.
+            self.is_missed.store(false, Ordering::Relaxed);
+        }
         swept
     }
 

@@ -63,9 +63,12 @@ impl<T> Deref for Cached<T> {
 
 /// A slot array as the hand sees it.
 pub(super) trait Sweep: Send + Sync {
-    /// Passes over the slots from `from` on until `wanted` bytes are free or the array ends, and
-    /// spares at most `patience` marked values.
-    fn sweep(&self, from: usize, wanted: usize, patience: &mut usize) -> Swept;
+    /// The number of its slots.
+    fn count(&self) -> usize;
+
+    /// Passes over `slots`, whose bits share a word, until `wanted` bytes are free, and spares at
+    /// most `patience` marked values.
+    fn sweep(&self, slots: Range<usize>, wanted: usize, patience: &mut usize) -> Swept;
 
     /// Evicts the values that lie at one of the `places` in memory, marked or not.
     fn sweep_out(&self, places: &[Range<usize>]) -> Swept;
@@ -75,6 +78,6 @@ pub(super) trait Sweep: Send + Sync {
 pub(super) struct Swept {
     pub(super) freed: usize,
     pub(super) evicted: u64,
-    /// The slot to go on at; `None` at the end of the array.
+    /// The slot to go on at; `None` if all were passed.
     pub(super) next: Option<usize>,
 }

@@ -4,7 +4,7 @@
 
 use super::{Cache, TableMemory};
 use siltdb_base::{budget::Part, seeded_fault, sync::lock};
-use std::sync::{Weak, atomic::Ordering};
+use std::sync::atomic::Ordering;
 
 /// The region exceeds the capacity by one part in this many, for gaps between its pieces.
 const REGION_SLACK: usize = 8;
@@ -103,7 +103,7 @@ impl Cache {
         if closed.is_empty() {
             return;
         }
-        let arrays: Vec<_> = lock(&self.hand).arrays.iter().filter_map(Weak::upgrade).collect();
+        let arrays = lock(&self.hand).arrays();
         for array in arrays {
             let swept = array.sweep_out(&closed);
             self.evictions.fetch_add(swept.evicted, Ordering::Relaxed);
