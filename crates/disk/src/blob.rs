@@ -19,6 +19,8 @@
 //! Records begin at multiples of 8. Between them may lie bytes of commits that never ended, or that
 //! a power failure took: a scan looks for the next header there.
 
+pub mod window;
+
 use crate::compress::Codec;
 use siltdb_base::{
     checksum::{bad_checksum, crc32c, crc32c_append},

@@ -17,7 +17,7 @@ use siltdb_base::{
 };
 use siltdb_disk::{
     batch::{self, BatchBytes, BatchOperation},
-    blob::{BLOB_FILE_HEADER_BYTES, record_bytes},
+    blob::{BLOB_FILE_HEADER_BYTES, record_bytes, window::BlobWindow},
     file_name::FileName,
 };
 use siltdb_tree::read::visible::resolve::BlobSource;
@@ -136,6 +136,10 @@ impl BlobSet {
 impl BlobSource for BlobSet {
     fn read(&self, pointer: &BlobPointer) -> Result<Slice> {
         self.get(pointer.file).ok_or_else(|| unknown(pointer))?.read(pointer)
+    }
+
+    fn read_on_walk(&self, pointer: &BlobPointer, window: &mut BlobWindow) -> Result<Slice> {
+        self.get(pointer.file).ok_or_else(|| unknown(pointer))?.read_on_walk(pointer, window)
     }
 
     fn will_read(&self, pointer: &BlobPointer) {
@@ -569,6 +573,10 @@ pub fn with_value(pointer: &BlobPointer, value: &[u8]) -> (EntryKind, Vec<u8>) {
 impl BlobSource for Blobs {
     fn read(&self, pointer: &BlobPointer) -> Result<Slice> {
         self.find(pointer)?.read(pointer)
+    }
+
+    fn read_on_walk(&self, pointer: &BlobPointer, window: &mut BlobWindow) -> Result<Slice> {
+        self.find(pointer)?.read_on_walk(pointer, window)
     }
 }
 

@@ -130,6 +130,7 @@ impl PinnedReader {
             },
             operator: options.merge_operator.clone(),
             blobs: blobs.as_ref().map(PinnedBlobs::source),
+            budget: blobs.as_ref().map(|_| Arc::clone(reading.catalog.files.cache().budget())),
             fetch: Fetch::Values,
             streamed_from: None,
             empty_ranges: is_stable.then(|| Arc::clone(family.tree.empty_ranges())),

@@ -13,6 +13,7 @@ use siltdb_disk::{
     blob::{
         BLOB_FILE_HEADER_BYTES, BLOB_HEADER_BYTES, encode_file_header, read_file_header,
         read_stored, read_value, verify_stored,
+        window::{BlobWindow, WindowFile},
     },
     file_name::FileName,
 };
@@ -292,6 +293,21 @@ impl BlobFile {
     pub fn read(&self, pointer: &BlobPointer) -> Result<Slice> {
         self.check_place(pointer)?;
         read_value(&**self.open()?, self.uid, pointer).map_err(|error| error.or_file(&self.path()))
+    }
+
+    /// As [`BlobFile::read`], for a walk that has `window` on the files.
+    ///
+    /// # Errors
+    /// As [`BlobFile::read`].
+    pub fn read_on_walk(&self, pointer: &BlobPointer, window: &mut BlobWindow) -> Result<Slice> {
+        self.check_place(pointer)?;
+        let file = WindowFile {
+            file: &**self.open()?,
+            number: self.number,
+            uid: self.uid,
+            end: self.bytes(),
+        };
+        window.read(&file, pointer).map_err(|error| error.or_file(&self.path()))
     }
 
     /// Says that the value that `pointer` leads to will be read soon.

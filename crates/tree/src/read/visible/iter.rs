@@ -36,6 +36,7 @@ use siltdb_base::{
     slice::Slice,
     tombstone::Fragments,
 };
+use siltdb_disk::blob::window::BlobWindow;
 use std::sync::Arc;
 
 /// Entries walked over one by one before a seek is tried in their place.
@@ -102,6 +103,8 @@ pub struct VisibleIter<C> {
     pub(super) key: Vec<u8>,
     value: Vec<u8>,
     pub(super) pinned: Slice,
+    /// On the files of separated values, once one was read.
+    pub(super) blob_window: Option<Box<BlobWindow>>,
     /// Operands of the key at hand.
     folding: Folding,
     pub(super) plain: usize,
@@ -140,6 +143,7 @@ impl<C: EntryCursor> VisibleIter<C> {
             key: Vec::new(),
             value: Vec::new(),
             pinned: Slice::default(),
+            blob_window: None,
             folding: Folding::new(Added::NewestFirst),
             plain: 0,
             is_unexplored: false,

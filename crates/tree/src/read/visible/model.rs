@@ -257,6 +257,7 @@ pub(crate) fn reader(snapshot: u64) -> Reader {
         clock: Arc::new(ManualClock::at(Duration::from_millis(NOW_MS))),
         operator: Some(Arc::new(Append)),
         blobs: Some(Arc::new(|pointer: &BlobPointer| Ok(Slice::from(blob(pointer.offset))))),
+        budget: None,
         fetch: Fetch::Values,
         streamed_from: None,
         empty_ranges: None,

@@ -14,7 +14,9 @@ use crate::{
         },
     },
 };
-use siltdb_base::{clock::Clock, cursor::Fetch, error::Result, id::SequenceNumber, key::Entry};
+use siltdb_base::{
+    budget::Budget, clock::Clock, cursor::Fetch, error::Result, id::SequenceNumber, key::Entry,
+};
 use siltdb_memtable::memtable::Memtable;
 use std::{fmt, sync::Arc};
 
@@ -29,6 +31,8 @@ pub struct Reader {
     pub operator: Option<Arc<dyn MergeOperator>>,
     /// Where separated values are read.
     pub blobs: Option<Arc<dyn BlobSource>>,
+    /// The account of what iterators read ahead of separated values; `None` reads one by one.
+    pub budget: Option<Arc<Budget>>,
     /// What is wanted.
     pub fetch: Fetch,
     /// The length from which on iterators do not read separated values, in bytes, but say where

@@ -23,6 +23,7 @@ use siltdb_base::{
     seeded_fault,
     slice::Slice,
 };
+use siltdb_disk::blob::window::BlobWindow;
 use std::{cell::Cell, fmt};
 
 /// What one version says.
@@ -144,6 +145,14 @@ pub trait BlobSource: Send + Sync {
     /// # Errors
     /// What reading fails with; corruption, if the bytes there are not the value.
     fn read(&self, pointer: &BlobPointer) -> Result<Slice>;
+
+    /// As [`BlobSource::read`], for a walk that has `window` on the files.
+    ///
+    /// # Errors
+    /// As [`BlobSource::read`].
+    fn read_on_walk(&self, pointer: &BlobPointer, _window: &mut BlobWindow) -> Result<Slice> {
+        self.read(pointer)
+    }
 
     /// Says that the value at `pointer` will be read soon. It only saves time.
     fn will_read(&self, _pointer: &BlobPointer) {}

@@ -9,6 +9,7 @@ use siltdb_base::{
     key::BlobPointer,
     slice::Slice,
 };
+use siltdb_disk::blob::window::BlobWindow;
 
 impl<C: EntryCursor> VisibleIter<C> {
     /// Where the value lies, if it was not read because of
@@ -34,9 +35,14 @@ impl<C: EntryCursor> VisibleIter<C> {
 
     /// Reads a separated value, if values are wanted.
     pub(super) fn read_pinned(&mut self, pointer: &BlobPointer) -> Result<()> {
-        self.pinned = match self.reader.fetch {
-            Fetch::Values => self.reader.resolver().fetch(pointer)?,
-            Fetch::KeysOnly => Slice::default(),
+        self.pinned = match (self.reader.fetch, &self.reader.blobs, &self.reader.budget) {
+            (Fetch::KeysOnly, ..) => Slice::default(),
+            (Fetch::Values, Some(blobs), Some(budget)) => {
+                let window = &mut self.blob_window;
+                let window = window.get_or_insert_with(|| Box::new(BlobWindow::new(budget)));
+                blobs.read_on_walk(pointer, window)?
+            }
+            (Fetch::Values, ..) => self.reader.resolver().fetch(pointer)?,
         };
         self.value_place = ValuePlace::Pinned;
         Ok(())
