@@ -140,8 +140,10 @@ impl KeySpan {
     /// # Errors
     /// Corruption, if the bytes are none or the range is empty.
     pub fn decode(reader: &mut ByteReader<'_>) -> Result<Self> {
-        let first = Slice::copy_from(reader.bytes()?);
-        let last = Slice::copy_from(reader.bytes()?);
+        // In common memory: an opening reads as many of them as there are tables.
+        let (first, last) = (reader.bytes()?, reader.bytes()?);
+        let both = Slice::from([first, last].concat());
+        let (first, last) = (both.slice(0..first.len()), both.slice(first.len()..both.len()));
         let end = match reader.u8()? {
             0 => RangeEnd::Inclusive,
             1 => RangeEnd::Exclusive,
