@@ -242,11 +242,12 @@ fn carry_out(
                 if would_change_nothing(&plan, &family.tree.options(), parallelism) =>
             {
                 end_unused(rooms.background, rooms.backpressure, family, &plan);
-                request.keep(&plan);
+                request = request.past(&plan);
             }
             Step::Plan(plan) => {
-                let bytes = plan.bytes();
+                let (bytes, past) = (plan.bytes(), request.past(&plan));
                 run_plan(rooms, family, plan)?;
+                request = past;
                 if !request.given_up.is_cancelled() {
                     control.finished(bytes);
                 }

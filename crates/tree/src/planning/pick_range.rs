@@ -3,7 +3,9 @@
 //! One step at a time, like the picker that works by itself; the caller asks until there is none.
 
 use crate::{
-    files::open_files::{OpenReference, TableId},
+    files::level::Order,
+    files::open_files::OpenReference,
+    files::table_sum::TableSum,
     files::version::Version,
     options::TreeOptions,
     planning::descent::{Descent, bring_down},
@@ -16,9 +18,10 @@ use siltdb_base::{
     cancel::CancelToken,
     id::{FileNumber, SequenceNumber},
     limits::LEVELS,
+    slice::Slice,
 };
 use siltdb_disk::table_meta::KeySpan;
-use std::collections::HashSet;
+use std::sync::Arc;
 
 /// Tables that one step rewrites at most: their files are open meanwhile.
 const REWRITTEN_TABLES_MAX: usize = 256;
@@ -37,16 +40,16 @@ pub struct Request {
     pub rewrite_before: FileNumber,
     /// Cancels the request: its running plan, and with it the rest.
     pub given_up: CancelToken,
-    /// Tables that stay as they are all the same: to rewrite them would change nothing.
-    kept: HashSet<TableId>,
+    /// Up to this key all tables at the bottom have been rewritten, or stay as they are because to
+    /// rewrite them would change nothing.
+    passed: Option<Slice>,
 }
 
 impl Request {
     /// A request before its first step.
     #[must_use]
     pub fn new(range: Option<KeySpan>, newest: SequenceNumber, rewrite_before: FileNumber) -> Self {
-        let (given_up, kept) = (CancelToken::new(), HashSet::new());
-        Self { range, newest, rewrite_before, given_up, kept }
+        Self { range, newest, rewrite_before, given_up: CancelToken::new(), passed: None }
     }
 
     /// The same request, which is cancelled with `token` or by itself.
@@ -55,9 +58,17 @@ impl Request {
         Self { given_up: token.child(), ..self }
     }
 
-    /// The tables of `plan` stay as they are.
-    pub fn keep(&mut self, plan: &Plan) {
-        self.kept.extend(plan.tables().map(|table| table.id()));
+    /// The request once `plan` was carried out, or would change nothing. No table that was there
+    /// when it came appears behind one that was rewritten, because what could still go down has.
+    #[must_use]
+    pub fn past(&self, plan: &Plan) -> Self {
+        let passed = match &plan.inputs[..] {
+            [input] if input.level == plan.output_level && input.level > 0 => {
+                input.tables.iter().map(|table| table.range().end_key()).max()
+            }
+            _ => self.passed.clone(),
+        };
+        Self { passed, ..self.clone() }
     }
 }
 
@@ -76,6 +87,9 @@ pub enum Step {
 /// to the next one that has, until all lies in one level. What came later than the request does not
 /// count. A full request merges all runs of a tiered tree at once. Tables of a FIFO tree stay as
 /// they are, because a merge would mix their ages.
+///
+/// Cost: about the logarithm of the number of tables, and a look at those of the step, at those of
+/// level 0, and at those that running plans hold.
 #[must_use]
 pub fn plan_request(
     version: &Version,
@@ -87,12 +101,24 @@ pub fn plan_request(
         return Step::Done;
     }
     let Some(range) = request.range.clone().or_else(|| version.range()) else { return Step::Done };
-    let touched = |level: usize| -> Vec<usize> {
-        let level = &version.levels()[level];
-        let was_there = |&index: &usize| level.table(index).sequence_min() <= request.newest;
-        level.overlapping(&range).into_iter().filter(was_there).collect()
+    let was_there = |table: &OpenReference| table.sequence_min() <= request.newest;
+    let is_touched = |level: &usize| {
+        let level = &version.levels()[*level];
+        let has_some = |sum: &TableSum| {
+            sum.extremes.sequence_min <= request.newest
+                && sum.range.as_ref().is_some_and(|all| all.overlaps(&range))
+        };
+        match level.order() {
+            Order::Disjoint => {
+                let mut near = level.below(has_some).map(|(_, table)| table);
+                near.any(|table| was_there(table) && table.range().overlaps(&range))
+            }
+            Order::Overlapping => {
+                level.overlapping(&range).into_iter().any(|index| was_there(level.table(index)))
+            }
+        }
     };
-    let mut levels = (0..LEVELS).filter(|&level| !touched(level).is_empty());
+    let mut levels = (0..LEVELS).filter(is_touched);
     let Some(top) = levels.next() else { return Step::Done };
     let is_one = levels.next().is_none();
     if is_one && top > 0 {
@@ -105,9 +131,7 @@ pub fn plan_request(
     }
     if top == 0 {
         let to = below_level0(version, &Targets::new(&version.bytes(), options));
-        let is_wanted = |table: &OpenReference| {
-            table.sequence_min() <= request.newest && table.range().overlaps(&range)
-        };
+        let is_wanted = |table: &OpenReference| was_there(table) && table.range().overlaps(&range);
         // All at once: a level of many small tables would take an edit for each.
         let plan = move_isolated(version, to, Reason::Request, options, busy, is_wanted);
         if let Some(plan) = plan {
@@ -117,12 +141,16 @@ pub fn plan_request(
     let level = &version.levels()[top];
     // A running plan may hold some: others can go meanwhile. One table at a time from a run, so
     // that the steps stay small; a stack takes along what overlaps by itself.
-    let plan = touched(top).into_iter().rev().find_map(|index| {
-        let seed = level.table(index);
+    let begin = |index: usize| {
+        let seed = Some(level.table(index)).filter(|seed| was_there(seed))?;
         let to = next_below(version, top, seed.range(), options);
         let levels = Descent { from: top, to };
         bring_down(version, levels, vec![seed.clone()], Reason::Request, limits(options), busy)
-    });
+    };
+    let plan = match level.order() {
+        Order::Disjoint => level.overlapping_run(&range).rev().find_map(begin),
+        Order::Overlapping => level.overlapping(&range).into_iter().rev().find_map(begin),
+    };
     plan.map_or(Step::Wait, Step::Plan)
 }
 
@@ -145,18 +173,19 @@ fn plan_rewrite(
     busy: &Busy,
 ) -> Step {
     let level = &version.levels()[number];
-    let run: Vec<_> = level.within(level.overlapping_run(range)).collect();
-    let is_old = |index: &usize| {
-        let id = run[*index].id();
-        id.file < request.rewrite_before && !request.kept.contains(&id)
+    let rest = match &request.passed {
+        Some(passed) => range.from_key(passed),
+        None => Some(range.clone()),
     };
-    let Some(first) = (0..run.len()).find(is_old) else { return Step::Done };
+    let Some(rest) = rest else { return Step::Done };
+    let run = level.within(level.overlapping_run(&rest));
+    let is_old = |table: &&Arc<OpenReference>| table.id().file < request.rewrite_before;
     // Neighbours together, so that what has shrunk is joined into tables of full size.
     let mut bytes = 0;
-    let tables = (first..run.len())
+    let tables: Vec<_> = run
+        .skip_while(|table| !is_old(table))
         .take(REWRITTEN_TABLES_MAX)
         .take_while(is_old)
-        .map(|index| run[index])
         .take_while(|table| {
             let fits = bytes == 0 || bytes + table.bytes() <= limits(options).widen_bytes_max;
             bytes += table.bytes();
@@ -164,6 +193,9 @@ fn plan_rewrite(
         })
         .cloned()
         .collect();
+    if tables.is_empty() {
+        return Step::Done;
+    }
     let inputs = vec![PlanInput { level: number, tables }];
     let plan = Plan::new(PlanKind::Rewrite, Reason::Request, inputs, number);
     if busy.conflicts(&plan) { Step::Wait } else { Step::Plan(plan) }

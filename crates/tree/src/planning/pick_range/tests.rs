@@ -75,3 +75,42 @@ fn what_a_running_plan_holds_is_waited_for() {
     let next = plan_request(&shape, &keys(b"a", b"z"), &options, &busy);
     assert!(matches!(next, Step::Wait));
 }
+
+#[test]
+fn steps_of_a_rewrite_pass_from_the_first_table_to_the_last() {
+    let keys: Vec<_> =
+        (0..1000).map(|table| [format!("{table:03}a"), format!("{table:03}b")]).collect();
+    let tables = keys.iter().zip(1..).map(|([first, last], file)| {
+        // Each third is newer than the request.
+        let file = if file % 3 == 0 { 10_000 + file } else { file };
+        (6, file, first.as_str(), last.as_str())
+    });
+    let shape = shape(&tables.collect::<Vec<_>>());
+    let mut request = Request::new(None, SequenceNumber::MAX, FileNumber(5_000));
+    let mut passed = Vec::new();
+    loop {
+        let options = TreeOptions { table_bytes_target: 20, ..TreeOptions::default() };
+        let plan = match plan_request(&shape, &request, &options, &Busy::default()) {
+            Step::Plan(plan) => plan,
+            Step::Wait => panic!("nothing is running"),
+            Step::Done => break,
+        };
+        assert!(plan.tables().count() <= 2, "neighbours only");
+        passed.extend(numbers(plan.tables()));
+        request = request.past(&plan);
+    }
+    let old: Vec<u64> = (1..=1000).filter(|file| file % 3 != 0).collect();
+    assert_eq!(passed, old);
+}
+
+#[test]
+fn a_step_from_level_to_level_passes_no_table() {
+    let shape = shape(&[(3, 1, "a", "c"), (4, 2, "b", "d"), (4, 3, "e", "f")]);
+    let request = Request::new(None, SequenceNumber::MAX, FileNumber(9));
+    let Step::Plan(plan) =
+        plan_request(&shape, &request, &TreeOptions::default(), &Busy::default())
+    else {
+        panic!("there is work");
+    };
+    assert_eq!(request.past(&plan).passed, None);
+}
