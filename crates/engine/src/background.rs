@@ -39,16 +39,12 @@ pub struct Background {
 /// What a look at the dead parts of all table files found. They grow by what leaves since then.
 #[derive(Clone, Copy, Debug)]
 pub struct FewDeadParts {
-    /// Bytes that no family refers to.
+    /// Bytes that no family refers to, and that can be freed.
     pub dead_bytes: u64,
     /// Bytes of the files in all.
     pub all_bytes: u64,
-    /// Bytes of tables that had left the families.
-    pub removed_bytes: u64,
-    /// The number of families. One that is dropped changes it, unless another one comes.
-    pub families: usize,
-    /// The id of the next family, which one that comes changes.
-    pub next_family: FamilyId,
+    /// Bytes of small tables that no family had any more since the opening.
+    pub left_bytes: u64,
 }
 
 /// The state of the jobs.

@@ -19,6 +19,7 @@ use crate::{
     catalog::family::{DEFAULT_FAMILY, FamilyData, check_name},
     catalog::family_map::{Families, FamilyMap, FamilyMapBuilder},
     catalog::manifest::{Failure, Manifest},
+    catalog::usage,
     database::installer::Installer,
     install::kinds::{Phase, check_known, family_of, phase, table_family},
     install::preconditions::assert_fits,
@@ -27,6 +28,7 @@ use crate::{
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     id::{FamilyId, FileNumber},
+    invariant,
     limits::FAMILIES_MAX,
     seeded_fault,
     sync::lock,
@@ -318,7 +320,7 @@ impl<'a> ManifestReplay<'a> {
     fn share_reference(&mut self, change: &mut Change) {
         match change {
             Change::AddTable { table, .. } => {
-                let id = TableId { file: table.file, offset: table.offset };
+                let id = usage::id_of(table);
                 let known = self.references.entry(id).or_insert_with(|| Arc::clone(table));
                 if known == table {
                     *table = Arc::clone(known);
@@ -409,6 +411,7 @@ fn prepare(target: &Target<'_>, edit: &Edit) -> Result<PreparedEdit> {
 pub(crate) fn new_tree(target: &Target<'_>, id: FamilyId, options: &[u8]) -> Result<Tree> {
     let shared = target.families.options();
     let options = shared.share(options, || decode_options(target, options))?;
+    target.families.usage().note_options(&options);
     let holders = Arc::clone(target.families.holders());
     Ok(Tree::new(id, options, Arc::clone(target.files)).with_holders(holders))
 }
@@ -421,8 +424,16 @@ fn put_in_force(
     flushed: Option<Generation>,
 ) -> Result<Vec<FileNumber>> {
     let mut gone = Vec::new();
+    let usage = target.families.usage();
+    // Additions first: a reference that takes the place of another one to its table counts once.
     for change in &edit.changes {
-        if let Change::RemoveTable { file, .. } = change {
+        if let Change::AddTable { table, .. } = change {
+            usage.add(table);
+        }
+    }
+    for change in &edit.changes {
+        if let Change::RemoveTable { file, offset, .. } = change {
+            usage.remove(TableId { file: *file, offset: *offset });
             gone.push(*file);
         }
     }
@@ -444,6 +455,7 @@ fn put_in_force(
         holders.forget(generation);
     }
     for (family, options) in prepared.options {
+        usage.note_options(&options);
         family.tree.set_options(options);
     }
     for family in &prepared.dropped {
@@ -453,6 +465,12 @@ fn put_in_force(
     if let Some(map) = prepared.map {
         target.families.store(map, &prepared.renamed, &prepared.dropped);
     }
+    let counted = usage.blob_bytes();
+    invariant!(
+        counted.is_empty() || counted == target.families.load().blob_bytes(),
+        "{counted:?} counted, {:?} in the tables",
+        target.families.load().blob_bytes()
+    );
     Ok(gone)
 }
 

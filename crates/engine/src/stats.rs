@@ -2,10 +2,7 @@
 //!
 //! Nothing here runs on a hot path: each counter is kept where its events happen.
 
-use crate::{
-    catalog::family::FamilyData, database::Database, jobs::blobs::referenced_bytes,
-    memory::MemoryStats,
-};
+use crate::{catalog::family::FamilyData, database::Database, memory::MemoryStats};
 use siltdb_base::{budget::Part, limits::LEVELS, sync::lock};
 use siltdb_disk::edit::tier::Tier;
 use siltdb_tree::strategy::CompactionStrategy;
@@ -204,7 +201,7 @@ impl Database {
         if set.is_empty() {
             return;
         }
-        let referenced = referenced_bytes(&self.catalog.families.load());
+        let referenced = self.catalog.families.usage().blob_bytes();
         for file in set.iter() {
             let bytes = file.bytes();
             let live = referenced.get(&file.number()).copied().unwrap_or(0);

@@ -7,16 +7,20 @@ use crate::catalog::{
     chunked::ChunkedMap,
     family::{FamilyChanges, FamilyData, already_exists, not_found},
     shared_options::SharedOptions,
+    usage::Usage,
 };
 use arc_swap::ArcSwap;
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
-    id::{FamilyId, SequenceNumber},
+    id::{FamilyId, FileNumber, SequenceNumber},
     invariant, seeded_fault,
 };
 use siltdb_disk::branch_record::BranchChange;
-use siltdb_tree::memory::Holders;
-use std::{collections::BTreeSet, sync::Arc};
+use siltdb_tree::{memory::Holders, planning::pick_leveled::is_worth_syncs};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashSet},
+    sync::Arc,
+};
 
 /// The families by id and by name, replaced as a whole.
 #[derive(Debug, Default)]
@@ -24,6 +28,7 @@ pub struct Families {
     map: ArcSwap<FamilyMap>,
     holders: Arc<Holders>,
     options: SharedOptions,
+    usage: Usage,
 }
 
 /// An immutable map of all families.
@@ -63,6 +68,25 @@ impl FamilyMap {
             levels.map(|level| level.sum().extremes.sequence_max).max()
         };
         self.iter().filter_map(newest).max().unwrap_or(SequenceNumber::ZERO)
+    }
+
+    /// What the tables refer to in each blob file, in bytes, as [`Usage::blob_bytes`] counts it.
+    ///
+    /// Cost: a look at each table with separated values.
+    #[must_use]
+    pub fn blob_bytes(&self) -> BTreeMap<FileNumber, u64> {
+        let (mut bytes, mut seen) = (BTreeMap::new(), HashSet::new());
+        for family in self.iter() {
+            let view = family.tree.view();
+            for (_, table) in view.version.below(|sum| sum.totals.with_blobs > 0) {
+                if !table.meta().blobs.is_empty() && seen.insert(table.id()) {
+                    for reference in table.meta().blobs.files() {
+                        *bytes.entry(reference.file).or_insert(0) += reference.bytes;
+                    }
+                }
+            }
+        }
+        bytes
     }
 
     /// The branches.
@@ -277,6 +301,23 @@ impl Families {
         &self.options
     }
 
+    /// What the tables of all families come to.
+    #[must_use]
+    pub fn usage(&self) -> &Usage {
+        &self.usage
+    }
+
+    /// Whether so many bytes are worth the syncs of new files to the family whose tables are
+    /// smallest: what is worth them there is worth them in files that all families share.
+    ///
+    /// Cost: a look at each family, unless the bytes are few for all that there were.
+    #[must_use]
+    pub fn is_worth_syncs(&self, bytes: u64) -> bool {
+        let of = |family: &Arc<FamilyData>| family.tree.peek_options().base_level_bytes;
+        self.usage.may_be_worth_syncs(bytes)
+            && self.load().iter().map(of).min().is_some_and(|least| is_worth_syncs(bytes, least))
+    }
+
     /// The family with this id.
     #[must_use]
     pub fn get(&self, id: FamilyId) -> Option<Arc<FamilyData>> {
@@ -318,6 +359,10 @@ impl Families {
         renamed.iter().for_each(|(family, name)| family.set_name(name));
         dropped.iter().for_each(|family| family.set_dropped());
         self.map.store(Arc::new(map));
+        for family in dropped {
+            let view = family.tree.view();
+            view.version.tables().for_each(|(_, table)| self.usage.remove(table.id()));
+        }
     }
 
     /// Puts a map in force that [`FamilyMapBuilder::change`] has changed. To be called by one
@@ -331,6 +376,8 @@ impl Families {
         self.store(map, &[], dropped);
         // The map comes first: a family must be found by its flush before it can be written.
         changes.created.iter().for_each(|family| family.set_created());
+        let created = changes.created.iter();
+        created.for_each(|family| self.usage.note_options(&family.tree.peek_options()));
     }
 }
 

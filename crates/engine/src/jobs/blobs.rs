@@ -11,7 +11,12 @@ use crate::{
     background::Background,
     background::JobOf,
     blobs::{BlobSet, Blobs, blob_file::BlobFile},
-    catalog::{Catalog, branches::FamilyRole, family::FamilyData, family_map::FamilyMap},
+    catalog::{
+        Catalog,
+        branches::FamilyRole,
+        family::FamilyData,
+        family_map::{Families, FamilyMap},
+    },
     database::installer::Installer,
     database::job_rooms::JobRooms,
     install::install_with,
@@ -28,13 +33,11 @@ use siltdb_disk::{
     edit::{Change, tier::Tier},
 };
 use siltdb_tree::{
-    options::TreeOptions,
-    planning::pick_leveled::{WriteLoad, is_worth_syncs},
-    planning::plan::Plan,
+    options::TreeOptions, planning::pick_leveled::WriteLoad, planning::plan::Plan,
     strategy::CompactionStrategy,
 };
 use std::{
-    collections::{BTreeMap, BTreeSet, HashSet},
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
@@ -55,24 +58,6 @@ const RESTING_PERCENT: u32 = 10;
 /// From this part on a full compaction seals the file in use, in percent.
 const COMPACTED_PERCENT: u64 = 1;
 
-/// What the tables refer to in each blob file, in bytes. A table that several families share counts
-/// once.
-#[must_use]
-pub fn referenced_bytes(families: &FamilyMap) -> BTreeMap<FileNumber, u64> {
-    let (mut bytes, mut seen) = (BTreeMap::new(), HashSet::new());
-    for family in families.iter() {
-        let view = family.tree.view();
-        for (_, table) in view.version.below(|sum| sum.totals.with_blobs > 0) {
-            if !table.meta().blobs.is_empty() && seen.insert(table.id()) {
-                for reference in table.meta().blobs.files() {
-                    *bytes.entry(reference.file).or_insert(0) += reference.bytes;
-                }
-            }
-        }
-    }
-    bytes
-}
-
 /// Removes the blob files that nothing refers to. Returns whether there were any.
 ///
 /// # Errors
@@ -90,7 +75,7 @@ pub fn remove_unreferenced(rooms: &JobRooms<'_>) -> Result<bool> {
     if rooms.blobs.is_moving() {
         return Ok(false);
     }
-    let referenced = referenced_bytes(&rooms.catalog.families.load());
+    let referenced = rooms.catalog.families.usage().blob_bytes();
     // Another worker may have removed a candidate while this one waited for the manifest.
     let named = &manifest.state.blob_files;
     let is_gone = |file: &BlobFile| match referenced.get(&file.number()) {
@@ -147,8 +132,8 @@ struct Known {
 }
 
 impl Known {
-    /// Cost: a look at each table; no IO.
-    fn new(blobs: &Blobs, log: &Log, families: &FamilyMap) -> Self {
+    /// Cost: a look at each blob file; no IO.
+    fn new(blobs: &Blobs, log: &Log, families: &Families) -> Self {
         let set = blobs.set();
         let unflushed = {
             let sequencer = lock(&log.sequencer);
@@ -157,7 +142,7 @@ impl Known {
             frozen.map(|segment| segment.id).or_else(|| sequencer.active_segment())
         };
         // After the segment was looked at: what was flushed meanwhile is among the references.
-        Self { set, referenced: referenced_bytes(families), unflushed }
+        Self { set, referenced: families.usage().blob_bytes(), unflushed }
     }
 
     fn unreferenced_bytes(&self, file: &BlobFile) -> u64 {
@@ -166,18 +151,18 @@ impl Known {
     }
 
     /// Whether what nothing refers to in those of the files that `counts` names is much of all.
-    fn is_much(&self, counts: impl Fn(&BlobFile) -> bool, options: &TreeOptions) -> bool {
+    fn is_much(&self, counts: impl Fn(&BlobFile) -> bool, families: &Families) -> bool {
         let all: u64 = self.set.iter().map(|file| value_bytes(file)).sum();
         let counted = self.set.iter().filter(|file| counts(file));
         let bytes: u64 = counted.map(|file| self.unreferenced_bytes(file)).sum();
         bytes.saturating_mul(100) >= all.saturating_mul(RESTING_PERCENT.into())
-            && is_worth_syncs(bytes, options)
+            && families.is_worth_syncs(bytes)
     }
 
     /// The most that any family leaves in a file, in percent, while writers are as `load` says.
-    fn percent_max(&self, load: WriteLoad, options: &TreeOptions) -> u32 {
+    fn percent_max(&self, load: WriteLoad, families: &Families) -> u32 {
         let counts = |file: &BlobFile| !file.is_missing() && is_before(file, self.unflushed);
-        let is_resting = load == WriteLoad::Idle && self.is_much(counts, options);
+        let is_resting = load == WriteLoad::Idle && self.is_much(counts, families);
         if is_resting { RESTING_PERCENT } else { u32::MAX }
     }
 
@@ -204,47 +189,51 @@ fn percent(options: &TreeOptions, percent_max: u32) -> u32 {
     if is_fifo || own > 100 { own } else { own.min(percent_max) }
 }
 
-/// The options of the family whose tables are smallest: what is worth the syncs of new files there
-/// is worth it among the blob files that all families share. `None` without families.
-fn finest_options(families: &FamilyMap) -> Option<Arc<TreeOptions>> {
-    families.iter().map(|family| family.tree.options()).min_by_key(|it| it.base_level_bytes)
-}
-
 /// Whether what is in memory should be flushed while there are no writes, because it alone may
 /// refer to much of the blob files. Until then nothing tells which of these values are garbage.
 ///
-/// Cost: a look at each table; no IO.
+/// Cost: a look at each blob file, and if much may be garbage, at each family; no IO.
 #[must_use]
 pub fn is_worth_flush(installer: &Installer<'_>) -> bool {
     if !installer.blobs.is_used() {
         return false;
     }
-    let families = installer.catalog.families.load();
-    let Some(options) = finest_options(&families) else { return false };
-    let known = Known::new(installer.blobs, installer.log, &families);
-    known.is_much(|file| !is_before(file, known.unflushed), &options)
+    let families = &installer.catalog.families;
+    let known = Known::new(installer.blobs, installer.log, families);
+    known.is_much(|file| !is_before(file, known.unflushed), families)
 }
 
 /// Seals the blob file in use if it is garbage for a part at which a family moves values, while
 /// writers are as `load` says. Returns whether it did.
 pub fn seal_wasteful(installer: &Installer<'_>, load: WriteLoad) -> bool {
-    let families = installer.catalog.families.load();
-    let Some(finest) = finest_options(&families) else { return false };
-    let known = Known::new(installer.blobs, installer.log, &families);
-    let most = known.percent_max(load, &finest);
-    let percents = families.iter().map(|family| percent(&family.tree.options(), most));
-    let lowest = percents.min().unwrap_or(u32::MAX);
+    let families = &installer.catalog.families;
+    let known = Known::new(installer.blobs, installer.log, families);
+    let most = known.percent_max(load, families);
+    let lowest = || {
+        let families = families.load();
+        let percents = families.iter().map(|family| percent(&family.tree.peek_options(), most));
+        percents.min().unwrap_or(u32::MAX)
+    };
     known.seal(installer.blobs, |bytes, part| {
-        part >= u64::from(lowest) && is_worth_syncs(bytes, &finest)
+        part > 0 && families.is_worth_syncs(bytes) && part >= u64::from(lowest())
     })
 }
 
 /// Seals the blob file in use after a full compaction, if there is garbage in it.
 pub fn seal_compacted(installer: &Installer<'_>) {
     if installer.blobs.is_used() {
-        let families = installer.catalog.families.load();
-        let known = Known::new(installer.blobs, installer.log, &families);
+        let known = Known::new(installer.blobs, installer.log, &installer.catalog.families);
         known.seal(installer.blobs, |_, part| part >= COMPACTED_PERCENT);
+    }
+}
+
+impl Known {
+    /// Whether any family may have values to move.
+    fn has_movable(&self) -> bool {
+        let referenced = |file: &BlobFile| self.referenced.get(&file.number()).copied();
+        let mut garbage =
+            self.set.iter().filter_map(|file| Some(garbage_percent(file, referenced(file)?)));
+        self.set.iter().count() > SMALL_FILES_MAX || garbage.any(|percent| percent > 0)
     }
 }
 
@@ -292,7 +281,8 @@ fn begin_bringing_in(
 /// The rewrite of one table that moves values, noted as running. `None` if none is due while
 /// writers are as `load` says.
 ///
-/// Cost: a look at each table; no IO.
+/// Cost: a look at each blob file. If there is garbage, also at each family, and if values move, at
+/// each table with separated values. No IO.
 #[must_use]
 pub fn begin_moving(installer: &Installer<'_>, load: WriteLoad) -> Option<(Arc<FamilyData>, Plan)> {
     if installer.blobs.set().is_empty() {
@@ -307,16 +297,23 @@ pub fn begin_moving(installer: &Installer<'_>, load: WriteLoad) -> Option<(Arc<F
     ) {
         return Some(found);
     }
-    let known = Known::new(installer.blobs, installer.log, &families);
-    let most = known.percent_max(load, &*finest_options(&families)?);
+    let known = Known::new(installer.blobs, installer.log, &installer.catalog.families);
+    if !known.has_movable() {
+        return None;
+    }
+    let most = known.percent_max(load, &installer.catalog.families);
     let smallest = families.iter().map(|family| family.tree.options().blob_file_bytes).min()?;
+    // Most families have the same options.
+    let mut moved: BTreeMap<u32, Arc<BTreeSet<FileNumber>>> = BTreeMap::new();
     families.iter().filter(|family| family.role != FamilyRole::Base).find_map(|family| {
         let percent = percent(&family.tree.options(), most);
-        let files = moved_files(&known, smallest, percent);
+        let files = moved
+            .entry(percent)
+            .or_insert_with(|| Arc::new(moved_files(&known, smallest, percent)));
         if files.is_empty() || percent > 100 {
             return None;
         }
-        let plan = family.tree.begin_moving(&Arc::new(files))?;
+        let plan = family.tree.begin_moving(files)?;
         Some((Arc::clone(family), plan))
     })
 }

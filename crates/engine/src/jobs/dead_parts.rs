@@ -10,21 +10,15 @@ use crate::{
     catalog::branches::FamilyRole,
     catalog::family::FamilyData,
     catalog::family_map::FamilyMap,
+    catalog::usage::SMALL_TABLE_BYTES_MAX,
 };
 use siltdb_base::{fs::Metadata, id::FileNumber, sync::lock};
 use siltdb_disk::{edit::tier::Tier, file_name::FileName};
-use siltdb_tree::{
-    files::open_files::TableId, planning::pick_leveled::is_worth_syncs, planning::plan::Plan,
-    strategy::CompactionStrategy,
-};
+use siltdb_tree::{files::open_files::TableId, planning::plan::Plan, strategy::CompactionStrategy};
 use std::{
     collections::{BTreeMap, HashSet},
     sync::{Arc, Mutex},
 };
-
-/// Longest table that may lie in a shared file, in bytes: twice the largest memtable that shares
-/// one ([`SHARED_MEMTABLE_BYTES_MAX`](siltdb_tree::rewrite::flush::SHARED_MEMTABLE_BYTES_MAX)).
-const TABLE_BYTES_MAX: u64 = 2 << 20;
 
 /// Tables are rewritten if this part of all table files is dead, in percent, and of files of which
 /// as much is. So a byte that is freed costs at most ten that are written.
@@ -69,29 +63,22 @@ fn usages(families: &FamilyMap) -> BTreeMap<FileNumber, Usage> {
 /// The rewrite of a table, noted as running, whose file is dead for a part that is worth it, and
 /// more so than other files. `None` if there is none.
 ///
-/// To be called when writers are idle. Cost: a look at each family. If enough may be dead since the
-/// last look, one at each table, and at the length of each file of small tables.
+/// To be called when writers are idle. Cost: if enough may be dead since the last look, one at each
+/// table, and at the length of each file of small tables.
 #[must_use]
 pub(crate) fn begin_leaving(
     catalog: &Catalog,
     jobs: &Mutex<JobState>,
 ) -> Option<(Arc<FamilyData>, Plan)> {
     let families = catalog.families.load();
-    let options = families.iter().map(|family| family.tree.options());
-    let finest = options.min_by_key(|options| options.base_level_bytes)?;
     let is_much = |dead_bytes: u64, all_bytes: u64| {
         dead_bytes.saturating_mul(100) >= all_bytes.saturating_mul(DEAD_PERCENT)
-            && is_worth_syncs(dead_bytes, &finest)
+            && catalog.families.is_worth_syncs(dead_bytes)
     };
-    let removed = families.iter().map(|family| family.tree.view().version.bytes_removed());
-    let removed_bytes = removed.fold(0, u64::saturating_add);
-    let next_family = catalog.ids.next_family();
-    let is_of_these = |before: &FewDeadParts| {
-        before.families == families.len() && before.next_family == next_family
-    };
-    let before = lock(jobs).few_dead_parts.filter(is_of_these);
+    let left_bytes = catalog.families.usage().left_bytes();
+    let before = lock(jobs).few_dead_parts;
     if let Some(before) = before {
-        let since = removed_bytes.saturating_sub(before.removed_bytes);
+        let since = left_bytes - before.left_bytes;
         let all_bytes = before.all_bytes.saturating_sub(since);
         if !is_much(before.dead_bytes.saturating_add(since), all_bytes) {
             return None;
@@ -102,7 +89,7 @@ pub(crate) fn begin_leaving(
     let (mut all_bytes, mut dead_bytes, mut worst) = (0, 0, None);
     for (file, usage) in usages {
         all_bytes += usage.live_bytes;
-        if usage.longest_bytes > TABLE_BYTES_MAX {
+        if usage.longest_bytes > SMALL_TABLE_BYTES_MAX {
             continue;
         }
         let Ok(Some(Metadata::File { len })) = directory.metadata(&FileName::Table(file).to_path())
@@ -118,9 +105,11 @@ pub(crate) fn begin_leaving(
             worst = usage.table.map(|table| (part, table));
         }
     }
-    let is_due = is_much(dead_bytes, all_bytes);
-    let count = families.len();
-    let few = FewDeadParts { dead_bytes, all_bytes, removed_bytes, families: count, next_family };
+    let is_due = is_much(dead_bytes, all_bytes) && worst.is_some();
+    if worst.is_none() {
+        dead_bytes = 0;
+    }
+    let few = FewDeadParts { dead_bytes, all_bytes, left_bytes };
     lock(jobs).few_dead_parts = (!is_due).then_some(few);
     if !is_due {
         return None;

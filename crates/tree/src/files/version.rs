@@ -39,8 +39,6 @@ pub struct Version {
     by_id: SharedList<Located, ()>,
     /// Entries of all tables that came since the tree was opened, those of older versions included.
     entries_added: u64,
-    /// Bytes of all tables that left since then.
-    bytes_removed: u64,
 }
 
 /// A table and its level.
@@ -56,13 +54,7 @@ impl Version {
     #[must_use]
     pub fn empty() -> Self {
         let levels = array::from_fn(|number| Arc::new(Level::empty(order_of(number))));
-        Self {
-            levels,
-            runs: Vec::new(),
-            by_id: SharedList::new(Vec::new()),
-            entries_added: 0,
-            bytes_removed: 0,
-        }
+        Self { levels, runs: Vec::new(), by_id: SharedList::new(Vec::new()), entries_added: 0 }
     }
 
     /// The version without tables, which all empty trees share.
@@ -98,7 +90,7 @@ impl Version {
             left.insert(*id, Arc::clone(&located.table));
         }
         let mut came = HashSet::new();
-        let (mut entries_added, mut bytes_removed) = (self.entries_added, self.bytes_removed);
+        let mut entries_added = self.entries_added;
         for ((level, id), reference) in added {
             let before = left.get(&id);
             let is_there = self.located(id).is_some() && before.is_none();
@@ -116,9 +108,6 @@ impl Version {
             }
             edits[usize::from(level)].added.push(table);
         }
-        for table in left.values().filter(|table| !came.contains(&table.id())) {
-            bytes_removed = bytes_removed.saturating_add(table.file_bytes());
-        }
         let by_id = self.located_after(&edits);
         let mut levels = self.levels.clone();
         for ((number, level), mut edit) in levels.iter_mut().enumerate().zip(edits) {
@@ -129,7 +118,7 @@ impl Version {
         }
         let occupied = levels[1..].iter().filter(|level| !level.is_empty());
         let runs = occupied.cloned().collect();
-        let next = Self { levels, runs, by_id, entries_added, bytes_removed };
+        let next = Self { levels, runs, by_id, entries_added };
         let (before, after) = (self.count() + came.len(), next.count() + left.len());
         assert_eq!(before, after, "an edit loses a table, or has one twice");
         assert_eq!(next.by_id.len(), next.count(), "a table cannot be found by its id");
@@ -181,12 +170,6 @@ impl Version {
     #[must_use]
     pub fn entries_added(&self) -> u64 {
         self.entries_added
-    }
-
-    /// Bytes of all tables that left a level since the tree was opened, in all versions.
-    #[must_use]
-    pub fn bytes_removed(&self) -> u64 {
-        self.bytes_removed
     }
 
     fn check_unique(&self) -> Result<()> {

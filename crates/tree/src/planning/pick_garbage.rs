@@ -257,7 +257,8 @@ pub fn is_worth_flush(
     let near = version.below(&is_near).map(|(_, table)| table);
     let going: u64 = near.filter(|table| goes(table)).map(|table| weight(table)).sum();
     let is_due = |going: u64| {
-        thousandths(going, all) >= wasteful_thousandths(options) && is_worth_syncs(going, options)
+        thousandths(going, all) >= wasteful_thousandths(options)
+            && is_worth_syncs(going, options.base_level_bytes)
     };
     // A snapshot may need what is deleted or replaced.
     let are_seen = !moment.stripes.snapshots().is_empty() || moment.stripes.floor().is_some();

@@ -168,7 +168,8 @@ pub fn is_quiet(version: &Version, options: &TreeOptions) -> bool {
     let has_small = has_many_small(version, options, 1)
         || join_in_run(version, options, limits(options), &busy).is_some();
     let has_dense = dense_tables(version, options).next().is_some();
-    let may_be_stale = has_tombstones(level0) || is_worth_syncs(level0.bytes(), options);
+    let may_be_stale =
+        has_tombstones(level0) || is_worth_syncs(level0.bytes(), options.base_level_bytes);
     !(is_due || has_small || has_dense || may_be_stale)
 }
 
@@ -449,7 +450,7 @@ fn pick_stale(
 ) -> Option<Plan> {
     let level0 = &version.levels()[0];
     if !matches!(load, WriteLoad::Idle | WriteLoad::Light)
-        || !(has_tombstones(level0) || is_worth_syncs(level0.bytes(), options))
+        || !(has_tombstones(level0) || is_worth_syncs(level0.bytes(), options.base_level_bytes))
     {
         return None;
     }
@@ -521,17 +522,19 @@ fn is_much_stale(
         return true;
     }
     // Few young entries cannot replace many.
-    if young_entries * factors.replaced < entries || !is_worth_syncs(young_bytes, options) {
+    if young_entries * factors.replaced < entries
+        || !is_worth_syncs(young_bytes, options.base_level_bytes)
+    {
         return false;
     }
     let Overlap { sampled, repeated } = KeySketch::overlap(samples);
     repeated > 0 && repeated * factors.replaced >= sampled
 }
 
-/// Whether so much space is worth the syncs of new files.
+/// Whether so much space is worth the syncs of new files, in a family with this base level.
 #[must_use]
-pub fn is_worth_syncs(bytes: u64, options: &TreeOptions) -> bool {
-    bytes.saturating_mul(REPLACING_PART) >= options.base_level_bytes
+pub fn is_worth_syncs(bytes: u64, base_level_bytes: u64) -> bool {
+    bytes.saturating_mul(REPLACING_PART) >= base_level_bytes
 }
 
 /// The tables below level 0 that go down for their tombstones, with their levels' numbers.

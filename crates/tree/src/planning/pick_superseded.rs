@@ -89,7 +89,7 @@ impl Unneeded {
         let fair = u128::from(wasteful_thousandths(options));
         let superseded = u128::from(self.superseded);
         // The first compares with what is written: the tables alone.
-        is_worth_syncs(self.superseded, options)
+        is_worth_syncs(self.superseded, options.base_level_bytes)
             && (u128::from(self.own) + superseded) * 6000 >= u128::from(bytes) * fair * 5
             && superseded * 9000 >= u128::from(weight) * fair * 2
     }
