@@ -91,7 +91,9 @@ pub fn remove_unreferenced(rooms: &JobRooms<'_>) -> Result<bool> {
     if gone.is_empty() {
         return Ok(false);
     }
-    let needed = gone.iter().find(|file| referenced.contains_key(file));
+    // Looked up in the tables themselves: a wrong count would lose values.
+    let in_tables = rooms.catalog.families.load().blob_bytes();
+    let needed = gone.iter().find(|file| in_tables.contains_key(file));
     assert!(needed.is_none(), "a blob file would be removed that tables refer to: {needed:?}");
     let changes = gone.iter().map(|file| Change::BlobFileRemoved { file: *file }).collect();
     install_with(&rooms.installer(), manifest, changes, None, &[])?;
