@@ -75,8 +75,9 @@ pub(crate) fn begin_leaving(
         dead_bytes.saturating_mul(100) >= all_bytes.saturating_mul(DEAD_PERCENT)
             && catalog.families.is_worth_syncs(dead_bytes)
     };
-    let left_bytes = catalog.families.usage().left_bytes();
     let before = lock(jobs).few_dead_parts;
+    // Read after what another thread noted of it, which is then not more.
+    let left_bytes = catalog.families.usage().left_bytes();
     if let Some(before) = before {
         let since = left_bytes - before.left_bytes;
         let all_bytes = before.all_bytes.saturating_sub(since);
