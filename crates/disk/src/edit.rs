@@ -52,7 +52,12 @@ pub use reference::TableReference;
 
 use crate::{
     branch_record::BranchChange,
-    edit::{identity::BackupMark, reference::sequence, synced::SyncedLog, tier::ColdPlace},
+    edit::{
+        identity::BackupMark,
+        reference::{KnownReferences, sequence},
+        synced::SyncedLog,
+        tier::ColdPlace,
+    },
     fields::{FieldList, OPTIONAL, StoredField, read_fields},
     log::record::{LogPosition, SEGMENT_BYTES_MAX, SEGMENT_ID_MAX},
     prepared::PreparedBatch,
@@ -327,7 +332,7 @@ impl Change {
         }
     }
 
-    fn decode(tag: u64, value: &[u8]) -> Result<Self> {
+    fn decode<'a>(tag: u64, value: &'a [u8], tables: &mut KnownReferences<'a>) -> Result<Self> {
         let reader = &mut ByteReader::new(value);
         let change = match tag {
             1 => format(reader)?,
@@ -342,7 +347,7 @@ impl Change {
             6 => Self::AddTable {
                 family: family(reader)?,
                 level: level(reader)?,
-                table: Arc::new(TableReference::decode(reader)?),
+                table: tables.decode(reader)?,
             },
             7 => Self::RemoveTable {
                 family: family(reader)?,
@@ -544,16 +549,17 @@ impl Edit {
         }
     }
 
-    /// Reads an encoding that fills all of `bytes`; allocates in proportion to them.
+    /// Reads an encoding that fills all of `bytes`; allocates in proportion to them. Equal
+    /// references to tables, as clones and branches have, are decoded once.
     ///
     /// # Errors
     /// `Unsupported`, if a change, the format version or a feature is not known; `Corruption`, if
     /// the bytes are no edit.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut reader = ByteReader::new(bytes);
-        let mut changes = Vec::new();
+        let (mut changes, mut tables) = (Vec::new(), KnownReferences::default());
         while !reader.is_empty() {
-            changes.push(Change::decode(reader.varint()?, reader.bytes()?)?);
+            changes.push(Change::decode(reader.varint()?, reader.bytes()?, &mut tables)?);
         }
         Ok(Self { changes })
     }

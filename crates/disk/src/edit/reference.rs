@@ -24,6 +24,7 @@ use siltdb_base::{
     id::{FileNumber, SequenceNumber},
     limits::TABLE_END_MAX,
 };
+use std::{collections::HashMap, sync::Arc};
 
 /// Where a table lies, and what its tree sees of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,6 +134,34 @@ impl TableReference {
             unknown,
             ..Self::whole(file, offset, meta)
         })
+    }
+}
+
+/// The references that were decoded last of each table of an edit.
+#[derive(Debug, Default)]
+pub(super) struct KnownReferences<'a>(HashMap<&'a [u8], KnownReference<'a>>);
+
+#[derive(Debug)]
+struct KnownReference<'a> {
+    bytes: &'a [u8],
+    reference: Arc<TableReference>,
+}
+
+impl<'a> KnownReferences<'a> {
+    /// Reads all that is left of `reader`, or finds that it was read before.
+    pub(super) fn decode(&mut self, reader: &mut ByteReader<'a>) -> Result<Arc<TableReference>> {
+        let bytes = reader.rest();
+        let mut behind = *reader;
+        let _file_and_offset = (behind.varint()?, behind.varint()?);
+        let place = &bytes[..bytes.len() - behind.rest().len()];
+        if let Some(known) = self.0.get(place).filter(|known| known.bytes == bytes) {
+            reader.take_all();
+            return Ok(Arc::clone(&known.reference));
+        }
+        let reference = Arc::new(TableReference::decode(reader)?);
+        let known = KnownReference { bytes, reference: Arc::clone(&reference) };
+        self.0.insert(place, known);
+        Ok(reference)
     }
 }
 

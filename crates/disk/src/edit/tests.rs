@@ -333,3 +333,29 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn equal_references_to_a_table_are_decoded_once() {
+    let add = |family: u32, table: TableReference| Change::AddTable {
+        family: FamilyId(family),
+        level: 6,
+        table: Arc::new(table),
+    };
+    let limited = |to: u64| TableReference { visible_to: Some(SequenceNumber(to)), ..table(1) };
+    let tables = [table(1), limited(7), limited(7), table(2), limited(8), table(1)];
+    let edit =
+        Edit { changes: tables.into_iter().zip(1..).map(|(table, id)| add(id, table)).collect() };
+    let decoded = Edit::decode(&encoded(&edit)).unwrap();
+    assert_eq!(decoded, edit);
+    let found: Vec<_> = decoded
+        .changes
+        .iter()
+        .map(|change| match change {
+            Change::AddTable { table, .. } => table,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    // Each is compared with the last of its table.
+    let is_shared: Vec<bool> = found.windows(2).map(|pair| Arc::ptr_eq(pair[0], pair[1])).collect();
+    assert_eq!(is_shared, [false, true, false, false, false]);
+}
