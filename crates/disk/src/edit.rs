@@ -557,7 +557,10 @@ impl Edit {
     /// the bytes are no edit.
     pub fn decode(bytes: &[u8]) -> Result<Self> {
         let mut reader = ByteReader::new(bytes);
-        let (mut changes, mut tables) = (Vec::new(), KnownReferences::default());
+        // Damaged bytes may seem to be many small changes.
+        let most = bytes.len() / size_of::<Change>();
+        let mut changes = Vec::with_capacity(count_changes(bytes).min(most));
+        let mut tables = KnownReferences::default();
         while !reader.is_empty() {
             changes.push(Change::decode(reader.varint()?, reader.bytes()?, &mut tables)?);
         }
@@ -584,6 +587,13 @@ impl Edit {
             _ => Err(Error::corruption("manifest does not begin with its format")),
         }
     }
+}
+
+/// The number of changes in an encoding, as far as it can be read.
+fn count_changes(bytes: &[u8]) -> usize {
+    let mut reader = ByteReader::new(bytes);
+    let mut next = || (!reader.is_empty()).then(|| reader.varint().and_then(|_| reader.bytes()));
+    std::iter::from_fn(|| next()?.ok()).count()
 }
 
 #[cfg(test)]

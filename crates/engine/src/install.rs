@@ -278,18 +278,33 @@ impl<'a> ManifestReplay<'a> {
     /// # Errors
     /// `Corruption`, if the edit does not fit.
     pub fn note(&mut self, edit: Edit) -> Result<()> {
-        let (creations, others): (Vec<_>, Vec<_>) =
-            edit.changes.into_iter().partition(|change| phase(change) == Phase::Create);
-        for change in creations {
-            if let Change::CreateFamily { id, .. } = &change
-                && self.families.insert(*id, vec![change]).is_some()
-            {
-                return Err(Error::corruption("an edit creates a family that exists"));
+        // Creations come first, then tables, then the rest. A family's creation usually stands
+        // before its tables, so these need not wait.
+        let (mut tables, mut others) = (Vec::new(), Vec::new());
+        for change in edit.changes {
+            match phase(&change) {
+                Phase::Create => self.create(change)?,
+                Phase::Tables if tables.is_empty() && self.is_known(&change) => {
+                    self.note_change(change)?;
+                }
+                Phase::Tables => tables.push(change),
+                Phase::Change => others.push(change),
             }
         }
-        let (tables, others): (Vec<_>, Vec<_>) =
-            others.into_iter().partition(|change| phase(change) == Phase::Tables);
         tables.into_iter().chain(others).try_for_each(|change| self.note_change(change))
+    }
+
+    fn create(&mut self, change: Change) -> Result<()> {
+        let is_twice = family_of(&change)
+            .is_some_and(|family| self.families.insert(family, vec![change]).is_some());
+        match is_twice {
+            true => Err(Error::corruption("an edit creates a family that exists")),
+            false => Ok(()),
+        }
+    }
+
+    fn is_known(&self, change: &Change) -> bool {
+        family_of(change).is_some_and(|family| self.families.contains_key(&family))
     }
 
     fn note_change(&mut self, mut change: Change) -> Result<()> {
@@ -343,13 +358,15 @@ impl<'a> ManifestReplay<'a> {
     pub fn finish(self) -> Result<()> {
         drop(self.references);
         let count: usize = self.families.values().map(Vec::len).sum();
-        let mut changes = Vec::with_capacity(count + self.branches.iter().count() + 1);
+        let mut changes = Vec::with_capacity(count);
         changes.extend(self.families.into_values().flatten());
-        changes.extend(self.branches.changes());
         let edit = Edit { changes };
-        let prepared = prepare(&self.target, &edit).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => Error::corruption("two families have the same name"),
-            _ => error,
+        let families = self.target.families.load().with_branches(self.branches);
+        let prepared = prepare_over(&self.target, &edit, Some(families)).map_err(|error| {
+            match error.kind() {
+                ErrorKind::AlreadyExists => Error::corruption("two families have the same name"),
+                _ => error,
+            }
         })?;
         put_in_force(&self.target, &edit, prepared, None)?;
         Ok(())
@@ -368,14 +385,24 @@ struct PreparedEdit {
 }
 
 fn prepare(target: &Target<'_>, edit: &Edit) -> Result<PreparedEdit> {
+    prepare_over(target, edit, None)
+}
+
+/// As [`prepare`], over the families that `changed` has, if there is one: they differ already from
+/// those in force. An edit of tables alone needs no copy of the families.
+fn prepare_over(
+    target: &Target<'_>,
+    edit: &Edit,
+    mut changed: Option<FamilyMapBuilder>,
+) -> Result<PreparedEdit> {
     let before = target.families.load();
-    // An edit of tables alone needs no copy.
-    let mut changed: Option<FamilyMapBuilder> = None;
     let roles = roles(&edit.changes);
     for change in edit.changes.iter().filter(|change| phase(change) == Phase::Create) {
         let Change::CreateFamily { id, name, options } = change else { continue };
+        let known = changed.as_ref().and_then(|map| map.map().branches().membership(*id));
+        let role = roles.get(id).copied().or(known.map(|membership| membership.role));
         let family = FamilyData::new(*id, name, new_tree(target, *id, options)?)
-            .with_role(roles.get(id).copied().unwrap_or_default());
+            .with_role(role.unwrap_or_default());
         changed.get_or_insert_with(|| before.to_builder()).add(Arc::new(family))?;
     }
     let families = changed.as_ref().map_or(&*before, FamilyMapBuilder::map);

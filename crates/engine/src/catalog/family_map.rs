@@ -101,6 +101,12 @@ impl FamilyMap {
         FamilyMapBuilder::of(Self { branches: self.branches.clone(), ..Self::default() })
     }
 
+    /// A copy with these branches, to be filled with their families.
+    #[must_use]
+    pub fn with_branches(&self, branches: Branches) -> FamilyMapBuilder {
+        FamilyMapBuilder { map: Self { branches, ..self.clone() }, touched: Touched::All }
+    }
+
     /// A copy to be changed. It shares with this map what does not change.
     #[must_use]
     pub fn to_builder(&self) -> FamilyMapBuilder {
@@ -163,13 +169,28 @@ impl FamilyMap {
 #[derive(Debug)]
 pub struct FamilyMapBuilder {
     map: FamilyMap,
-    /// Families that were added or removed, or that a changed branch has or had.
-    touched: BTreeSet<FamilyId>,
+    touched: Touched,
+}
+
+/// Families that were added or removed, or that a changed branch has or had.
+#[derive(Debug, PartialEq, Eq)]
+enum Touched {
+    These(BTreeSet<FamilyId>),
+    All,
+}
+
+impl Touched {
+    fn extend(&mut self, families: impl IntoIterator<Item = FamilyId>) {
+        match self {
+            Self::These(touched) => touched.extend(families),
+            Self::All => {}
+        }
+    }
 }
 
 impl FamilyMapBuilder {
     fn of(map: FamilyMap) -> Self {
-        Self { map, touched: BTreeSet::new() }
+        Self { map, touched: Touched::These(BTreeSet::new()) }
     }
 
     /// The map as changed so far.
@@ -188,7 +209,12 @@ impl FamilyMapBuilder {
     /// `Corruption`, if they do not match.
     pub fn finish(self) -> Result<FamilyMap> {
         if !seeded_fault!("branches_not_checked") {
-            self.touched.iter().try_for_each(|family| self.map.check_member(*family))?;
+            match &self.touched {
+                Touched::These(touched) => {
+                    touched.iter().try_for_each(|family| self.map.check_member(*family))?;
+                }
+                Touched::All => self.map.check_branches()?,
+            }
             let whole = || self.map.check_branches();
             invariant!(whole().is_ok(), "the touched families match: {:?}", whole());
         }
@@ -206,7 +232,7 @@ impl FamilyMapBuilder {
         if is_taken || map.by_id.contains_key(&family.id) {
             return Err(already_exists(&name));
         }
-        self.touched.insert(family.id);
+        self.touched.extend([family.id]);
         map.by_id.insert(family.id, Arc::clone(&family));
         match is_own {
             true => map.by_name.insert(name, family),
@@ -221,7 +247,7 @@ impl FamilyMapBuilder {
     /// `NotFound`, if no family has the id.
     pub fn remove(&mut self, id: FamilyId) -> Result<Arc<FamilyData>> {
         let family = self.map.by_id.remove(&id).ok_or_else(|| not_found(&id.to_string()))?;
-        self.touched.insert(id);
+        self.touched.extend([id]);
         if self.map.of_branches.remove(&id).is_none() {
             let name = self.name_of(&family);
             self.map.by_name.remove(&name);

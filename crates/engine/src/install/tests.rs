@@ -283,6 +283,47 @@ fn a_replay_has_one_reference_for_families_that_share_a_table() {
     assert!(references.iter().all(|table| Arc::ptr_eq(table, references[0])));
 }
 
+/// Creations count first and drops last, whatever their place, and tables keep their order.
+#[test]
+fn a_replay_takes_creations_before_tables_and_these_before_other_changes() {
+    let (database, _lock) = with_tables(&MemFs::new());
+    let source = database.catalog.families.named("default").unwrap();
+    let view = source.tree.view();
+    let (level, table) = view.version.references().next().unwrap();
+    let mut replay = ManifestReplay::new(Target {
+        families: &database.catalog.families,
+        files: &database.catalog.files,
+        operators: &database.options.merge_operators,
+        absent: |_| None,
+    });
+    let at = |offset| TableReference { offset, ..(**table).clone() };
+    let add = |family, offset| Change::AddTable { family, level, table: Arc::new(at(offset)) };
+    let ((first, created), (second, also)) =
+        (creation(&database, "first"), creation(&database, "second"));
+    let removed = Change::RemoveTable { family: first, level, file: table.file, offset: 1 };
+    let changes = vec![
+        Change::RenameFamily { id: first, name: "renamed".to_owned() },
+        add(first, 1),
+        Change::DropFamily { id: second },
+        created.clone(),
+        removed,
+        add(first, 2),
+        also,
+        add(second, 3),
+        add(first, 4),
+    ];
+    replay.note(Edit { changes }).unwrap();
+    assert_eq!(replay.families.keys().collect::<Vec<_>>(), [&first]);
+    let [family, one, two, three, four] = &replay.families[&first][..] else {
+        panic!("{:?}", replay.families)
+    };
+    assert!(matches!(family, Change::CreateFamily { name, .. } if name == "renamed"));
+    assert_eq!([one, three, four].map(|change| table_of(change).offset), [1, 2, 4]);
+    assert!(matches!(two, Change::RemoveTable { .. }));
+    let twice = replay.note(Edit { changes: vec![add(first, 5), created] });
+    assert_eq!(twice.unwrap_err().kind(), ErrorKind::Corruption);
+}
+
 fn table_of(change: &Change) -> &Arc<TableReference> {
     match change {
         Change::AddTable { table, .. } => table,

@@ -76,7 +76,7 @@ pub(crate) fn begin_leaving(
             && catalog.families.is_worth_syncs(dead_bytes)
     };
     let before = lock(jobs).few_dead_parts;
-    // Read after what another thread noted of it, which is then not more.
+    // Read after `few_dead_parts`, so that it is not less than the `left_bytes` there.
     let left_bytes = catalog.families.usage().left_bytes();
     if let Some(before) = before {
         let since = left_bytes - before.left_bytes;

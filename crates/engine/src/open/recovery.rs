@@ -120,8 +120,7 @@ fn open_locked(
     // Another process may have created a database between the check and the lock.
     check_contents(&**directory, &options)?;
     let mut database = load(dir, Arc::clone(directory), options, waiting)?;
-    check_operators(&database.database.catalog)?;
-    check_codecs(&database.database.catalog)?;
+    check_options(&database.database.catalog)?;
     check_key_order(&database.database.catalog, &database.database.options)?;
     database.found.check_named(&database.database.catalog)?;
     database.keep_cut()?;
@@ -172,31 +171,30 @@ pub fn check_key_order(catalog: &Catalog, options: &EngineOptions) -> Result<()>
     }
 }
 
-/// Checks that all merge operators and compaction filters that the families name are given.
-fn check_operators(catalog: &Catalog) -> Result<()> {
-    let given = &catalog.operators;
+/// Checks that all merge operators and compaction filters that the families name are given, and
+/// that this build can write the tables of all families.
+fn check_options(catalog: &Catalog) -> Result<()> {
+    let mut known = None;
     for family in catalog.families.load().iter() {
-        let Some(named) = &family.tree.options().merge_operator else { continue };
-        if !given.iter().any(|given| given.name() == named.name()) {
-            return Err(not_given(named.name()));
+        let options = family.tree.options();
+        // Branches have the options of their source.
+        if known.as_ref().is_some_and(|known| Arc::ptr_eq(known, &options)) {
+            continue;
         }
-    }
-    for family in catalog.families.load().iter() {
-        catalog.filters.learn(family.tree.options().compaction_filter.as_ref())?;
-    }
-    Ok(())
-}
-
-/// Checks that this build can write the tables of all families.
-fn check_codecs(catalog: &Catalog) -> Result<()> {
-    catalog.families.load().iter().try_for_each(|family| {
-        let checked = family.tree.options().check_writable();
-        checked.map_err(|error| {
+        let given = |name| catalog.operators.iter().any(|given| given.name() == name);
+        let named = options.merge_operator.as_ref().map(|operator| operator.name());
+        if let Some(name) = named.filter(|name| !given(*name)) {
+            return Err(not_given(name));
+        }
+        catalog.filters.learn(options.compaction_filter.as_ref())?;
+        options.check_writable().map_err(|error| {
             let message = format!("{} for the family {:?}", error.message(), family.name());
             let hint = error.hint().unwrap_or_default().to_owned();
             Error::new(error.kind(), message).with_hint(hint)
-        })
-    })
+        })?;
+        known = Some(options);
+    }
+    Ok(())
 }
 
 /// A database that was read, and what must still be made durable.

@@ -128,11 +128,11 @@ fn the_check_looks_at_what_a_change_touches_alone() {
     let map = builder.finish().unwrap();
     let mut builder = map.to_builder();
     builder.change_branches(&BranchChange::CheckedOut(BranchId(4))).unwrap();
-    assert!(builder.touched.is_empty());
+    assert_eq!(builder.touched, Touched::These([].into()));
     builder.remove(FamilyId(5)).unwrap();
     builder.remove(FamilyId(6)).unwrap();
     builder.change_branches(&BranchChange::Dropped(BranchId(4))).unwrap();
-    assert_eq!(builder.touched, [5, 6].map(FamilyId).into());
+    assert_eq!(builder.touched, Touched::These([5, 6].map(FamilyId).into()));
     let next = builder.finish().unwrap();
     assert_eq!((map.len(), next.len()), (2_000, 1_998));
     assert_eq!(next.branches().checked_out(), BranchId::MAIN);
