@@ -257,6 +257,15 @@ fn a_family_and_its_tables_come_in_one_edit() {
     assert_eq!(contents(&engine, "second", None), flushed);
 }
 
+fn replay_into(database: &Database) -> ManifestReplay<'_> {
+    ManifestReplay::new(Target {
+        families: &database.catalog.families,
+        files: &database.catalog.files,
+        operators: &database.options.merge_operators,
+        absent: |_| None,
+    })
+}
+
 /// Each clone and branch of ten thousand would have a copy of each reference otherwise.
 #[test]
 fn a_replay_has_one_reference_for_families_that_share_a_table() {
@@ -264,12 +273,7 @@ fn a_replay_has_one_reference_for_families_that_share_a_table() {
     let source = database.catalog.families.named("default").unwrap();
     let view = source.tree.view();
     let (level, table) = view.version.references().next().unwrap();
-    let mut replay = ManifestReplay::new(Target {
-        families: &database.catalog.families,
-        files: &database.catalog.files,
-        operators: &database.options.merge_operators,
-        absent: |_| None,
-    });
+    let mut replay = replay_into(&database);
     for name in ["first", "second", "third"] {
         let (family, created) = creation(&database, name);
         // As each edit of a manifest is read: by itself.
@@ -290,12 +294,7 @@ fn a_replay_takes_creations_before_tables_and_these_before_other_changes() {
     let source = database.catalog.families.named("default").unwrap();
     let view = source.tree.view();
     let (level, table) = view.version.references().next().unwrap();
-    let mut replay = ManifestReplay::new(Target {
-        families: &database.catalog.families,
-        files: &database.catalog.files,
-        operators: &database.options.merge_operators,
-        absent: |_| None,
-    });
+    let mut replay = replay_into(&database);
     let at = |offset| TableReference { offset, ..(**table).clone() };
     let add = |family, offset| Change::AddTable { family, level, table: Arc::new(at(offset)) };
     let ((first, created), (second, also)) =
