@@ -2,9 +2,11 @@
 //!
 //! This module runs no job.
 
+pub mod due_families;
 pub mod parallel_job;
 
 use crate::{
+    background::due_families::DueFamilies,
     background::parallel_job::ParallelJob,
     kit::{in_flight::CallsInFlight, signal::Signal},
     log::generation::Flushed,
@@ -66,8 +68,8 @@ pub struct JobState {
     pub shared: Vec<Arc<ParallelJob>>,
     /// Flushed generations that are still in memory, until a worker frees them.
     pub flushed: Vec<Flushed>,
-    /// The families of which a compaction may be due. No other family has one due.
-    pub due: BTreeSet<FamilyId>,
+    /// The families of which a compaction may be due.
+    pub due: DueFamilies,
     /// The last look at the dead parts of table files, if these came to too little.
     pub few_dead_parts: Option<FewDeadParts>,
     /// When all families were last marked as due, by the monotonic clock.
@@ -90,12 +92,12 @@ pub enum JobOf {
 impl Background {
     /// Notes that a compaction of a family may be due.
     pub fn note_due(&self, family: FamilyId) {
-        lock(&self.jobs).due.insert(family);
+        lock(&self.jobs).due.note(family);
     }
 
     /// Notes that a family was dropped.
     pub fn forget(&self, family: FamilyId) {
-        lock(&self.jobs).due.remove(&family);
+        lock(&self.jobs).due.forget(family);
     }
 
     /// Notes that all running compactions are being cancelled. To be called before they are.

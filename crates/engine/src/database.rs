@@ -156,7 +156,8 @@ impl Database {
         let floor = lock(&database.catalog.manifest_io).state.retention_floor;
         database.snapshots.set_floor(floor);
         let installer = database.installer();
-        installer.catalog.families.load().iter().for_each(|family| installer.note_changed(family));
+        installer.catalog.families.load().iter().for_each(|family| installer.note_opened(family));
+        lock(&database.background.jobs).all_due_ns = database.options.clock.monotonic_ns();
         database
     }
 

@@ -73,6 +73,18 @@ impl Installer<'_> {
         self.background.note_due(family.id);
     }
 
+    /// Notes the debt of a family's levels at an opening, and that a compaction may be due if its
+    /// tables call for one. Garbage is looked for when all families are.
+    pub fn note_opened(&self, family: &FamilyData) {
+        if family.role == FamilyRole::Base {
+            return;
+        }
+        self.backpressure.note_levels(family);
+        if !family.tree.calls_for_none() {
+            self.background.note_due(family.id);
+        }
+    }
+
     /// Notes that a family was dropped.
     pub fn note_dropped(&self, family: FamilyId) {
         self.backpressure.forget_levels(family);

@@ -3,8 +3,8 @@
 //! Pure functions in `tree` decide what is due.
 
 use crate::{
-    background::Background,
-    background::JobOf,
+    background::due_families::{Look, Until},
+    background::{Background, JobOf},
     catalog::branches::FamilyRole,
     catalog::family::FamilyData,
     catalog::family_map::FamilyMap,
@@ -64,19 +64,17 @@ pub fn compact_next(rooms: &JobRooms<'_>) -> Result<bool> {
         purge(&rooms.installer());
         return Ok(false);
     }
-    let moment = moment(rooms);
-    let oldest = moment.stripes.oldest_end();
     let families = rooms.catalog.families.load();
     note_all_due(rooms.background, rooms.options, &families, DUE_INTERVAL);
-    let (mut due, failing) = {
-        let jobs = lock(&rooms.background.jobs);
-        let failing: Vec<JobOf> = jobs.failures.keys().copied().collect();
-        (jobs.due.iter().copied().collect::<Vec<_>>(), failing)
-    };
+    let failing: Vec<JobOf> = lock(&rooms.background.jobs).failures.keys().copied().collect();
     let writers = writers(rooms, &failing);
+    let mut look = lock(&rooms.background.jobs).due.look(writers);
     if !failing.is_empty() {
-        due.sort_by_key(|id| failing.contains(&JobOf::Family(*id)));
+        look.families.sort_by_key(|id| failing.contains(&JobOf::Family(*id)));
     }
+    // Taken after the list, so that it shows every change for which a listed family was noted.
+    let moment = moment(rooms);
+    let oldest = moment.stripes.oldest_end();
     // A table that is removed unread need not be merged first. Rewrites for space alone come after
     // all work that readers and writers wait for.
     let drops_and_merges = |family: &FamilyData| {
@@ -86,7 +84,8 @@ pub fn compact_next(rooms: &JobRooms<'_>) -> Result<bool> {
         WriteLoad::Throttled => None,
         _ => family.tree.begin_rewrite(&moment, writers),
     };
-    let due: Vec<_> = due.into_iter().filter_map(|id| families.get(id)).collect();
+    let due: Vec<_> = look.families.iter().filter_map(|id| families.get(*id)).collect();
+    let before: Vec<_> = due.iter().map(|family| family.tree.idle_after()).collect();
     let mut failure = None;
     for begin in [&drops_and_merges as &dyn Fn(&FamilyData) -> Option<Plan>, &rewrites] {
         for family in &due {
@@ -101,8 +100,7 @@ pub fn compact_next(rooms: &JobRooms<'_>) -> Result<bool> {
             }
         }
     }
-    let is_scanned =
-        writers != WriteLoad::Throttled && due.iter().any(|family| family.tree.scan_garbage());
+    let is_scanned = writers != WriteLoad::Throttled && scan_garbage(rooms.background, &due);
     let is_frozen = writers == WriteLoad::Idle && freeze_what_covers(&rooms.installer(), &moment);
     if failure.is_none() && (is_scanned || is_frozen) {
         return Ok(true);
@@ -114,7 +112,9 @@ pub fn compact_next(rooms: &JobRooms<'_>) -> Result<bool> {
     if failure.is_none() && writers != WriteLoad::Throttled && collect_blobs(rooms, writers)? {
         return Ok(true);
     }
-    due.iter().for_each(|family| pass_quiet(rooms.background, family));
+    let looked_at = due.iter().zip(before);
+    looked_at.for_each(|(family, before)| pass(rooms.background, &look, family, before));
+    forget_dropped(rooms, &look, &families);
     // Files that a reader held, or that a dropped family had, are purged without waiting for a job.
     purge(&rooms.installer());
     failure.map_or(Ok(false), Err)
@@ -145,16 +145,38 @@ fn collect_blobs(rooms: &JobRooms<'_>, writers: WriteLoad) -> Result<bool> {
     Ok(true)
 }
 
-/// Marks a family as quiet until its tables change or all families are examined again, if nothing
-/// can become due before.
-fn pass_quiet(background: &Background, family: &FamilyData) {
+/// Finds out more about the garbage of the first family of which there is more to find out. Returns
+/// whether there is one.
+fn scan_garbage(background: &Background, due: &[&Arc<FamilyData>]) -> bool {
+    let Some(family) = due.iter().find(|family| family.tree.scan_garbage()) else { return false };
+    // A thread that looked before the scan must not pass it.
+    background.note_due(family.id);
+    true
+}
+
+/// Ends the look at a family in which nothing was due. It waits until its tables change or all
+/// families are noted, if nothing can become due before, and else at most until the load is less.
+///
+/// A family stays due if a plan of it ran or was kept from beginning since `before`, which is what
+/// `Tree::idle_after` gave.
+fn pass(background: &Background, look: &Look, family: &FamilyData, before: Option<u64>) {
     // This may wait for IO, so it comes before the lock.
-    let Some(version) = family.tree.version_without_garbage() else { return };
+    let without_garbage = family.tree.version_without_garbage();
     let mut jobs = lock(&background.jobs);
     // Under the lock: a version installed after this check is also noted after it.
-    if family.tree.is_quiet(&version) {
-        jobs.due.remove(&family.id);
+    if without_garbage.is_some_and(|version| family.tree.is_quiet(&version)) {
+        jobs.due.pass(look, family.id, Until::Noted);
+    } else if before.is_some() && before == family.tree.idle_after() {
+        jobs.due.pass(look, family.id, Until::LessLoad);
     }
+}
+
+/// Forgets families of a look that were dropped, and noted again with all others by a thread that
+/// had not seen it.
+fn forget_dropped(rooms: &JobRooms<'_>, look: &Look, families: &FamilyMap) {
+    let missing = look.families.iter().filter(|id| families.get(**id).is_none());
+    let dropped = missing.filter(|id| rooms.catalog.families.get(**id).is_none());
+    dropped.for_each(|id| rooms.background.forget(*id));
 }
 
 /// Marks all families for examination, if the last time was at least `interval` ago. Time makes
@@ -171,7 +193,7 @@ pub(crate) fn note_all_due(
     if u128::from(since_ns) >= interval.as_nanos() {
         jobs.all_due_ns = now_ns;
         let rests = |family: &&Arc<FamilyData>| family.role == FamilyRole::Base;
-        jobs.due.extend(families.iter().filter(|f| !rests(f)).map(|family| family.id));
+        families.iter().filter(|f| !rests(f)).for_each(|family| jobs.due.note(family.id));
     }
 }
 

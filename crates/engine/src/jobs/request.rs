@@ -270,9 +270,9 @@ fn end_unused(
     background.work.raise();
 }
 
-/// Waits until none of the first `begun` plans of a family is running. A request waits for them,
-/// because they keep what was visible when they began, and file numbers do not show which files
-/// they wrote.
+/// Waits until no plan of a family runs that began before `Tree::plans_begun` was `begun`. A
+/// request waits for them, because they keep what was visible when they began, and file numbers do
+/// not show which files they wrote.
 fn wait_for_plans(
     health: &Health,
     backpressure: &Backpressure,
@@ -337,8 +337,8 @@ pub fn settle(rooms: &JobRooms<'_>) -> Result<()> {
     }
 }
 
-/// The number of compactions begun so far, if no job is running and no generation waits for a
-/// flush.
+/// How many compactions and pauses have begun so far, if no job is running and no generation waits
+/// for a flush.
 fn idle_after(installer: &Installer<'_>) -> Option<u64> {
     let is_flushed = !has_flush_due(installer.log, installer.background);
     let is_idle = {

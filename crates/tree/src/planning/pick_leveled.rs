@@ -61,8 +61,9 @@ const STALE_IDLE: u64 = 12;
 /// MiB by default: syncing new files costs more than the space is worth.
 const REPLACING_PART: u64 = 64;
 
-/// How much writers leave to background work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How much writers leave to background work. The more it is, the less is due: a tree without a due
+/// plan has none under a greater load either.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WriteLoad {
     /// There are no writes, and nothing is left to be flushed.
     Idle,
@@ -467,11 +468,12 @@ fn pick_stale(
         is_much_stale(&plan, options, oldest_snapshot, factors).then_some(plan)
     };
     let is_small = level0.bytes() + version.levels()[to].bytes() <= options.base_level_bytes;
-    if load == WriteLoad::Idle && is_small {
-        return due(
-            level0.tables().to_vec(),
-            StaleFactors { deleted: STALE_IDLE, replaced: STALE_IDLE },
-        );
+    let of_all = || {
+        let factors = StaleFactors { deleted: STALE_IDLE, replaced: STALE_IDLE };
+        due(level0.tables().to_vec(), factors)
+    };
+    if let Some(plan) = (load == WriteLoad::Idle && is_small).then(of_all).flatten() {
+        return Some(plan);
     }
     let factors = StaleFactors { deleted: YOUNG_TOMBSTONES, replaced: REPLACED };
     // Any table of a cluster brings all of it along. The cluster with the oldest table is first.

@@ -227,7 +227,7 @@ impl Plan {
 /// The plans of one tree that are being carried out.
 #[derive(Debug, Default)]
 pub struct Busy {
-    /// How many plans have begun so far.
+    /// How many plans and pauses have begun so far.
     begun: u64,
     claims: Vec<Claim>,
     tables: HashSet<TableId>,
@@ -239,7 +239,7 @@ pub struct Busy {
 
 #[derive(Debug)]
 struct Claim {
-    /// How many plans began before.
+    /// How many plans and pauses began before.
     number: u64,
     tables: Vec<(usize, TableId)>,
     output_level: usize,
@@ -277,7 +277,7 @@ pub struct TakenTables {
 pub struct Placed {
     /// The level that takes it.
     pub level: usize,
-    /// How many plans began before.
+    /// How many plans and pauses began before.
     number: u64,
 }
 
@@ -362,6 +362,10 @@ impl Busy {
         let level = free.filter(|&level| level > 0 && !is_claimed(level)).last().unwrap_or(0);
         assert!(level == 0 || is_free(&level), "no table overlaps what comes into level {level}");
         let placed = Placed { level, number: self.begun };
+        assert!(
+            self.claims.last().is_none_or(|claim| claim.number < placed.number),
+            "the number of a claim is given once"
+        );
         self.claims.push(Claim {
             number: self.begun,
             tables: Vec::new(),
@@ -381,13 +385,13 @@ impl Busy {
         assert_eq!(self.claims.len() + 1, before, "a place is given back once");
     }
 
-    /// How many plans have begun so far.
+    /// How many plans and pauses have begun so far.
     #[must_use]
     pub fn begun(&self) -> u64 {
         self.begun
     }
 
-    /// Whether one of the first `count` plans that began is still running.
+    /// Whether a plan runs that began when [`Busy::begun`] was less than `count`.
     #[must_use]
     pub fn runs_any_of(&self, count: u64) -> bool {
         self.claims.iter().any(|claim| claim.number < count)
@@ -444,7 +448,8 @@ impl Busy {
         }
     }
 
-    /// Cancels all running plans, also those of requests. Returns how many plans have begun so far.
+    /// Cancels all running plans, also those of requests. Returns how many plans and pauses have
+    /// begun so far.
     pub fn cancel_all(&self) -> u64 {
         self.claims.iter().for_each(|claim| claim.given_up.cancel());
         self.begun
@@ -453,6 +458,7 @@ impl Busy {
     /// Lets no plan begin but those of the caller, until [`Busy::resume`].
     pub fn pause(&mut self) {
         self.pauses += 1;
+        self.begun += 1;
     }
 
     /// Ends one [`Busy::pause`].

@@ -62,6 +62,13 @@ impl Tree {
             && is_quiet(version, &self.options.load())
     }
 
+    /// Whether the sizes and numbers of the tables call for no compaction, whatever writers do.
+    /// Garbage in them may.
+    #[must_use]
+    pub fn calls_for_none(&self) -> bool {
+        is_quiet(&self.view.load().version, &self.options.load())
+    }
+
     /// The removal of the tables that leave a FIFO tree, or that no reader can see anything of any
     /// more, noted as running if there are any. [`Tree::end_plan`] must follow. Costs as
     /// [`GarbageWatch::begin_drop`](crate::planning::garbage_watch::GarbageWatch::begin_drop).
@@ -214,25 +221,26 @@ impl Tree {
     }
 
     /// Cancels all running plans, also those of requests: they end at their next block. Returns how
-    /// many plans have begun so far.
+    /// many plans and pauses have begun so far.
     pub fn cancel_plans(&self) -> u64 {
         lock(&self.busy).cancel_all()
     }
 
-    /// How many plans have begun so far, if none is running and none is kept from beginning.
+    /// How many plans and pauses have begun so far, if none is running. If it is the same later,
+    /// nothing kept a plan from beginning in between.
     #[must_use]
     pub fn idle_after(&self) -> Option<u64> {
         let busy = lock(&self.busy);
         (busy.is_empty() && !busy.is_paused()).then(|| busy.begun())
     }
 
-    /// How many plans have begun so far.
+    /// How many plans and pauses have begun so far.
     #[must_use]
     pub fn plans_begun(&self) -> u64 {
         lock(&self.busy).begun()
     }
 
-    /// Whether one of the first `count` plans that began is still running.
+    /// Whether a plan runs that began when [`Tree::plans_begun`] was less than `count`.
     #[must_use]
     pub fn runs_any_of(&self, count: u64) -> bool {
         lock(&self.busy).runs_any_of(count)

@@ -335,7 +335,7 @@ fn no_plan_begins_by_itself_while_the_way_is_clear_for_a_request() {
         assert_eq!(world.tree.idle_after(), None);
         drop(pause);
     }
-    assert_eq!(world.tree.idle_after(), Some(0));
+    assert_eq!(world.tree.idle_after(), Some(2), "a pause that is over is told");
     assert!(world.tree.begin_plan(world.sequence, WriteLoad::Light).is_some());
     assert_eq!(world.tree.idle_after(), None);
 }

@@ -717,8 +717,15 @@ fn a_flush_and_a_look_for_compactions_take_only_the_families_that_changed() {
     drop(with_families(&fs, 30));
     let (database, _lock) =
         recovery::open(Path::new(DIR), options(&fs), Waiting::RunJob(run_one)).unwrap();
-    let due = || lock(&database.background.jobs).due.clone();
-    assert_eq!(due().len(), 31, "whether one is due is not known at first");
+    let due = || lock(&database.background.jobs).due.look(WriteLoad::Idle).families;
+    assert!(due().is_empty(), "no shape calls for a compaction: {:?}", due());
+    note_all_due(
+        &database.background,
+        &database.options,
+        &database.catalog.families.load(),
+        Duration::ZERO,
+    );
+    assert_eq!(due().len(), 31);
     assert!(!compact_next(&database.job_rooms()).unwrap());
     assert!(due().is_empty(), "nothing is due: {:?}", due());
     let family = database.catalog.families.named("f7").unwrap();
@@ -727,11 +734,28 @@ fn a_flush_and_a_look_for_compactions_take_only_the_families_that_changed() {
     let generation = family.tree.view().memory.oldest().unwrap();
     assert_eq!(database.catalog.families.holders().of(generation), [family.id]);
     flush_all(&database.job_rooms()).unwrap();
-    assert_eq!(due(), BTreeSet::from([family.id]));
+    assert_eq!(due(), [family.id]);
     assert!(database.catalog.families.holders().of(generation).is_empty());
     assert!(family.tree.view().memory.tables().is_empty());
     assert!(!compact_next(&database.job_rooms()).unwrap());
     assert!(due().is_empty(), "{:?}", due());
+}
+
+#[test]
+fn an_opening_has_families_looked_at_whose_tables_call_for_a_compaction() {
+    let fs = MemFs::new();
+    let engine = with_families(&fs, 3);
+    for _ in 0..20 {
+        put(&engine, "f1", b"key", b"value");
+        flush(&engine).unwrap();
+    }
+    drop(engine);
+    let waiting = Waiting::RunJob(run_one);
+    let (database, _lock) = recovery::open(Path::new(DIR), options(&fs), waiting).unwrap();
+    let family = database.catalog.families.named("f1").unwrap();
+    let due = lock(&database.background.jobs).due.look(WriteLoad::Idle).families;
+    assert_eq!(due, [family.id]);
+    assert!(compact_next(&database.job_rooms()).unwrap());
 }
 
 #[test]

@@ -4,6 +4,8 @@ use super::*;
 use crate::{
     files::open_files::OpenFiles,
     fixture::{TestRandom, numbers, open_files, reference, sample, version},
+    planning::strategy,
+    strategy::CompactionStrategy,
 };
 use siltdb_base::fs::mem::MemFs;
 use siltdb_disk::edit::TableReference;
@@ -323,6 +325,14 @@ fn a_small_database_at_rest_is_merged_for_less() {
     left.1.meta.range = table(3, "a", "f", 80).meta.range;
     right.1.meta.range = table(2, "g", "m", 80).meta.range;
     assert_eq!(outlined(&[left, right, of(1, 6, 500, 0..20)]), merged(vec![3, 2], vec![1]));
+    // A part of level 0 that goes down under more load also goes down at rest.
+    let mut dense = table(3, "a", "f", 10);
+    (dense.meta.entries, dense.meta.point_tombstones) = (100, 40);
+    let mut full = table(2, "g", "m", 10);
+    full.meta.entries = 400;
+    let part = [(0, dense), (0, full)];
+    let light = picked_while(WriteLoad::Light, &part, &idle).map(|plan| outline(&plan));
+    assert!(light.is_some() && outlined(&part) == light, "{light:?}");
 }
 
 #[test]
@@ -393,4 +403,36 @@ fn nothing_is_picked_in_a_version_that_is_quiet() {
     }
     println!("{quiet} quiet, {due} due");
     assert!(quiet > 100 && due > 100, "{quiet} quiet, {due} due");
+}
+
+/// In every strategy, since options may change the strategy of any tables.
+#[test]
+fn what_is_not_due_is_not_due_under_a_greater_load() {
+    const LOADS: [WriteLoad; 4] =
+        [WriteLoad::Idle, WriteLoad::Light, WriteLoad::Heavy, WriteLoad::Throttled];
+    let mut random = TestRandom::new(78);
+    let leveled = TreeOptions { table_bytes_target: 3 * KIB, ..options() };
+    let with = |compaction| TreeOptions { compaction, ..leveled.clone() };
+    let strategies = [
+        leveled.clone(),
+        with(CompactionStrategy::Tiered { runs_max: 4, space_percent_max: 100 }),
+        with(CompactionStrategy::Fifo { bytes_max: 100 * KIB, age_max: None }),
+    ];
+    let mut differ = 0;
+    for _ in 0..3000 {
+        let version = random_version(&mut random, &leveled);
+        for options in &strategies {
+            let due = LOADS.map(|load| {
+                strategy::pick(&version, options, &Busy::default(), SequenceNumber(7), load)
+            });
+            for (load, plan) in LOADS.iter().zip(&due).filter(|(_, plan)| plan.is_none()) {
+                for (other, found) in LOADS.iter().zip(&due) {
+                    let is_none = found.is_none();
+                    assert!(is_none || load > other, "{load:?} {other:?} {found:?} {plan:?}");
+                    differ += u32::from(!is_none);
+                }
+            }
+        }
+    }
+    assert!(differ > 100, "loads differ in {differ}");
 }
