@@ -29,14 +29,15 @@ const LIBRARIES: [&str; 2] = ["crates/", "bindings/"];
 
 const FILES: &[&str] = &["crates/base/src/fs/", "crates/base/src/fs.rs"];
 const CLOCK: &[&str] = &["crates/base/src/clock.rs", "crates/base/src/clock/"];
-const THREADS: &[&str] = &["crates/engine/src/jobs/workers.rs"];
+const THREADS: &[&str] =
+    &["crates/engine/src/jobs/workers.rs", "crates/engine/src/open/replay/inserts.rs"];
 const CHANCE: &[&str] = &["crates/engine/src/kit/random.rs"];
 
 const BY_RETURN: &str = "return a value or an error; a library does not print";
 const BY_FS: &str = "go through `base::fs::Fs`";
 const BY_CLOCK: &str = "go through `base::clock::Clock`";
 const BY_SEED: &str = "go through `engine::kit::random::Random`, which takes a seed";
-const BY_WORKERS: &str = "only `engine::jobs::workers` starts threads";
+const BY_WORKERS: &str = "only `engine::jobs::workers` starts threads, and a replay";
 const FINISHED: &str = "unfinished code is not committed";
 
 /// Calls, searched in code only, because a literal or a comment may name them.

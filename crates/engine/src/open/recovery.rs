@@ -77,7 +77,10 @@ use siltdb_tree::{
     merge_operator::{AbsentOperator, not_given},
     options::BYTEWISE,
 };
-use std::{cmp::Ordering, collections::BTreeMap, ops::Range, path::Path, sync::Arc};
+use std::{
+    cmp::Ordering, collections::BTreeMap, ops::Range, path::Path, sync::Arc,
+    thread::available_parallelism,
+};
 
 /// The length of a segment, as a multiple of the memtables written under it. The rest is room for
 /// record headers.
@@ -295,7 +298,8 @@ fn load(
     let (next_family, said) = (known.next_family, known.families);
     let bytes = options.generation_bytes();
     let mut replay = Replay::new(target, &memory.arenas, next_family, said, bytes)
-        .with_prepared(known.prepared.clone());
+        .with_prepared(known.prepared.clone())
+        .with_threads(replay_threads(&options));
     let blobs = Arc::new(Blobs::open(Arc::clone(&directory), &known.blob_files)?);
     let mut loss = BlobLoss::new(&blobs, known.synced.position);
     let logs = &found.logs;
@@ -335,6 +339,13 @@ fn load(
     let loaded =
         LoadedDatabase { database, found, recovered, manifest_end, cold, is_new, unsynced_blobs };
     Ok(loaded)
+}
+
+/// How many threads insert what is replayed beside the one that reads the log. A database with a
+/// seed does all in one order.
+fn replay_threads(options: &EngineOptions) -> usize {
+    let others = available_parallelism().map_or(0, |cores| cores.get() - 1);
+    if options.seed.is_some() { 0 } else { others.min(options.workers) }
 }
 
 /// The clock of expiry, which goes on from the time that manifest and log have.

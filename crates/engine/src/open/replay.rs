@@ -1,6 +1,9 @@
 //! Replays the records of the log into memtables.
 //!
-//! Replay trusts no byte of the records, and knows nothing of files.
+//! Replay trusts no byte of the records, and knows nothing of files. One thread decodes the records
+//! in order, and several insert their entries (`inserts`).
+
+mod inserts;
 
 use crate::{
     families::family_commit::replay_changes,
@@ -8,12 +11,13 @@ use crate::{
     log::generation::Frozen,
     log::pins::SegmentSlot,
     log::sequencer::{Counts, memtable_bytes},
+    open::replay::inserts::Inserts,
 };
 use siltdb_base::{
     clock::StoredTime,
     error::{Error, Result},
     id::{FamilyId, SegmentId, SequenceNumber},
-    key::{Entry, EntryKind},
+    key::EntryKind,
 };
 use siltdb_disk::{
     batch::operations,
@@ -34,9 +38,6 @@ use std::{
     sync::Arc,
 };
 
-/// The number of entries handed to a memtable at once.
-const ENTRIES_AT_ONCE: usize = 512;
-
 /// A replay in progress.
 pub struct Replay<'a> {
     target: Target<'a>,
@@ -49,6 +50,7 @@ pub struct Replay<'a> {
     memtable_bytes: u64,
     /// The memtables of the current generation by family; `None` for a dropped family.
     memtables: HashMap<FamilyId, Option<Arc<Memtable>>>,
+    inserts: Inserts,
     generations: Vec<ReplayedGeneration>,
     /// Prepared transactions without a decision so far.
     prepared: BTreeMap<SequenceNumber, Arc<PreparedBatch>>,
@@ -102,6 +104,7 @@ impl<'a> Replay<'a> {
             owed: Vec::new(),
             memtable_bytes: memtable_bytes as u64,
             memtables: HashMap::new(),
+            inserts: Inserts::new(0),
             generations: Vec::new(),
             prepared: BTreeMap::new(),
             time: StoredTime::default(),
@@ -114,6 +117,12 @@ impl<'a> Replay<'a> {
     #[must_use]
     pub fn with_prepared(self, prepared: BTreeMap<SequenceNumber, Arc<PreparedBatch>>) -> Self {
         Self { prepared, ..self }
+    }
+
+    /// The same replay, of which up to `threads` threads insert beside the caller.
+    #[must_use]
+    pub fn with_threads(self, threads: usize) -> Self {
+        Self { inserts: Inserts::new(threads), ..self }
     }
 
     /// Replays one record.
@@ -208,42 +217,38 @@ impl<'a> Replay<'a> {
         payload: &[u8],
     ) -> Result<u32> {
         let mut range_deletes = 0;
-        let mut entries: Vec<Entry<'_>> = Vec::with_capacity(ENTRIES_AT_ONCE.min(count as usize));
-        let mut family = None;
+        let mut found: Option<(FamilyId, Option<Arc<Memtable>>)> = None;
         let mut sequence = first;
         for operation in operations(payload, count) {
             let operation = operation?;
-            if family != Some(operation.family) || entries.len() == ENTRIES_AT_ONCE {
-                self.insert(generation, family, &entries)?;
-                entries.clear();
-                family = Some(operation.family);
+            let memtable = match &found {
+                Some((family, memtable)) if *family == operation.family => memtable,
+                _ => {
+                    let memtable = self.memtable(generation, operation.family)?;
+                    &found.insert((operation.family, memtable)).1
+                }
+            };
+            if let Some(memtable) = memtable {
+                self.inserts.add(memtable, operation.entry(sequence));
             }
             range_deletes += u32::from(operation.kind == EntryKind::RangeDelete);
-            entries.push(operation.entry(sequence));
             sequence = sequence.next();
         }
-        self.insert(generation, family, &entries)?;
         Ok(range_deletes)
     }
 
-    fn insert(
+    /// The memtable of a family in the current generation; `None` for a dropped family.
+    fn memtable(
         &mut self,
         generation: Generation,
-        family: Option<FamilyId>,
-        entries: &[Entry<'_>],
-    ) -> Result<()> {
-        let Some(family) = family else { return Ok(()) };
-        let memtable = match self.memtables.get(&family) {
-            Some(memtable) => memtable,
-            None => {
-                let memtable = self.find(generation, family)?;
-                self.memtables.entry(family).or_insert(memtable)
-            }
-        };
-        if let Some(memtable) = memtable {
-            memtable.insert_batch(entries);
+        family: FamilyId,
+    ) -> Result<Option<Arc<Memtable>>> {
+        if let Some(memtable) = self.memtables.get(&family) {
+            return Ok(memtable.clone());
         }
-        Ok(())
+        let memtable = self.find(generation, family)?;
+        self.memtables.insert(family, memtable.clone());
+        Ok(memtable)
     }
 
     fn find(&self, generation: Generation, family: FamilyId) -> Result<Option<Arc<Memtable>>> {
@@ -256,10 +261,12 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Returns the replayed generations. A segment without records belongs to the generation behind
-    /// it, or to the last one. So segments are retired in their order.
+    /// Returns the replayed generations, once all entries are in their memtables. A segment without
+    /// records belongs to the generation behind it, or to the last one. So segments are retired in
+    /// their order.
     #[must_use]
     pub fn finish(self, recovered: &Recovered, slots: &[u64]) -> Replayed {
+        self.inserts.finish();
         let slot_of = |id: SegmentId| {
             let segment = recovered.segments.iter().find(|segment| segment.header.id == id);
             segment.map(|segment| SegmentSlot { id, slot: slots[segment.file_index] })

@@ -522,3 +522,32 @@ fn records_of_later_versions_and_prepared_transactions_that_are_none_are_refused
         assert!(fs.read_all(&files(&fs, ".log")[0]).unwrap() == reformed, "nothing is changed");
     }
 }
+
+#[test]
+fn a_long_log_shows_the_same_whether_one_or_several_threads_insert_it() {
+    let fs = MemFs::new();
+    let long = |seed| EngineOptions {
+        memory_budget: 64 << 20,
+        memtable_bytes: 8 << 20,
+        seed,
+        ..options(&fs)
+    };
+    let engine = Engine::open(Path::new(DIR), long(Some(1))).unwrap();
+    create_family(&engine, "other", tree_options()).unwrap();
+    for number in 0..40_000_u32 {
+        let family = if number % 5 < 3 { "default" } else { "other" };
+        let key = (number % 9_000).wrapping_mul(0x9E37_79B9).to_be_bytes();
+        put(&engine, family, &key, &[number as u8; 90]);
+    }
+    drop(create_family(&engine, "late", tree_options()));
+    put(&engine, "late", b"key", b"value");
+    let fs = killed(&fs);
+    let shown = |seed, workers| {
+        let options = EngineOptions { workers, fs: Arc::new(killed(&fs)), ..long(seed) };
+        let engine = Engine::open(Path::new(DIR), options).unwrap();
+        ["default", "other", "late"].map(|family| contents(&engine, family, None))
+    };
+    let expected = shown(Some(1), 0);
+    assert_eq!(expected.each_ref().map(|pairs| pairs.len()), [5400, 3600, 1]);
+    assert!(shown(None, 2) == expected);
+}
