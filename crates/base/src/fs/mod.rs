@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use bytes::Bytes;
 use std::{
     fmt,
+    ops::Range,
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -347,6 +348,12 @@ pub trait LogFile: Send + Sync + fmt::Debug {
     /// `NoSpace` if the bytes were not prepared and there is no space; the system's. What lies in
     /// the range is then unknown.
     fn fill(&self, offset: u64, parts: &[&[u8]]) -> Result<()>;
+
+    /// Has the system begin to write what was filled in `part`, so that a later sync has less to
+    /// wait for. Nothing is durable on return; what cannot be written is for that sync to report.
+    fn begin_sync(&self, part: Range<u64>) {
+        let _ = part;
+    }
 
     /// Makes what fills that returned before this call left before `end` durable, and the length of
     /// the file; an `end` past the capacity means all. What lies behind may become durable or not.

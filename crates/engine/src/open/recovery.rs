@@ -515,9 +515,9 @@ fn make_durable(loaded: &LoadedDatabase) -> Result<()> {
     // The names of a manifest were made durable before its second edit. Those of log files were
     // made durable before a sync reached into them.
     let is_named = parts.is_empty() && manifest_end.as_ref().is_some_and(|end| end.edits > 1);
-    for (name, part) in parts {
-        write_again(directory, name, part)?;
-    }
+    let written = parts.into_iter().map(|(name, part)| write_again(directory, name, part));
+    let written: Vec<_> = written.collect::<Result<_>>()?;
+    written.into_iter().flatten().try_for_each(|file| file.sync())?;
     if !is_named {
         directory.sync_dir(Path::new(""))?;
     }
