@@ -68,6 +68,13 @@ impl Budget {
         self.limit
     }
 
+    /// What [`Part::Cursors`] may take before walks stop to read ahead, in bytes: a sixteenth of
+    /// the limit.
+    #[must_use]
+    pub fn readahead_max(&self) -> usize {
+        self.limit / 16
+    }
+
     /// Adds `bytes` to a part.
     pub fn charge(&self, part: Part, bytes: usize) {
         // Relaxed, here and below: counters carry no other data with them.

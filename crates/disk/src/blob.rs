@@ -201,15 +201,20 @@ pub fn read_stored(file: &dyn File, uid: BlobUid, pointer: &BlobPointer) -> Resu
 /// As [`read_stored`]; `Unsupported`, for a codec that this build does not know.
 pub fn read_value(file: &dyn File, uid: BlobUid, pointer: &BlobPointer) -> Result<Slice> {
     check_length(pointer)?;
-    let codec = Codec::from_u8(pointer.codec)?;
     let stored = read_stored(file, uid, pointer)?;
+    Ok(decompressed(pointer, &stored)?.unwrap_or_else(|| stored.into()))
+}
+
+/// The value that is compressed in the bytes that a pointer leads to; `None` if they are the value.
+fn decompressed(pointer: &BlobPointer, stored: &[u8]) -> Result<Option<Slice>> {
+    let codec = Codec::from_u8(pointer.codec)?;
     if codec == Codec::Raw && pointer.length == pointer.stored_bytes {
-        return Ok(stored.into());
+        return Ok(None);
     }
     let mut value = Vec::new();
-    let decoded = codec.decode(&stored, None, pointer.length as usize, &mut value);
+    let decoded = codec.decode(stored, None, pointer.length as usize, &mut value);
     decoded.map_err(|error| error.or_offset(pointer.offset))?;
-    Ok(value.into())
+    Ok(Some(value.into()))
 }
 
 /// Verifies what a pointer leads to in pieces, without keeping it.

@@ -47,8 +47,10 @@ pub mod identity;
 pub mod synced;
 pub mod tier;
 mod reference;
+mod values;
 
 pub use reference::TableReference;
+pub use values::NEXT_FILE_MAX;
 
 use crate::{
     branch_record::BranchChange,
@@ -57,9 +59,13 @@ use crate::{
         reference::{KnownReferences, sequence},
         synced::SyncedLog,
         tier::ColdPlace,
+        values::{
+            family, level, name, new_family, next_family, next_file, position, put_numbers,
+            put_position, retention_floor, segments_end,
+        },
     },
     fields::{FieldList, OPTIONAL, StoredField, read_fields},
-    log::record::{LogPosition, SEGMENT_BYTES_MAX, SEGMENT_ID_MAX},
+    log::record::LogPosition,
     prepared::PreparedBatch,
 };
 use siltdb_base::{
@@ -67,9 +73,6 @@ use siltdb_base::{
     codec::{ByteReader, put_bytes, put_varint},
     error::{Error, ErrorKind, Result},
     id::{BlobUid, DatabaseId, FamilyId, FileNumber, SegmentId, SequenceNumber},
-    limits::{
-        FAMILY_IDS_MAX, FAMILY_NAME_BYTES_MAX, FILE_NUMBER_MAX, FILES_BETWEEN_EDITS_MAX, LEVELS,
-    },
 };
 use std::sync::Arc;
 
@@ -78,10 +81,6 @@ pub const FORMAT_VERSION: u32 = 2;
 
 /// The features of a database, one bit each, that this build knows.
 pub const FEATURES_KNOWN: u64 = 0;
-
-/// Largest [`Change::NextFile`] of an edit. The numbers that a process gives out before the next
-/// edit are still valid file numbers.
-pub const NEXT_FILE_MAX: FileNumber = FileNumber(FILE_NUMBER_MAX - FILES_BETWEEN_EDITS_MAX);
 
 /// The state of a prepared transaction in a change: it waits for its decision.
 const UNDECIDED: u8 = 1;
@@ -144,7 +143,7 @@ pub enum Change {
     AddTable {
         /// The family that the table belongs to.
         family: FamilyId,
-        /// The level, below [`LEVELS`].
+        /// The level, below [`LEVELS`](siltdb_base::limits::LEVELS).
         level: u8,
         /// The table, and where it lies. Families that share a table share this.
         table: Arc<TableReference>,
@@ -153,7 +152,7 @@ pub enum Change {
     RemoveTable {
         /// The family that the table belongs to.
         family: FamilyId,
-        /// The level, below [`LEVELS`].
+        /// The level, below [`LEVELS`](siltdb_base::limits::LEVELS).
         level: u8,
         /// The table's file.
         file: FileNumber,
@@ -387,16 +386,6 @@ impl Change {
     }
 }
 
-fn put_numbers(out: &mut Vec<u8>, numbers: &[u64]) {
-    for &number in numbers {
-        put_varint(out, number);
-    }
-}
-
-fn put_position(out: &mut Vec<u8>, position: LogPosition) {
-    put_numbers(out, &[position.segment.0, position.offset]);
-}
-
 fn format(reader: &mut ByteReader<'_>) -> Result<Change> {
     // Only those of this version are known to stand behind it.
     let version = reader.varint_u32()?;
@@ -445,88 +434,6 @@ fn prepared(reader: &mut ByteReader<'_>) -> Result<Change> {
         DECIDED => Ok(Change::PreparedDecided { number }),
         state => Err(Error::corruption("a prepared transaction has an unknown state")
             .with_mismatch("1 or 2", state)),
-    }
-}
-
-fn retention_floor(reader: &mut ByteReader<'_>) -> Result<Option<SequenceNumber>> {
-    let floor = reader.varint()?.checked_sub(1).map(SequenceNumber);
-    if floor > Some(SequenceNumber::MAX) {
-        return Err(Error::corruption("a retention floor exceeds 56 bits"));
-    }
-    Ok(floor)
-}
-
-fn family(reader: &mut ByteReader<'_>) -> Result<FamilyId> {
-    reader.varint_u32().map(FamilyId)
-}
-
-/// The id of a family that is created: one that a process can have given out.
-fn new_family(reader: &mut ByteReader<'_>) -> Result<FamilyId> {
-    let id = family(reader)?;
-    if id.0 >= FAMILY_IDS_MAX {
-        return Err(Error::corruption("no family has got this id")
-            .with_mismatch(format_args!("below {FAMILY_IDS_MAX}"), id));
-    }
-    Ok(id)
-}
-
-fn next_family(reader: &mut ByteReader<'_>) -> Result<FamilyId> {
-    let next = family(reader)?;
-    if next.0 > FAMILY_IDS_MAX {
-        return Err(Error::corruption("ids of families are used up")
-            .with_mismatch(format_args!("at most {FAMILY_IDS_MAX}"), next));
-    }
-    Ok(next)
-}
-
-/// What may be one more than the id of any segment.
-fn segments_end(reader: &mut ByteReader<'_>) -> Result<SegmentId> {
-    let segment = SegmentId(reader.varint()?);
-    if segment.0 > SEGMENT_ID_MAX.0 + 1 {
-        return Err(Error::corruption("no such segment")
-            .with_mismatch(format_args!("at most {SEGMENT_ID_MAX}"), segment));
-    }
-    Ok(segment)
-}
-
-fn position(reader: &mut ByteReader<'_>) -> Result<LogPosition> {
-    let position = LogPosition { segment: SegmentId(reader.varint()?), offset: reader.varint()? };
-    if position.segment > SEGMENT_ID_MAX || position.offset > SEGMENT_BYTES_MAX {
-        let last = LogPosition { segment: SEGMENT_ID_MAX, offset: SEGMENT_BYTES_MAX };
-        return Err(Error::corruption("no such position in a log")
-            .with_mismatch(format_args!("at most {last}"), position));
-    }
-    Ok(position)
-}
-
-fn next_file(reader: &mut ByteReader<'_>) -> Result<FileNumber> {
-    let next = FileNumber(reader.varint()?);
-    if next > NEXT_FILE_MAX {
-        return Err(Error::corruption("file numbers are used up")
-            .with_mismatch(format_args!("at most {NEXT_FILE_MAX}"), next));
-    }
-    Ok(next)
-}
-
-fn level(reader: &mut ByteReader<'_>) -> Result<u8> {
-    let level = reader.u8()?;
-    if usize::from(level) >= LEVELS {
-        return Err(
-            Error::corruption("no such level").with_mismatch(format_args!("below {LEVELS}"), level)
-        );
-    }
-    Ok(level)
-}
-
-fn name(reader: &mut ByteReader<'_>) -> Result<String> {
-    let bytes = reader.bytes()?;
-    if bytes.len() > FAMILY_NAME_BYTES_MAX {
-        return Err(Error::corruption("family name is too long")
-            .with_mismatch(format_args!("at most {FAMILY_NAME_BYTES_MAX}"), bytes.len()));
-    }
-    match std::str::from_utf8(bytes) {
-        Ok(name) => Ok(name.to_owned()),
-        Err(error) => Err(Error::corruption("family name is not UTF-8").with_source(error)),
     }
 }
 

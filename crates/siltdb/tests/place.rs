@@ -255,3 +255,31 @@ fn a_new_database_lies_in_no_other() {
     fs::rename(dir.path().join("beside"), path.join("empty/old")).unwrap();
     Db::open(path.join("empty/old")).unwrap().close().unwrap();
 }
+
+#[test]
+#[cfg(unix)]
+fn a_database_whose_current_is_a_link_to_nothing_is_not_replaced_by_a_new_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("data");
+    fill(Options::new(), &path).unwrap();
+    let (current, aside) = (path.join("CURRENT"), dir.path().join("aside"));
+    fs::rename(&current, &aside).unwrap();
+    std::os::unix::fs::symlink("nowhere", &current).unwrap();
+    let names = || {
+        let mut names: Vec<_> =
+            fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = names();
+    for create in [Create::IfMissing, Create::Never, Create::New] {
+        let error = Options::new().create(create).open(&path).unwrap_err();
+        assert_ne!(error.kind(), ErrorKind::Locked, "{error}");
+        assert!(error.to_string().contains("data"), "{error}");
+        assert_eq!(names(), before, "{create:?}");
+    }
+    fs::remove_file(&current).unwrap();
+    fs::rename(&aside, &current).unwrap();
+    let db = Db::open(&path).unwrap();
+    assert_eq!(db.get("b").unwrap().as_deref(), Some(&b"2"[..]));
+}

@@ -8,10 +8,7 @@
 //! # Seeded fault
 //! `blob_piece_unverified`: a value is taken from a piece as it is there.
 
-use crate::{
-    blob::{check_length, checksum_at, read_value},
-    compress::Codec,
-};
+use crate::blob::{check_length, checksum_at, decompressed, read_value};
 use siltdb_base::{
     budget::{Budget, Charge, Part},
     checksum::crc32c_append,
@@ -40,9 +37,6 @@ const VALUES_MIN: u64 = 4;
 
 /// Bytes between two values that a walk passes over without a jump.
 const GAP_BYTES_MAX: u64 = 4 << 10;
-
-/// Windows and cursors may take one part in this many of the budget for what they read ahead.
-const CURSORS_SHARE: usize = 16;
 
 /// The blob file that a walk reads, as far as the window needs to know it.
 #[derive(Clone, Copy, Debug)]
@@ -97,7 +91,6 @@ impl BlobWindow {
     /// As [`read_value`]; bytes beyond the value do not matter.
     pub fn read(&mut self, file: &WindowFile<'_>, pointer: &BlobPointer) -> Result<Slice> {
         check_length(pointer)?;
-        let codec = Codec::from_u8(pointer.codec)?;
         let bytes = u64::from(pointer.stored_bytes);
         let own = pointer.offset..pointer.offset.saturating_add(bytes);
         if self.number != file.number {
@@ -123,13 +116,7 @@ impl BlobWindow {
             self.piece.clear();
             return read_value(file.file, file.uid, pointer);
         }
-        if codec == Codec::Raw && pointer.length == pointer.stored_bytes {
-            return Ok(Slice::copy_from(stored));
-        }
-        let mut value = Vec::new();
-        let decoded = codec.decode(stored, None, pointer.length as usize, &mut value);
-        decoded.map_err(|error| error.or_offset(pointer.offset))?;
-        Ok(value.into())
+        Ok(decompressed(pointer, stored)?.unwrap_or_else(|| Slice::copy_from(stored)))
     }
 
     fn holds(&self, own: &Range<u64>) -> bool {
@@ -142,7 +129,7 @@ impl BlobWindow {
         let is_short = bytes.saturating_mul(VALUES_MIN) <= PIECE_BYTES_MAX;
         let others =
             self.budget.used(Part::Cursors) - self.charge.as_ref().map_or(0, Charge::bytes);
-        let has_room = others <= self.budget.limit() / CURSORS_SHARE;
+        let has_room = others <= self.budget.readahead_max();
         if self.in_order < IN_ORDER_MIN || !is_short || !has_room {
             return false;
         }

@@ -9,6 +9,7 @@ use crate::{
     filter_keys::{FilterKeys, PrefixExtractor},
     garbage::Garbage,
     key_sketch::{KeySketch, SketchBuilder},
+    log::record::{SEGMENT_BYTES_MAX, SEGMENT_ID_MAX},
     options::TableKind,
     prepared::{HeldKeys, HeldLock, HeldMode},
     table_meta::{KeySpan, RangeEnd, TableMeta},
@@ -16,7 +17,7 @@ use crate::{
 use proptest::prelude::*;
 use siltdb_base::{
     id::{BlobUid, BranchId, TableUid},
-    limits::{PREPARED_ID_BYTES_MAX, TABLE_END_MAX},
+    limits::{FAMILY_NAME_BYTES_MAX, LEVELS, PREPARED_ID_BYTES_MAX, TABLE_END_MAX},
     slice::Slice,
 };
 

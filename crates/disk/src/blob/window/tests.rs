@@ -127,7 +127,7 @@ fn nothing_is_read_ahead_without_room_in_the_budget() {
         world.add(1000, false);
     }
     let budget = Arc::clone(&world.window.budget);
-    let others = Charge::new(&budget, Part::Cursors, (1 << 20) / CURSORS_SHARE + 1);
+    let others = Charge::new(&budget, Part::Cursors, budget.readahead_max() + 1);
     assert_eq!(world.walk(0..100), 100);
     drop(others);
     assert!(world.walk(0..100) < 20);

@@ -28,9 +28,6 @@ pub(in crate::table) const WINDOW_BYTES: u64 = 256 << 10;
 /// The same for one of many: a merge has a window on each of its inputs.
 pub(in crate::table) const WINDOW_BYTES_OF_MANY: u64 = 64 << 10;
 
-/// Cursors may take one part in this many of the budget for what they read ahead.
-const CURSORS_SHARE: usize = 16;
-
 /// What a cursor over a table takes beside its block and what it has read ahead, about.
 const CURSOR_BYTES: usize = 2 << 10;
 
@@ -72,7 +69,7 @@ impl Readahead {
             Some(charge) => charge.resize(bytes),
             None => self.charge = Some(Charge::new(budget, Part::Cursors, bytes)),
         }
-        if budget.used(Part::Cursors) > budget.limit() / CURSORS_SHARE {
+        if budget.used(Part::Cursors) > budget.readahead_max() {
             self.window = 0;
         }
     }
