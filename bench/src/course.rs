@@ -200,6 +200,7 @@ impl Course {
 
     /// Tells what will run and the expected time.
     fn say_how_long(&self, rows: &[Chosen], options: &Options<'_>) {
+        self.say_who_is_left_out(rows);
         let is_here = |engine: &&String| !options.absent.contains_key(*engine);
         let engines: BTreeSet<&String> =
             rows.iter().flat_map(|row| &row.engines).filter(is_here).collect();
@@ -211,6 +212,15 @@ impl Course {
         let engines = counted(engines.len(), "engine");
         let rounds = counted(self.repeat as usize, "round");
         anstream::eprintln!("{rows}, {engines}, {rounds}: about {}", words(seconds));
+    }
+
+    /// Tells which engines of the suites no row has, because they are not built.
+    fn say_who_is_left_out(&self, rows: &[Chosen]) {
+        let left_out = self.field.left_out(rows);
+        if !left_out.is_empty() {
+            let names = left_out.into_iter().collect::<Vec<_>>().join(", ");
+            anstream::eprintln!("not built and left out: {names}; cargo bench-all builds them");
+        }
     }
 
     /// Tells which rows an option does not affect, because their names give the value.

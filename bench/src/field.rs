@@ -10,7 +10,7 @@ use crate::{
     suite::{Chosen, known_or_nearest},
     worker::is_trial,
 };
-use std::str::FromStr;
+use std::{collections::BTreeSet, str::FromStr};
 
 /// The engines with adapters or workers in this benchmark, in the order of reports.
 pub const KNOWN: [&str; 25] = [
@@ -140,6 +140,13 @@ impl Field {
     #[must_use]
     pub fn absent(&self) -> &[Absent] {
         &self.absent
+    }
+
+    /// Engines that rows compare and that are not built, if none were named. No row has them.
+    #[must_use]
+    pub fn left_out(&self, rows: &[Chosen]) -> BTreeSet<String> {
+        let named = rows.iter().filter(|_| self.is_open).flat_map(|row| &row.compared);
+        named.filter(|engine| !self.engines.contains(engine)).cloned().collect()
     }
 
     /// The engines of a row, in the order of the report.

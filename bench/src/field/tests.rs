@@ -103,3 +103,17 @@ fn a_suite_may_say_whom_it_compares() {
     let named = Field::new(&workers(&all), &owned(&["sled"]), &[]).unwrap();
     assert_eq!(named.of(&of_two), owned(&["sled"]), "who is named takes part");
 }
+
+#[test]
+fn who_is_compared_and_not_built_is_told() {
+    let of_three = Chosen { compared: owned(&["siltdb", "rocksdb", "lmdb"]), ..chosen() };
+    let rows = [of_three, Chosen { compared: Vec::new(), ..chosen() }];
+    let lmdb = ["lmdb=no compiler".parse().unwrap()];
+    let left_out = |wanted: &[&str], absent: &[Absent]| {
+        let field = Field::new(&workers(&["siltdb", "sled"]), &owned(wanted), absent).unwrap();
+        field.left_out(&rows).into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(left_out(&[], &[]), owned(&["lmdb", "rocksdb"]));
+    assert_eq!(left_out(&[], &lmdb), owned(&["rocksdb"]), "its rows give the reason");
+    assert_eq!(left_out(&["siltdb"], &[]), owned(&[]), "siltdb alone was asked for");
+}
