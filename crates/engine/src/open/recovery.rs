@@ -77,10 +77,7 @@ use siltdb_tree::{
     merge_operator::{AbsentOperator, not_given},
     options::BYTEWISE,
 };
-use std::{
-    cmp::Ordering, collections::BTreeMap, ops::Range, path::Path, sync::Arc,
-    thread::available_parallelism,
-};
+use std::{cmp::Ordering, collections::BTreeMap, ops::Range, path::Path, sync::Arc};
 
 /// The length of a segment, as a multiple of the memtables written under it. The rest is room for
 /// record headers.
@@ -341,11 +338,10 @@ fn load(
     Ok(loaded)
 }
 
-/// How many threads insert what is replayed beside the one that reads the log. A database with a
-/// seed does all in one order.
+/// At most how many threads insert what is replayed beside the one that reads the log. A database
+/// with a seed does all in one order.
 fn replay_threads(options: &EngineOptions) -> usize {
-    let others = available_parallelism().map_or(0, |cores| cores.get() - 1);
-    if options.seed.is_some() { 0 } else { others.min(options.workers) }
+    if options.seed.is_some() { 0 } else { options.workers }
 }
 
 /// The clock of expiry, which goes on from the time that manifest and log have.

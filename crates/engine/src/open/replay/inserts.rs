@@ -19,7 +19,7 @@ use std::{
         Arc, Mutex,
         mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
     },
-    thread::{self, Builder, JoinHandle},
+    thread::{self, Builder, JoinHandle, available_parallelism},
 };
 
 /// Keys and values of a piece, in bytes. `malloc` maps longer buffers anew each time.
@@ -47,7 +47,8 @@ pub(super) struct Inserts {
 }
 
 impl Inserts {
-    /// No entries yet. Of a long log, up to `threads` threads insert beside the caller.
+    /// No entries yet. Of a long log, up to `threads` threads insert beside the caller, at most one
+    /// for each further core.
     pub(super) fn new(threads: usize) -> Self {
         Self { piece: Piece::default(), threads_max: threads, inserted: 0, helpers: None }
     }
@@ -78,7 +79,9 @@ impl Inserts {
     /// Gives the piece to a thread, or inserts it here if all have enough.
     fn pass_on(&mut self) {
         if self.helpers.is_none() && self.threads_max > 0 && self.inserted >= PIECES_ALONE {
-            self.helpers = Some(Helpers::start(self.threads_max));
+            // The system is not asked for its cores where no thread is needed.
+            let others = available_parallelism().map_or(0, |cores| cores.get() - 1);
+            self.helpers = Some(Helpers::start(self.threads_max.min(others)));
         }
         if let Some(helpers) = &self.helpers {
             match helpers.take(std::mem::take(&mut self.piece)) {
