@@ -1,4 +1,4 @@
-//! Entries come to their memtables whole, whoever inserts them.
+//! Entries come to their memtables whole, from the caller and from threads.
 
 use super::*;
 use siltdb_base::{budget::Budget, cursor::EntryCursor};
