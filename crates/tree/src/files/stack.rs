@@ -133,4 +133,4 @@ fn note_comparison() {}
 use tests::note_comparison;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -17,6 +17,11 @@ pub fn note_comparison() {
     COMPARISONS.set(COMPARISONS.get() + 1);
 }
 
+/// How often two keys were compared on this thread.
+pub fn comparisons() -> u64 {
+    COMPARISONS.get()
+}
+
 fn random_tables(random: &mut TestRandom, keys: u64) -> Vec<Arc<OpenReference>> {
     let files = open_files(&Arc::new(MemFs::new()));
     let count = random.below(12);

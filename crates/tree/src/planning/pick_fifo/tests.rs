@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::{
+    files::stack::tests::comparisons,
     fixture::{numbers, open_files, reference, version},
+    planning::strategy::debt,
     retain::stripes::Stripes,
 };
 use siltdb_base::{fs::mem::MemFs, id::SequenceNumber};
@@ -55,6 +57,18 @@ fn the_oldest_tables_leave_until_the_rest_fits() {
     // The newest stays, whatever its size.
     assert_eq!(leaving(&version, &fifo(10, None), &present), [1, 2, 3, 4]);
     assert!(!is_quiet(&version, &fifo(4999, None)) && is_quiet(&version, &fifo(5000, None)));
+}
+
+#[test]
+fn the_debt_of_a_fifo_family_takes_no_look_at_its_tables() {
+    let tables: Vec<_> = (1..=300).map(|file| (0, table(file, 1000))).collect();
+    let version = shape(&tables);
+    let before = comparisons();
+    assert_eq!(debt(&version, &fifo(1 << 40, None)), (0, 0));
+    assert_eq!(comparisons(), before);
+    // The counter counts.
+    assert_eq!(debt(&version, &TreeOptions::default()).0, 300);
+    assert!(comparisons() > before);
 }
 
 #[test]
