@@ -14,6 +14,7 @@ mod tidy;
 mod words;
 mod lines;
 mod counts;
+mod sharing;
 mod peers;
 mod bench_all;
 mod help;
@@ -30,7 +31,7 @@ struct Job {
     run: fn(&[&str]) -> Option<ExitCode>,
 }
 
-const JOBS: [Job; 7] = [
+const JOBS: [Job; 8] = [
     Job {
         name: "help",
         arguments: "",
@@ -73,6 +74,12 @@ const JOBS: [Job; 7] = [
             ["--store"] => Some(counts::run(root(), counts::Use::Store)),
             _ => None,
         },
+    },
+    Job {
+        name: "sharing",
+        arguments: "",
+        does: "cache lines that 64 threads take from each other in small operations, simulated",
+        run: |arguments| arguments.is_empty().then(|| sharing::run(root())),
     },
     Job {
         name: "peers",

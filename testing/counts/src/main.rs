@@ -2,10 +2,15 @@
 //! under callgrind and counts the instructions within [`measured`].
 //!
 //! `siltdb-counts CASE DIR` prepares a new database in `DIR`, runs the operations of the case and
-//! prints their number. `siltdb-counts` alone prints the cases. Nothing here is random, and no
+//! prints their number. `siltdb-counts` alone prints the cases. With `--sharing` before them both
+//! are about the cases of `cargo xtask sharing`. Nothing here is random, and no
 //! thread of the engine does work of its own, so the counts of two runs differ by little.
 #![forbid(unsafe_code)]
 
+mod data;
+mod sharing;
+
+use data::{KEYS, VALUE, compacted, fill, key};
 use siltdb::{Db, Error, Isolation, Options, Read, Result, WriteBatch};
 use std::{hint::black_box, process::ExitCode};
 
@@ -14,11 +19,6 @@ const OPERATIONS: u64 = 10_000;
 
 /// Operations of a batch.
 const BATCH: u64 = 100;
-
-/// Keys of a database that is read.
-const KEYS: u64 = 20_000;
-
-const VALUE: [u8; 100] = [7; 100];
 
 /// A kind of operation.
 struct Case {
@@ -84,28 +84,10 @@ fn measured(work: &mut dyn FnMut() -> Result<()>) -> Result<()> {
     work()
 }
 
-/// A key of 16 bytes. Neighbouring indices lie far apart.
-fn key(index: u64) -> [u8; 16] {
-    let spread = u128::from(index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-    (spread << 64 | u128::from(index)).to_be_bytes()
-}
-
 /// Runs [`OPERATIONS`] operations.
 fn count(mut operation: impl FnMut(u64) -> Result<()>) -> Result<u64> {
     measured(&mut || (0..OPERATIONS).try_for_each(&mut operation))?;
     Ok(OPERATIONS)
-}
-
-fn fill(db: &Db, indices: std::ops::Range<u64>) -> Result<()> {
-    indices.into_iter().try_for_each(|index| db.put(key(index), VALUE))
-}
-
-/// All keys in tables below level 0, whose blocks were read once.
-fn compacted(db: &Db) -> Result<()> {
-    fill(db, 0..KEYS)?;
-    db.flush()?;
-    db.compact()?;
-    db.iter()?.try_for_each(|pair| pair.map(drop))
 }
 
 fn gets(db: &Db, first: u64) -> Result<u64> {
@@ -213,6 +195,11 @@ fn run(case: &str, dir: &str) -> Result<u64> {
     (case.run)(&db)
 }
 
+fn share(case: &str, dir: &str) -> Result<()> {
+    let db = options().open(dir)?;
+    sharing::run(case, &db).unwrap_or_else(|| Err(Error::invalid("no such case")))
+}
+
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match &arguments[..] {
@@ -220,19 +207,25 @@ fn main() -> ExitCode {
             CASES.iter().for_each(|case| println!("{}", case.name));
             ExitCode::SUCCESS
         }
-        [case, dir] => match run(case, dir) {
-            Ok(operations) => {
-                println!("{operations}");
-                ExitCode::SUCCESS
-            }
-            Err(error) => {
-                eprintln!("error: {error}");
-                ExitCode::FAILURE
-            }
-        },
+        [flag] if flag == "--sharing" => {
+            sharing::names().for_each(|name| println!("{name}"));
+            ExitCode::SUCCESS
+        }
+        [case, dir] => done(run(case, dir).map(|operations| println!("{operations}"))),
+        [flag, case, dir] if flag == "--sharing" => done(share(case, dir)),
         _ => {
-            eprintln!("usage: siltdb-counts [CASE DIR]");
+            eprintln!("usage: siltdb-counts [--sharing] [CASE DIR]");
             ExitCode::from(2)
+        }
+    }
+}
+
+fn done(result: Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
         }
     }
 }
