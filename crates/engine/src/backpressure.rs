@@ -15,7 +15,6 @@ use crate::{
         pace::{Drain, Observation, SHARE_WANTED, STEP_NS_MIN, WritePace},
         pacer::{Delay, Pacer, Pressure, Price},
     },
-    catalog::family::FamilyData,
     kit::{counters::Counters, open_id::OpenId, signal::Signal},
     log::{
         Log,
@@ -25,6 +24,8 @@ use crate::{
 };
 use siltdb_base::{clock::Clock, id::FamilyId, sync::lock};
 use siltdb_tree::{
+    files::version::Version,
+    options::TreeOptions,
     planning::{pick_leveled::LAGGING_FACTOR, strategy::debt},
     rewrite::{
         compact::Compaction, processor_share::ProcessorShare, steps::Left, write_rate::WriteRate,
@@ -211,13 +212,11 @@ impl Backpressure {
         self.level_share() > SHARE_SOFT
     }
 
-    /// The two debts of a family's levels.
+    /// The two debts of a family's levels, with these tables and options.
     #[must_use]
-    pub fn level_debt_of(&self, family: &FamilyData) -> LevelDebt {
-        let view = family.tree.view();
-        let options = family.tree.peek_options();
+    pub fn level_debt_of(&self, version: &Version, options: &TreeOptions) -> LevelDebt {
         let trigger = u64::from(options.level0_runs_trigger);
-        let (runs, bytes) = debt(&view.version, &options);
+        let (runs, bytes) = debt(version, options);
         let runs_limit = |least: u64, triggers: u64| least.max(trigger * triggers);
         LevelDebt {
             runs,
@@ -236,8 +235,8 @@ impl Backpressure {
     }
 
     /// Notes the debt of a family's levels. To be called after its tables have changed.
-    pub fn note_levels(&self, family: &FamilyData) {
-        self.levels.note(family.id, Some(self.level_debt_of(family)));
+    pub fn note_levels(&self, family: FamilyId, version: &Version, options: &TreeOptions) {
+        self.levels.note(family, Some(self.level_debt_of(version, options)));
     }
 
     /// Notes that a family was dropped.

@@ -4,6 +4,7 @@ pub mod chunked;
 pub mod branches;
 pub mod shared_options;
 pub mod family;
+pub mod lazy_family;
 pub mod usage;
 pub mod family_map;
 pub mod id_allocator;

@@ -15,6 +15,7 @@ use crate::{
     backpressure::Backpressure,
     blobs::Blobs,
     catalog::Catalog,
+    catalog::family::FamilyData,
     health::Health,
     kit::{counters::Counters, id_blocks::IdBlocks, open_id::OpenId, turns::Turns},
     lock_state::{lock_table::LockTable, prepared_set::PreparedSet},
@@ -156,7 +157,7 @@ impl Database {
         let floor = lock(&database.catalog.manifest_io).state.retention_floor;
         database.snapshots.set_floor(floor);
         let installer = database.installer();
-        installer.catalog.families.load().iter().for_each(|family| installer.note_opened(family));
+        installer.catalog.families.load().iter().for_each(|family| installer.note_stored(family));
         lock(&database.background.jobs).all_due_ns = database.options.clock.monotonic_ns();
         database
     }
@@ -208,8 +209,11 @@ impl Database {
             // Without space, compactions of other families are not tried.
             JobOf::Family(_) if error.kind() == ErrorKind::NoSpace => true,
             JobOf::Family(id) => {
-                let family = families.get(id);
-                family.is_some_and(|family| self.backpressure.level_debt_of(family).is_full())
+                let debt = |family: &Arc<FamilyData>| {
+                    let (view, options) = (family.tree.view(), family.tree.options());
+                    self.backpressure.level_debt_of(&view.version, &options)
+                };
+                families.get(id).is_some_and(|family| debt(family).is_full())
             }
         })
     }
@@ -222,7 +226,7 @@ impl Database {
         let families = self.catalog.families.load();
         let failure = self.background.failure(|job, _| match job {
             JobOf::Memory | JobOf::Tiers => true,
-            JobOf::Family(id) => families.get(id).is_some(),
+            JobOf::Family(id) => families.contains(id),
         });
         let unmovable = || {
             let jobs = lock(&self.background.jobs);

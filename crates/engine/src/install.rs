@@ -1,8 +1,7 @@
 //! Installs edits: the one function that makes a change of files and families durable and applies
 //! it.
 //!
-//! It does not decide what to change. Recovery folds the old edits into one edit, and puts it in
-//! force through the same functions.
+//! It does not decide what to change. Recovery folds the old edits (see `manifest_replay`).
 //!
 //! 1. The families and versions that the edit leads to are prepared. An edit that cannot be applied
 //!    must not become durable.
@@ -12,55 +11,38 @@
 mod kinds;
 mod preconditions;
 mod tables;
+pub mod target;
+pub mod manifest_replay;
 
 use crate::{
     catalog::Catalog,
-    catalog::branches::{Branches, roles},
+    catalog::branches::roles,
     catalog::family::{DEFAULT_FAMILY, FamilyData, check_name},
-    catalog::family_map::{Families, FamilyMap, FamilyMapBuilder},
+    catalog::family_map::{FamilyMap, FamilyMapBuilder},
+    catalog::lazy_family::LazyFamily,
     catalog::manifest::{Failure, Manifest},
-    catalog::usage,
     database::installer::Installer,
     install::kinds::{Phase, check_known, family_of, phase, table_family},
     install::preconditions::assert_fits,
-    install::tables::{no_such_family, prepare_trees},
+    install::tables::{FirstVersions, no_such_family, prepare_trees, table_changes},
+    install::target::Target,
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
     id::{FamilyId, FileNumber},
-    invariant,
     limits::FAMILIES_MAX,
     seeded_fault,
     sync::lock,
 };
 use siltdb_disk::{
-    edit::{Change, Edit, FORMAT_VERSION, TableReference},
+    edit::{Change, Edit, FORMAT_VERSION},
     log::record::LogPosition,
 };
 use siltdb_tree::{
-    files::open_files::{OpenFiles, TableId},
-    memory::Generation,
-    merge_operator::MergeOperator,
-    options::TreeOptions,
-    tree::{Prepared, Tree},
+    files::open_files::TableId, memory::Generation, merge_operator::MergeOperator,
+    options::TreeOptions, tree::Prepared,
 };
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::{Arc, MutexGuard},
-};
-
-/// What an edit is applied to, and what applying it needs.
-#[derive(Clone, Copy, Debug)]
-pub struct Target<'a> {
-    /// The families.
-    pub families: &'a Families,
-    /// The table files.
-    pub files: &'a Arc<OpenFiles>,
-    /// The merge operators that families may name.
-    pub operators: &'a [Arc<dyn MergeOperator>],
-    /// The substitute for an operator that is not given, if substitutes are allowed.
-    pub absent: fn(&str) -> Option<Arc<dyn MergeOperator>>,
-}
+use std::sync::{Arc, MutexGuard};
 
 /// Makes `changes` durable and applies them. The memtables of `flushed` go in the same step.
 ///
@@ -148,9 +130,11 @@ fn note_changed(installer: &Installer<'_>, edit: &Edit) {
     let mut changed: Vec<FamilyId> = edit.changes.iter().filter_map(changed_family).collect();
     changed.sort_unstable();
     changed.dedup();
+    let families = installer.catalog.families.load();
     for id in changed {
-        match installer.catalog.families.get(id) {
-            Some(family) => installer.note_changed(&family),
+        match families.lazy(id).map(|family| (family, family.if_made())) {
+            Some((_, Some(family))) => installer.note_changed(family),
+            Some((family, None)) => installer.note_stored(family),
             None => installer.note_dropped(id),
         }
     }
@@ -174,8 +158,7 @@ fn omit_dropped(catalog: &Catalog, changes: &mut Vec<Change>) {
         .filter_map(family_of)
         .collect();
     // A family that never existed was not dropped: an edit that names one does not fit.
-    let is_dropped =
-        |id: FamilyId| id < next && families.get(id).is_none() && !created.contains(&id);
+    let is_dropped = |id: FamilyId| id < next && !families.contains(id) && !created.contains(&id);
     let mut omitted = Vec::new();
     changes.retain(|change| {
         let is_omitted = table_family(change).is_some_and(is_dropped);
@@ -227,8 +210,8 @@ pub fn snapshot(catalog: &Catalog, manifest: &Manifest, number: FileNumber) -> E
     changes.extend(manifest.state.changes());
     let families = catalog.families.load();
     for family in families.iter() {
-        changes.push(create_change(family.id, &family.name(), &family.tree.options()));
-        for (level, table) in family.tree.view().version.references() {
+        changes.push(create_change(family.id, &family.name(), &family.options()));
+        for (level, table) in family.version().references() {
             changes.push(Change::AddTable { family: family.id, level, table: table.clone() });
         }
     }
@@ -251,128 +234,6 @@ pub fn create_change(id: FamilyId, name: &str, options: &TreeOptions) -> Change 
     Change::CreateFamily { id, name: name.to_owned(), options: bytes }
 }
 
-/// A replay of a manifest. It folds all edits into one and puts that in force as any other, so that
-/// each level is built and checked once.
-#[derive(Debug)]
-pub struct ManifestReplay<'a> {
-    target: Target<'a>,
-    /// Per family that is left: its creation with the present name and options, then the changes of
-    /// its tables in the order of the edits.
-    families: BTreeMap<FamilyId, Vec<Change>>,
-    /// The last reference to each table. Families that share a table share its reference, so that
-    /// many clones and branches take little more memory than one.
-    references: HashMap<TableId, Arc<TableReference>>,
-    branches: Branches,
-}
-
-impl<'a> ManifestReplay<'a> {
-    /// A replay without edits.
-    #[must_use]
-    pub fn new(target: Target<'a>) -> Self {
-        let (families, references) = (BTreeMap::new(), HashMap::new());
-        Self { target, families, references, branches: Branches::default() }
-    }
-
-    /// Adds an edit that is durable already.
-    ///
-    /// # Errors
-    /// `Corruption`, if the edit does not fit.
-    pub fn note(&mut self, edit: Edit) -> Result<()> {
-        // Creations come first, then tables, then the rest. A family's creation usually stands
-        // before its tables, so these need not wait.
-        let (mut tables, mut others) = (Vec::new(), Vec::new());
-        for change in edit.changes {
-            match phase(&change) {
-                Phase::Create => self.create(change)?,
-                Phase::Tables if tables.is_empty() && self.is_known(&change) => {
-                    self.note_change(change)?;
-                }
-                Phase::Tables => tables.push(change),
-                Phase::Change => others.push(change),
-            }
-        }
-        tables.into_iter().chain(others).try_for_each(|change| self.note_change(change))
-    }
-
-    fn create(&mut self, change: Change) -> Result<()> {
-        let is_twice = family_of(&change)
-            .is_some_and(|family| self.families.insert(family, vec![change]).is_some());
-        match is_twice {
-            true => Err(Error::corruption("an edit creates a family that exists")),
-            false => Ok(()),
-        }
-    }
-
-    fn is_known(&self, change: &Change) -> bool {
-        family_of(change).is_some_and(|family| self.families.contains_key(&family))
-    }
-
-    fn note_change(&mut self, mut change: Change) -> Result<()> {
-        if let Change::Branch(change) = &change {
-            let changed = self.branches.apply(change).map(drop);
-            return changed.map_err(|error| {
-                Error::corruption("an edit does not match the branches").with_source(error)
-            });
-        }
-        let Some(id) = family_of(&change) else { return check_known(&change) };
-        self.share_reference(&mut change);
-        let changes = self.families.get_mut(&id).ok_or_else(|| no_such_family(id))?;
-        match (change, &mut changes[0]) {
-            (Change::RenameFamily { name: new, .. }, Change::CreateFamily { name, .. }) => {
-                *name = new;
-            }
-            (Change::FamilyOptions { options: new, .. }, Change::CreateFamily { options, .. }) => {
-                *options = new;
-            }
-            (Change::DropFamily { .. }, _) => {
-                self.families.remove(&id);
-            }
-            (change, _) => changes.push(change),
-        }
-        Ok(())
-    }
-
-    fn share_reference(&mut self, change: &mut Change) {
-        match change {
-            Change::AddTable { table, .. } => {
-                let id = usage::id_of(table);
-                let known = self.references.entry(id).or_insert_with(|| Arc::clone(table));
-                if known == table {
-                    *table = Arc::clone(known);
-                } else {
-                    *known = Arc::clone(table);
-                }
-            }
-            Change::RemoveTable { file, offset, .. } => {
-                self.references.remove(&TableId { file: *file, offset: *offset });
-            }
-            _ => {}
-        }
-    }
-
-    /// Puts families and tables in force.
-    ///
-    /// # Errors
-    /// `Corruption`, if the result does not fit; `InvalidArgument`, if a family needs a merge
-    /// operator that was not given.
-    pub fn finish(self) -> Result<()> {
-        drop(self.references);
-        let count: usize = self.families.values().map(Vec::len).sum();
-        let mut changes = Vec::with_capacity(count);
-        changes.extend(self.families.into_values().flatten());
-        let edit = Edit { changes };
-        let families = self.target.families.load().with_branches(self.branches);
-        let prepared = prepare_over(&self.target, &edit, Some(families)).map_err(|error| {
-            match error.kind() {
-                ErrorKind::AlreadyExists => Error::corruption("two families have the same name"),
-                _ => error,
-            }
-        })?;
-        put_in_force(&self.target, &edit, prepared, None)?;
-        Ok(())
-    }
-}
-
 /// The prepared result of an edit: every step that may fail is done, and nothing is in force.
 struct PreparedEdit {
     /// The families, if they change.
@@ -384,29 +245,24 @@ struct PreparedEdit {
     dropped: Vec<Arc<FamilyData>>,
 }
 
+/// Prepares an edit. One of tables alone needs no copy of the families.
 fn prepare(target: &Target<'_>, edit: &Edit) -> Result<PreparedEdit> {
-    prepare_over(target, edit, None)
-}
-
-/// As [`prepare`], over the families that `changed` has, if there is one: they differ already from
-/// those in force. An edit of tables alone needs no copy of the families.
-fn prepare_over(
-    target: &Target<'_>,
-    edit: &Edit,
-    mut changed: Option<FamilyMapBuilder>,
-) -> Result<PreparedEdit> {
     let before = target.families.load();
-    let roles = roles(&edit.changes);
+    let mut changed: Option<FamilyMapBuilder> = None;
+    let (roles, mut tables) = (roles(&edit.changes), table_changes(edit));
+    let mut versions = FirstVersions::new();
     for change in edit.changes.iter().filter(|change| phase(change) == Phase::Create) {
         let Change::CreateFamily { id, name, options } = change else { continue };
-        let known = changed.as_ref().and_then(|map| map.map().branches().membership(*id));
-        let role = roles.get(id).copied().or(known.map(|membership| membership.role));
-        let family = FamilyData::new(*id, name, new_tree(target, *id, options)?)
-            .with_role(role.unwrap_or_default());
-        changed.get_or_insert_with(|| before.to_builder()).add(Arc::new(family))?;
+        let options = target.share_options(options)?;
+        let changes = tables.remove(id).unwrap_or_default();
+        let version = versions.next(target.files, *id, changes)?;
+        let stored = target.stored(name.as_str().into(), options, version);
+        let role = roles.get(id).copied().unwrap_or_default();
+        let families = changed.get_or_insert_with(|| before.to_builder());
+        families.add_lazy(LazyFamily::stored(*id, role, stored))?;
     }
     let families = changed.as_ref().map_or(&*before, FamilyMapBuilder::map);
-    let (map, trees) = (None, prepare_trees(families, edit)?);
+    let (map, trees) = (None, prepare_trees(families, &tables)?);
     let mut prepared =
         PreparedEdit { map, trees, options: Vec::new(), renamed: Vec::new(), dropped: Vec::new() };
     for change in edit.changes.iter().filter(|change| phase(change) == Phase::Change) {
@@ -422,7 +278,7 @@ fn prepare_over(
             Change::FamilyOptions { id, options } => {
                 let families = changed.as_ref().map_or(&*before, FamilyMapBuilder::map);
                 let family = families.get(*id).cloned().ok_or_else(|| no_such_family(*id))?;
-                prepared.options.push((family, decode_options(target, options)?));
+                prepared.options.push((family, target.decode_options(options)?));
             }
             Change::Branch(change) => {
                 changed.get_or_insert_with(|| before.to_builder()).change_branches(change)?;
@@ -432,15 +288,6 @@ fn prepare_over(
     }
     prepared.map = changed.map(FamilyMapBuilder::finish).transpose()?;
     Ok(prepared)
-}
-
-/// The empty tree of a family with these options.
-pub(crate) fn new_tree(target: &Target<'_>, id: FamilyId, options: &[u8]) -> Result<Tree> {
-    let shared = target.families.options();
-    let options = shared.share(options, || decode_options(target, options))?;
-    target.families.usage().note_options(&options);
-    let holders = Arc::clone(target.families.holders());
-    Ok(Tree::new(id, options, Arc::clone(target.files)).with_holders(holders))
 }
 
 /// Puts an edit in force. Returns the files that it makes unneeded.
@@ -492,20 +339,8 @@ fn put_in_force(
     if let Some(map) = prepared.map {
         target.families.store(map, &prepared.renamed, &prepared.dropped);
     }
-    let counted = usage.blob_bytes();
-    invariant!(
-        counted.is_empty() || counted == target.families.load().blob_bytes(),
-        "{counted:?} counted, {:?} in the tables",
-        target.families.load().blob_bytes()
-    );
+    target.families.assert_counted();
     Ok(gone)
-}
-
-fn decode_options(target: &Target<'_>, bytes: &[u8]) -> Result<TreeOptions> {
-    // The last match: an operator that came with a creation precedes those given at open.
-    let given =
-        |name: &str| target.operators.iter().rev().find(|given| given.name() == name).cloned();
-    TreeOptions::decode(bytes, &|name: &str| given(name).or_else(|| (target.absent)(name)))
 }
 
 /// Creates a family.

@@ -81,20 +81,20 @@ fn copy_tables(rooms: &JobRooms<'_>, on_progress: OnProgress<'_>) -> Result<Adop
     let mut adopted = AdoptionReport::default();
     let mut changed = Vec::new();
     for family in rooms.catalog.families.load().iter() {
-        for (_, table) in family.tree.view().version.tables() {
+        for (_, table) in family.version().tables() {
             if table.reference().tier == Tier::Cold {
                 adopted.tables += 1;
                 adopted.bytes += table.file_bytes();
             }
         }
-        let options = family.tree.options();
+        let (family, options) = (family.get(), family.options());
         thaw(rooms, family, None, &mut *on_progress)?;
         if family.tree.options().cold_from_level != options.cold_from_level {
             changed.push((Arc::clone(family), options));
         }
     }
-    for family in rooms.catalog.families.load().iter() {
-        for (_, table) in family.tree.view().version.tables() {
+    for version in rooms.catalog.families.load().versions() {
+        for (_, table) in version.tables() {
             let tier = table.reference().tier;
             assert_eq!(tier, Tier::Hot, "{table:?} stays in a cold directory that is left");
         }

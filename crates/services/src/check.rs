@@ -19,12 +19,12 @@ use siltdb_disk::{
 };
 use siltdb_engine::{
     blobs::{Blobs, KnownBlobs},
-    catalog::family::FamilyData,
     catalog::family_map::Families,
+    catalog::lazy_family::LazyFamily,
     catalog::log_state::LogState,
     catalog::manifest::{read_current, read_manifest},
     database::{Database, job_rooms::Waiting},
-    install::{ManifestReplay, Target},
+    install::{manifest_replay::ManifestReplay, target::Target},
     open::{
         cold::{ColdLocking, attach_to_read},
         directory::lock_directory,
@@ -156,7 +156,8 @@ fn check_tables(
 ) {
     let pin = || {
         let families = families.load();
-        let view = |family: &Arc<FamilyData>| (families.label(family), family.tree.view());
+        let view =
+            |family: &Arc<LazyFamily>| (families.label(family.id, &family.name()), family.view());
         Ok(families.iter().map(view).collect::<Vec<_>>())
     };
     let pinned = blobs.pin_with(pin, || None);

@@ -2,9 +2,8 @@
 //!
 //! The manifest does not name the codec of a table: its properties do, so this reads them.
 
-use siltdb_engine::catalog::family::FamilyData;
-use siltdb_tree::rewrite::table_form::TableForm;
-use std::collections::BTreeMap;
+use siltdb_tree::{files::version::Version, rewrite::table_form::TableForm};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// The live tables of one codec.
 #[non_exhaustive]
@@ -23,19 +22,19 @@ pub struct CompressionStats {
     pub dictionaries: u64,
 }
 
-/// The live tables of families, by codec. Cost: opens each table and reads its properties.
+/// The live tables of families with these versions, by codec. Cost: opens each table and reads its
+/// properties.
 #[must_use]
-pub fn compression_stats<'f>(
-    families: impl IntoIterator<Item = &'f FamilyData>,
+pub fn compression_stats(
+    versions: impl IntoIterator<Item = Arc<Version>>,
 ) -> Vec<CompressionStats> {
     let mut found = BTreeMap::new();
-    families.into_iter().for_each(|family| add_family(family, &mut found));
+    versions.into_iter().for_each(|version| add_tables(&version, &mut found));
     found.into_values().collect()
 }
 
-fn add_family(family: &FamilyData, found: &mut BTreeMap<&'static str, CompressionStats>) {
-    let view = family.tree.view();
-    for (_, table) in view.version.tables() {
+fn add_tables(version: &Version, found: &mut BTreeMap<&'static str, CompressionStats>) {
+    for (_, table) in version.tables() {
         let form = table.pass().ok().map(|table| TableForm::of(&table));
         let codec = form.map_or("unreadable", |form| form.compression.codec_name());
         let (tables, raw_bytes, stored_bytes, dictionaries) = (0, 0, 0, 0);

@@ -337,7 +337,7 @@ fn counters(installer: &Installer<'_>) -> [Change; 2] {
 
 fn versions(catalog: &Catalog) -> Vec<Arc<Version>> {
     let families = catalog.families.load();
-    families.iter().map(|family| Arc::clone(&family.tree.view().version)).collect()
+    families.iter().map(|family| family.version()).collect()
 }
 
 /// All files of a copy lie in its one directory. The families keep their options, so that a cold

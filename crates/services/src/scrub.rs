@@ -32,7 +32,7 @@ use siltdb_disk::{
 use siltdb_engine::{
     background::Background,
     catalog::Catalog,
-    catalog::family::FamilyData,
+    catalog::lazy_family::LazyFamily,
     catalog::manifest::{read_current, read_manifest},
     database::job_rooms::JobRooms,
     database::writable::Writable,
@@ -195,9 +195,8 @@ fn run(
 /// The size of the tables after one, in bytes. A table that families share counts once.
 fn bytes_after(catalog: &Catalog, after: Option<TableUid>) -> u64 {
     let mut bytes: HashMap<TableId, u64> = HashMap::new();
-    for family in catalog.families.load().iter() {
-        let view = family.tree.view();
-        let tables = view.version.tables().map(|(_, table)| table);
+    for version in catalog.families.load().versions() {
+        let tables = version.tables().map(|(_, table)| table);
         let later = tables.filter(|table| Some(table.meta().uid) > after);
         bytes.extend(later.map(|table| (table.id(), table.file_bytes())));
     }
@@ -239,7 +238,7 @@ struct Scrub<'a> {
 }
 
 /// A table, by the references of all families to it.
-type References = Vec<(Arc<FamilyData>, Arc<OpenReference>)>;
+type References = Vec<(Arc<LazyFamily>, Arc<OpenReference>)>;
 
 impl Scrub<'_> {
     fn everything_after(&mut self, after: Option<TableUid>) -> Result<()> {
@@ -288,7 +287,8 @@ impl Scrub<'_> {
             None => {}
         }
         let families = rooms.catalog.families.load();
-        let names: Vec<Arc<str>> = held.iter().map(|(family, _)| families.label(family)).collect();
+        let names: Vec<Arc<str>> =
+            held.iter().map(|(family, _)| families.label(family.id, &family.name())).collect();
         let tables = held.iter().map(|(_, table)| table);
         let shared: Vec<_> = names.iter().map(|name| &**name).zip(tables).collect();
         note_table(&mut self.report.found, &rooms.catalog.files, &shared, checked);
@@ -437,8 +437,7 @@ impl Scrub<'_> {
 fn next_table(catalog: &Catalog, after: Option<(TableUid, TableId)>) -> Option<References> {
     let mut next: Option<((TableUid, TableId), References)> = None;
     for family in catalog.families.load().iter() {
-        let view = family.tree.view();
-        for (_, table) in view.version.tables() {
+        for (_, table) in family.version().tables() {
             let place = (table.meta().uid, table.id());
             if Some(place) <= after {
                 continue;
@@ -465,8 +464,8 @@ fn hold(catalog: &Catalog, reference: &Arc<OpenReference>, held: &mut References
     }
     let mut present = References::new();
     for family in catalog.families.load().iter() {
-        let view = family.tree.view();
-        let tables = view.version.tables().filter(|(_, table)| table.id() == reference.id());
+        let version = family.version();
+        let tables = version.tables().filter(|(_, table)| table.id() == reference.id());
         present.extend(tables.map(|(_, table)| (Arc::clone(family), Arc::clone(table))));
     }
     let is_live = !present.is_empty();

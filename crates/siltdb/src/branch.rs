@@ -263,8 +263,8 @@ impl Db {
         let families = self.engine().database().catalog.families.load();
         let branches = families.branches();
         let info = |record: &Arc<BranchRecord>| {
-            let heads = record.families.iter().filter_map(|part| families.get(part.head));
-            let mut names: Vec<String> = heads.map(|head| head.name().to_string()).collect();
+            let names = record.families.iter().filter_map(|part| families.name(part.head));
+            let mut names: Vec<String> = names.map(|name| name.to_string()).collect();
             names.sort_unstable();
             BranchInfo {
                 name: record.name.clone(),

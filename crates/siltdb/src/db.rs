@@ -436,7 +436,7 @@ impl Db {
     #[must_use]
     pub fn compression_stats(&self) -> Vec<CompressionStats> {
         let families = self.engine().database().catalog.families.load();
-        compression_stats(families.iter().map(|family| &**family))
+        compression_stats(families.iter().map(|family| family.version()))
     }
 
     /// Reads and verifies every table of this database: blocks, order, filters and counts, and that

@@ -26,6 +26,7 @@ use siltdb_services::compression_stats::{CompressionStats, compression_stats};
 use siltdb_tree::{options::TreeOptions, read::range_size::RangeSize};
 use std::{
     fmt,
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -491,7 +492,7 @@ impl Family {
     /// [`Db::compression_stats`](crate::Db::compression_stats).
     #[must_use]
     pub fn compression_stats(&self) -> Vec<CompressionStats> {
-        compression_stats([&*self.place.family])
+        compression_stats([Arc::clone(&self.place.family.tree.view().version)])
     }
 
     #[inline]

@@ -167,7 +167,10 @@ fn nothing_is_put_off_that_writers_wait_for() {
     );
     // As if level 0 had grown beyond its soft limit.
     let family = database.catalog.families.named("default").unwrap();
-    let levels = LevelDebt { runs: 14, ..database.backpressure.level_debt_of(&family) };
+    let levels = LevelDebt {
+        runs: 14,
+        ..database.backpressure.level_debt_of(&family.tree.view().version, &family.tree.options())
+    };
     database.backpressure.levels.note(FamilyId(1), Some(levels));
     assert!(compact_next(&database.job_rooms()).unwrap());
 }
@@ -342,7 +345,10 @@ fn writers_keep_to_the_pace_once_there_is_debt() {
     };
     let free: Vec<_> = (0..15).map(|_| megabyte()).collect();
     assert_eq!(free, [100; 15], "there is no debt");
-    let levels = LevelDebt { runs: 17, ..database.backpressure.level_debt_of(&family) };
+    let levels = LevelDebt {
+        runs: 17,
+        ..database.backpressure.level_debt_of(&family.tree.view().version, &family.tree.options())
+    };
     database.backpressure.levels.note(family.id, Some(levels));
     // What was not written before they must wait is a burst, and that is free.
     let paced: Vec<_> = (0..25).map(|_| megabyte()).collect();

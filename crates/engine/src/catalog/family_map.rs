@@ -6,6 +6,7 @@ use crate::catalog::{
     branches::{Branches, FamilyRole},
     chunked::ChunkedMap,
     family::{FamilyChanges, FamilyData, already_exists, not_found},
+    lazy_family::LazyFamily,
     shared_options::SharedOptions,
     usage::Usage,
 };
@@ -16,7 +17,9 @@ use siltdb_base::{
     invariant, seeded_fault,
 };
 use siltdb_disk::branch_record::BranchChange;
-use siltdb_tree::{memory::Holders, planning::pick_leveled::is_worth_syncs};
+use siltdb_tree::{
+    files::version::Version, memory::Holders, planning::pick_leveled::is_worth_syncs,
+};
 use std::{
     collections::{BTreeMap, BTreeSet, HashSet},
     sync::Arc,
@@ -34,40 +37,75 @@ pub struct Families {
 /// An immutable map of all families.
 #[derive(Clone, Debug, Default)]
 pub struct FamilyMap {
-    by_id: ChunkedMap<FamilyId, Arc<FamilyData>>,
+    by_id: ChunkedMap<FamilyId, Arc<LazyFamily>>,
     /// The database's own.
-    by_name: ChunkedMap<Arc<str>, Arc<FamilyData>>,
+    by_name: ChunkedMap<Arc<str>, Arc<LazyFamily>>,
     /// Those of branches, whose names repeat.
-    of_branches: ChunkedMap<FamilyId, Arc<FamilyData>>,
+    of_branches: ChunkedMap<FamilyId, Arc<LazyFamily>>,
     branches: Branches,
 }
 
 impl FamilyMap {
-    /// The family with this id.
+    /// The family with this id, which is made if it was not.
     #[must_use]
     pub fn get(&self, id: FamilyId) -> Option<&Arc<FamilyData>> {
+        self.by_id.get(&id).map(|family| family.get())
+    }
+
+    /// The family with this id.
+    #[must_use]
+    pub fn lazy(&self, id: FamilyId) -> Option<&Arc<LazyFamily>> {
         self.by_id.get(&id)
     }
 
-    /// All families: the database's own in the order of their names, then those of branches.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<FamilyData>> {
+    /// The name of the family with this id.
+    #[must_use]
+    pub fn name(&self, id: FamilyId) -> Option<Arc<str>> {
+        self.by_id.get(&id).map(|family| family.name())
+    }
+
+    /// Whether there is a family with this id.
+    #[must_use]
+    pub fn contains(&self, id: FamilyId) -> bool {
+        self.by_id.contains_key(&id)
+    }
+
+    /// All families: the database's own in the order of their names, then those of branches. A walk
+    /// that makes them all costs a database with many branches time and memory.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<LazyFamily>> {
         self.by_name.values().chain(self.of_branches.values())
     }
 
+    /// The families that are made, in the same order. In the others nothing runs and nothing is in
+    /// memory.
+    pub fn made(&self) -> impl Iterator<Item = &Arc<FamilyData>> {
+        self.iter().filter_map(|family| family.if_made())
+    }
+
     /// The database's own families in the order of their names.
-    pub fn own(&self) -> impl Iterator<Item = &Arc<FamilyData>> {
+    pub fn own(&self) -> impl Iterator<Item = &Arc<LazyFamily>> {
         self.by_name.values()
+    }
+
+    /// The tables of all families. Tables that a family shares as a whole with the one before it
+    /// come once.
+    pub fn versions(&self) -> impl Iterator<Item = Arc<Version>> {
+        let mut last: Option<Arc<Version>> = None;
+        self.iter().filter_map(move |family| {
+            let version = family.version();
+            let is_new = last.as_ref().is_none_or(|last| !Arc::ptr_eq(last, &version));
+            is_new.then(|| last.insert(version).clone())
+        })
     }
 
     /// No entry in a table is newer. Tables of an ingest may have a number that the log lacks.
     #[must_use]
     pub fn sequence_max(&self) -> SequenceNumber {
-        let newest = |family: &Arc<FamilyData>| {
-            let view = family.tree.view();
-            let levels = view.version.levels().iter();
+        let newest = |version: Arc<Version>| {
+            let levels = version.levels().iter();
             levels.map(|level| level.sum().extremes.sequence_max).max()
         };
-        self.iter().filter_map(newest).max().unwrap_or(SequenceNumber::ZERO)
+        self.versions().filter_map(newest).max().unwrap_or(SequenceNumber::ZERO)
     }
 
     /// What the tables refer to in each blob file, in bytes, as [`Usage::blob_bytes`] counts it.
@@ -76,9 +114,8 @@ impl FamilyMap {
     #[must_use]
     pub fn blob_bytes(&self) -> BTreeMap<FileNumber, u64> {
         let (mut bytes, mut seen) = (BTreeMap::new(), HashSet::new());
-        for family in self.iter() {
-            let view = family.tree.view();
-            for (_, table) in view.version.below(|sum| sum.totals.with_blobs > 0) {
+        for version in self.versions() {
+            for (_, table) in version.below(|sum| sum.totals.with_blobs > 0) {
                 if !table.meta().blobs.is_empty() && seen.insert(table.id()) {
                     for reference in table.meta().blobs.files() {
                         *bytes.entry(reference.file).or_insert(0) += reference.bytes;
@@ -113,16 +150,14 @@ impl FamilyMap {
         FamilyMapBuilder::of(self.clone())
     }
 
-    /// The name of a family for reports. That of a branch has the branch's name before it.
+    /// The name of a family for reports: `name`, which is its own, and with that of its branch
+    /// before it if it is of one.
     #[must_use]
-    pub fn label(&self, family: &FamilyData) -> Arc<str> {
-        let name = family.name();
-        match self.branches.of_family(family.id) {
-            Some((record, part)) if part.head == family.id => {
-                format!("{}/{name}", record.name).into()
-            }
+    pub fn label(&self, id: FamilyId, name: &Arc<str>) -> Arc<str> {
+        match self.branches.of_family(id) {
+            Some((record, part)) if part.head == id => format!("{}/{name}", record.name).into(),
             Some((record, _)) => format!("{}/{name} (base)", record.name).into(),
-            None => name,
+            None => Arc::clone(name),
         }
     }
 
@@ -221,11 +256,19 @@ impl FamilyMapBuilder {
         Ok(self.map)
     }
 
+    /// Adds a family that is made.
+    ///
+    /// # Errors
+    /// As [`FamilyMapBuilder::add_lazy`].
+    pub fn add(&mut self, family: Arc<FamilyData>) -> Result<()> {
+        self.add_lazy(LazyFamily::made(family))
+    }
+
     /// Adds a family.
     ///
     /// # Errors
     /// `AlreadyExists`, if a family has the id or the name.
-    pub fn add(&mut self, family: Arc<FamilyData>) -> Result<()> {
+    pub fn add_lazy(&mut self, family: LazyFamily) -> Result<()> {
         let (name, is_own) = (family.name(), family.role == FamilyRole::Own);
         let map = &mut self.map;
         let is_taken = is_own && map.by_name.contains_key(&name);
@@ -233,6 +276,7 @@ impl FamilyMapBuilder {
             return Err(already_exists(&name));
         }
         self.touched.extend([family.id]);
+        let family = Arc::new(family);
         map.by_id.insert(family.id, Arc::clone(&family));
         match is_own {
             true => map.by_name.insert(name, family),
@@ -252,7 +296,7 @@ impl FamilyMapBuilder {
             let name = self.name_of(&family);
             self.map.by_name.remove(&name);
         }
-        Ok(family)
+        Ok(Arc::clone(family.get()))
     }
 
     /// Renames a family in this map. [`FamilyData::name`] changes when the map is put in force.
@@ -260,8 +304,8 @@ impl FamilyMapBuilder {
     /// # Errors
     /// `NotFound`; `AlreadyExists` if another family has the name.
     pub fn rename(&mut self, id: FamilyId, name: &str) -> Result<Arc<FamilyData>> {
-        let is_own = |family: &&Arc<FamilyData>| family.role == FamilyRole::Own;
-        let family = self.map.get(id).filter(is_own).cloned();
+        let is_own = |family: &&Arc<LazyFamily>| family.role == FamilyRole::Own;
+        let family = self.map.by_id.get(&id).filter(is_own).cloned();
         let family = family.ok_or_else(|| not_found(&id.to_string()))?;
         if self.map.by_name.contains_key(name) {
             return Err(already_exists(name));
@@ -269,7 +313,7 @@ impl FamilyMapBuilder {
         let before = self.name_of(&family);
         self.map.by_name.remove(&before);
         self.map.by_name.insert(name.into(), Arc::clone(&family));
-        Ok(family)
+        Ok(Arc::clone(family.get()))
     }
 
     /// Changes the branches.
@@ -296,9 +340,9 @@ impl FamilyMapBuilder {
     }
 
     /// The name of a family in this map.
-    fn name_of(&self, family: &Arc<FamilyData>) -> Arc<str> {
+    fn name_of(&self, family: &LazyFamily) -> Arc<str> {
         let name = family.name();
-        let is_it = |found: &Arc<FamilyData>| found.id == family.id;
+        let is_it = |found: &Arc<LazyFamily>| found.id == family.id;
         if self.map.by_name.get(&name).is_some_and(is_it) {
             return name;
         }
@@ -333,13 +377,24 @@ impl Families {
         &self.usage
     }
 
+    /// Checks in debug builds that the counts of references to blob files are those of the tables.
+    /// To be called by the thread that changes the tables.
+    pub fn assert_counted(&self) {
+        let counted = self.usage.blob_bytes();
+        invariant!(
+            counted.is_empty() || counted == self.load().blob_bytes(),
+            "{counted:?} counted, {:?} in the tables",
+            self.load().blob_bytes()
+        );
+    }
+
     /// Whether so many bytes are worth the syncs of new files to the family whose tables are
     /// smallest: what is worth them there is worth them in files that all families share.
     ///
     /// Cost: a look at each family, unless the bytes are few for all that there were.
     #[must_use]
     pub fn is_worth_syncs(&self, bytes: u64) -> bool {
-        let of = |family: &Arc<FamilyData>| family.tree.peek_options().base_level_bytes;
+        let of = |family: &Arc<LazyFamily>| family.options().base_level_bytes;
         self.usage.may_be_worth_syncs(bytes)
             && self.load().iter().map(of).min().is_some_and(|least| is_worth_syncs(bytes, least))
     }
@@ -355,7 +410,9 @@ impl Families {
     /// # Errors
     /// `NotFound`.
     pub fn named(&self, name: &str) -> Result<Arc<FamilyData>> {
-        self.map.load().by_name.get(name).cloned().ok_or_else(|| not_found(name))
+        let map = self.map.load();
+        let family = map.by_name.get(name).ok_or_else(|| not_found(name))?;
+        Ok(Arc::clone(family.get()))
     }
 
     /// The family with this id, unless it is the base of a branch, which callers do not see.

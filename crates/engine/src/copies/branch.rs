@@ -239,7 +239,7 @@ pub fn check_out(installer: &Installer<'_>, name: &str) -> Result<()> {
 pub fn heads(catalog: &Catalog, id: BranchId) -> Result<Vec<Arc<FamilyData>>> {
     let families = catalog.families.load();
     if id == BranchId::MAIN {
-        return Ok(families.own().cloned().collect());
+        return Ok(families.own().map(|family| Arc::clone(family.get())).collect());
     }
     let parts = &families.branches().get(id)?.families;
     let mut heads: Vec<_> = parts.iter().filter_map(|part| families.get(part.head)).collect();

@@ -7,7 +7,7 @@ use crate::{
     background::Background,
     backpressure::Backpressure,
     blobs::Blobs,
-    catalog::{Catalog, branches::FamilyRole, family::FamilyData},
+    catalog::{Catalog, branches::FamilyRole, family::FamilyData, lazy_family::LazyFamily},
     health::Health,
     kit::in_flight::CallInFlight,
     log::{Log, generation::Frozen},
@@ -18,6 +18,7 @@ use siltdb_base::{
     id::FamilyId,
     sync::lock,
 };
+use siltdb_tree::planning::strategy::is_quiet;
 use std::sync::Arc;
 
 /// The rooms that an edit changes, or that learn of it.
@@ -69,18 +70,20 @@ impl Installer<'_> {
         if family.role == FamilyRole::Base {
             return;
         }
-        self.backpressure.note_levels(family);
+        let (view, options) = (family.tree.view(), family.tree.options());
+        self.backpressure.note_levels(family.id, &view.version, &options);
         self.background.note_due(family.id);
     }
 
-    /// Notes the debt of a family's levels at an opening, and that a compaction may be due if its
-    /// tables call for one. Garbage is looked for when all families are.
-    pub fn note_opened(&self, family: &FamilyData) {
+    /// Notes the debt of the levels of a family that is opened or new, and that a compaction may be
+    /// due if its tables call for one. Garbage is looked for when all families are.
+    pub fn note_stored(&self, family: &LazyFamily) {
         if family.role == FamilyRole::Base {
             return;
         }
-        self.backpressure.note_levels(family);
-        if !family.tree.calls_for_none() {
+        let (version, options) = (family.version(), family.options());
+        self.backpressure.note_levels(family.id, &version, &options);
+        if !is_quiet(&version, &options) {
             self.background.note_due(family.id);
         }
     }

@@ -33,7 +33,7 @@ use crate::{
     database::Database,
     database::installer::Installer,
     database::writable::Writable,
-    install::{Target, create_change, install, install_with, new_tree},
+    install::{create_change, install, install_with, target::Target},
     lock_state::lock_table::LockOwner,
     log::sequencer::{Counts, Reservation},
     transactions::conditional_commit::Conditions,
@@ -61,6 +61,7 @@ use siltdb_disk::{
 use siltdb_tree::{options::TreeOptions, tree::Tree};
 use std::{
     borrow::Cow,
+    collections::BTreeSet,
     sync::{Arc, MutexGuard},
 };
 
@@ -127,8 +128,10 @@ pub fn commit_with_changes<'c>(
     };
     let writes = || {
         let families = database.catalog.families.load();
-        let families: Vec<_> = families.iter().map(|f| (f.id, Arc::clone(f))).collect();
-        writes_of(batch, &families).collect()
+        let ids = batch.operations().filter_map(|operation| Some(operation.ok()?.family));
+        let ids: BTreeSet<_> = ids.collect();
+        let found = ids.iter().filter_map(|id| Some((*id, Arc::clone(families.get(*id)?))));
+        writes_of(batch, &found.collect::<Vec<_>>()).collect()
     };
     conditions.writer.commit(&database.locks, &database.options, commit, writes)
 }
@@ -334,7 +337,7 @@ pub fn replay_changes(
     for change in &edit.changes {
         match change {
             Change::CreateFamily { id, name, options } => {
-                let family = FamilyData::prepared(*id, name, new_tree(target, *id, options)?);
+                let family = FamilyData::prepared(*id, name, target.new_tree(*id, options)?);
                 changes.created.push(Arc::new(family));
             }
             Change::DropFamily { id } => changes.dropped.push(*id),

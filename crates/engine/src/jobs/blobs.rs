@@ -16,6 +16,7 @@ use crate::{
         branches::FamilyRole,
         family::FamilyData,
         family_map::{Families, FamilyMap},
+        lazy_family::LazyFamily,
     },
     database::installer::Installer,
     database::job_rooms::JobRooms,
@@ -213,7 +214,7 @@ pub fn seal_wasteful(installer: &Installer<'_>, load: WriteLoad) -> bool {
     let most = known.percent_max(load, families);
     let lowest = || {
         let families = families.load();
-        let percents = families.iter().map(|family| percent(&family.tree.peek_options(), most));
+        let percents = families.iter().map(|family| percent(&family.options(), most));
         percents.min().unwrap_or(u32::MAX)
     };
     known.seal(installer.blobs, |bytes, part| {
@@ -270,13 +271,13 @@ fn begin_bringing_in(
     let readable = set.iter().filter(|file| !file.is_missing());
     let files: Arc<BTreeSet<FileNumber>> = Arc::new(readable.map(|file| file.number()).collect());
     families.iter().find_map(|family| {
-        let is_frozen = family.tree.peek_options().is_frozen();
+        let is_frozen = family.options().is_frozen();
         // After damage it is not tried again until a request of the family succeeds.
         let has_failed = || lock(&background.jobs).failures.contains_key(&JobOf::Family(family.id));
         if !is_frozen || family.role == FamilyRole::Base || has_failed() {
             return None;
         }
-        Some((Arc::clone(family), family.tree.begin_moving(&files)?))
+        begin_moving_of(family, &files)
     })
 }
 
@@ -304,20 +305,32 @@ pub fn begin_moving(installer: &Installer<'_>, load: WriteLoad) -> Option<(Arc<F
         return None;
     }
     let most = known.percent_max(load, &installer.catalog.families);
-    let smallest = families.iter().map(|family| family.tree.options().blob_file_bytes).min()?;
+    let smallest = families.iter().map(|family| family.options().blob_file_bytes).min()?;
     // Most families have the same options.
     let mut moved: BTreeMap<u32, Arc<BTreeSet<FileNumber>>> = BTreeMap::new();
     families.iter().filter(|family| family.role != FamilyRole::Base).find_map(|family| {
-        let percent = percent(&family.tree.options(), most);
+        let percent = percent(&family.options(), most);
         let files = moved
             .entry(percent)
             .or_insert_with(|| Arc::new(moved_files(&known, smallest, percent)));
         if files.is_empty() || percent > 100 {
             return None;
         }
-        let plan = family.tree.begin_moving(files)?;
-        Some((Arc::clone(family), plan))
+        begin_moving_of(family, files)
     })
+}
+
+/// The rewrite of one table of a family that moves values of these blob files, noted as running. A
+/// family without separated values is not made for it.
+fn begin_moving_of(
+    family: &LazyFamily,
+    files: &Arc<BTreeSet<FileNumber>>,
+) -> Option<(Arc<FamilyData>, Plan)> {
+    if family.version().totals().with_blobs == 0 {
+        return None;
+    }
+    let plan = family.get().tree.begin_moving(files)?;
+    Some((Arc::clone(family.get()), plan))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use crate::{
     catalog::branches::FamilyRole,
     catalog::family::FamilyData,
     catalog::family_map::FamilyMap,
+    catalog::lazy_family::LazyFamily,
     database::job_rooms::JobRooms,
     install::install,
     jobs::{
@@ -25,10 +26,12 @@ use crate::{
 };
 use siltdb_base::{
     error::{Error, ErrorKind, Result},
-    id::SequenceNumber,
+    id::{FamilyId, SequenceNumber},
+    seeded_fault,
     sync::lock,
 };
 use siltdb_tree::{
+    files::version::Version,
     options::TreeOptions,
     planning::pick_leveled::WriteLoad,
     planning::plan::{Plan, PlanKind, Reason},
@@ -37,8 +40,9 @@ use siltdb_tree::{
     rewrite::job::{JobContext, JobOutput},
 };
 use std::{
+    collections::HashMap,
     ops::{ControlFlow, Range},
-    sync::Arc,
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -84,11 +88,10 @@ pub fn compact_next(rooms: &JobRooms<'_>) -> Result<bool> {
         WriteLoad::Throttled => None,
         _ => family.tree.begin_rewrite(&moment, writers),
     };
-    let due: Vec<_> = look.families.iter().filter_map(|id| families.get(*id)).collect();
-    let before: Vec<_> = due.iter().map(|family| family.tree.idle_after()).collect();
+    let due = candidates(&look, &families, &failing);
     let mut failure = None;
     for begin in [&drops_and_merges as &dyn Fn(&FamilyData) -> Option<Plan>, &rewrites] {
-        for family in &due {
+        for Candidate { family, .. } in &due {
             let Some(plan) = begin(family) else { continue };
             match run_plan(rooms, family, plan) {
                 Ok(()) => return Ok(true),
@@ -112,8 +115,7 @@ pub fn compact_next(rooms: &JobRooms<'_>) -> Result<bool> {
     if failure.is_none() && writers != WriteLoad::Throttled && collect_blobs(rooms, writers)? {
         return Ok(true);
     }
-    let looked_at = due.iter().zip(before);
-    looked_at.for_each(|(family, before)| pass(rooms.background, &look, family, before));
+    due.iter().for_each(|candidate| pass(rooms.background, &look, candidate));
     forget_dropped(rooms, &look, &families);
     // Files that a reader held, or that a dropped family had, are purged without waiting for a job.
     purge(&rooms.installer());
@@ -147,35 +149,93 @@ fn collect_blobs(rooms: &JobRooms<'_>, writers: WriteLoad) -> Result<bool> {
 
 /// Finds out more about the garbage of the first family of which there is more to find out. Returns
 /// whether there is one.
-fn scan_garbage(background: &Background, due: &[&Arc<FamilyData>]) -> bool {
-    let Some(family) = due.iter().find(|family| family.tree.scan_garbage()) else { return false };
+fn scan_garbage(background: &Background, due: &[Candidate<'_>]) -> bool {
+    let mut families = due.iter().map(|candidate| candidate.family);
+    let Some(family) = families.find(|family| family.tree.scan_garbage()) else { return false };
     // A thread that looked before the scan must not pass it.
     background.note_due(family.id);
     true
 }
 
-/// Ends the look at a family in which nothing was due. It waits until its tables change or all
-/// families are noted, if nothing can become due before, and else at most until the load is less.
+/// A family that is looked at, and those that wait for what is found in it.
+struct Candidate<'f> {
+    family: &'f Arc<FamilyData>,
+    /// What `Tree::idle_after` gave before the look.
+    before: Option<u64>,
+    /// Its tables and options before the look. Weak: no file waits for the end of the look.
+    seen: (Weak<Version>, Weak<TreeOptions>),
+    /// Families that are not made and have these tables and options. What is due in one is due in
+    /// all.
+    alike: Vec<FamilyId>,
+}
+
+impl Candidate<'_> {
+    /// Whether the family still has the tables and options that it had before the look.
+    fn is_as_before(&self) -> bool {
+        let (version, options) = (&self.family.tree.view().version, self.family.tree.options());
+        std::ptr::eq(self.seen.0.as_ptr(), Arc::as_ptr(version))
+            && std::ptr::eq(self.seen.1.as_ptr(), Arc::as_ptr(&options))
+    }
+}
+
+/// The families of `look`, in its order. A family with a failing or running job stands for no
+/// other, which would wait for that.
 ///
-/// A family stays due if a plan of it ran or was kept from beginning since `before`, which is what
-/// `Tree::idle_after` gave.
-fn pass(background: &Background, look: &Look, family: &FamilyData, before: Option<u64>) {
+/// # Seeded faults
+/// `alike_without_their_work`: a family in which a job runs stands for others.
+fn candidates<'f>(look: &Look, families: &'f FamilyMap, failing: &[JobOf]) -> Vec<Candidate<'f>> {
+    let mut candidates: Vec<Candidate<'_>> = Vec::new();
+    let mut known: HashMap<_, usize> = HashMap::new();
+    for lazy in look.families.iter().filter_map(|id| families.lazy(*id)) {
+        let (version, options) = (lazy.version(), lazy.options());
+        let seen = (Arc::as_ptr(&version), Arc::as_ptr(&options));
+        if let Some(&index) = known.get(&seen)
+            && lazy.if_made().is_none()
+        {
+            candidates[index].alike.push(lazy.id);
+            continue;
+        }
+        let family = lazy.get();
+        let before = family.tree.idle_after();
+        let is_free = before.is_some() && !failing.contains(&JobOf::Family(family.id));
+        if is_free || seeded_fault!("alike_without_their_work") {
+            known.entry(seen).or_insert(candidates.len());
+        }
+        let seen = (Arc::downgrade(&version), Arc::downgrade(&options));
+        candidates.push(Candidate { family, before, seen, alike: Vec::new() });
+    }
+    candidates
+}
+
+/// Ends the look at a family in which nothing was due, and at those like it. They wait until their
+/// tables change or all families are noted, if nothing can become due before. Else they wait at
+/// most until the load is less.
+///
+/// They stay due if a plan of the family ran or was kept from beginning during the look.
+fn pass(background: &Background, look: &Look, candidate: &Candidate<'_>) {
+    let tree = &candidate.family.tree;
     // This may wait for IO, so it comes before the lock.
-    let without_garbage = family.tree.version_without_garbage();
+    let without_garbage = tree.version_without_garbage();
     let mut jobs = lock(&background.jobs);
     // Under the lock: a version installed after this check is also noted after it.
-    if without_garbage.is_some_and(|version| family.tree.is_quiet(&version)) {
-        jobs.due.pass(look, family.id, Until::Noted);
-    } else if before.is_some() && before == family.tree.idle_after() {
-        jobs.due.pass(look, family.id, Until::LessLoad);
+    let until = if without_garbage.is_some_and(|version| tree.is_quiet(&version)) {
+        Until::Noted
+    } else if candidate.before.is_some() && candidate.before == tree.idle_after() {
+        Until::LessLoad
+    } else {
+        return;
+    };
+    jobs.due.pass(look, candidate.family.id, until);
+    if candidate.is_as_before() {
+        candidate.alike.iter().for_each(|id| jobs.due.pass(look, *id, until));
     }
 }
 
 /// Forgets families of a look that were dropped, and noted again with all others by a thread that
 /// had not seen it.
 fn forget_dropped(rooms: &JobRooms<'_>, look: &Look, families: &FamilyMap) {
-    let missing = look.families.iter().filter(|id| families.get(**id).is_none());
-    let dropped = missing.filter(|id| rooms.catalog.families.get(**id).is_none());
+    let missing = look.families.iter().filter(|id| !families.contains(**id));
+    let dropped = missing.filter(|id| !rooms.catalog.families.load().contains(**id));
     dropped.for_each(|id| rooms.background.forget(*id));
 }
 
@@ -192,7 +252,7 @@ pub(crate) fn note_all_due(
     let since_ns = now_ns.saturating_sub(jobs.all_due_ns);
     if u128::from(since_ns) >= interval.as_nanos() {
         jobs.all_due_ns = now_ns;
-        let rests = |family: &&Arc<FamilyData>| family.role == FamilyRole::Base;
+        let rests = |family: &&Arc<LazyFamily>| family.role == FamilyRole::Base;
         families.iter().filter(|f| !rests(f)).for_each(|family| jobs.due.note(family.id));
     }
 }

@@ -10,6 +10,7 @@ use crate::{
     catalog::branches::FamilyRole,
     catalog::family::FamilyData,
     catalog::family_map::FamilyMap,
+    catalog::lazy_family::LazyFamily,
     catalog::usage::SMALL_TABLE_BYTES_MAX,
 };
 use siltdb_base::{fs::Metadata, id::FileNumber, sync::lock};
@@ -33,7 +34,7 @@ struct Usage {
     reference_bytes: u64,
     longest_bytes: u64,
     /// One of its tables.
-    table: Option<(Arc<FamilyData>, TableId)>,
+    table: Option<(Arc<LazyFamily>, TableId)>,
     /// One of its tables is not rewritten, so the file stays.
     is_bound: bool,
 }
@@ -42,10 +43,10 @@ struct Usage {
 fn usages(families: &FamilyMap) -> BTreeMap<FileNumber, Usage> {
     let (mut usages, mut seen) = (BTreeMap::<FileNumber, Usage>::new(), HashSet::new());
     for family in families.iter() {
-        let is_fifo = matches!(family.tree.options().compaction, CompactionStrategy::Fifo { .. });
+        let is_fifo = matches!(family.options().compaction, CompactionStrategy::Fifo { .. });
         let stays = is_fifo || family.role == FamilyRole::Base;
-        let view = family.tree.view();
-        let tables = view.version.tables().map(|(_, table)| table);
+        let version = family.version();
+        let tables = version.tables().map(|(_, table)| table);
         for table in tables.filter(|table| table.reference().tier == Tier::Hot) {
             let usage = usages.entry(table.id().file).or_default();
             usage.reference_bytes += table.bytes();
@@ -116,6 +117,7 @@ pub(crate) fn begin_leaving(
         return None;
     }
     let (_, (family, table)) = worst?;
+    let family = Arc::clone(family.get());
     let plan = family.tree.begin_copy(table)?;
     Some((family, plan))
 }

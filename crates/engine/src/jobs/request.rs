@@ -8,6 +8,7 @@ use crate::{
     catalog::branches::FamilyRole,
     catalog::family::FamilyData,
     catalog::family_map::FamilyMap,
+    catalog::lazy_family::LazyFamily,
     database::installer::Installer,
     database::job_rooms::JobRooms,
     health::Health,
@@ -100,12 +101,13 @@ pub fn compact_all(rooms: &JobRooms<'_>, control: &mut CompactControl<'_>) -> Re
     control.begin(rooms.background);
     control.token.check()?;
     let families = rooms.catalog.families.load();
-    let first = families.iter().next();
+    let first = families.iter().next().map(|family| family.get());
     let mut cleared = first.map(|first| first.tree.cancel_redundant()).transpose()?;
     flush_all(rooms)?;
     move_all(&rooms.installer(), &families)?;
-    let rests = |family: &&Arc<FamilyData>| family.role == FamilyRole::Base;
-    families.iter().filter(|family| !rests(family)).try_for_each(|family| {
+    let rests = |family: &&Arc<LazyFamily>| family.role == FamilyRole::Base;
+    let families = families.iter().filter(|family| !rests(family)).map(|family| family.get());
+    families.into_iter().try_for_each(|family| {
         let pause = cleared.take().map_or_else(|| family.tree.cancel_redundant(), Ok)?;
         merge_family(rooms, family, pause, control).or_else(|error| match family.is_dropped() {
             true => Ok(()),
@@ -122,7 +124,7 @@ pub fn compact_all(rooms: &JobRooms<'_>, control: &mut CompactControl<'_>) -> Re
 /// As [`install`].
 pub fn move_all(installer: &Installer<'_>, families: &FamilyMap) -> Result<()> {
     let request = Request::new(None, installer.log.publisher.published(), FileNumber(0));
-    let families: Vec<&Arc<FamilyData>> = families.iter().collect();
+    let families: Vec<_> = families.iter().map(|family| family.get()).collect();
     for families in families.chunks(MOVED_FAMILIES_MAX) {
         let mut moves = Vec::new();
         for family in families {
@@ -301,7 +303,7 @@ pub fn cancel_compactions(installer: &Installer<'_>) -> Result<()> {
     installer.background.note_cancel();
     let families = installer.catalog.families.load();
     let cancel = |family: &Arc<FamilyData>| (Arc::clone(family), family.tree.cancel_plans());
-    let running: Vec<(Arc<FamilyData>, u64)> = families.iter().map(cancel).collect();
+    let running: Vec<(Arc<FamilyData>, u64)> = families.made().map(cancel).collect();
     running.iter().try_for_each(|(family, begun)| {
         wait_for_plans(
             installer.health,
@@ -350,7 +352,7 @@ fn idle_after(installer: &Installer<'_>) -> Option<u64> {
     }
     // A compaction is counted when it is found, and noted among the jobs after that.
     let families = installer.catalog.families.load();
-    families.iter().map(|family| family.tree.idle_after()).sum()
+    families.made().map(|family| family.tree.idle_after()).sum()
 }
 
 #[cfg(test)]

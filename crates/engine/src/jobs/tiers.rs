@@ -20,6 +20,7 @@ use crate::{
     background::JobOf,
     catalog::Catalog,
     catalog::family::FamilyData,
+    catalog::lazy_family::LazyFamily,
     database::installer::Installer,
     database::job_rooms::JobRooms,
     families::family_options::change_options,
@@ -46,6 +47,7 @@ use siltdb_tree::{
     files::open_files::{OpenReference, TableId},
     files::version::Version,
     options::{COLD_FROM_LEVEL, TreeOptions},
+    planning::pick_tier::misplaced,
 };
 use std::{
     ops::ControlFlow,
@@ -83,7 +85,11 @@ pub fn move_next(rooms: &JobRooms<'_>) -> Result<bool> {
         let unmovable: Vec<TableId> =
             lock(&rooms.background.jobs).unmovable.keys().copied().collect();
         let newest = SequenceNumber::MAX;
-        families.iter().find_map(|family| next_up_to(family, newest, &unmovable))
+        let is_misplaced = |family: &&Arc<LazyFamily>| {
+            misplaced(&family.version(), &family.options(), newest).next().is_some()
+        };
+        let mut families = families.iter().filter(is_misplaced);
+        families.find_map(|family| next_up_to(family.get(), newest, &unmovable))
     };
     match carry_out(rooms, find, &mut copying) {
         Ok(step) => Ok(step == Step::Moved),
@@ -205,7 +211,8 @@ fn switch(installer: &Installer<'_>, table: TableId, file: FileNumber, tier: Tie
     let manifest = lock(&installer.catalog.manifest_io);
     let families = installer.catalog.families.load();
     let (mut changes, mut plans) = (Vec::new(), Vec::new());
-    for family in families.iter() {
+    for family in families.iter().filter(|family| family.version().find(table).is_some()) {
+        let family = family.get();
         let Some(plan) = family.tree.begin_move(table, tier) else { continue };
         changes.extend(plan.removals(family.id));
         for table in plan.tables() {

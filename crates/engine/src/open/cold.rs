@@ -62,10 +62,7 @@ impl ColdContents {
     /// The contents by the tables of these families.
     #[must_use]
     pub fn of(families: &FamilyMap) -> Self {
-        let is_cold = families.iter().any(|family| {
-            let view = family.tree.view();
-            view.version.totals().cold > 0
-        });
+        let is_cold = families.versions().any(|version| version.totals().cold > 0);
         if is_cold { Self::Tables } else { Self::Nothing }
     }
 }

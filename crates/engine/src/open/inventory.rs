@@ -81,13 +81,12 @@ impl FileInventory {
         let set = |numbers: &[FileNumber]| numbers.iter().copied().collect::<BTreeSet<_>>();
         let (hot, cold, blobs) = (set(&self.tables), set(&self.cold), set(&self.blobs));
         let files = &catalog.files;
-        for family in catalog.families.load().iter() {
-            let view = family.tree.view();
+        for version in catalog.families.load().versions() {
             let is_missing = |number: FileNumber, tier| match tier {
                 Tier::Hot => !hot.contains(&number),
                 Tier::Cold => !cold.contains(&number),
             };
-            let mut references = view.version.tables().map(|(_, table)| table.reference());
+            let mut references = version.tables().map(|(_, table)| table.reference());
             if let Some(table) = references.find(|table| is_missing(table.file, table.tier)) {
                 let message = "a table that the manifest names is missing";
                 return Err(Error::corruption(message)

@@ -28,7 +28,7 @@ use crate::{
     catalog::manifest::{Manifest, ManifestEnd, read_current, read_manifest},
     database::{Database, Parts, job_rooms::Waiting},
     families::family_options::other_key_order,
-    install::{self, ManifestReplay, Target},
+    install::{self, manifest_replay::ManifestReplay, target::Target},
     kit::random::Random,
     log::Log,
     log::pins::Pins,
@@ -176,7 +176,7 @@ pub fn check_key_order(catalog: &Catalog, options: &EngineOptions) -> Result<()>
 fn check_options(catalog: &Catalog) -> Result<()> {
     let mut known = None;
     for family in catalog.families.load().iter() {
-        let options = family.tree.options();
+        let options = family.options();
         // Branches have the options of their source.
         if known.as_ref().is_some_and(|known| Arc::ptr_eq(known, &options)) {
             continue;

@@ -7,7 +7,7 @@ mod inserts;
 
 use crate::{
     families::family_commit::replay_changes,
-    install::Target,
+    install::target::Target,
     log::generation::Frozen,
     log::pins::SegmentSlot,
     log::sequencer::{Counts, memtable_bytes},

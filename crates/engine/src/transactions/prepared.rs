@@ -248,7 +248,7 @@ fn without_dropped(catalog: &Catalog, batch: &BatchBytes) -> Result<BatchBytes> 
     let mut left = BatchBytes::with_capacity(batch.as_bytes().len());
     for operation in batch.operations() {
         let operation = operation?;
-        if families.get(operation.family).is_some() {
+        if families.contains(operation.family) {
             left.push(&operation)?;
         }
     }

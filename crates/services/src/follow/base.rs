@@ -8,7 +8,7 @@ use siltdb_engine::{
     catalog::family_map::{Families, FamilyMap},
     catalog::log_state::LogState,
     catalog::manifest::{ManifestEnd, read_edits},
-    install::{ManifestReplay, Target},
+    install::{manifest_replay::ManifestReplay, target::Target},
 };
 use siltdb_tree::{
     files::open_files::OpenFiles,
@@ -87,10 +87,8 @@ impl Base {
     /// # Errors
     /// `Busy`, if a file is missing; the system's.
     pub(super) fn hold_files(&self) -> Result<()> {
-        for family in self.families.iter() {
-            let view = family.tree.view();
-            view.version.tables().try_for_each(|(_, table)| table.hold_file())?;
-        }
-        Ok(())
+        self.families
+            .versions()
+            .try_for_each(|version| version.tables().try_for_each(|(_, table)| table.hold_file()))
     }
 }

@@ -89,7 +89,7 @@ fn write_memory(
     let cache = Cache::new(Arc::clone(&memory.budget), 0, rooms.options.table_memory());
     let files = OpenFiles::new(Arc::clone(target), rooms.options.read_io, cache);
     let families = rooms.catalog.families.load();
-    let views = families.iter().map(|family| family.tree.view());
+    let views = families.made().map(|family| family.tree.view());
     let generations: BTreeSet<Generation> = views
         .flat_map(|view| {
             view.memory.tables().iter().map(|table| table.generation).collect::<Vec<_>>()
@@ -98,7 +98,7 @@ fn write_memory(
     let (stripes, count) = (stripes(rooms), generations.len());
     let write = |context: &JobContext<'_>, generation: Generation| -> Result<JobOutput> {
         let context = JobContext { files: &files, mover: None, rate: None, ..*context };
-        let inputs = families.iter().filter_map(|family| family.tree.flush_input(generation));
+        let inputs = families.made().filter_map(|family| family.tree.flush_input(generation));
         let progress = Arc::new(Progress::default());
         Flush::new(inputs.collect(), stripes.clone(), progress, 1).run(&context)
     };

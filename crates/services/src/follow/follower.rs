@@ -430,7 +430,7 @@ impl Core {
         self.dropped.retain(|id| named.contains(id));
         let unknown = named
             .into_iter()
-            .filter(|id| self.families.get(*id).is_none() && !self.dropped.contains(id));
+            .filter(|id| !self.families.contains(*id) && !self.dropped.contains(id));
         let (dropped, unknown) = unknown.partition(|id| self.asked.contains(id));
         let dropped: BTreeSet<FamilyId> = dropped;
         self.dropped.extend(dropped);

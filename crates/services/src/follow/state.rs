@@ -50,7 +50,7 @@ pub(super) fn families_of(base: &Base, memory: &LogMemory, given: Given<'_>) -> 
     let mut map = base.families.branches_alone();
     for family in base.families.iter() {
         // No state may share a family that is marked as dropped below.
-        map.add(Arc::new(remade(family, Memtables::default(), given)))?;
+        map.add_lazy(family.copy_of_tables())?;
     }
     let families = Families::default();
     families.store(map.finish()?, &[], &[]);

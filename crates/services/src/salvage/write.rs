@@ -137,7 +137,8 @@ impl NewDatabase {
                     })?
                 }
             };
-            let name = self.engine.database().catalog.families.load().label(&target).to_string();
+            let name = self.engine.database().catalog.families.load();
+            let name = name.label(target.id, &target.name()).to_string();
             let family = FoundFamily { name, ..family.clone() };
             families.push((Salvaged { id, family }, target));
         }

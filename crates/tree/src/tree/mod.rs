@@ -72,9 +72,9 @@ pub struct Tree {
 }
 
 /// What a family takes beside its memtables, its tables and what its readers keep, in bytes: the
-/// tree, its view, and about as much again for its name, its places in maps, and its share of a
-/// branch.
-const FAMILY_BYTES: usize = 2 * (size_of::<Tree>() + size_of::<View>() + size_of::<Version>());
+/// tree, its view, and about half as much for its name and locks. Its places in maps are charged
+/// by the engine.
+const FAMILY_BYTES: usize = 3 * (size_of::<Tree>() + size_of::<View>() + size_of::<Version>()) / 2;
 
 /// What readers keep of a tree. It is made for the first of them, because most trees of a database
 /// with many branches are never read.
@@ -104,20 +104,6 @@ pub struct Prepared {
     version: Arc<Version>,
 }
 
-impl Prepared {
-    /// The version it leads to.
-    #[must_use]
-    pub fn version(&self) -> &Arc<Version> {
-        &self.version
-    }
-
-    /// Whether it leads from no tables.
-    #[must_use]
-    pub fn is_first(&self) -> bool {
-        self.base.is_empty()
-    }
-}
-
 impl Tree {
     /// An empty tree. Trees may share their options.
     #[must_use]
@@ -145,6 +131,12 @@ impl Tree {
     #[must_use]
     pub fn with_holders(self, holders: Arc<Holders>) -> Self {
         Self { holders, ..self }
+    }
+
+    /// Where the tree notes the generations of its memtables.
+    #[must_use]
+    pub fn holders(&self) -> &Arc<Holders> {
+        &self.holders
     }
 
     /// The same tree with these memtables and tables.
@@ -340,13 +332,6 @@ impl Tree {
         let base = self.view.load().version.clone();
         let version = Arc::new(base.apply(&self.files, self.id, changes)?);
         Ok(Prepared { base, version })
-    }
-
-    /// A version of another tree of the database as the first of this one; `None` if it has tables.
-    #[must_use]
-    pub fn prepare_first(&self, version: &Arc<Version>) -> Option<Prepared> {
-        let base = self.view.load().version.clone();
-        base.is_empty().then(|| Prepared { base, version: Arc::clone(version) })
     }
 
     /// Puts a prepared version in force, and in the same step takes the memtable of `flushed` out,

@@ -62,13 +62,6 @@ impl Tree {
             && is_quiet(version, &self.options.load())
     }
 
-    /// Whether the sizes and numbers of the tables call for no compaction, whatever writers do.
-    /// Garbage in them may.
-    #[must_use]
-    pub fn calls_for_none(&self) -> bool {
-        is_quiet(&self.view.load().version, &self.options.load())
-    }
-
     /// The removal of the tables that leave a FIFO tree, or that no reader can see anything of any
     /// more, noted as running if there are any. [`Tree::end_plan`] must follow. Costs as
     /// [`GarbageWatch::begin_drop`](crate::planning::garbage_watch::GarbageWatch::begin_drop).

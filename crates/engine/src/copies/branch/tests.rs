@@ -57,7 +57,7 @@ fn families_of_branches_are_not_among_those_of_the_database() {
     let record = create(&engine, "feature").unwrap();
     assert_eq!(engine.database().catalog.families.names(), ["default", "other"]);
     let map = engine.database().catalog.families.load();
-    let label = |id: FamilyId| map.label(map.get(id).unwrap()).to_string();
+    let label = |id: FamilyId| map.label(id, &map.name(id).unwrap()).to_string();
     assert_eq!(label(record.families[1].head), "feature/other");
     assert_eq!(label(record.families[1].base), "feature/other (base)");
     assert!(engine.database().catalog.families.of_id(record.families[0].head).is_ok());

@@ -32,7 +32,7 @@ fn tables(engine: &Engine, fs: &MemFs) -> (BTreeSet<String>, BTreeSet<String>) {
     let families = engine.database().catalog.families.load();
     let mut named = BTreeSet::new();
     for family in families.iter() {
-        for (_, table) in family.tree.view().version.references() {
+        for (_, table) in family.version().references() {
             named.insert(FileName::Table(table.file).to_string());
         }
     }

@@ -2,13 +2,15 @@
 
 use super::*;
 use crate::{
+    database::Database,
     database::job_rooms::Waiting,
     database::writable::Writable,
     engine::Engine,
     fixture::{
-        DIR, clone_family, compact, compact_all, contents, create_family, drop_family, fault,
-        files, flush, get, held_up, killed, leave_manifest_unfinished, not_stuck, open, options,
-        pairs, put, put_range, run_job, settle, snapshot, stop_call, tree_options, try_put, until,
+        DIR, branches, clone_family, compact, compact_all, contents, create_family, drop_family,
+        fault, files, flush, get, held_up, killed, leave_manifest_unfinished, not_stuck, open,
+        options, pairs, put, put_range, run_job, settle, snapshot, stop_call, tree_options,
+        try_put, until,
     },
     jobs::request::cancel_compactions,
     jobs::{
@@ -26,6 +28,7 @@ use crate::{
 };
 use siltdb_base::{
     clock::ManualClock,
+    fs::FileLock,
     fs::mem::{Call, CallKind, Crash, Fault, FaultError, FaultSpan, MemFs},
     key::EntryKind,
 };
@@ -739,6 +742,65 @@ fn a_flush_and_a_look_for_compactions_take_only_the_families_that_changed() {
     assert!(family.tree.view().memory.tables().is_empty());
     assert!(!compact_next(&database.job_rooms()).unwrap());
     assert!(due().is_empty(), "{:?}", due());
+}
+
+/// Opens the database, in which no family is made then.
+fn opened(fs: &MemFs) -> (Database, Box<dyn FileLock>) {
+    let (database, lock) =
+        recovery::open(Path::new(DIR), options(fs), Waiting::RunJob(run_one)).unwrap();
+    assert_eq!(database.catalog.families.load().made().count(), 0);
+    (database, lock)
+}
+
+#[test]
+fn families_that_are_not_used_and_share_tables_are_looked_at_as_one() {
+    let fs = MemFs::new();
+    let engine = with_families(&fs, 0);
+    for number in 0..20 {
+        branches::create(&engine, &format!("b{number}")).unwrap();
+    }
+    drop(engine);
+    let (database, _lock) = opened(&fs);
+    let due = || lock(&database.background.jobs).due.look(WriteLoad::Idle).families.len();
+    note_all(&database);
+    assert_eq!(due(), 21, "all but the bases");
+    assert!(!compact_next(&database.job_rooms()).unwrap());
+    assert_eq!((due(), database.catalog.families.load().made().count()), (0, 1));
+}
+
+fn note_all(database: &Database) {
+    let families = database.catalog.families.load();
+    note_all_due(&database.background, &database.options, &families, Duration::ZERO);
+}
+
+#[test]
+fn what_is_due_in_tables_that_families_share_is_done_in_each_of_them() {
+    let fs = MemFs::new();
+    let engine = with_families(&fs, 0);
+    for _ in 0..20 {
+        put(&engine, "default", b"key", b"value");
+        flush(&engine).unwrap();
+    }
+    for number in 0..3 {
+        branches::create(&engine, &format!("b{number}")).unwrap();
+    }
+    drop(engine);
+    let (database, _lock) = opened(&fs);
+    let runs = || -> Vec<usize> {
+        let families = database.catalog.families.load();
+        let compacted = families.iter().filter(|family| family.role != FamilyRole::Base);
+        compacted.map(|family| family.version().levels()[0].runs()).collect()
+    };
+    assert!(runs().len() == 4 && runs().iter().all(|&runs| runs >= 20), "{:?}", runs());
+    // One that is busy does not keep the others from what is due.
+    let default = database.catalog.families.named("default").unwrap();
+    let paused = default.tree.cancel_redundant().unwrap();
+    while compact_next(&database.job_rooms()).unwrap() {}
+    let before = runs();
+    assert!(before[0] >= 20 && before[1..].iter().all(|&runs| runs < 20), "{before:?}");
+    drop(paused);
+    while compact_next(&database.job_rooms()).unwrap() {}
+    assert!(runs().iter().all(|&runs| runs < 20), "{:?}", runs());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use crate::{
     engine::Engine,
     families::family_commit::prepare_family,
     fixture::{
-        DIR, Pairs, contents, create_family, fault, files, flush, killed,
+        DIR, Pairs, branches, contents, create_family, fault, files, flush, killed,
         leave_manifest_unfinished, open, options, put, put_range, reform_record, sync_wal,
         tree_options, try_put,
     },
@@ -53,6 +53,48 @@ fn damage(fs: &MemFs, key: &str) -> std::path::PathBuf {
         }
     }
     panic!("no log holds {key}");
+}
+
+#[test]
+fn an_opening_makes_only_the_families_that_are_used() {
+    let fs = MemFs::new();
+    let engine = open(&fs);
+    create_family(&engine, "other", tree_options()).unwrap();
+    put_range(&engine, "key", 0..10, b"value");
+    flush(&engine).unwrap();
+    for number in 0..5 {
+        branches::create(&engine, &format!("b{number}")).unwrap();
+    }
+    let held = branches::held(&engine, "b2");
+    assert!(held.iter().any(|(_, pairs)| pairs.len() == 10));
+    drop(engine);
+    let engine = open(&fs);
+    let made = || {
+        let families = engine.database().catalog.families.load();
+        families.made().map(|family| family.id.0).collect::<Vec<_>>()
+    };
+    assert_eq!(made(), [0_u32; 0]);
+    // What looks at all families makes none.
+    let database = engine.database();
+    assert_eq!(database.stats().families, 22);
+    let manifest = lock(&database.catalog.manifest_io);
+    let changes = install::snapshot(&database.catalog, &manifest, FileNumber(9)).changes;
+    drop(manifest);
+    let is_creation = |change: &&Change| matches!(change, Change::CreateFamily { .. });
+    assert_eq!(changes.iter().filter(is_creation).count(), 22);
+    branches::rename_branch(&engine, "b0", "renamed").unwrap();
+    branches::drop_branch(&engine, "b1").unwrap();
+    assert_eq!(branches::held(&engine, "b2"), held);
+    assert_eq!(made().len(), 2, "those of the branch that is read");
+    branches::put_on(&engine, "b3", b"new", b"value");
+    flush(&engine).unwrap();
+    assert_eq!(made().len(), 4);
+    drop(engine);
+    let engine = open(&fs);
+    assert_eq!(branches::held(&engine, "renamed"), held);
+    let of_default = |held: branches::Held| held.iter().map(|(_, pairs)| pairs.len()).max();
+    assert_eq!(of_default(branches::held(&engine, "b3")), Some(11));
+    assert!(branches::id_of(&engine, "b1").is_none());
 }
 
 #[test]
