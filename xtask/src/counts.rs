@@ -62,18 +62,23 @@ fn count(root: &Path) -> Result<Result<Table, String>, String> {
         return Ok(Err("no instruction counts: valgrind is not installed".to_owned()));
     }
     let with = counted_with(root)?;
+    let program = build(root)?;
+    let work = root.join("target/counts");
+    let cases = output(&mut Command::new(&program))?;
+    let counts =
+        cases.lines().map(|case| Ok((case.to_owned(), count_case(&program, case, &work)?)));
+    Ok(Ok(Table { with, counts: counts.collect::<Result<_, String>>()? }))
+}
+
+/// Builds the program that has the operations. Returns its path.
+pub fn build(root: &Path) -> Result<PathBuf, String> {
     let mut build = Command::new(env!("CARGO"));
     build.args(["build", "--quiet", "--locked", "--release", "-p", "siltdb-counts"]);
     build.args(["--target-dir", "target"]).current_dir(root);
     if !build.status().map_err(|error| format!("cargo: {error}"))?.success() {
         return Err("siltdb-counts does not build".to_owned());
     }
-    let program = root.join("target/release/siltdb-counts");
-    let work = root.join("target/counts");
-    let cases = output(&mut Command::new(&program))?;
-    let counts =
-        cases.lines().map(|case| Ok((case.to_owned(), count_case(&program, case, &work)?)));
-    Ok(Ok(Table { with, counts: counts.collect::<Result<_, String>>()? }))
+    Ok(root.join("target/release/siltdb-counts"))
 }
 
 /// Compiler, C library and processor: with others the counts differ though the code does not.

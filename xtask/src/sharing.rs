@@ -7,6 +7,7 @@
 //! whose holders another thread changes are *taken*: they are what many processors would wait for.
 //! Real machines add what this leaves out: caches that are full, and operations at the same time.
 
+use crate::counts;
 use std::{
     collections::HashMap,
     fs,
@@ -97,13 +98,7 @@ pub fn run(root: &Path) -> ExitCode {
 }
 
 fn simulate_all(root: &Path) -> Result<(), String> {
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet", "--locked", "--release", "-p", "siltdb-counts"]);
-    build.args(["--target-dir", "target"]).current_dir(root);
-    if !build.status().map_err(|error| format!("cargo: {error}"))?.success() {
-        return Err("siltdb-counts does not build".to_owned());
-    }
-    let program = root.join("target/release/siltdb-counts");
+    let program = counts::build(root)?;
     let listed = Command::new(&program).arg("--sharing").output();
     let listed = listed.map_err(|error| format!("{}: {error}", program.display()))?;
     println!("{:<12} {:>6} {:>11} {:>14}", "operation", "lines", "taken: read", "taken: written");

@@ -5,9 +5,7 @@
 use crate::{catalog::family::FamilyData, database::Database, memory::MemoryStats};
 use siltdb_base::{budget::Part, limits::LEVELS, sync::lock};
 use siltdb_disk::edit::tier::Tier;
-use siltdb_tree::{
-    files::version::Version, memory::Memtables, options::TreeOptions, strategy::CompactionStrategy,
-};
+use siltdb_tree::{options::TreeOptions, read::view::View, strategy::CompactionStrategy};
 use std::{
     fmt,
     sync::atomic::{AtomicU64, Ordering},
@@ -191,8 +189,7 @@ impl Database {
         }
         self.add_blobs(&mut stats);
         let families = self.catalog.families.load();
-        families.iter().for_each(|family| stats.add_family(&family.options(), &family.version()));
-        families.made().for_each(|family| stats.add_memory(&family.tree.view().memory));
+        families.iter().for_each(|family| stats.add_family(&family.options(), &family.view()));
         stats
     }
 }
@@ -219,29 +216,25 @@ impl Database {
 pub fn family_stats(family: &FamilyData) -> Stats {
     let mut stats = Stats::default();
     let view = family.tree.view();
-    stats.add_family(&family.tree.options(), &view.version);
-    stats.add_memory(&view.memory);
+    stats.add_family(&family.tree.options(), &view);
     let memtables = view.memory.tables().iter();
     stats.memtable_held_bytes = memtables.map(|memory| memory.memtable.bytes() as u64).sum();
     stats
 }
 
 impl Stats {
-    fn add_memory(&mut self, memory: &Memtables) {
-        for memory in memory.tables() {
-            self.memtable_entries += memory.memtable.entries();
-            self.memtable_bytes += memory.memtable.used_bytes() as u64;
-        }
-    }
-
-    fn add_family(&mut self, options: &TreeOptions, version: &Version) {
+    fn add_family(&mut self, options: &TreeOptions, view: &View) {
         self.families += 1;
         match options.compaction {
             CompactionStrategy::Tiered { .. } => self.tiered_families += 1,
             CompactionStrategy::Fifo { .. } => self.fifo_families += 1,
             _ => {}
         }
-        for (level, table) in version.tables() {
+        for memory in view.memory.tables() {
+            self.memtable_entries += memory.memtable.entries();
+            self.memtable_bytes += memory.memtable.used_bytes() as u64;
+        }
+        for (level, table) in view.version.tables() {
             self.tables[level] += 1;
             self.table_bytes[level] += table.bytes();
             self.table_entries += table.entries();

@@ -162,8 +162,10 @@ struct Candidate<'f> {
     family: &'f Arc<FamilyData>,
     /// What `Tree::idle_after` gave before the look.
     before: Option<u64>,
-    /// Its tables and options before the look. Weak: no file waits for the end of the look.
-    seen: (Weak<Version>, Weak<TreeOptions>),
+    /// Its tables before the look. Weak: no file waits for the end of the look.
+    version: Weak<Version>,
+    /// Its options before the look.
+    options: Weak<TreeOptions>,
     /// Families that are not made and have these tables and options. What is due in one is due in
     /// all.
     alike: Vec<FamilyId>,
@@ -173,8 +175,8 @@ impl Candidate<'_> {
     /// Whether the family still has the tables and options that it had before the look.
     fn is_as_before(&self) -> bool {
         let (version, options) = (&self.family.tree.view().version, self.family.tree.options());
-        std::ptr::eq(self.seen.0.as_ptr(), Arc::as_ptr(version))
-            && std::ptr::eq(self.seen.1.as_ptr(), Arc::as_ptr(&options))
+        std::ptr::eq(self.version.as_ptr(), Arc::as_ptr(version))
+            && std::ptr::eq(self.options.as_ptr(), Arc::as_ptr(&options))
     }
 }
 
@@ -201,8 +203,8 @@ fn candidates<'f>(look: &Look, families: &'f FamilyMap, failing: &[JobOf]) -> Ve
         if is_free || seeded_fault!("alike_without_their_work") {
             known.entry(seen).or_insert(candidates.len());
         }
-        let seen = (Arc::downgrade(&version), Arc::downgrade(&options));
-        candidates.push(Candidate { family, before, seen, alike: Vec::new() });
+        let (version, options) = (Arc::downgrade(&version), Arc::downgrade(&options));
+        candidates.push(Candidate { family, before, version, options, alike: Vec::new() });
     }
     candidates
 }

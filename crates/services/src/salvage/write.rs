@@ -137,8 +137,8 @@ impl NewDatabase {
                     })?
                 }
             };
-            let name = self.engine.database().catalog.families.load();
-            let name = name.label(target.id, &target.name()).to_string();
+            let map = self.engine.database().catalog.families.load();
+            let name = map.label(target.id, &target.name()).to_string();
             let family = FoundFamily { name, ..family.clone() };
             families.push((Salvaged { id, family }, target));
         }
